@@ -1,0 +1,90 @@
+"""Time as a thing that is handed in, and deadlines made of it."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What kiln needs of time; ``kiln.testing.VirtualClock`` is the other one."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never step back; the origin means nothing."""
+
+    def time(self) -> float:
+        """Return seconds since the epoch, as all processes of a host see them."""
+
+    def sleep(self, seconds: float) -> None:
+        """Block the calling thread."""
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
+        """Wait on a held condition; return False where the time ran out."""
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def __init__(self) -> None:
+        # Bound once: they are on the path of every guarded call.
+        self.monotonic = time.monotonic
+        self.time = time.time
+        self.sleep = time.sleep
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
+        """Wait on a held condition; return False where the time ran out."""
+        return condition.wait(timeout)
+
+
+SYSTEM_CLOCK: Clock = SystemClock()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deadline:
+    """One moment that bounds queue, retries, call and wait together."""
+
+    at: float
+    clock: Clock = dataclasses.field(default=SYSTEM_CLOCK, compare=False, repr=False)
+
+    @classmethod
+    def after(cls, seconds: float, clock: Clock = SYSTEM_CLOCK) -> Deadline:
+        """Return the deadline that many seconds from now."""
+        return cls(clock.monotonic() + seconds, clock)
+
+    def remaining_s(self) -> float:
+        """Return the seconds left; negative once it has passed."""
+        return self.at - self.clock.monotonic()
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no time left."""
+        return self.remaining_s() <= 0
+
+
+_current: contextvars.ContextVar[Deadline | None] = contextvars.ContextVar(
+    'kiln_deadline', default=None
+)
+
+
+def current_deadline() -> Deadline | None:
+    """Return the deadline of the call being made, for a driver's own timeouts."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def deadline_scope(deadline: Deadline | None) -> Iterator[None]:
+    """Bound everything called inside; the nearer of two deadlines wins."""
+    outer = _current.get()
+    if deadline is None or (outer is not None and outer.at <= deadline.at):
+        yield
+        return
+    reset = _current.set(deadline)
+    try:
+        yield
+    finally:
+        _current.reset(reset)

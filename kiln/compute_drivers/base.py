@@ -1,0 +1,468 @@
+"""The compute contract: what a controller calls and what a vendor fills in.
+
+The public methods check their arguments once and then ask one *hook*, through
+:meth:`AmphoraComputeDriver.perform`. A vendor writes hooks; a wrapper
+overrides ``perform`` alone. Nothing here waits, retries or starts threads.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.exceptions import (
+    AmbiguousInstanceError,
+    AmphoraComputeError,
+    DeleteFailed,
+    InstanceNotFoundError,
+    InvalidRequest,
+    KilnError,
+    Outcome,
+    UnsupportedOperation,
+    Verdict,
+)
+from kiln.models import (
+    Ability,
+    Amphora,
+    AmphoraType,
+    Attachment,
+    Capabilities,
+    Changes,
+    ComputeStatus,
+    DriverHealth,
+    Limits,
+    Resource,
+    ServerGroup,
+)
+
+#: Raised when a driver written for the old contract could no longer work.
+CONTRACT_VERSION = 1
+
+
+class AmphoraComputeDriver(ComputeHooks):
+    """Builds, finds, watches and deletes amphorae on one backend.
+
+    A vendor writes ``_build``, ``_delete``, ``_get``, ``_list`` and ``limits``;
+    the other hooks have defaults on top of these, or are abilities that a
+    driver has by overriding them.
+    """
+
+    contract_version: ClassVar[int] = CONTRACT_VERSION
+    #: oslo.config options of the driver, read from its backend's own group.
+    options: ClassVar[Sequence[Any]] = ()
+    #: Abilities the class has but this instance lacks: an old API, a missing right.
+    missing_abilities: frozenset[Ability] = frozenset()
+    #: Set by :meth:`open`; a driver made by hand may keep these.
+    name: str = 'compute'
+    owner: str = 'kiln'
+    clock: Clock = SYSTEM_CLOCK
+
+    _declared: ClassVar[frozenset[Ability]] = frozenset()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._declared = frozenset(
+            call.ability
+            for call in Call
+            if call.ability and getattr(cls, call.hook) is not getattr(ComputeHooks, call.hook)
+        )
+
+    @classmethod
+    def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """Return the driver of one configured backend; touch no network yet.
+
+        ``conf`` has an attribute for each of the class's ``options``.
+        """
+        driver = cls(conf)  # type: ignore[call-arg]  # the vendor's __init__
+        driver.name, driver.owner, driver.clock = name, owner, clock
+        return driver
+
+    # ---- what a backend is and can do -----------------------------------
+
+    @property
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """What the backend accepts in a build; usually a class attribute."""
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What this driver can do beside build, delete, find and list."""
+        return self._declared - self.missing_abilities
+
+    def capabilities(self) -> Capabilities:
+        """Return what the driver can do, as data; never asks the backend."""
+        return Capabilities(driver=self.name, abilities=self.abilities, limits=self.limits)
+
+    def check(self) -> DriverHealth:
+        """Look at the backend, cheaply and without changing anything.
+
+        :raises ComputeServiceError: it cannot be used now.
+        """
+        health: DriverHealth = self.perform(Call.CHECK)
+        return health
+
+    def close(self) -> None:
+        """Give back connections and threads; safe to repeat."""
+
+    # ---- the four of the founding note ----------------------------------
+
+    def build(
+        self,
+        amphora_type: AmphoraType | str = AmphoraType.VM,
+        amphora_flavor: str | None = None,
+        image_id: str | None = None,
+        keys: Iterable[str] | None = None,
+        sec_groups: Iterable[str] | None = None,
+        network_ids: Iterable[str] | None = None,
+        config_drive_files: Mapping[str, Any] | None = None,
+        user_data: Any = None,
+        *,
+        name: str | None = None,
+        build_key: str | None = None,
+        port_ids: Iterable[str] | None = None,
+        availability_zone: str | None = None,
+        server_group_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Ask for a new amphora; return its id once the backend has agreed.
+
+        Safe to repeat with the same ``build_key``: the first instance's id is
+        returned, and nothing is built. Does not wait until it runs.
+
+        :raises InvalidBuildRequest: wrong arguments; nothing was sent.
+        :raises QuotaExceeded: the project may have no more; nothing was built.
+        :raises InsufficientCapacity: no room there; nothing was built.
+        :raises BuildConflict: a port or name is taken; nothing was built.
+        :raises BuildOutcomeUnknown: no answer; it may exist, see ``build_key``.
+        :raises ServiceUnavailable: the request never arrived.
+        """
+        request = validation.build_request(
+            self.limits,
+            owner=self.owner,
+            amphora_type=amphora_type,
+            amphora_flavor=amphora_flavor,
+            image_id=image_id,
+            keys=keys,
+            sec_groups=sec_groups,
+            network_ids=network_ids,
+            config_drive_files=config_drive_files,
+            user_data=user_data,
+            name=name,
+            build_key=build_key,
+            port_ids=port_ids,
+            availability_zone=availability_zone,
+            server_group_id=server_group_id,
+            metadata=metadata,
+        )
+        with self._within(timeout):
+            amphora_id: str = self.perform(Call.BUILD, request)
+        return amphora_id
+
+    def delete(self, amphora_id: str, *, timeout: float | None = None) -> None:
+        """Ask the backend to remove an amphora; return once it has agreed.
+
+        Safe to repeat: an amphora already gone is a success.
+        Does not wait: poll ``status`` until it raises InstanceNotFoundError.
+
+        :raises DeleteFailed: refused; the amphora still exists.
+        :raises ServiceTimeout: no answer; it may or may not go.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        with self._within(timeout):
+            self.perform(Call.DELETE, amphora_id)
+
+    def status(self, amphora_id: str) -> ComputeStatus:
+        """Return what the backend says of an amphora now.
+
+        ``.raw`` is the backend's own answer. DELETED is returned only where
+        the backend itself says so.
+
+        :raises InstanceNotFoundError: the backend knows none of that id.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        status: ComputeStatus = self.perform(Call.STATUS, amphora_id)
+        return status
+
+    def get_amphora(
+        self, amphora_name: str | None = None, amphora_id: str | None = None
+    ) -> Amphora:
+        """Find an amphora by name or by id; where both are given both must fit.
+
+        :raises InstanceNotFoundError: there is none.
+        :raises AmbiguousInstanceError: several have the name; none is chosen.
+        """
+        if amphora_id is None:
+            if amphora_name is None:
+                raise InvalidRequest('Cannot find an amphora: give its name or its id.')
+            validation.check_text('amphora_name', amphora_name)
+            return self._only(amphora_name, self.perform(Call.FIND, amphora_name))
+        validation.check_text('amphora_id', amphora_id)
+        found: Amphora = self.perform(Call.GET, amphora_id)
+        if amphora_name is not None and found.name != amphora_name:
+            raise InstanceNotFoundError(
+                f'Cannot find {amphora_name!r}: the amphora of id {amphora_id} is '
+                f'called {found.name!r}.',
+                amphora_id=amphora_id,
+                backend=self.name,
+            )
+        return found
+
+    # ---- many at once ---------------------------------------------------
+
+    def find_build(self, build_key: str) -> Amphora | None:
+        """Return the amphora built with that key; None only if certain there is none."""
+        validation.check_text('build_key', build_key)
+        found: Amphora | None = self.perform(Call.FIND_BUILD, build_key)
+        return found
+
+    def list_amphorae(self, *, owner: str | None = None) -> Iterator[Amphora]:
+        """Return every amphora of one owner, this site where none is named."""
+        owner = validation.check_owner(self.owner if owner is None else owner)
+        return iter(self.perform(Call.LIST, owner))
+
+    def statuses(self, amphora_ids: Iterable[str]) -> Mapping[str, ComputeStatus]:
+        """Return the status of each amphora that exists, for few requests.
+
+        An id that is not in the answer does not exist: the backend said so.
+        """
+        ids = tuple(validation.check_text('amphora_ids', id_) for id_ in amphora_ids)
+        if not ids:
+            return {}
+        found: Mapping[str, ComputeStatus] = self.perform(Call.STATUSES, ids)
+        return found
+
+    def changes(self, since: str = '') -> Changes:
+        """Return what changed among this site's amphorae since a cursor.
+
+        The empty cursor, and one too old, answer with everything
+        (``complete``). A change may be told twice, never left out.
+        """
+        if not isinstance(since, str):
+            raise InvalidRequest(f'since must be a cursor of an earlier answer, not {since!r}.')
+        changes: Changes = self.perform(Call.CHANGES, since)
+        return changes
+
+    # ---- execution state ------------------------------------------------
+
+    def suspend(self, amphora_id: str) -> None:
+        """Ask that an active amphora be suspended; a suspended one is left so.
+
+        :raises InstanceStateConflict: it is in no state to be suspended.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        self.perform(Call.SUSPEND, amphora_id)
+
+    def resume(self, amphora_id: str) -> None:
+        """Ask that a suspended amphora go on.
+
+        :raises NotSuspendedError: it was not suspended.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        self.perform(Call.RESUME, amphora_id)
+
+    def reboot(self, amphora_id: str, *, hard: bool = False) -> None:
+        """Ask that an amphora be rebooted; hard means as by its power switch.
+
+        :raises InstanceStateConflict: it is in no state to be rebooted.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        self.perform(Call.REBOOT, amphora_id, bool(hard))
+
+    def rebuild(self, amphora_id: str, *, image_id: str | None = None) -> None:
+        """Ask that an amphora be made anew under its id, from its image or another.
+
+        :raises InvalidRequest: there is no such image.
+        :raises InstanceStateConflict: it is in no state to be rebuilt.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        if image_id is not None:
+            validation.check_text('image_id', image_id)
+        self.perform(Call.REBUILD, amphora_id, image_id)
+
+    # ---- ports, networks, groups ----------------------------------------
+
+    def attach_port(self, amphora_id: str, port_id: str) -> Attachment:
+        """Attach a port; one that hangs there already is a success.
+
+        :raises InstanceStateConflict: the port is in use elsewhere.
+        """
+        validation.check_text('amphora_id', amphora_id)
+        validation.check_text('port_id', port_id)
+        attachment: Attachment = self.perform(Call.ATTACH_PORT, amphora_id, port_id)
+        return attachment
+
+    def detach_port(self, amphora_id: str, port_id: str) -> None:
+        """Detach a port; one that does not hang there is a success."""
+        validation.check_text('amphora_id', amphora_id)
+        validation.check_text('port_id', port_id)
+        self.perform(Call.DETACH_PORT, amphora_id, port_id)
+
+    def attach_network(
+        self, amphora_id: str, network_id: str, *, address: str | None = None
+    ) -> Attachment:
+        """Attach a new port of a network, with a fixed address if one is given."""
+        validation.check_text('amphora_id', amphora_id)
+        validation.check_text('network_id', network_id)
+        if address is not None:
+            validation.check_text('address', address)
+        attachment: Attachment = self.perform(
+            Call.ATTACH_NETWORK, amphora_id, network_id, address
+        )
+        return attachment
+
+    def detach_network(self, amphora_id: str, network_id: str) -> None:
+        """Detach all ports of a network; where none hangs it is a success."""
+        validation.check_text('amphora_id', amphora_id)
+        validation.check_text('network_id', network_id)
+        self.perform(Call.DETACH_NETWORK, amphora_id, network_id)
+
+    def create_server_group(self, name: str, policy: str) -> ServerGroup:
+        """Create a group: affinity, anti-affinity, or the soft form of either."""
+        validation.check_text('name', name)
+        validation.check_text('policy', policy)
+        group: ServerGroup = self.perform(Call.CREATE_SERVER_GROUP, name, policy)
+        return group
+
+    def delete_server_group(self, server_group_id: str) -> None:
+        """Delete a group, its members stay; one already gone is a success."""
+        validation.check_text('server_group_id', server_group_id)
+        self.perform(Call.DELETE_SERVER_GROUP, server_group_id)
+
+    # ---- validation, resources, console ---------------------------------
+
+    def validate_flavor(self, flavor: str) -> None:
+        """Return if builds may use the flavor.
+
+        :raises InvalidRequest: they may not.
+        """
+        self.perform(Call.VALIDATE_FLAVOR, validation.check_text('flavor', flavor))
+
+    def validate_image(self, image_id: str) -> None:
+        """Return if builds may use the image.
+
+        :raises InvalidRequest: they may not.
+        """
+        self.perform(Call.VALIDATE_IMAGE, validation.check_text('image_id', image_id))
+
+    def validate_zone(self, availability_zone: str) -> None:
+        """Return if builds may use the availability zone.
+
+        :raises InvalidRequest: they may not.
+        """
+        zone = validation.check_text('availability_zone', availability_zone)
+        self.perform(Call.VALIDATE_ZONE, zone)
+
+    def list_resources(self, owner: str | None = None) -> Iterator[Resource]:
+        """Return what this site made beside amphorae: ports, volumes, groups."""
+        owner = validation.check_owner(self.owner if owner is None else owner)
+        return iter(self.perform(Call.LIST_RESOURCES, owner))
+
+    def delete_resource(self, resource: Resource) -> None:
+        """Delete a resource of this site; one already gone is a success.
+
+        :raises InvalidRequest: it is not this site's.
+        """
+        if not isinstance(resource, Resource):
+            raise InvalidRequest(f'resource must be one of list_resources(), not {resource!r}.')
+        if resource.owner != self.owner:
+            raise InvalidRequest(
+                f'Cannot delete {resource.kind} {resource.id}: its owner is '
+                f'{resource.owner!r}, not this site {self.owner!r}.',
+                resource_id=resource.id,
+            )
+        self.perform(Call.DELETE_RESOURCE, resource)
+
+    def console_log(self, amphora_id: str, *, lines: int | None = None) -> str:
+        """Return the last lines an amphora wrote on its console, or all of them."""
+        validation.check_text('amphora_id', amphora_id)
+        if lines is not None and (not isinstance(lines, int) or lines < 1):
+            raise InvalidRequest(f'lines must be a positive number, not {lines!r}.')
+        text: str = self.perform(Call.CONSOLE_LOG, amphora_id, lines)
+        return text
+
+    # ---- the one door to the hooks --------------------------------------
+
+    def perform(self, call: Call, *args: Any) -> Any:
+        """Ask one hook with checked arguments; every error leaves as kiln's own.
+
+        Wrappers override this and nothing else. Callers use the methods above.
+        """
+        if call.ability is not None and call.ability not in self.abilities:
+            raise self._unsupported(call)
+        try:
+            result = getattr(self, call.hook)(*args)
+            if isinstance(result, Iterator):
+                # A lazy answer would fail later, outside of every guard.
+                result = tuple(result)
+            return result
+        except AmphoraComputeError as exc:
+            if call is Call.DELETE and isinstance(exc, InstanceNotFoundError):
+                return None
+            exc.backend = exc.backend or self.name
+            exc.operation = exc.operation or call.label
+            raise
+        except KilnError:
+            raise
+        except NotImplementedError as exc:
+            raise self._unsupported(call) from exc
+        # The last resort for what a driver's own translation does not know.
+        except Exception as exc:
+            raise self._unclassified(call, args, exc) from exc
+
+    def refusal(self, call: Call) -> AmphoraComputeError | None:
+        """Return the error such a call would be refused with now, without making it."""
+        if call.ability is not None and call.ability not in self.abilities:
+            return self._unsupported(call)
+        return None
+
+    def _unsupported(self, call: Call) -> UnsupportedOperation:
+        can = ', '.join(sorted(ability.value for ability in self.abilities)) or 'nothing optional'
+        return UnsupportedOperation(
+            f'Cannot {call.label}: driver {self.name!r} lacks this ability (it has: {can}).',
+            backend=self.name,
+            operation=call.label,
+        )
+
+    def _unclassified(
+        self, call: Call, args: tuple[Any, ...], exc: Exception
+    ) -> AmphoraComputeError:
+        # Only ids: other arguments may hold what must not be shown.
+        subject = args[0] if args and isinstance(args[0], str) else ''
+        message = (
+            f'Cannot {call.label} {subject}'.rstrip() + f': driver {self.name!r} failed with '
+            f'{type(exc).__name__}: {exc}. This is a defect of the driver.'
+        )
+        error = DeleteFailed if call is Call.DELETE else AmphoraComputeError
+        return error(
+            message,
+            outcome=Outcome.UNKNOWN,
+            circuit=Verdict.FAILURE,
+            backend=self.name,
+            operation=call.label,
+            amphora_id=subject or None,
+            build_key=args[0].build_key if call is Call.BUILD else None,
+        )
+
+    def _within(self, timeout: float | None) -> Any:
+        seconds = validation.check_timeout(timeout)
+        return deadline_scope(None if seconds is None else Deadline.after(seconds, self.clock))
+
+    def _only(self, name: str, found: Sequence[Amphora]) -> Amphora:
+        if not found:
+            raise InstanceNotFoundError(
+                f'Cannot find {name!r}: backend {self.name!r} has no amphora of that name.',
+                backend=self.name,
+            )
+        if len(found) > 1:
+            ids = ', '.join(amphora.id for amphora in found)
+            raise AmbiguousInstanceError(
+                f'Cannot choose {name!r}: {len(found)} amphorae have that name: {ids}.',
+                backend=self.name,
+            )
+        return found[0]

@@ -1,0 +1,176 @@
+"""The vendor's half of the compute contract: the hooks, with their defaults.
+
+A hook receives arguments that were already checked, speaks the backend's
+language, and raises kiln's errors. It returns when the backend has accepted,
+never waits for the effect, and may be called from many threads at once.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping, Sequence
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.exceptions import InstanceNotFoundError
+from kiln.models import (
+    Amphora,
+    Attachment,
+    BuildRequest,
+    Changes,
+    ComputeStatus,
+    DriverHealth,
+    Resource,
+    ServerGroup,
+)
+
+_NOBODY = '00000000-0000-0000-0000-000000000000'
+
+
+class ComputeHooks(abc.ABC):
+    """Four hooks to write, six to make faster, sixteen abilities to have or not."""
+
+    owner: str
+    clock: Clock = SYSTEM_CLOCK
+
+    # ---- a driver must have these ---------------------------------------
+
+    @abc.abstractmethod
+    def _build(self, request: BuildRequest) -> str:
+        """Have an amphora built; return its id.
+
+        Store ``request.build_key`` and ``request.owner`` on the instance
+        itself, in the same step that makes it. If an instance with that key
+        exists, return its id. An answer that was lost is
+        :class:`~kiln.exceptions.BuildOutcomeUnknown`, never a guess.
+        """
+
+    @abc.abstractmethod
+    def _delete(self, amphora_id: str) -> None:
+        """Have an amphora removed; InstanceNotFoundError counts as success."""
+
+    @abc.abstractmethod
+    def _get(self, amphora_id: str) -> Amphora:
+        """Return one amphora, or raise InstanceNotFoundError if there is none."""
+
+    @abc.abstractmethod
+    def _list(self, owner: str) -> Iterable[Amphora]:
+        """Return every amphora that carries this owner, whatever its state."""
+
+    # ---- right as they are, to be overridden where a backend is faster ---
+
+    def _find(self, name: str) -> Sequence[Amphora]:
+        """Return this site's amphorae of that name: none, one or several."""
+        return [amphora for amphora in self._list(self.owner) if amphora.name == name]
+
+    def _find_build(self, build_key: str) -> Amphora | None:
+        """Return the amphora built with the key; None only if there is none."""
+        for amphora in self._list(self.owner):
+            if amphora.build_key == build_key:
+                return amphora
+        return None
+
+    def _status(self, amphora_id: str) -> ComputeStatus:
+        """Return the status of one amphora."""
+        return self._get(amphora_id).status(self.clock.time())
+
+    def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
+        """Return the status of each amphora that exists."""
+        now = self.clock.time()
+        wanted = frozenset(amphora_ids)
+        found = {
+            amphora.id: amphora.status(now)
+            for amphora in self._list(self.owner)
+            if amphora.id in wanted
+        }
+        for amphora_id in amphora_ids:
+            # A list may leave out what a broken part of the backend holds, or
+            # what another site owns, so absence is asked for by id.
+            if amphora_id not in found:
+                try:
+                    found[amphora_id] = self._status(amphora_id)
+                except InstanceNotFoundError:
+                    continue
+        return found
+
+    def _changes(self, since: str) -> Changes:
+        """Return what changed since the cursor; here always everything."""
+        now = self.clock.time()
+        statuses = tuple(amphora.status(now) for amphora in self._list(self.owner))
+        return Changes(statuses=statuses, complete=True)
+
+    def _check(self) -> DriverHealth:
+        """Look whether the backend answers, by asking for what cannot be."""
+        started = self.clock.monotonic()
+        try:
+            self._get(_NOBODY)
+        except InstanceNotFoundError:
+            pass
+        return DriverHealth(healthy=True, latency_s=self.clock.monotonic() - started)
+
+    # ---- abilities: overriding a hook declares it ------------------------
+
+    def _suspend(self, amphora_id: str) -> None:
+        """Suspend an active amphora; one that is suspended is left so."""
+        raise NotImplementedError
+
+    def _resume(self, amphora_id: str) -> None:
+        """Let a suspended amphora go on, or raise NotSuspendedError."""
+        raise NotImplementedError
+
+    def _reboot(self, amphora_id: str, hard: bool) -> None:
+        """Reboot an amphora, softly or by its power switch."""
+        raise NotImplementedError
+
+    def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
+        """Make an amphora anew under its id; None keeps its image."""
+        raise NotImplementedError
+
+    def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
+        """Attach a port; one that hangs there already is a success."""
+        raise NotImplementedError
+
+    def _detach_port(self, amphora_id: str, port_id: str) -> None:
+        """Detach a port; one that does not hang there is a success."""
+        raise NotImplementedError
+
+    def _attach_network(
+        self, amphora_id: str, network_id: str, address: str | None
+    ) -> Attachment:
+        """Attach a new port of a network."""
+        raise NotImplementedError
+
+    def _detach_network(self, amphora_id: str, network_id: str) -> None:
+        """Detach all ports of a network; where none hangs it is a success."""
+        raise NotImplementedError
+
+    def _create_server_group(self, name: str, policy: str) -> ServerGroup:
+        """Create a group of instances with a placement policy."""
+        raise NotImplementedError
+
+    def _delete_server_group(self, server_group_id: str) -> None:
+        """Delete a group; one already gone is a success."""
+        raise NotImplementedError
+
+    def _validate_flavor(self, flavor: str) -> None:
+        """Raise InvalidRequest unless builds may use the flavor."""
+        raise NotImplementedError
+
+    def _validate_image(self, image_id: str) -> None:
+        """Raise InvalidRequest unless builds may use the image."""
+        raise NotImplementedError
+
+    def _validate_zone(self, availability_zone: str) -> None:
+        """Raise InvalidRequest unless builds may use the zone."""
+        raise NotImplementedError
+
+    def _list_resources(self, owner: str) -> Iterable[Resource]:
+        """Return what carries this owner beside amphorae."""
+        raise NotImplementedError
+
+    def _delete_resource(self, resource: Resource) -> None:
+        """Delete a resource; one already gone is a success."""
+        raise NotImplementedError
+
+    def _console_log(self, amphora_id: str, lines: int | None) -> str:
+        """Return the last lines of the console, or all of them."""
+        raise NotImplementedError

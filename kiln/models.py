@@ -1,0 +1,262 @@
+"""The values that cross kiln's interfaces: frozen, typed, plain; no I/O."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+_NO_FACTS: Mapping[str, str] = MappingProxyType({})
+
+
+class AmphoraType(enum.StrEnum):
+    """What kind of machine an amphora is."""
+
+    VM = 'vm'
+    CONTAINER = 'container'
+    BARE_METAL = 'bare_metal'
+    HW_LOAD_BALANCER = 'hw_load_balancer'
+
+
+class State(enum.StrEnum):
+    """Where an instance is in its life, in one vocabulary for all backends."""
+
+    PENDING = 'pending'
+    BUILDING = 'building'
+    ACTIVE = 'active'
+    SUSPENDED = 'suspended'
+    STOPPED = 'stopped'
+    ERROR = 'error'
+    DELETING = 'deleting'
+    DELETED = 'deleted'
+    # The backend answered, but with something no entry above describes, or
+    # the part of it that knows is out of reach. Never taken for "gone".
+    UNKNOWN = 'unknown'
+
+    @property
+    def settled(self) -> bool:
+        """Whether the instance stays here until somebody acts on it."""
+        return self in _SETTLED
+
+
+_SETTLED = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR, State.DELETED})
+
+
+class Ability(enum.StrEnum):
+    """What a backend may lack; a driver has one by overriding its hook."""
+
+    SUSPEND = 'suspend'
+    RESUME = 'resume'
+    REBOOT = 'reboot'
+    REBUILD = 'rebuild'
+    ATTACH_PORT = 'attach_port'
+    DETACH_PORT = 'detach_port'
+    ATTACH_NETWORK = 'attach_network'
+    DETACH_NETWORK = 'detach_network'
+    CREATE_SERVER_GROUP = 'create_server_group'
+    DELETE_SERVER_GROUP = 'delete_server_group'
+    VALIDATE_FLAVOR = 'validate_flavor'
+    VALIDATE_IMAGE = 'validate_image'
+    VALIDATE_ZONE = 'validate_zone'
+    LIST_RESOURCES = 'list_resources'
+    DELETE_RESOURCE = 'delete_resource'
+    CONSOLE_LOG = 'console_log'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class InjectedFile:
+    """A file to be written on the instance at its first boot."""
+
+    path: str
+    content: bytes = dataclasses.field(repr=False)
+    mode: int = 0o644
+    owner: str = 'root'
+
+    @property
+    def digest(self) -> str:
+        """A short digest that may be logged where the content may not."""
+        return hashlib.sha256(self.content).hexdigest()[:12]
+
+    def __repr__(self) -> str:
+        size, sha256 = len(self.content), self.digest
+        return f'InjectedFile(path={self.path!r}, size={size}, sha256={sha256!r})'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildRequest:
+    """Everything a backend is told about one build, checked and frozen."""
+
+    build_key: str
+    name: str
+    owner: str
+    amphora_type: AmphoraType = AmphoraType.VM
+    flavor: str | None = None
+    image_id: str | None = None
+    keys: tuple[str, ...] = ()
+    sec_groups: tuple[str, ...] = ()
+    network_ids: tuple[str, ...] = ()
+    port_ids: tuple[str, ...] = ()
+    availability_zone: str | None = None
+    server_group_id: str | None = None
+    metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
+    files: tuple[InjectedFile, ...] = dataclasses.field(default=(), repr=False)
+    user_data: bytes | None = dataclasses.field(default=None, repr=False)
+
+    def summary(self) -> str:
+        """Return what may be logged: names and sizes, never contents."""
+        user_data = len(self.user_data or b'')
+        return (
+            f'{self.name} key={self.build_key} type={self.amphora_type.value} '
+            f'flavor={self.flavor} image={self.image_id} zone={self.availability_zone} '
+            f'files={[repr(file) for file in self.files]} user_data={user_data}B'
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """One address of an instance."""
+
+    address: str
+    network_id: str | None = None
+    port_id: str | None = None
+    mac: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ComputeStatus:
+    """What a backend says of one instance at one moment."""
+
+    amphora_id: str
+    state: State
+    fault: str | None = None
+    # What the backend is busy doing with the instance; None when it rests.
+    task_state: str | None = None
+    # Seconds since the epoch at which the backend was asked.
+    observed_at: float = 0.0
+    # True where the answer is older than it should be, because the backend
+    # could not be asked again.
+    stale: bool = False
+    # The backend's own answer, as plain data.
+    raw: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: MappingProxyType({}), repr=False, compare=False
+    )
+
+    @property
+    def ready(self) -> bool:
+        """Whether the instance runs and nothing is being done to it."""
+        return self.state is State.ACTIVE and self.task_state is None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Amphora:
+    """One instance, as its backend describes it."""
+
+    id: str
+    name: str
+    state: State
+    amphora_type: AmphoraType = AmphoraType.VM
+    build_key: str | None = None
+    owner: str | None = None
+    flavor: str | None = None
+    image_id: str | None = None
+    availability_zone: str | None = None
+    server_group_id: str | None = None
+    addresses: tuple[Address, ...] = ()
+    metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
+    created_at: float | None = None
+    fault: str | None = None
+    task_state: str | None = None
+    raw: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: MappingProxyType({}), repr=False, compare=False
+    )
+
+    def status(self, observed_at: float) -> ComputeStatus:
+        """Return the part of this that changes with time."""
+        return ComputeStatus(
+            amphora_id=self.id,
+            state=self.state,
+            fault=self.fault,
+            task_state=self.task_state,
+            observed_at=observed_at,
+            raw=self.raw,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """What changed since a cursor that an earlier answer gave."""
+
+    statuses: tuple[ComputeStatus, ...]
+    # Ids the backend knows to be deleted; absence alone is never a deletion.
+    gone: tuple[str, ...] = ()
+    cursor: str = ''
+    # True where `statuses` is everything there is, not only what changed.
+    complete: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Attachment:
+    """A port as it hangs on an instance."""
+
+    amphora_id: str
+    port_id: str
+    network_id: str | None = None
+    addresses: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ServerGroup:
+    """Instances that must, or must not, share a host."""
+
+    id: str
+    name: str
+    policy: str
+    member_ids: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Resource:
+    """Something beside instances that this site made: a port, a volume."""
+
+    kind: str
+    id: str
+    name: str = ''
+    owner: str | None = None
+    amphora_id: str | None = None
+    created_at: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a backend accepts in a build, declared as data by its driver."""
+
+    amphora_types: frozenset[AmphoraType] = frozenset({AmphoraType.VM})
+    max_files: int = 5
+    max_file_bytes: int = 10 * 1024
+    max_user_data_bytes: int = 49_149
+    max_name_length: int = 255
+    max_metadata_items: int = 128
+    # Arguments of build() this backend has no notion of, such as
+    # 'availability_zone'; a request that uses one is refused.
+    refused_options: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Capabilities:
+    """What a driver can do now, and within which limits."""
+
+    driver: str
+    abilities: frozenset[Ability]
+    limits: Limits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class DriverHealth:
+    """The answer of a cheap and harmless look at the backend."""
+
+    healthy: bool
+    detail: str = ''
+    latency_s: float = 0.0

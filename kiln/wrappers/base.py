@@ -1,0 +1,70 @@
+"""What every wrapper is: a driver that asks another driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import AmphoraComputeError, ConfigurationError
+from kiln.models import Ability, Amphora, BuildRequest, Limits
+
+
+class DriverWrapper(AmphoraComputeDriver):
+    """A driver that passes each call on; subclasses override :meth:`perform`."""
+
+    def __init__(self, inner: AmphoraComputeDriver) -> None:
+        if any(type(driver) is type(self) for driver in _layers(inner)):
+            raise ConfigurationError(
+                f'Cannot wrap {inner.name!r} in {type(self).__name__} twice; it has one already.'
+            )
+        self.inner = inner
+        self.name, self.owner, self.clock = inner.name, inner.owner, inner.clock
+
+    @property
+    def limits(self) -> Limits:
+        """What the wrapped driver accepts."""
+        return self.inner.limits
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What the wrapped driver can do."""
+        return self.inner.abilities
+
+    def perform(self, call: Call, *args: Any) -> Any:
+        """Pass a call on."""
+        return self.inner.perform(call, *args)
+
+    def refusal(self, call: Call) -> AmphoraComputeError | None:
+        """Ask the layers below whether they would refuse."""
+        return self.inner.refusal(call)
+
+    def close(self) -> None:
+        """Close the wrapped driver."""
+        self.inner.close()
+
+    # The contract wants these four of every driver. perform() reaches the
+    # hooks of the innermost driver, so here they only lead back to it.
+
+    def _build(self, request: BuildRequest) -> str:
+        amphora_id: str = self.perform(Call.BUILD, request)
+        return amphora_id
+
+    def _delete(self, amphora_id: str) -> None:
+        self.perform(Call.DELETE, amphora_id)
+
+    def _get(self, amphora_id: str) -> Amphora:
+        amphora: Amphora = self.perform(Call.GET, amphora_id)
+        return amphora
+
+    def _list(self, owner: str) -> Iterable[Amphora]:
+        amphorae: Iterable[Amphora] = self.perform(Call.LIST, owner)
+        return amphorae
+
+
+def _layers(driver: AmphoraComputeDriver) -> Iterator[AmphoraComputeDriver]:
+    yield driver
+    while isinstance(driver, DriverWrapper):
+        driver = driver.inner
+        yield driver

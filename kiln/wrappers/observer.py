@@ -1,0 +1,43 @@
+"""Tells listeners of every call that really leaves for a backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.listeners import CallRecord, Listener
+from kiln.models import BuildRequest
+from kiln.wrappers.base import DriverWrapper
+
+
+class ObserverDriver(DriverWrapper):
+    """The innermost wrapper: what it sees is what the backend was asked."""
+
+    def __init__(self, inner: AmphoraComputeDriver, listener: Listener) -> None:
+        super().__init__(inner)
+        self._listener = listener
+
+    def perform(self, call: Call, *args: Any) -> Any:
+        """Pass a call on, between two words to the listeners."""
+        record = CallRecord(self.name, call.label, call.traffic.value, _subject(args))
+        record.started_at = self.clock.time()
+        self._listener.call_started(record)
+        started = self.clock.monotonic()
+        try:
+            return self.inner.perform(call, *args)
+        except BaseException as exc:
+            record.error = exc
+            raise
+        finally:
+            record.duration_s = self.clock.monotonic() - started
+            self._listener.call_finished(record)
+
+
+def _subject(args: tuple[Any, ...]) -> str:
+    if not args:
+        return ''
+    if isinstance(args[0], BuildRequest):
+        return args[0].build_key
+    # Ids only: whatever else an argument is, it may hold a secret.
+    return args[0] if isinstance(args[0], str) else ''
