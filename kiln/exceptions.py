@@ -244,7 +244,7 @@ class BuildOutcomeUnknown(AmphoraBuildError):
 
 
 class DeleteFailed(AmphoraComputeError):
-    """This amphora could not be deleted; it still exists."""
+    """The amphora could not be deleted; it still exists."""
 
     code = 'delete_failed'
     remedy = 'Resolve what the backend objects to, then delete again.'

@@ -311,9 +311,7 @@ class AmphoraComputeDriver(ComputeHooks):
         validation.check_text('network_id', network_id)
         if address is not None:
             validation.check_text('address', address)
-        attachment: Attachment = self.perform(
-            Call.ATTACH_NETWORK, amphora_id, network_id, address
-        )
+        attachment: Attachment = self.perform(Call.ATTACH_NETWORK, amphora_id, network_id, address)
         return attachment
 
     def detach_network(self, amphora_id: str, network_id: str) -> None:

@@ -133,9 +133,7 @@ class ComputeHooks(abc.ABC):
         """Detach a port; one that does not hang there is a success."""
         raise NotImplementedError
 
-    def _attach_network(
-        self, amphora_id: str, network_id: str, address: str | None
-    ) -> Attachment:
+    def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
         """Attach a new port of a network."""
         raise NotImplementedError
 

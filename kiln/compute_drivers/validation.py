@@ -194,7 +194,7 @@ def _files(files: Mapping[str, Any] | None, limits: Limits) -> tuple[InjectedFil
         return ()
     if not isinstance(files, Mapping):
         raise InvalidBuildRequest(
-            f'Cannot build: config_drive_files must map paths to contents, not be a {_kind(files)}.'
+            f'Cannot build: config_drive_files must map paths to contents, not {_kind(files)}.'
         )
     if len(files) > limits.max_files:
         raise InvalidBuildRequest(

@@ -1,0 +1,1 @@
+"""Configuration: option groups of kiln itself, one module each."""

@@ -1,0 +1,1 @@
+"""Drivers around drivers: executor, circuit breaker, rate limit, observer, watcher."""

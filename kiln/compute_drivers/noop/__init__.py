@@ -1,0 +1,1 @@
+"""A simulated cloud that keeps every promise of the compute contract."""

@@ -1,0 +1,93 @@
+"""One thread that calls functions at their time: deadlines, retries, ticks."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+
+LOG = logging.getLogger(__name__)
+
+
+class Appointment:
+    """A function to be called later, unless it is cancelled first."""
+
+    __slots__ = ('function',)
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function: Callable[[], None] | None = function
+
+    def cancel(self) -> None:
+        """See that the function is not called; harmless if it was."""
+        self.function = None
+
+
+class Scheduler:
+    """Calls functions at their time, in order, on one daemon thread.
+
+    The functions must be quick: they are called one after the other. The
+    thread starts with the first appointment and ends with :meth:`close`.
+    """
+
+    def __init__(self, *, name: str = 'kiln', clock: Clock = SYSTEM_CLOCK) -> None:
+        self._name = name
+        self._clock = clock
+        self._wake = threading.Condition()
+        self._queue: list[tuple[float, int, Appointment]] = []
+        self._order = itertools.count()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Appointment:
+        """Have a function called after so many seconds."""
+        appointment = Appointment(function)
+        due = self._clock.monotonic() + max(0.0, delay_s)
+        with self._wake:
+            if self._closed:
+                return appointment
+            entry = (due, next(self._order), appointment)
+            heapq.heappush(self._queue, entry)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name=f'{self._name}-scheduler', daemon=True
+                )
+                self._thread.start()
+            elif self._queue[0] is entry:
+                # Only an appointment earlier than all others shortens the sleep.
+                self._wake.notify()
+        return appointment
+
+    def close(self) -> None:
+        """Forget all appointments and end the thread; safe to repeat."""
+        with self._wake:
+            self._closed = True
+            self._queue.clear()
+            self._wake.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._closed and not self._due():
+                    delay = None
+                    if self._queue:
+                        delay = self._queue[0][0] - self._clock.monotonic()
+                    self._clock.wait(self._wake, delay)
+                if self._closed:
+                    return
+                function = heapq.heappop(self._queue)[2].function
+            if function is None:
+                continue
+            try:
+                function()
+            # One bad function must not end the deadlines of all the others.
+            except Exception:
+                LOG.exception('A scheduled function of %s failed', self._name)
+
+    def _due(self) -> bool:
+        return bool(self._queue) and self._queue[0][0] <= self._clock.monotonic()
