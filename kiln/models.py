@@ -131,7 +131,10 @@ class ComputeStatus:
 
     amphora_id: str
     state: State
+    # The backend's own words for what went wrong, and the code of the build
+    # error it amounts to where the driver can tell ('insufficient_capacity').
     fault: str | None = None
+    fault_code: str | None = None
     # What the backend is busy doing with the instance; None when it rests.
     task_state: str | None = None
     # Seconds since the epoch at which the backend was asked.
@@ -168,6 +171,7 @@ class Amphora:
     metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
     created_at: float | None = None
     fault: str | None = None
+    fault_code: str | None = None
     task_state: str | None = None
     raw: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
@@ -179,6 +183,7 @@ class Amphora:
             amphora_id=self.id,
             state=self.state,
             fault=self.fault,
+            fault_code=self.fault_code,
             task_state=self.task_state,
             observed_at=observed_at,
             raw=self.raw,
