@@ -101,7 +101,7 @@ class BuildRequest:
     port_ids: tuple[str, ...] = ()
     availability_zone: str | None = None
     server_group_id: str | None = None
-    metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
     files: tuple[InjectedFile, ...] = dataclasses.field(default=(), repr=False)
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
 
@@ -168,7 +168,7 @@ class Amphora:
     availability_zone: str | None = None
     server_group_id: str | None = None
     addresses: tuple[Address, ...] = ()
-    metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
     created_at: float | None = None
     fault: str | None = None
     fault_code: str | None = None
