@@ -87,7 +87,11 @@ class InjectedFile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    """Everything a backend is told about one build, checked and frozen."""
+    """Everything a backend is told about one build, checked and frozen.
+
+    Files, user data and keys are held in confidence: never shown, never
+    logged. Metadata is not: a backend shows it to everybody who may look.
+    """
 
     build_key: str
     name: str
@@ -95,7 +99,7 @@ class BuildRequest:
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
     image_id: str | None = None
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     sec_groups: tuple[str, ...] = ()
     network_ids: tuple[str, ...] = ()
     port_ids: tuple[str, ...] = ()
