@@ -15,6 +15,7 @@ from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers.redaction import sealed
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,
@@ -197,21 +198,8 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises InstanceNotFoundError: there is none.
         :raises AmbiguousInstanceError: several have the name; none is chosen.
         """
-        if amphora_id is None:
-            if amphora_name is None:
-                raise InvalidRequest('Cannot find an amphora: give its name or its id.')
-            validation.check_text('amphora_name', amphora_name)
-            return self._only(amphora_name, self.perform(Call.FIND, amphora_name))
-        validation.check_text('amphora_id', amphora_id)
-        found: Amphora = self.perform(Call.GET, amphora_id)
-        if amphora_name is not None and found.name != amphora_name:
-            raise InstanceNotFoundError(
-                f'Cannot find {amphora_name!r}: the amphora of id {amphora_id} is '
-                f'called {found.name!r}.',
-                amphora_id=amphora_id,
-                backend=self.name,
-            )
-        return found
+        call, subject = self.look_up(amphora_name, amphora_id)
+        return self.choose(self.perform(call, subject), amphora_name)
 
     # ---- many at once ---------------------------------------------------
 
@@ -366,21 +354,13 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InvalidRequest: it is not this site's.
         """
-        if not isinstance(resource, Resource):
-            raise InvalidRequest(f'resource must be one of list_resources(), not {resource!r}.')
-        if resource.owner != self.owner:
-            raise InvalidRequest(
-                f'Cannot delete {resource.kind} {resource.id}: its owner is '
-                f'{resource.owner!r}, not this site {self.owner!r}.',
-                resource_id=resource.id,
-            )
+        validation.check_own_resource(resource, self.owner)
         self.perform(Call.DELETE_RESOURCE, resource)
 
     def console_log(self, amphora_id: str, *, lines: int | None = None) -> str:
         """Return the last lines an amphora wrote on its console, or all of them."""
         validation.check_text('amphora_id', amphora_id)
-        if lines is not None and (not isinstance(lines, int) or lines < 1):
-            raise InvalidRequest(f'lines must be a positive number, not {lines!r}.')
+        validation.check_lines(lines)
         text: str = self.perform(Call.CONSOLE_LOG, amphora_id, lines)
         return text
 
@@ -399,19 +379,13 @@ class AmphoraComputeDriver(ComputeHooks):
                 # A lazy answer would fail later, outside of every guard.
                 result = tuple(result)
             return result
-        except AmphoraComputeError as exc:
+        except Exception as exc:
             if call is Call.DELETE and isinstance(exc, InstanceNotFoundError):
                 return None
-            exc.backend = exc.backend or self.name
-            exc.operation = exc.operation or call.label
-            raise
-        except KilnError:
-            raise
-        except NotImplementedError as exc:
-            raise self._unsupported(call) from exc
-        # The last resort for what a driver's own translation does not know.
-        except Exception as exc:
-            raise self._unclassified(call, args, exc) from exc
+            error = self._as_own(call, args, exc)
+            if error is exc:
+                raise
+            raise error from error.__cause__
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Return the error such a call would be refused with now, without making it."""
@@ -426,6 +400,23 @@ class AmphoraComputeDriver(ComputeHooks):
             backend=self.name,
             operation=call.label,
         )
+
+    def _as_own(self, call: Call, args: tuple[Any, ...], exc: Exception) -> KilnError:
+        error: KilnError
+        if isinstance(exc, AmphoraComputeError):
+            exc.backend = exc.backend or self.name
+            exc.operation = exc.operation or call.label
+            error = exc
+        elif isinstance(exc, KilnError):
+            error = exc
+        elif isinstance(exc, NotImplementedError):
+            error = self._unsupported(call)
+        else:
+            # The last resort for what a driver's own translation does not know.
+            error = self._unclassified(call, args, exc)
+        if error is not exc:
+            error.__cause__ = exc
+        return sealed(error, args[0]) if call is Call.BUILD else error
 
     def _unclassified(
         self, call: Call, args: tuple[Any, ...], exc: Exception
@@ -451,16 +442,30 @@ class AmphoraComputeDriver(ComputeHooks):
         seconds = validation.check_timeout(timeout)
         return deadline_scope(None if seconds is None else Deadline.after(seconds, self.clock))
 
-    def _only(self, name: str, found: Sequence[Amphora]) -> Amphora:
-        if not found:
+    # ---- the two halves of get_amphora, for who asks in another way ------
+
+    def look_up(self, amphora_name: str | None, amphora_id: str | None) -> tuple[Call, str]:
+        """Return the call, and its argument, that finds an amphora by name or id."""
+        if amphora_id is not None:
+            return Call.GET, validation.check_text('amphora_id', amphora_id)
+        if amphora_name is not None:
+            return Call.FIND, validation.check_text('amphora_name', amphora_name)
+        raise InvalidRequest('Cannot find an amphora: give its name or its id.')
+
+    def choose(self, found: Amphora | Sequence[Amphora], amphora_name: str | None) -> Amphora:
+        """Return the one amphora that the answer to a look-up is about, or raise."""
+        candidates = [found] if isinstance(found, Amphora) else found
+        matching = [a for a in candidates if amphora_name is None or a.name == amphora_name]
+        if not matching:
+            others = ''.join(f' Id {a.id} is called {a.name!r}.' for a in candidates)
             raise InstanceNotFoundError(
-                f'Cannot find {name!r}: backend {self.name!r} has no amphora of that name.',
+                f'Cannot find {amphora_name!r}: {self.name!r} has no such amphora.{others}',
                 backend=self.name,
             )
-        if len(found) > 1:
-            ids = ', '.join(amphora.id for amphora in found)
+        if len(matching) > 1:
+            ids = ', '.join(amphora.id for amphora in matching)
             raise AmbiguousInstanceError(
-                f'Cannot choose {name!r}: {len(found)} amphorae have that name: {ids}.',
+                f'Cannot choose {amphora_name!r}: {len(matching)} amphorae have that name: {ids}.',
                 backend=self.name,
             )
-        return found[0]
+        return matching[0]

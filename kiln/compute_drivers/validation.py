@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
-from kiln.models import AmphoraType, BuildRequest, InjectedFile, Limits
+from kiln.models import AmphoraType, BuildRequest, InjectedFile, Limits, Resource
 
 #: Metadata keys that begin so are kiln's own, on every backend.
 RESERVED_METADATA = 'kiln:'
@@ -74,13 +74,14 @@ def check_text(argument: str, value: object, *, max_length: int = 255) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(f'{argument} must be a string, not {_kind(value)}.')
     if not value or value != value.strip():
-        raise InvalidRequest(f'{argument} {value!r} is empty or has spaces around it.')
+        # Not quoted: the argument may be a whole key, read with its line end.
+        raise InvalidRequest(f'{argument} is empty or has spaces around it.')
     if len(value) > max_length:
         raise InvalidRequest(
             f'{argument} has {len(value)} characters; at most {max_length} are allowed.'
         )
     if not value.isprintable():
-        raise InvalidRequest(f'{argument} {value!r} has a character that cannot be printed.')
+        raise InvalidRequest(f'{argument} has a character that cannot be printed.')
     return value
 
 
@@ -100,6 +101,24 @@ def check_timeout(timeout: object) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InvalidRequest(f'timeout must be a positive number of seconds, not {timeout!r}.')
     return float(timeout)
+
+
+def check_lines(lines: object) -> None:
+    """Say so where this is no number of lines to show."""
+    if lines is not None and (isinstance(lines, bool) or not isinstance(lines, int) or lines < 1):
+        raise InvalidRequest(f'lines must be a positive number, not {lines!r}.')
+
+
+def check_own_resource(resource: object, owner: str) -> None:
+    """Refuse what is no resource, or is not this site's to delete."""
+    if not isinstance(resource, Resource):
+        raise InvalidRequest(f'resource must be one of list_resources(), not {resource!r}.')
+    if resource.owner != owner:
+        raise InvalidRequest(
+            f'Cannot delete {resource.kind} {resource.id}: its owner is {resource.owner!r}, '
+            f'not this site, {owner!r}.',
+            resource_id=resource.id,
+        )
 
 
 def _kind(value: object) -> str:

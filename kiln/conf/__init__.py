@@ -1,1 +1,83 @@
 """Configuration: option groups of kiln itself, one module each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from kiln.conf import compute
+from kiln.exceptions import ConfigurationError
+
+
+class Configuration(cfg.ConfigOpts):  # type: ignore[misc]  # oslo.config is untyped
+    """Options whose values the environment may override."""
+
+    environment: Mapping[str, str] = {}
+
+
+def load(
+    config_files: Sequence[str] | None = None,
+    config_dirs: Sequence[str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> cfg.ConfigOpts:
+    """Read kiln.conf, or the files named, and return the options.
+
+    :raises ConfigurationError: a file is missing or cannot be parsed.
+    """
+    conf = Configuration()
+    conf.environment = os.environ if environment is None else environment
+    try:
+        conf(
+            args=[],
+            project='kiln',
+            default_config_files=None if config_files is None else list(config_files),
+            default_config_dirs=None if config_dirs is None else list(config_dirs),
+            use_env=False,
+        )
+    except (cfg.Error, ValueError) as exc:
+        raise ConfigurationError(f'Cannot read the configuration: {exc}') from exc
+    register(conf, compute.GROUP, compute.SITE_OPTS)
+    return conf
+
+
+def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> cfg.GroupAttr:
+    """Declare options and return their values, those of the environment first.
+
+    An option ``rate`` of group ``compute:east`` is ``KILN_COMPUTE_EAST__RATE``.
+
+    :raises ConfigurationError: a value is not what its option takes.
+    """
+    conf.register_opts(opts, group)
+    # A controller that brings its own ConfigOpts configures kiln in its files.
+    environment = conf.environment if isinstance(conf, Configuration) else {}
+    try:
+        for opt in opts:
+            value = environment.get(environment_name(group, opt.dest))
+            if value is not None:
+                conf.set_override(opt.dest, opt.type(value), group)
+            # Read once, so that a bad value is found now and not in the
+            # middle of a build.
+            getattr(conf[group], opt.dest)
+    except (cfg.Error, ValueError) as exc:
+        raise ConfigurationError(f'Cannot use option [{group}] {opt.dest}: {exc}') from exc
+    return conf[group]
+
+
+def environment_name(group: str, option: str) -> str:
+    """Return the environment variable that overrides an option."""
+    return 'KILN_' + re.sub(r'\W', '_', group).upper() + '__' + option.upper()
+
+
+def backend_names(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the names of all [compute:NAME] groups, in the files' order."""
+    prefix = f'{compute.GROUP}:'
+    return [
+        section.removeprefix(prefix)
+        for section in conf.list_all_sections()
+        if section.startswith(prefix)
+    ]

@@ -1,0 +1,131 @@
+"""From the name of a driver to its class; the only home of stevedore."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import inspect
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from stevedore import driver as stevedore_driver
+from stevedore import exception as stevedore_exceptions
+
+from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import DriverConflict, DriverLoadError, DriverNotFound
+
+COMPUTE_NAMESPACE = 'kiln.compute_drivers'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledDriver:
+    """A driver that some installed package offers, loadable or not."""
+
+    name: str
+    distribution: str
+    version: str
+    origin: str
+    # Why it cannot be used; None where it can.
+    error: str | None = None
+
+
+def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
+    """Return the class of a compute driver.
+
+    :raises DriverNotFound: none is installed; the message lists what is.
+    :raises DriverConflict: two packages offer one of that name.
+    :raises DriverLoadError: it cannot be imported, or breaks the contract.
+    """
+    try:
+        found = stevedore_driver.DriverManager(
+            COMPUTE_NAMESPACE,
+            name,
+            on_load_failure_callback=_load_failed,
+            warn_on_missing_entrypoint=False,
+        )
+    except stevedore_exceptions.MultipleMatches as exc:
+        offers = ' and '.join(
+            f'{entry.dist.name if entry.dist else "?"} ({entry.value})'
+            for entry in _entry_points()
+            if entry.name == name
+        )
+        raise DriverConflict(
+            f'Cannot load compute driver {name!r}: {offers} both offer it. Uninstall one of them.'
+        ) from exc
+    except stevedore_exceptions.NoMatches as exc:
+        installed = ', '.join(sorted({entry.name for entry in _entry_points()})) or 'none'
+        raise DriverNotFound(
+            f'Cannot find compute driver {name!r}. Installed: {installed}.'
+        ) from exc
+    driver_class = found.driver
+    if violations := list(contract_violations(driver_class)):
+        raise DriverLoadError(
+            f'Cannot use compute driver {name!r}: it breaks the contract: {"; ".join(violations)}.'
+        )
+    loaded: type[AmphoraComputeDriver] = driver_class
+    return loaded
+
+
+def installed_drivers() -> list[InstalledDriver]:
+    """Return every compute driver on offer, with the reason if it cannot be used."""
+    return [_describe(entry) for entry in sorted(_entry_points(), key=lambda e: e.name)]
+
+
+def contract_violations(driver_class: Any) -> Iterator[str]:
+    """Yield, one by one, what makes a class unfit to be a compute driver."""
+    if not inspect.isclass(driver_class) or not issubclass(driver_class, AmphoraComputeDriver):
+        yield f'{driver_class!r} is no subclass of AmphoraComputeDriver'
+        return
+    if driver_class.contract_version != CONTRACT_VERSION:
+        yield (
+            f'it is written for contract {driver_class.contract_version}, '
+            f'this kiln has {CONTRACT_VERSION}'
+        )
+    if lacking := sorted(driver_class.__abstractmethods__):
+        yield f'it lacks {", ".join(lacking)}'
+    public = (name for name in vars(AmphoraComputeDriver) if not name.startswith('_'))
+    for name in (*public, *(call.hook for call in Call)):
+        ours, theirs = getattr(AmphoraComputeDriver, name), getattr(driver_class, name)
+        if inspect.isfunction(ours) and _parameters(theirs) != _parameters(ours):
+            yield (
+                f'{name}{inspect.signature(theirs)} should be '
+                f'{name}({", ".join(map(str, _parameters(ours)))})'
+            )
+
+
+def _parameters(function: Any) -> list[Any]:
+    # Names, kinds and defaults are what a caller depends on; annotations may
+    # be written in more than one way.
+    return [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
+def _entry_points() -> list[importlib.metadata.EntryPoint]:
+    return list(importlib.metadata.entry_points(group=COMPUTE_NAMESPACE))
+
+
+def _describe(entry: importlib.metadata.EntryPoint) -> InstalledDriver:
+    error = None
+    try:
+        load_compute_driver(entry.name)
+    except (DriverConflict, DriverLoadError) as exc:
+        error = str(exc)
+    return InstalledDriver(
+        name=entry.name,
+        distribution=entry.dist.name if entry.dist else '',
+        version=entry.dist.version if entry.dist else '',
+        origin=entry.value,
+        error=error,
+    )
+
+
+def _load_failed(_manager: Any, entry: Any, exc: BaseException) -> NoReturn:
+    message = f'Cannot load compute driver {entry.name!r} from {entry.value}: {exc}.'
+    if isinstance(exc, ImportError) and exc.name and not exc.name.startswith('kiln'):
+        # Drivers of kiln's own have their client library as an extra of the
+        # same name.
+        message += f' Install what it needs: pip install "kiln-compute[{entry.name}]".'
+    raise DriverLoadError(message) from exc
