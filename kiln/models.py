@@ -87,7 +87,11 @@ class InjectedFile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    """Everything a backend is told about one build, checked and frozen."""
+    """Everything a backend is told about one build, checked and frozen.
+
+    Files, user data and keys are held in confidence: never shown, never
+    logged. Metadata is not: a backend shows it to everybody who may look.
+    """
 
     build_key: str
     name: str
@@ -95,13 +99,13 @@ class BuildRequest:
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
     image_id: str | None = None
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     sec_groups: tuple[str, ...] = ()
     network_ids: tuple[str, ...] = ()
     port_ids: tuple[str, ...] = ()
     availability_zone: str | None = None
     server_group_id: str | None = None
-    metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
     files: tuple[InjectedFile, ...] = dataclasses.field(default=(), repr=False)
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
 
@@ -168,7 +172,7 @@ class Amphora:
     availability_zone: str | None = None
     server_group_id: str | None = None
     addresses: tuple[Address, ...] = ()
-    metadata: Mapping[str, str] = dataclasses.field(default=_NO_FACTS)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
     created_at: float | None = None
     fault: str | None = None
     fault_code: str | None = None

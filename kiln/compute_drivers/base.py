@@ -15,6 +15,7 @@ from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers.redaction import sealed
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,
@@ -378,19 +379,13 @@ class AmphoraComputeDriver(ComputeHooks):
                 # A lazy answer would fail later, outside of every guard.
                 result = tuple(result)
             return result
-        except AmphoraComputeError as exc:
+        except Exception as exc:
             if call is Call.DELETE and isinstance(exc, InstanceNotFoundError):
                 return None
-            exc.backend = exc.backend or self.name
-            exc.operation = exc.operation or call.label
-            raise
-        except KilnError:
-            raise
-        except NotImplementedError as exc:
-            raise self._unsupported(call) from exc
-        # The last resort for what a driver's own translation does not know.
-        except Exception as exc:
-            raise self._unclassified(call, args, exc) from exc
+            error = self._as_own(call, args, exc)
+            if error is exc:
+                raise
+            raise error from error.__cause__
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Return the error such a call would be refused with now, without making it."""
@@ -405,6 +400,23 @@ class AmphoraComputeDriver(ComputeHooks):
             backend=self.name,
             operation=call.label,
         )
+
+    def _as_own(self, call: Call, args: tuple[Any, ...], exc: Exception) -> KilnError:
+        error: KilnError
+        if isinstance(exc, AmphoraComputeError):
+            exc.backend = exc.backend or self.name
+            exc.operation = exc.operation or call.label
+            error = exc
+        elif isinstance(exc, KilnError):
+            error = exc
+        elif isinstance(exc, NotImplementedError):
+            error = self._unsupported(call)
+        else:
+            # The last resort for what a driver's own translation does not know.
+            error = self._unclassified(call, args, exc)
+        if error is not exc:
+            error.__cause__ = exc
+        return sealed(error, args[0]) if call is Call.BUILD else error
 
     def _unclassified(
         self, call: Call, args: tuple[Any, ...], exc: Exception

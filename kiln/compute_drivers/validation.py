@@ -74,13 +74,14 @@ def check_text(argument: str, value: object, *, max_length: int = 255) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(f'{argument} must be a string, not {_kind(value)}.')
     if not value or value != value.strip():
-        raise InvalidRequest(f'{argument} {value!r} is empty or has spaces around it.')
+        # Not quoted: the argument may be a whole key, read with its line end.
+        raise InvalidRequest(f'{argument} is empty or has spaces around it.')
     if len(value) > max_length:
         raise InvalidRequest(
             f'{argument} has {len(value)} characters; at most {max_length} are allowed.'
         )
     if not value.isprintable():
-        raise InvalidRequest(f'{argument} {value!r} has a character that cannot be printed.')
+        raise InvalidRequest(f'{argument} has a character that cannot be printed.')
     return value
 
 

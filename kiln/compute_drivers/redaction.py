@@ -1,0 +1,109 @@
+"""Keeps what a build request holds in confidence out of errors.
+
+A driver's error, or the one of a client library behind it, may quote the
+request it failed on: user data, files, keys. All errors of a build pass here
+on their way out, and whatever they quote is masked.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import traceback
+from typing import TypeVar
+
+from kiln.exceptions import AmphoraComputeError, KilnError
+from kiln.models import BuildRequest
+
+# So many characters in common with a content are taken for a quotation of it;
+# that finds whole contents, single lines, and pieces a library cut off.
+_RUN = 12
+# An error longer than this quotes whole documents; nobody reads its end.
+_MAX_TEXT = 2000
+# Contents shorter than this are no secret, and are part of many words.
+_SHORTEST = 4
+_MAX_CAUSES = 50
+
+_E = TypeVar('_E', bound=KilnError)
+
+
+class QuotingError(Exception):
+    """Stands for a foreign error whose text quoted a request; its text is masked."""
+
+
+def sealed(error: _E, request: BuildRequest) -> _E:
+    """Return the error, with all that it and its causes quote of a request masked."""
+    mask = _Mask(request)
+    error.args = tuple(mask(arg) if isinstance(arg, str) else arg for arg in error.args)
+    if isinstance(error, AmphoraComputeError) and error.fault is not None:
+        error.fault = mask(error.fault)
+    behind = _behind(error)
+    cause = _sealed_cause(behind, mask, _MAX_CAUSES)
+    if cause is not behind:
+        error.__cause__ = cause
+    return error
+
+
+def _sealed_cause(error: BaseException | None, mask: _Mask, depth: int) -> BaseException | None:
+    """Return an error, or a stand-in where it or one behind it quotes the request."""
+    if error is None or depth == 0:
+        return None
+    behind = _behind(error)
+    cause = _sealed_cause(behind, mask, depth - 1)
+    text = ''.join(traceback.format_exception_only(error)).strip()
+    # The text of a group leaves out its members, its repr does not.
+    whole = repr(error)
+    if mask(text) == text and mask(whole) == whole and cause is behind:
+        return error
+    stand_in = QuotingError(mask(text)).with_traceback(error.__traceback__)
+    stand_in.__cause__ = cause
+    return stand_in
+
+
+def _behind(error: BaseException) -> BaseException | None:
+    """Return the error that a traceback would show before this one."""
+    if error.__cause__ is not None or error.__suppress_context__:
+        return error.__cause__
+    return error.__context__
+
+
+class _Mask:
+    """Masks what a text has in common with the contents of a request."""
+
+    def __init__(self, request: BuildRequest) -> None:
+        contents = [file.content for file in request.files]
+        # A key may be a mere name, which an error had better tell; a whole
+        # public key has spaces in it.
+        contents += [key.encode() for key in request.keys if ' ' in key]
+        if request.user_data is not None:
+            contents.append(request.user_data)
+        texts = [content.decode('utf-8', 'replace') for content in contents]
+        self._short = {text for text in texts if _SHORTEST <= len(text) < _RUN}
+        encoded = [base64.b64encode(content).decode() for content in contents]
+        # No quotation runs over the zero that parts two contents.
+        self._all = '\0'.join([*texts, *encoded])
+
+    def __call__(self, text: str) -> str:
+        if not self._all:
+            return text
+        if len(text) > _MAX_TEXT:
+            text = text[:_MAX_TEXT] + ' [...]'
+        for short in self._short:
+            text = text.replace(short, '***')
+        return self._without_runs(text)
+
+    def _without_runs(self, text: str) -> str:
+        kept: list[str] = []
+        at = 0
+        while at < len(text):
+            end = at + _RUN
+            if end > len(text) or text[at:end] not in self._all:
+                kept.append(text[at])
+                at += 1
+                continue
+            while end < len(text) and text[end - _RUN + 1 : end + 1] in self._all:
+                end += 1
+            kept.append('***')
+            at = end
+        # Two masks side by side are one quotation.
+        return re.sub(r'\*{4,}', '***', ''.join(kept))

@@ -1,0 +1,133 @@
+"""From configuration to working backends: load, configure, wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kiln import conf as kiln_conf
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute import Compute
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.conf import compute as compute_conf
+from kiln.exceptions import ConfigurationError, DriverNotFound
+from kiln.listeners import Listener
+from kiln.loading import load_compute_driver
+from kiln.stack import StackSettings
+from kiln.telemetry import default_listeners
+from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.rate import RateSettings
+from kiln.wrappers.watcher import WatcherSettings
+
+
+def open_compute(
+    backend: str | None = None,
+    *,
+    conf: Any = None,
+    clock: Clock = SYSTEM_CLOCK,
+    listeners: Iterable[Listener] = (),
+) -> Compute:
+    """Open a backend by the name of its [compute:NAME] group, or of its driver.
+
+    ``conf`` is an oslo.config ConfigOpts, such as ``kiln.conf.load()`` returns;
+    without it kiln.conf is looked for where OpenStack programs look.
+
+    :raises ConfigurationError: no such backend, or it is configured wrongly.
+    """
+    manager = DriverManager(kiln_conf.load() if conf is None else conf)
+    return manager.open(backend, clock=clock, listeners=listeners)
+
+
+class DriverManager:
+    """Opens the backends that one configuration describes."""
+
+    def __init__(self, conf: Any) -> None:
+        self._conf = conf
+        self._site = kiln_conf.register(conf, compute_conf.GROUP, compute_conf.SITE_OPTS)
+
+    @property
+    def default_backend(self) -> str:
+        """The backend to use where none is named."""
+        name: str = self._site.default_backend
+        return name
+
+    def backends(self) -> list[str]:
+        """Return the names of the backends that are configured."""
+        return kiln_conf.backend_names(self._conf)
+
+    def open(
+        self,
+        name: str | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        listeners: Iterable[Listener] = (),
+    ) -> Compute:
+        """Return a backend, assembled; its driver has touched no network yet."""
+        name = name or self.default_backend
+        driver, settings = self._configured(name, clock)
+        told = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
+        return Compute(driver, settings=settings, listeners=(*told, *listeners))
+
+    def _configured(self, name: str, clock: Clock) -> tuple[AmphoraComputeDriver, StackSettings]:
+        group = f'{compute_conf.GROUP}:{name}'
+        values = kiln_conf.register(self._conf, group, compute_conf.BACKEND_OPTS)
+        try:
+            driver_class = load_compute_driver(values.driver or name)
+        except DriverNotFound as exc:
+            if values.driver or name in self.backends():
+                raise
+            configured = ', '.join(self.backends()) or 'none'
+            raise DriverNotFound(
+                f'Cannot open backend {name!r}: there is no group [{group}] '
+                f'(configured: {configured}) and no driver of that name. {exc}'
+            ) from exc
+        options = kiln_conf.register(self._conf, group, driver_class.options)
+        try:
+            driver = driver_class.open(options, name=name, owner=self._site.owner, clock=clock)
+        except ConfigurationError:
+            raise
+        # A vendor's constructor may raise anything; the operator needs one line.
+        except Exception as exc:
+            raise ConfigurationError(
+                f'Cannot open backend {name!r}: its driver refuses the options of [{group}]: {exc}'
+            ) from exc
+        return driver, stack_settings(values)
+
+
+def stack_settings(values: Any) -> StackSettings:
+    """Return the settings of the wrappers from the options of one backend."""
+    return StackSettings(
+        executor=ExecutorSettings(
+            max_workers=values.max_workers,
+            max_queue=values.max_queue,
+            timeout_s=values.call_timeout,
+            cleanup_timeout_s=values.cleanup_timeout,
+        ),
+        circuit=CircuitSettings(
+            failure_rate=values.circuit_failure_rate,
+            minimum_calls=values.circuit_minimum_calls,
+            window_s=values.circuit_window,
+            slow_call_s=values.circuit_slow_call,
+            slow_call_rate=values.circuit_slow_rate,
+            open_s=values.circuit_open,
+            open_max_s=max(values.circuit_open, values.circuit_open_max),
+        ),
+        circuit_storage=_redis_storage(values.circuit_redis_url),
+        rate=None
+        if values.rate is None
+        else RateSettings(rate_per_s=values.rate, burst=values.rate_burst),
+        watcher=WatcherSettings(
+            interval_s=values.watch_interval,
+            max_interval_s=max(values.watch_interval, values.watch_max_interval),
+        ),
+        effect_timeout_s=values.build_timeout,
+    )
+
+
+def _redis_storage(url: str | None) -> Callable[[str], Any] | None:
+    if not url:
+        return None
+    from kiln.wrappers.circuit_storage import redis_storage
+
+    return redis_storage(url)

@@ -1,0 +1,318 @@
+"""Operations of several steps: send, wait for the effect, clean up if it fails.
+
+Nothing here blocks. Each step ends in a callback of the executor or of the
+watcher, which takes the next one; the operation the caller holds is resolved
+by the last.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from typing import Any
+
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    BuildTimeout,
+    DeleteTimeout,
+    InstanceNotFoundError,
+    OperationCancelled,
+    OperationTimeout,
+    Outcome,
+)
+from kiln.listeners import Listener
+from kiln.models import Amphora, ComputeStatus, State
+from kiln.stack import Stack
+from kiln.wrappers.operation import Operation, OperationState
+
+Probe = Callable[[Amphora], bool]
+OnStatus = Callable[[ComputeStatus], None]
+
+
+class Until(enum.StrEnum):
+    """How far a build goes before its operation is done."""
+
+    #: The backend has agreed; the id is known.
+    ACCEPTED = 'accepted'
+    #: The backend says that it runs.
+    ACTIVE = 'active'
+    #: It runs, and the probe says that it serves.
+    READY = 'ready'
+
+
+class InFlight:
+    """Counts the builds on their way, and tells listeners."""
+
+    def __init__(self, backend: str, listener: Listener) -> None:
+        self._backend, self._listener = backend, listener
+        self._count = 0
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """How many builds are not at their goal yet."""
+        return self._count
+
+    def add(self, step: int) -> None:
+        """Count one more, or one less."""
+        with self._lock:
+            self._count += step
+            count = self._count
+        self._listener.builds_changed(self._backend, count)
+
+
+class EffectFlow:
+    """Waits until a change that the backend agreed to has really happened."""
+
+    def __init__(self, stack: Stack, operation: Operation[Any]) -> None:
+        self._stack = stack
+        self._operation = operation
+        self._waiting: Future[Any] | None = None
+
+    def start(self, sent: Operation[Any], goal: Collection[State] | None) -> None:
+        """Wait for a goal, or for the amphora to be gone where there is none."""
+        self._operation.add_done_callback(lambda _: self._stop(sent))
+
+        def agreed(sent: Operation[Any]) -> None:
+            if (error := sent.exception()) is not None:
+                self._operation.fail(error)
+                return
+            self._operation.state = OperationState.WAITING
+            self._operation.note('accepted')
+            watcher, subject = self._stack.watcher, self._operation.subject
+            deadline = self._operation.deadline
+            self._waiting = (
+                watcher.watch_gone(subject, deadline=deadline)
+                if goal is None
+                else watcher.watch(subject, goal, deadline=deadline)
+            )
+            self._waiting.add_done_callback(self._seen)
+
+        sent.add_done_callback(agreed)
+
+    def _seen(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._operation.resolve(None)
+        elif isinstance(error, OperationTimeout) and self._operation.kind == Call.DELETE.label:
+            self._operation.fail(_as(DeleteTimeout, error))
+        else:
+            self._operation.fail(error)
+
+    def _stop(self, sent: Operation[Any]) -> None:
+        if self._operation.cancelled():
+            sent.cancel()
+            if self._waiting is not None:
+                self._waiting.cancel()
+
+
+class BuildFlow:
+    """Takes a build from its acceptance to its goal, or leaves nothing behind."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        in_flight: InFlight,
+        operation: Operation[str],
+        *,
+        until: Until,
+        probe: Probe | None = None,
+        on_status: OnStatus | None = None,
+    ) -> None:
+        self._stack = stack
+        self._in_flight = in_flight
+        self._operation = operation
+        self._until = until
+        self._probe = probe
+        self._on_status = on_status
+        self._waiting: Future[ComputeStatus] | None = None
+        self._not_ready = ''
+
+    def start(self, sent: Operation[str]) -> None:
+        """Go on as soon as the backend has agreed."""
+        self._in_flight.add(1)
+        self._operation.add_done_callback(lambda _: self._ended(sent))
+        sent.add_done_callback(self._agreed)
+
+    def _agreed(self, sent: Operation[str]) -> None:
+        if (error := sent.exception()) is not None:
+            # Whatever the lost call may have made, the executor removes it.
+            self._operation.fail(error)
+            return
+        amphora_id = sent.result()
+        self._operation.amphora_id = amphora_id
+        if self._operation.done():
+            self._discard()
+            return
+        self._operation.state = OperationState.WAITING
+        self._operation.note('accepted', amphora_id)
+        self._waiting = self._stack.watcher.watch(
+            amphora_id,
+            {State.ACTIVE},
+            deadline=self._operation.deadline,
+            on_status=self._status,
+        )
+        self._waiting.add_done_callback(self._active)
+
+    def _status(self, status: ComputeStatus) -> None:
+        self._operation.note(status.state.value, status.task_state or '')
+        if self._on_status is not None:
+            self._on_status(status)
+
+    def _active(self, future: Future[ComputeStatus]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            self._fail(self._build_error(error))
+        elif self._until is Until.ACTIVE:
+            self._operation.resolve(self._operation.amphora_id or '')
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        """Ask the probe, on a thread of the pool, until it agrees."""
+        operation = self._operation
+        if operation.done():
+            return
+        deadline = operation.deadline
+        if deadline is not None and deadline.passed:
+            self._fail(
+                BuildTimeout(
+                    f'Cannot wait longer for {operation.subject}: it is active, but its '
+                    f'probe never agreed ({self._not_ready or "it was not asked yet"}).',
+                    amphora_id=operation.amphora_id,
+                    build_key=operation.build_key,
+                )
+            )
+            return
+        try:
+            asked = self._stack.executor.run(self._ask_probe)
+        except AmphoraComputeError as exc:
+            # A full queue is no verdict on the amphora: ask again later.
+            self._not_ready = str(exc)
+            self._look_later()
+            return
+        asked.add_done_callback(self._probed)
+
+    def _ask_probe(self) -> bool:
+        amphora: Amphora = self._stack.executor.inner.perform(Call.GET, self._operation.amphora_id)
+        return self._probe is None or bool(self._probe(amphora))
+
+    def _probed(self, asked: Operation[bool]) -> None:
+        error = asked.exception()
+        if isinstance(error, InstanceNotFoundError):
+            self._fail(self._build_error(error))
+        elif error is None and asked.result():
+            self._operation.note('ready')
+            self._operation.resolve(self._operation.amphora_id or '')
+        else:
+            self._not_ready = str(error) if error else 'it answered no'
+            self._look_later()
+
+    def _look_later(self) -> None:
+        delay_s = self._stack.settings.probe_interval_s
+        if (deadline := self._operation.deadline) is not None:
+            delay_s = max(0.0, min(delay_s, deadline.remaining_s()))
+        self._stack.scheduler.call_later(delay_s, self._look)
+
+    def _build_error(self, error: BaseException) -> BaseException:
+        if isinstance(error, OperationTimeout):
+            return _as(BuildTimeout, error, build_key=self._operation.build_key)
+        if isinstance(error, InstanceNotFoundError):
+            return _as(
+                AmphoraBuildError,
+                error,
+                outcome=Outcome.NOT_APPLIED,
+                build_key=self._operation.build_key,
+            )
+        return error
+
+    def _fail(self, error: BaseException) -> None:
+        """Remove what was built, then say why; but never later than the deadline."""
+        operation = self._operation
+        discarded = self._discard()
+        deadline = operation.deadline
+        if discarded is None or deadline is None or deadline.passed:
+            operation.fail(error)
+            return
+        operation.note('removing', str(error))
+        discarded.add_done_callback(lambda _: operation.fail(error))
+        self._stack.scheduler.call_later(deadline.remaining_s(), lambda: operation.fail(error))
+
+    def _discard(self) -> Operation[Any] | None:
+        operation = self._operation
+        if operation.build_key is None:
+            return None
+        return self._stack.executor.discard_build(operation.build_key, operation.amphora_id)
+
+    def _ended(self, sent: Operation[str]) -> None:
+        self._in_flight.add(-1)
+        if not self._operation.cancelled():
+            return
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if not sent.cancel() and sent.done() and sent.exception() is None:
+            self._operation.amphora_id = sent.result()
+            self._discard()
+
+
+def _as(kind: type[AmphoraComputeError], error: BaseException, **facts: Any) -> BaseException:
+    """Return an error of another class that says the same, caused by the first."""
+    facts.setdefault('amphora_id', getattr(error, 'amphora_id', None))
+    changed = kind(str(error), **facts)
+    changed.__cause__ = error
+    return changed
+
+
+def derived(
+    stack: Stack, kind: str, source: Operation[Any], convert: Callable[[Any], Any]
+) -> Operation[Any]:
+    """Return an operation that gives another's result in another form."""
+    operation: Operation[Any] = Operation(
+        kind,
+        backend=stack.name,
+        subject=source.subject,
+        deadline=source.deadline,
+        clock=stack.clock,
+    )
+
+    def done(source: Operation[Any]) -> None:
+        if (error := source.exception()) is not None:
+            operation.fail(error)
+            return
+        try:
+            operation.resolve(convert(source.result()))
+        except AmphoraComputeError as exc:
+            operation.fail(exc)
+
+    operation.add_done_callback(lambda done: source.cancel() if done.cancelled() else None)
+    source.add_done_callback(done)
+    return operation
+
+
+def followed(
+    stack: Stack, kind: str, subject: str, future: Future[Any], operation: Operation[Any]
+) -> Operation[Any]:
+    """Return an operation that ends as a watcher's future does."""
+    operation.state = OperationState.WAITING
+
+    def done(future: Future[Any]) -> None:
+        if future.cancelled():
+            operation.fail(
+                OperationCancelled(f'Cannot {kind} {subject}: nobody watches any more.')
+            )
+        elif (error := future.exception()) is not None:
+            operation.fail(error)
+        else:
+            operation.resolve(future.result())
+
+    operation.add_done_callback(lambda done: future.cancel() if done.cancelled() else None)
+    future.add_done_callback(done)
+    return operation

@@ -1,0 +1,99 @@
+"""Keeps a backend that fails from being asked, and callers from waiting for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pybreaker
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call, Traffic
+from kiln.exceptions import AmphoraComputeError, CircuitOpenError
+from kiln.listeners import Listener
+from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.circuit import Circuit
+from kiln.wrappers.circuit_settings import CircuitSettings
+
+
+class BreakerDriver(DriverWrapper):
+    """A driver with one circuit for each kind of traffic.
+
+    Each outcome is settled by the error's own verdict; what is no error of
+    kiln's counts as a failure. No lock is held while the backend is asked.
+    """
+
+    def __init__(
+        self,
+        inner: AmphoraComputeDriver,
+        *,
+        settings: CircuitSettings | None = None,
+        storage_factory: Callable[[str], pybreaker.CircuitBreakerStorage] | None = None,
+        listener: Listener | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        super().__init__(inner)
+
+        def circuit(traffic: Traffic) -> Circuit:
+            name = f'{inner.name}/{traffic}'
+            return Circuit(
+                name,
+                settings=settings,
+                clock=inner.clock,
+                storage=storage_factory(name) if storage_factory else None,
+                listeners=[_Messenger(listener, inner.name, traffic)] if listener else (),
+                rng=rng,
+            )
+
+        #: The circuits, for those who show, open and close them by hand.
+        self.circuits: Mapping[Traffic, Circuit] = MappingProxyType(
+            {traffic: circuit(traffic) for traffic in Traffic}
+        )
+        self._circuit_of = {call: self.circuits[call.traffic] for call in Call}
+
+    def perform(self, call: Call, *args: Any) -> Any:
+        """Pass a call on if its circuit lets it, and take note of the outcome."""
+        if call.ability is not None and call.ability not in self.abilities:
+            # No question of health, and no use of a probe.
+            raise self._unsupported(call)
+        circuit = self._circuit_of[call]
+        try:
+            ticket = circuit.admit()
+        except CircuitOpenError as exc:
+            self._signed(exc, call)
+            raise
+        try:
+            result = self.inner.perform(call, *args)
+        # Every outcome is settled, an interrupt too, then passed on.
+        except BaseException as exc:
+            circuit.settle(ticket, exc)
+            raise
+        circuit.settle(ticket)
+        return result
+
+    def refusal(self, call: Call) -> AmphoraComputeError | None:
+        """Look at the circuit, then below; no probe is taken by looking."""
+        if call.ability is not None and call.ability not in self.abilities:
+            return self._unsupported(call)
+        refused = self._circuit_of[call].refusal()
+        return self._signed(refused, call) if refused else self.inner.refusal(call)
+
+    def _signed(self, error: CircuitOpenError, call: Call) -> CircuitOpenError:
+        error.backend, error.operation = self.name, call.label
+        return error
+
+
+class _Messenger(pybreaker.CircuitBreakerListener):
+    """Passes pybreaker's news on to kiln's listeners."""
+
+    def __init__(self, listener: Listener, backend: str, traffic: Traffic) -> None:
+        self._listener = listener
+        self._backend = backend
+        self._traffic = traffic.value
+
+    def state_change(self, cb: Any, old_state: Any, new_state: Any) -> None:
+        self._listener.circuit_changed(
+            self._backend, self._traffic, old_state.name, new_state.name
+        )

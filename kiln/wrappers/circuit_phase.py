@@ -1,0 +1,92 @@
+"""Where a circuit is in its life, as one value that is replaced, never changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
+
+from kiln.exceptions import CircuitOpenError
+
+#: What is said of a circuit that no error opened.
+BY_HAND = 'by_hand'
+SLOW_CALLS = 'slow_calls'
+
+#: Told to those refused while a probe is under way: most probes end soon, so
+#: the rest of the lease would be far too long a wait.
+PROBE_HINT_S = 1.0
+
+
+class Ticket(NamedTuple):
+    """Leave to make one call, to be handed back with its outcome."""
+
+    generation: int
+    started: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Phase:
+    """One stretch of a circuit's life; each change begins the next one.
+
+    A result belongs to the phase whose generation is on its ticket. Once
+    another phase has begun, that result says nothing of it and is dropped.
+    """
+
+    generation: int = 0
+    state: str = STATE_CLOSED
+    #: Open: when a probe may go; for ever if opened by hand. Half-open: when
+    #: the probe that is under way is given up, and another may go. Closed:
+    #: until when the trips before it make the next open period longer.
+    until: float = 0.0
+    trips: int = 0
+    successes: int = 0
+    opened_by: str | None = None
+    cause: BaseException | None = None
+
+    @property
+    def manual(self) -> bool:
+        """Whether it was opened by hand, to stay so until closed by hand."""
+        return self.until == math.inf
+
+    def opened(
+        self, *, until: float, trips: int, opened_by: str, cause: BaseException | None
+    ) -> Phase:
+        """Return the phase in which calls are refused."""
+        return Phase(self.generation + 1, STATE_OPEN, until, trips, 0, opened_by, cause)
+
+    def half_opened(self, *, until: float, successes: int = 0) -> Phase:
+        """Return the phase in which one probe goes; a past ``until`` awaits it."""
+        return dataclasses.replace(
+            self,
+            generation=self.generation + 1,
+            state=STATE_HALF_OPEN,
+            until=until,
+            successes=successes,
+        )
+
+    def closed(self, *, until: float, trips: int) -> Phase:
+        """Return the phase in which calls go through."""
+        return Phase(self.generation + 1, STATE_CLOSED, until, trips)
+
+    def refusal(self, name: str, now: float) -> CircuitOpenError:
+        """Return the error of a call that must wait, on the circuit of that name."""
+        retry_after: float | None = self.until - now
+        if self.manual:
+            retry_after = None
+            text = 'was opened by hand, until it is closed by hand.'
+        elif self.state == STATE_HALF_OPEN:
+            retry_after = min(self.until - now, PROBE_HINT_S)
+            text = f'waits for its probe after {self.opened_by}; repeat in {retry_after:.1f} s.'
+        else:
+            text = f'is open after {self.opened_by}; repeat in {retry_after:.1f} s.'
+        error = CircuitOpenError(
+            f'Circuit {name} {text}',
+            retry_after=retry_after,
+            # Waiting does not help while somebody wants it open.
+            retryable=not self.manual,
+            backend=name,
+        )
+        error.__cause__ = self.cause
+        return error

@@ -1,0 +1,64 @@
+"""What happened lately: counts over a sliding window of time, in fixed memory."""
+
+from __future__ import annotations
+
+import math
+
+#: More slots make the window slide more smoothly and cost more memory.
+SLOTS = 12
+
+
+class OutcomeWindow:
+    """Counts calls, failures and slow calls of the last seconds.
+
+    Time is cut into slots, and a slot is forgotten as a whole: the window
+    reaches back between 11/12 of its length and all of it. That buys constant
+    time and memory, however many calls there are. Not thread-safe: the
+    circuit counts under its own lock.
+    """
+
+    __slots__ = ('_calls', '_failures', '_slot', '_slot_s', '_slow', 'calls', 'failures', 'slow')
+
+    def __init__(self, window_s: float) -> None:
+        self._slot_s = window_s / SLOTS
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._slot = 0
+        self._calls = [0] * SLOTS
+        self._failures = [0] * SLOTS
+        self._slow = [0] * SLOTS
+        self.calls = self.failures = self.slow = 0
+
+    def record(self, now: float, *, failed: bool, slow: bool) -> None:
+        """Count one call that ended now."""
+        slot = math.floor(now / self._slot_s)
+        if slot > self._slot:
+            self._slide_to(slot)
+        # A thread may have read the clock just before another one moved the
+        # window on; what it brings still belongs to the newest slot.
+        index = self._slot % SLOTS
+        self._calls[index] += 1
+        self.calls += 1
+        if failed:
+            self._failures[index] += 1
+            self.failures += 1
+        if slow:
+            self._slow[index] += 1
+            self.slow += 1
+
+    def slide(self, now: float) -> None:
+        """Forget what is too old by now; recording does so by itself."""
+        slot = math.floor(now / self._slot_s)
+        if slot > self._slot:
+            self._slide_to(slot)
+
+    def _slide_to(self, slot: int) -> None:
+        for passed in range(max(self._slot, slot - SLOTS) + 1, slot + 1):
+            index = passed % SLOTS
+            self.calls -= self._calls[index]
+            self.failures -= self._failures[index]
+            self.slow -= self._slow[index]
+            self._calls[index] = self._failures[index] = self._slow[index] = 0
+        self._slot = slot
