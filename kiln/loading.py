@@ -58,7 +58,7 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
         raise DriverNotFound(
             f'Cannot find compute driver {name!r}. Installed: {installed}.'
         ) from exc
-    driver_class = found.driver
+    driver_class: Any = found.driver
     if violations := list(contract_violations(driver_class)):
         raise DriverLoadError(
             f'Cannot use compute driver {name!r}: it breaks the contract: {"; ".join(violations)}.'

@@ -48,9 +48,10 @@ class Admission(Generic[T]):
         """Return the item to go next and give it a lane, or None if none may."""
         best: Traffic | None = None
         for traffic, queue in self._queues.items():
-            if queue and self._may_run(traffic, now):
-                if best is None or queue[0][:2] < self._queues[best][0][:2]:
-                    best = traffic
+            if not queue or not self._may_run(traffic, now):
+                continue
+            if best is None or queue[0][:2] < self._queues[best][0][:2]:
+                best = traffic
         if best is None:
             return None
         item = heapq.heappop(self._queues[best])[2]

@@ -9,106 +9,38 @@ what has to wait for its next attempt waits with the scheduler.
 
 from __future__ import annotations
 
-import contextvars
-import dataclasses
 import functools
 import logging
 import random
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import futurist
 
-from kiln.clock import Deadline, deadline_scope
+from kiln.clock import Deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.compute_drivers.calls import Call, Traffic
+from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
-    BuildOutcomeUnknown,
     CircuitOpenError,
-    ConfigurationError,
-    DeleteTimeout,
-    OperationCancelled,
     OperationRejected,
-    OperationTimeout,
     Outcome,
     RateLimited,
-    ServiceTimeout,
     UnsupportedOperation,
 )
 from kiln.listeners import Listener
-from kiln.models import BuildRequest
 from kiln.wrappers.admission import Admission
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.discard import Discard
+from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import Operation, OperationState, Priority
 from kiln.wrappers.retry import backoff_s, may_repeat, must_look_first
-from kiln.wrappers.scheduler import Appointment, Scheduler
+from kiln.wrappers.scheduler import Scheduler
+from kiln.wrappers.task import Task
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExecutorSettings:
-    """How many calls run and wait, for how long, and how they are repeated."""
-
-    max_workers: int = 16
-    max_queue: int = 10_000
-    #: Seconds for one operation until the backend has agreed, all included.
-    timeout_s: float = 60.0
-    #: Seconds for which what a failed build left is looked for and removed.
-    cleanup_timeout_s: float = 600.0
-    #: Seconds after which a lost build is looked for once more: it may come late.
-    cleanup_grace_s: float = 5.0
-    first_delay_s: float = 0.5
-    max_delay_s: float = 30.0
-
-    def __post_init__(self) -> None:
-        rules = {
-            'max_workers': (self.max_workers >= len(Traffic), f'{len(Traffic)} or more'),
-            'max_queue': (self.max_queue >= 1, '1 or more'),
-            'timeout_s': (self.timeout_s > 0, 'above 0 seconds'),
-            'cleanup_timeout_s': (self.cleanup_timeout_s > 0, 'above 0 seconds'),
-            'cleanup_grace_s': (self.cleanup_grace_s >= 0, '0 seconds or more'),
-            'first_delay_s': (self.first_delay_s > 0, 'above 0 seconds'),
-            'max_delay_s': (self.max_delay_s >= self.first_delay_s, 'at least first_delay_s'),
-        }
-        for name, (fits, rule) in rules.items():
-            if not fits:
-                value = getattr(self, name)
-                raise ConfigurationError(f'Executor setting {name} must be {rule}, not {value!r}.')
-
-
-class _Task:
-    """An operation on its way to the backend, and what its attempts taught."""
-
-    __slots__ = (
-        'args', 'attempt', 'call', 'context', 'expiry', 'in_flight', 'last_error', 'looking',
-        'lost', 'operation', 'oslo_context', 'work',
-    )  # fmt: skip
-
-    def __init__(self, operation: Operation[Any], call: Call, args: tuple[Any, ...]) -> None:
-        self.operation = operation
-        self.call = call
-        self.args = args
-        # What runs instead of a call, where it is none.
-        self.work: Callable[[], Any] | None = None
-        self.context = contextvars.copy_context()
-        self.oslo_context = _oslo_context()
-        self.expiry: Appointment | None = None
-        self.attempt = 0
-        self.in_flight = False
-        # A build whose answer was lost; and whether it is looked for now.
-        self.lost = False
-        self.looking = False
-        self.last_error: AmphoraComputeError | None = None
-
-    @property
-    def traffic(self) -> Traffic:
-        return Traffic.READ if self.looking else self.call.traffic
 
 
 class ExecutorDriver(DriverWrapper):
@@ -135,12 +67,12 @@ class ExecutorDriver(DriverWrapper):
         self._rng = rng or random.Random()  # noqa: S311  # spreads retries, guards no secret
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._admission: Admission[_Task] = Admission(
+        self._admission: Admission[Task] = Admission(
             lanes=self.settings.max_workers, max_waiting=self.settings.max_queue
         )
         self._pool = pool or futurist.ThreadPoolExecutor(max_workers=self.settings.max_workers)
         self._lanes = 0
-        self._alive: set[_Task] = set()
+        self._alive: set[Task] = set()
         self._discards: dict[str, Discard] = {}
         self._closed = False
 
@@ -219,7 +151,7 @@ class ExecutorDriver(DriverWrapper):
             waiting = set(self._alive)
         for task in waiting:
             if not task.in_flight:
-                task.operation.fail(self._closing(task))
+                task.operation.fail(task.closed())
         deadline = Deadline.after(wait_s)
         with self._idle:
             while self._alive or self._discards:
@@ -228,7 +160,7 @@ class ExecutorDriver(DriverWrapper):
                     break
             left = set(self._alive)
         for task in left:
-            task.operation.fail(self._closing(task))
+            task.operation.fail(task.closed())
         for discard in list(self._discards.values()):
             discard.give_up('kiln was closed')
         if first:
@@ -263,9 +195,7 @@ class ExecutorDriver(DriverWrapper):
             clock=self.clock,
             priority=priority,
         )
-        _describe(operation, args)
-        task = _Task(operation, call, args)
-        task.work = work
+        task = Task(operation, call, args, work)
         with self._lock:
             if not anyway and (self._closed or self._admission.full):
                 raise self._rejection(call)
@@ -274,7 +204,7 @@ class ExecutorDriver(DriverWrapper):
         self._queue(task)
         return operation
 
-    def _queue(self, task: _Task) -> None:
+    def _queue(self, task: Task) -> None:
         with self._lock:
             if task.operation.done():
                 start = False
@@ -323,21 +253,20 @@ class ExecutorDriver(DriverWrapper):
                     self._admission.give_back(traffic)
                     self._idle.notify_all()
 
-    def _attempt(self, task: _Task) -> None:
+    def _attempt(self, task: Task) -> None:
         operation = task.operation
         if operation.done():
             self._end(task)
             return
-        call = Call.FIND_BUILD if task.looking else task.call
-        if task.work is None and (refused := self.inner.refusal(call)) is not None:
-            if isinstance(refused, RateLimited):
-                self._hold(task, refused.retry_after or 0.0)
-                return
+        refused = None if task.work else self.inner.refusal(task.next_call)
+        if isinstance(refused, RateLimited):
+            self._hold(task, refused.retry_after or 0.0)
+            return
         operation.state = OperationState.RUNNING
         task.attempt += 1
         task.in_flight = True
         try:
-            result = task.context.run(self._call, task, call)
+            result = task.attempt_on(self.inner)
         except AmphoraComputeError as exc:
             task.in_flight = False
             self._failed(task, exc)
@@ -349,17 +278,7 @@ class ExecutorDriver(DriverWrapper):
             task.in_flight = False
             self._succeeded(task, result)
 
-    def _call(self, task: _Task, call: Call) -> Any:
-        if task.oslo_context is not None:
-            task.oslo_context.update_store()
-        with deadline_scope(task.operation.deadline):
-            if task.work is not None:
-                return task.work()
-            if task.looking:
-                return self.inner.perform(call, task.operation.build_key)
-            return self.inner.perform(call, *task.args)
-
-    def _hold(self, task: _Task, seconds: float) -> None:
+    def _hold(self, task: Task, seconds: float) -> None:
         """Put a task back in its place: the backend's rate allows none now."""
         with self._lock:
             self._admission.hold(task.traffic, self.clock.monotonic() + seconds)
@@ -375,7 +294,7 @@ class ExecutorDriver(DriverWrapper):
 
     # ---- outcomes ------------------------------------------------------------------
 
-    def _succeeded(self, task: _Task, result: Any) -> None:
+    def _succeeded(self, task: Task, result: Any) -> None:
         operation = task.operation
         if task.looking:
             task.looking = False
@@ -389,10 +308,10 @@ class ExecutorDriver(DriverWrapper):
             operation.amphora_id = result
         self._end(task, result=result)
 
-    def _failed(self, task: _Task, error: AmphoraComputeError) -> None:
+    def _failed(self, task: Task, error: AmphoraComputeError) -> None:
         task.last_error = error
         operation = task.operation
-        call = Call.FIND_BUILD if task.looking else task.call
+        call = task.next_call
         if operation.done():
             # Too late for the caller; but what it may have made must go.
             task.lost = task.lost or must_look_first(call, error)
@@ -406,14 +325,14 @@ class ExecutorDriver(DriverWrapper):
         else:
             self._end(task, error=error)
 
-    def _pause_s(self, task: _Task, error: AmphoraComputeError) -> float:
+    def _pause_s(self, task: Task, error: AmphoraComputeError) -> float:
         settings = self.settings
         pause_s = backoff_s(
             task.attempt, first_s=settings.first_delay_s, max_s=settings.max_delay_s, rng=self._rng
         )
         return max(pause_s, error.retry_after or 0.0)
 
-    def _again(self, task: _Task, pause_s: float) -> None:
+    def _again(self, task: Task, pause_s: float) -> None:
         deadline = task.operation.deadline
         if deadline is not None and pause_s >= deadline.remaining_s():
             self._end(task, error=task.last_error)
@@ -425,11 +344,11 @@ class ExecutorDriver(DriverWrapper):
         else:
             self._queue(task)
 
-    def _end(self, task: _Task, *, result: Any = None, error: BaseException | None = None) -> None:
+    def _end(self, task: Task, *, result: Any = None, error: BaseException | None = None) -> None:
         """Give the outcome, unless the caller has one; nothing he does not know of stays."""
         operation = task.operation
         if error is not None:
-            told = operation.fail(self._verdict(task, error))
+            told = operation.fail(task.verdict(error))
         else:
             told = operation.resolve(result) if not operation.done() else False
         with self._lock:
@@ -438,22 +357,7 @@ class ExecutorDriver(DriverWrapper):
         if task.call is Call.BUILD and ((made and not told) or (task.lost and not made)):
             self.discard_build(task.args[0].build_key, result)
 
-    def _verdict(self, task: _Task, error: BaseException) -> BaseException:
-        """Return what the caller is told of an error."""
-        if not task.lost or not isinstance(error, AmphoraComputeError):
-            return error
-        if isinstance(error, BuildOutcomeUnknown):
-            return error
-        unknown = BuildOutcomeUnknown(
-            f'Cannot tell whether {operation_subject(task)} was built: {error}',
-            build_key=task.operation.build_key,
-            backend=self.name,
-            operation='build',
-        )
-        unknown.__cause__ = error
-        return unknown
-
-    def _forget(self, task: _Task) -> None:
+    def _forget(self, task: Task) -> None:
         self._alive.discard(task)
         if task.expiry is not None:
             task.expiry.cancel()
@@ -461,12 +365,12 @@ class ExecutorDriver(DriverWrapper):
 
     # ---- deadlines -------------------------------------------------------------------
 
-    def _expire(self, task: _Task) -> None:
+    def _expire(self, task: Task) -> None:
         """Tell the caller in time, whatever the backend does."""
         operation = task.operation
         if operation.done():
             return
-        operation.fail(self._verdict(task, self._overdue(task)))
+        operation.fail(task.verdict(task.overdue()))
         with self._lock:
             if task.in_flight:
                 # Its lane is not free before the backend lets it go; what it
@@ -476,75 +380,9 @@ class ExecutorDriver(DriverWrapper):
         if task.lost:
             self.discard_build(task.args[0].build_key, None)
 
-    def _overdue(self, task: _Task) -> AmphoraComputeError:
-        operation = task.operation
-        facts: dict[str, Any] = {
-            'backend': self.name,
-            'operation': operation.kind,
-            'amphora_id': operation.amphora_id,
-            'build_key': operation.build_key,
-        }
-        what = f'Cannot {operation.kind} {operation.subject}'.rstrip()
-        if not task.in_flight:
-            if task.last_error is not None:
-                return task.last_error
-            return OperationTimeout(
-                f'{what}: no thread was free for it before its deadline.',
-                outcome=Outcome.NOT_APPLIED,
-                **facts,
-            )
-        text = f'{what}: {self.name!r} gave no answer before the deadline.'
-        if task.call is Call.BUILD:
-            return BuildOutcomeUnknown(text, **facts)
-        if task.call is Call.DELETE:
-            return DeleteTimeout(text, outcome=Outcome.UNKNOWN, **facts)
-        return ServiceTimeout(text, **facts)
-
-    def _closing(self, task: _Task) -> OperationCancelled:
-        operation = task.operation
-        return OperationCancelled(
-            f'Cannot {operation.kind} {operation.subject}: kiln was closed.',
-            outcome=Outcome.UNKNOWN if task.in_flight or task.lost else Outcome.NOT_APPLIED,
-            backend=self.name,
-            operation=operation.kind,
-            build_key=operation.build_key,
-        )
-
     def _changed(self) -> None:
         if self._tell_queue is not None:
             self._tell_queue(self.name, self._admission.waiting, self._admission.running)
-
-
-def operation_subject(task: _Task) -> str:
-    """Return what an error calls the subject of a task."""
-    return task.operation.subject or task.operation.kind
-
-
-def _describe(operation: Operation[Any], args: tuple[Any, ...]) -> None:
-    subject = args[0] if args else None
-    if isinstance(subject, BuildRequest):
-        operation.subject = subject.name
-        operation.build_key = subject.build_key
-    elif isinstance(subject, str):
-        operation.subject = subject
-        operation.amphora_id = subject if operation.kind in _ON_AMPHORA else None
-
-
-_ON_AMPHORA = frozenset(
-    call.label
-    for call in (
-        Call.DELETE, Call.GET, Call.STATUS, Call.SUSPEND, Call.RESUME, Call.REBOOT, Call.REBUILD,
-        Call.ATTACH_PORT, Call.DETACH_PORT, Call.ATTACH_NETWORK, Call.DETACH_NETWORK,
-        Call.CONSOLE_LOG,
-    )
-)  # fmt: skip
-
-
-def _oslo_context() -> Any:
-    # A controller that has request contexts has imported the module; nobody
-    # else needs to pay for it.
-    module = sys.modules.get('oslo_context.context')
-    return None if module is None else module.get_current()
 
 
 def _copy(source: Operation[Any], target: Operation[Any]) -> None:
