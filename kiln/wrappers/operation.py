@@ -63,8 +63,8 @@ class Operation(Generic[T]):
     """
 
     __slots__ = (
-        '_callbacks', '_clock', '_error', '_events', '_lock', '_value', '_waiter',
-        'amphora_id', 'backend', 'build_key', 'deadline', 'id', 'kind', 'priority', 'state',
+        '_callbacks', '_clock', '_error', '_events', '_id', '_lock', '_value', '_waiter',
+        'amphora_id', 'backend', 'build_key', 'deadline', 'kind', 'priority', 'state',
         'subject',
     )  # fmt: skip
 
@@ -79,7 +79,6 @@ class Operation(Generic[T]):
         build_key: str | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> None:
-        self.id = uuid.uuid4().hex
         self.kind = kind
         self.backend = backend
         self.subject = subject
@@ -90,6 +89,7 @@ class Operation(Generic[T]):
         self.state = OperationState.QUEUED
         self._clock = clock
         self._lock = threading.Lock()
+        self._id: str | None = None
         # An operation in flight costs memory ten thousand times over, so what
         # only some need is made when it is needed.
         self._waiter: threading.Event | None = None
@@ -102,6 +102,16 @@ class Operation(Generic[T]):
         return f'<Operation {self.kind} {self.subject} {self.state.value}>'
 
     # ---- for the caller ----------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its own name, the same after a restart."""
+        if self._id is None:
+            # Made when somebody asks: it would be a third of what it costs to
+            # submit an operation, and few are ever asked for.
+            with self._lock:
+                self._id = self._id or uuid.uuid4().hex
+        return self._id
 
     @property
     def events(self) -> tuple[OperationEvent, ...]:
@@ -274,7 +284,7 @@ class Operation(Generic[T]):
             build_key=data.get('build_key'),
             priority=Priority(data.get('priority', Priority.NORMAL)),
         )
-        operation.id = data['id']
+        operation._id = data['id']
         operation.amphora_id = data.get('amphora_id')
         operation._events = [OperationEvent(**event) for event in data.get('events', ())] or None
         return operation
