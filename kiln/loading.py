@@ -42,7 +42,7 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
             COMPUTE_NAMESPACE,
             name,
             on_load_failure_callback=_load_failed,
-            warn_on_missing_entrypoint=False,
+            on_missing_entrypoints_callback=None,
         )
     except stevedore_exceptions.MultipleMatches as exc:
         offers = ' and '.join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from kiln.compute_drivers.calls import Traffic
@@ -20,9 +21,11 @@ class Admission(Generic[T]):
     look, from its thread.
     """
 
-    def __init__(self, *, lanes: int, max_waiting: int) -> None:
+    def __init__(self, *, lanes: int, max_waiting: int, wanted: Callable[[T], bool]) -> None:
         self._lanes = lanes
         self._max_waiting = max_waiting
+        # Whether an item still is what it was put here for.
+        self._wanted = wanted
         self._queues: dict[Traffic, list[tuple[int, int, T]]] = {t: [] for t in Traffic}
         self._running = dict.fromkeys(Traffic, 0)
         self._held_until = dict.fromkeys(Traffic, 0.0)
@@ -44,10 +47,16 @@ class Admission(Generic[T]):
         heapq.heappush(self._queues[traffic], (priority, next(self._order), item))
         self.waiting += 1
 
+    def withdraw(self) -> None:
+        """Count one less: an item in the queue is wanted no more."""
+        self.waiting -= 1
+
     def take(self, now: float) -> tuple[Traffic, T] | None:
         """Return the item to go next and give it a lane, or None if none may."""
         best: Traffic | None = None
         for traffic, queue in self._queues.items():
+            while queue and not self._wanted(queue[0][2]):
+                heapq.heappop(queue)
             if not queue or not self._may_run(traffic, now):
                 continue
             if best is None or queue[0][:2] < self._queues[best][0][:2]:
@@ -69,17 +78,11 @@ class Admission(Generic[T]):
         """Let none of a kind go before a moment."""
         self._held_until[traffic] = max(self._held_until[traffic], until)
 
-    def may_start(self, traffic: Traffic, now: float) -> bool:
-        """Whether an item of a kind would get a lane now."""
-        return self._may_run(traffic, now)
-
-    def drain(self) -> list[T]:
-        """Return all that waits, and forget it."""
-        items = [item for queue in self._queues.values() for _, _, item in queue]
-        for queue in self._queues.values():
-            queue.clear()
-        self.waiting = 0
-        return items
+    def ready(self, now: float) -> bool:
+        """Whether some item would get a lane now."""
+        return self.waiting > 0 and any(
+            queue and self._may_run(traffic, now) for traffic, queue in self._queues.items()
+        )
 
     def _may_run(self, traffic: Traffic, now: float) -> bool:
         if self._held_until[traffic] > now or self._running[traffic] >= self._shares[traffic]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -68,13 +69,16 @@ class ExecutorDriver(DriverWrapper):
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._admission: Admission[Task] = Admission(
-            lanes=self.settings.max_workers, max_waiting=self.settings.max_queue
+            lanes=self.settings.max_workers,
+            max_waiting=self.settings.max_queue,
+            wanted=operator.attrgetter('queued'),
         )
         self._pool = pool or futurist.ThreadPoolExecutor(max_workers=self.settings.max_workers)
         self._lanes = 0
         self._alive: set[Task] = set()
         self._discards: dict[str, Discard] = {}
-        self._closed = False
+        # No more is taken from callers; then: no thread is left for anybody.
+        self._closed = self._stopped = False
 
     # ---- to be called --------------------------------------------------------
 
@@ -118,9 +122,14 @@ class ExecutorDriver(DriverWrapper):
                 return running.operation
             discard = Discard(self, build_key, amphora_id)
             self._discards[build_key] = discard
-        discard.operation.add_done_callback(lambda _: self._discards.pop(build_key, None))
+        discard.operation.add_done_callback(lambda _: self._discarded(build_key))
         discard.start()
         return discard.operation
+
+    def _discarded(self, build_key: str) -> None:
+        with self._lock:
+            self._discards.pop(build_key, None)
+            self._idle.notify_all()
 
     def recover(self, saved: Mapping[str, Any]) -> Operation[Any]:
         """Take up an operation that another process saved."""
@@ -163,6 +172,8 @@ class ExecutorDriver(DriverWrapper):
             task.operation.fail(task.closed())
         for discard in list(self._discards.values()):
             discard.give_up('kiln was closed')
+        with self._lock:
+            self._stopped = True
         if first:
             # Lanes take what waits themselves, so futurist's own queue, which
             # its shutdown would lose, is empty.
@@ -200,25 +211,32 @@ class ExecutorDriver(DriverWrapper):
             if not anyway and (self._closed or self._admission.full):
                 raise self._rejection(call)
             self._alive.add(task)
+        operation.add_done_callback(functools.partial(self._settled, task))
         task.expiry = self.scheduler.call_later(seconds, functools.partial(self._expire, task))
-        self._queue(task)
+        discard = self._discards.get(operation.build_key) if operation.build_key else None
+        if discard is not None and call is Call.BUILD:
+            # What is being removed must be gone before it is built anew, or
+            # the removal would take the new one.
+            operation.state = OperationState.WAITING
+            discard.operation.add_done_callback(lambda _: self._queue(task))
+        else:
+            self._queue(task)
         return operation
 
     def _queue(self, task: Task) -> None:
+        if self._stopped:
+            task.operation.fail(task.closed())
         with self._lock:
-            if task.operation.done():
-                start = False
-                self._forget(task)
-            else:
-                traffic = task.traffic
-                self._admission.put(traffic, task.operation.priority, task)
-                start = self._lanes < self.settings.max_workers and self._admission.may_start(
-                    traffic, self.clock.monotonic()
-                )
-                self._lanes += start
-        self._changed()
-        if start:
-            self._pool.submit(self._lane)
+            task.on_lane = False
+            settled = task.operation.done()
+            if not settled:
+                task.queued = True
+                self._admission.put(task.traffic, task.operation.priority, task)
+        if settled:
+            self._dismiss(task)
+        else:
+            self._start_lane()
+            self._changed()
 
     def _rejection(self, call: Call) -> OperationRejected:
         why = 'kiln is closed' if self._closed else f'{self._admission.waiting} operations wait'
@@ -237,9 +255,10 @@ class ExecutorDriver(DriverWrapper):
                 taken = self._admission.take(self.clock.monotonic())
                 if taken is None:
                     self._lanes -= 1
-                    self._idle.notify_all()
                     return
-            traffic, task = taken
+                traffic, task = taken
+                task.queued, task.on_lane = False, True
+            self._start_lane()
             self._changed()
             try:
                 self._attempt(task)
@@ -251,12 +270,11 @@ class ExecutorDriver(DriverWrapper):
             finally:
                 with self._lock:
                     self._admission.give_back(traffic)
-                    self._idle.notify_all()
 
     def _attempt(self, task: Task) -> None:
         operation = task.operation
         if operation.done():
-            self._end(task)
+            self._dismiss(task)
             return
         refused = None if task.work else self.inner.refusal(task.next_call)
         if isinstance(refused, RateLimited):
@@ -286,8 +304,11 @@ class ExecutorDriver(DriverWrapper):
         self.scheduler.call_later(seconds, self._start_lane)
 
     def _start_lane(self) -> None:
+        """Start one more thread if there is work for it; it starts the next."""
         with self._lock:
-            start = self._admission.waiting > 0 and self._lanes < self.settings.max_workers
+            start = self._lanes < self.settings.max_workers and self._admission.ready(
+                self.clock.monotonic()
+            )
             self._lanes += start
         if start:
             self._pool.submit(self._lane)
@@ -315,7 +336,7 @@ class ExecutorDriver(DriverWrapper):
         if operation.done():
             # Too late for the caller; but what it may have made must go.
             task.lost = task.lost or must_look_first(call, error)
-            self._end(task)
+            self._dismiss(task)
         elif must_look_first(call, error):
             task.lost = task.looking = True
             operation.note('lost', str(error))
@@ -345,40 +366,44 @@ class ExecutorDriver(DriverWrapper):
             self._queue(task)
 
     def _end(self, task: Task, *, result: Any = None, error: BaseException | None = None) -> None:
-        """Give the outcome, unless the caller has one; nothing he does not know of stays."""
+        """Give the outcome on the lane that brought it, unless the caller has one."""
         operation = task.operation
-        if error is not None:
-            told = operation.fail(task.verdict(error))
-        else:
-            told = operation.resolve(result) if not operation.done() else False
-        with self._lock:
-            self._forget(task)
-        made = task.call is Call.BUILD and result is not None
-        if task.call is Call.BUILD and ((made and not told) or (task.lost and not made)):
-            self.discard_build(task.args[0].build_key, result)
+        failed = error is not None and operation.fail(task.verdict(error))
+        told = failed or (error is None and operation.resolve(result))
+        self._dismiss(task, unclaimed=None if told else result)
 
-    def _forget(self, task: Task) -> None:
-        self._alive.discard(task)
-        if task.expiry is not None:
-            task.expiry.cancel()
-        self._idle.notify_all()
+    def _settled(self, task: Task, _: Operation[Any]) -> None:
+        """Let go of a task whose operation has its outcome, whoever gave it."""
+        with self._lock:
+            if task.queued:
+                task.queued = False
+                self._admission.withdraw()
+            busy = task.on_lane
+        # On a lane the task is dealt with there, once the backend lets it go.
+        if not busy:
+            self._dismiss(task)
+
+    def _dismiss(self, task: Task, *, unclaimed: str | None = None) -> None:
+        """Forget a task, but not what it may have built for nobody."""
+        with self._lock:
+            if task not in self._alive:
+                return
+            self._alive.discard(task)
+            if task.expiry is not None:
+                task.expiry.cancel()
+        if task.call is Call.BUILD:
+            failed = task.operation.exception() is not None
+            if unclaimed is not None or (task.lost and failed):
+                self.discard_build(task.args[0].build_key, unclaimed)
+        with self._lock:
+            self._idle.notify_all()
 
     # ---- deadlines -------------------------------------------------------------------
 
     def _expire(self, task: Task) -> None:
         """Tell the caller in time, whatever the backend does."""
-        operation = task.operation
-        if operation.done():
-            return
-        operation.fail(task.verdict(task.overdue()))
-        with self._lock:
-            if task.in_flight:
-                # Its lane is not free before the backend lets it go; what it
-                # then brings is dealt with there.
-                return
-            self._forget(task)
-        if task.lost:
-            self.discard_build(task.args[0].build_key, None)
+        if not task.operation.done():
+            task.operation.fail(task.verdict(task.overdue()))
 
     def _changed(self) -> None:
         if self._tell_queue is not None:

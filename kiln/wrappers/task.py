@@ -35,7 +35,7 @@ class Task:
 
     __slots__ = (
         'args', 'attempt', 'call', 'context', 'expiry', 'in_flight', 'last_error', 'looking',
-        'lost', 'operation', 'oslo_context', 'work',
+        'lost', 'on_lane', 'operation', 'oslo_context', 'queued', 'work',
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,9 @@ class Task:
         self.oslo_context = _oslo_context()
         self.expiry: Appointment | None = None
         self.attempt = 0
+        # Where it is: in the queue, on a thread, within the backend.
+        self.queued = False
+        self.on_lane = False
         self.in_flight = False
         # A build whose answer was lost; and whether it is looked for now.
         self.lost = False
