@@ -15,7 +15,9 @@ from kiln.exceptions import AmphoraComputeError, CircuitOpenError
 from kiln.listeners import Listener
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.circuit import Circuit
-from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.circuit_settings import CircuitSettings, CircuitSnapshot
+
+__all__ = ['BreakerDriver', 'Circuit', 'CircuitSettings', 'CircuitSnapshot']
 
 
 class BreakerDriver(DriverWrapper):
@@ -35,6 +37,9 @@ class BreakerDriver(DriverWrapper):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(inner)
+        if type(listener) is Listener:
+            # It overrides nothing, so nobody hears what it is told.
+            listener = None
 
         def circuit(traffic: Traffic) -> Circuit:
             name = f'{inner.name}/{traffic}'
@@ -43,7 +48,9 @@ class BreakerDriver(DriverWrapper):
                 settings=settings,
                 clock=inner.clock,
                 storage=storage_factory(name) if storage_factory else None,
-                listeners=[_Messenger(listener, inner.name, traffic)] if listener else (),
+                listeners=[_Messenger(listener, inner.name, traffic)]
+                if listener and heard
+                else (),
                 rng=rng,
             )
 
