@@ -48,9 +48,7 @@ class BreakerDriver(DriverWrapper):
                 settings=settings,
                 clock=inner.clock,
                 storage=storage_factory(name) if storage_factory else None,
-                listeners=[_Messenger(listener, inner.name, traffic)]
-                if listener and heard
-                else (),
+                listeners=[_Messenger(listener, inner.name, traffic)] if listener else (),
                 rng=rng,
             )
 

@@ -52,11 +52,15 @@ class RedisStorage(SharedStorage):
     one keeps milliseconds of Redis' clock and asks a few times a second.
     """
 
-    def __init__(self, name: str, client: Redis, *, namespace: str = 'kiln') -> None:
+    def __init__(
+        self, name: str, client: Redis, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+    ) -> None:
         from redis.exceptions import RedisError
 
         super().__init__()
         self._key = f'{namespace}:circuit:{name}'
+        self._client = client
+        self._pause_s = pause_s
         self._script = client.register_script(_EXCHANGE)
         self._errors = RedisError
         self._pause_until = -math.inf
@@ -70,7 +74,7 @@ class RedisStorage(SharedStorage):
         try:
             answer = self._script(keys=[self._key], args=_arguments(known, offered))
         except self._errors as exc:
-            self._pause_until = time.monotonic() + PAUSE_S
+            self._pause_until = time.monotonic() + self._pause_s
             if not self._in_trouble:
                 self._in_trouble = True
                 LOG.warning('Circuit %s is not shared for now, Redis fails: %s', self._key, exc)
@@ -80,8 +84,14 @@ class RedisStorage(SharedStorage):
             LOG.info('Circuit %s is shared again', self._key)
         return _shared_phase(answer)
 
+    def close(self) -> None:
+        """Give back the connections; the next exchange makes new ones."""
+        self._client.close()
 
-def redis_storage(url: str, *, namespace: str = 'kiln') -> Callable[[str], RedisStorage]:
+
+def redis_storage(
+    url: str, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+) -> Callable[[str], RedisStorage]:
     """Return what makes the storage of each circuit, by its name, on one Redis.
 
     Nothing is sent yet, and a Redis that is down is no error: until it is
@@ -97,7 +107,7 @@ def redis_storage(url: str, *, namespace: str = 'kiln') -> Callable[[str], Redis
     client = redis.Redis.from_url(
         url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, decode_responses=True
     )
-    return lambda name: RedisStorage(name, client, namespace=namespace)
+    return lambda name: RedisStorage(name, client, namespace=namespace, pause_s=pause_s)
 
 
 def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:
