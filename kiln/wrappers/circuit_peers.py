@@ -82,6 +82,9 @@ class SharedStorage(CircuitMemoryStorage, abc.ABC):
         record. None means that it cannot be reached now; nothing is raised.
         """
 
+    def close(self) -> None:
+        """Give back connections; safe to repeat."""
+
 
 class Peers:
     """Keeps one circuit of this process in step with the shared record."""

@@ -99,13 +99,20 @@ def redis_storage(
     """
     try:
         import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
     except ImportError as exc:
         raise DriverLoadError(
             'Cannot share circuits: the package redis is missing. '
             'Install it: pip install kiln-compute[redis].'
         ) from exc
     client = redis.Redis.from_url(
-        url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, decode_responses=True
+        url,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        # A call is being held up: one try, and its own pause after it.
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=True,
     )
     return lambda name: RedisStorage(name, client, namespace=namespace, pause_s=pause_s)
 

@@ -3,8 +3,13 @@ import math
 import threading
 import unittest
 
+import pybreaker
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import CircuitOpenError, QuotaExceeded, ServiceTimeout
+from kiln.models import Limits
 from kiln.testing.clock import VirtualClock
+from kiln.wrappers.breaker import BreakerDriver
 from kiln.wrappers.circuit import Circuit
 from kiln.wrappers.circuit_peers import SharedPhase, SharedStorage
 from kiln.wrappers.circuit_settings import CircuitSettings
@@ -41,9 +46,29 @@ class BoardStorage(SharedStorage):
     def __init__(self, board):
         super().__init__()
         self.board = board
+        self.closed = 0
+
+    def close(self):
+        self.closed += 1
 
     def exchange(self, known, offered):
         return self.board.exchange(known, offered)
+
+
+class Nothing(AmphoraComputeDriver):
+    limits = Limits()
+
+    def _build(self, request):
+        return 'id'
+
+    def _delete(self, amphora_id):
+        pass
+
+    def _get(self, amphora_id):
+        raise NotImplementedError
+
+    def _list(self, owner):
+        return ()
 
 
 class SharedCircuitTest(unittest.TestCase):
@@ -225,6 +250,18 @@ class SharedCircuitTest(unittest.TestCase):
         finally:
             answer.set()
             thread.join(10)
+
+    def test_a_driver_that_is_closed_closes_the_storages_it_asked_for(self):
+        made = []
+
+        def storage(name):
+            made.append(
+                pybreaker.CircuitMemoryStorage('closed') if not made else BoardStorage(self.board)
+            )
+            return made[-1]
+
+        BreakerDriver(Nothing(), storage_factory=storage).close()
+        self.assertEqual([1, 1], [made[1].closed, made[2].closed])
 
     def test_a_phase_told_and_heard_is_the_same_phase(self):
         for state, remaining_s in (('open', math.inf), ('half-open', 3.0), ('closed', 0.0)):
