@@ -1,5 +1,8 @@
 import dataclasses
 import math
+import pathlib
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -271,3 +274,26 @@ class SharedCircuitTest(unittest.TestCase):
                 again = SharedPhase.of(phase, 100.0)
                 self.assertNotEqual('v', again.version)
                 self.assertEqual(told, dataclasses.replace(again, version='v'))
+
+
+class MissingPackageTest(unittest.TestCase):
+    def test_without_the_package_redis_the_error_names_the_extra(self):
+        # In a process of its own: here the package has been imported already.
+        program = (
+            "import sys; sys.modules['redis'] = None\n"
+            'from kiln.exceptions import ConfigurationError\n'
+            'from kiln.wrappers.circuit_storage import redis_storage\n'
+            'try:\n'
+            "    redis_storage('redis://127.0.0.1')\n"
+            'except ConfigurationError as exc:\n'
+            '    print(exc)\n'
+        )
+        root = str(pathlib.Path(__file__).parents[3])
+        answer = subprocess.run(
+            [sys.executable, '-c', program],
+            env={'PYTHONPATH': root},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertIn('kiln-compute[redis]', answer.stdout)
