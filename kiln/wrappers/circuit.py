@@ -22,9 +22,9 @@ from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError, KilnError, Verdict
 from kiln.wrappers.circuit_news import Herald
+from kiln.wrappers.circuit_peers import Peers, SharedPhase, SharedStorage
 from kiln.wrappers.circuit_phase import BY_HAND, SLOW_CALLS, Phase, Ticket
 from kiln.wrappers.circuit_settings import CircuitSettings, CircuitSnapshot
-from kiln.wrappers.circuit_storage import Peers, SharedPhase, SharedStorage
 from kiln.wrappers.circuit_window import OutcomeWindow
 
 T = TypeVar('T')

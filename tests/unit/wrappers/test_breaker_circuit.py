@@ -345,6 +345,29 @@ class HalfOpenCircuitTest(CircuitCase):
         self.assertEqual({1.0}, {refusal.retry_after for refusal in refusals})
         self.assert_state('closed')
 
+    def test_who_comes_too_late_for_the_probe_follows_what_came_of_it(self):
+        class MeddlingClock(VirtualClock):
+            meddle = None
+
+            def monotonic(self):
+                meddle, self.meddle = self.meddle, None
+                if meddle:
+                    meddle()
+                return super().monotonic()
+
+        clock = MeddlingClock()
+        circuit = Circuit('a', settings=SETTINGS, clock=clock)
+        circuit.trip()
+        clock.advance(30)
+        clock.meddle = circuit.close
+        circuit.settle(circuit.admit())
+        self.assertEqual(1, circuit.snapshot().calls)
+        circuit.trip()
+        clock.advance(30)
+        clock.meddle = circuit.admit
+        with self.assertRaises(CircuitOpenError):
+            circuit.admit()
+
     def test_a_neutral_probe_gives_its_permit_back(self):
         for error in (QuotaExceeded('x'), KeyboardInterrupt(), asyncio.CancelledError()):
             with self.subTest(error=error):
