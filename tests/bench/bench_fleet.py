@@ -14,12 +14,11 @@ import time
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute import Compute, Until
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
 
 
 def rss_mb():
@@ -28,7 +27,7 @@ def rss_mb():
 
 
 def fleet(count, latency_s, clock=SYSTEM_CLOCK):
-    cloud = NoopCloud(clock=clock, latencies=Latencies(build_s=latency_s))
+    cloud = NoopCloud(clock=clock, build_s=latency_s)
     settings = StackSettings(executor=ExecutorSettings(max_queue=count + 1))
     compute = Compute(NoopDriver(cloud=cloud), settings=settings)
     operations = [

@@ -8,7 +8,6 @@ import unittest
 import kiln
 from kiln.compute import Compute, Until
 from kiln.compute_drivers.calls import Traffic
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
@@ -32,8 +31,8 @@ from kiln.listeners import Listener
 from kiln.models import Ability, Resource, State
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.breaker import CircuitSettings
-from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.rate import RateSettings
 
 
@@ -43,9 +42,7 @@ class FacadeTest(unittest.TestCase):
 
     def setUp(self):
         self.clock = VirtualClock()
-        self.cloud = NoopCloud(
-            clock=self.clock, latencies=Latencies(build_s=20, delete_s=5), seed=1
-        )
+        self.cloud = NoopCloud(clock=self.clock, build_s=20, delete_s=5, seed=1)
         self.compute = Compute(
             NoopDriver(cloud=self.cloud), settings=self.settings, listeners=self.listeners
         )

@@ -7,15 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kiln.compute import Compute, Until
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import KilnError
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.breaker import CircuitSettings
-from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
 
 BUILDS = 12
 # The soak runs more of the same; CI runs enough to notice.
@@ -57,7 +56,7 @@ class Storm(unittest.TestCase):
     )
     def test_instances_are_the_successful_builds(self, faults, cancelled, until, seed):
         clock = VirtualClock()
-        cloud = NoopCloud(clock=clock, latencies=Latencies(build_s=10, delete_s=2), seed=seed)
+        cloud = NoopCloud(clock=clock, build_s=10, delete_s=2, seed=seed)
         for fault in faults:
             cloud.faults.add(fault)
         compute = Compute(

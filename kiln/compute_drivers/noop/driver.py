@@ -24,7 +24,6 @@ from kiln.models import (
     ServerGroup,
 )
 
-
 # The options that a cloud takes as they are, under the same names.
 _CLOUD_OPTIONS = (
     'path', 'seed', 'accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s',
