@@ -35,7 +35,7 @@ from kiln.models import (
     State,
 )
 from kiln.stack import StackSettings, assemble
-from kiln.wrappers.breaker import CircuitSnapshot
+from kiln.wrappers.circuit_settings import CircuitSnapshot
 from kiln.wrappers.operation import Operation, Priority
 
 
