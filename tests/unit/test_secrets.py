@@ -275,6 +275,16 @@ class SecretsTest(unittest.TestCase):
         self.assertEqual(str(self.failed_build(user_data='pin=4711')), "Cannot build with '***'.")
         self.assertEqual(str(self.failed_build(user_data='a')), "Cannot build with 'a'.")
 
+    def test_no_error_at_all_shows_a_credential_in_a_text_it_was_given(self):
+        for text in (
+            f'Cannot use redis://kiln:{SECRET}@east:6379/0',
+            f'The driver refuses: token={SECRET}',
+            f'Sent: "Authorization": Bearer {SECRET}',
+        ):
+            self.ears.hear(ConfigurationError(text))
+            self.ears.hear(ServiceTimeout(text, fault=text))
+        self.assertKept()
+
     def test_causes_that_lead_in_a_circle_come_to_an_end(self):
         first, second = ValueError('first'), ValueError(SECRET)
         first.__cause__, second.__cause__ = second, first
