@@ -17,15 +17,22 @@ opts = [
         help='Number from which ids, jitter and chances are drawn, for a run that can be '
         'repeated. Unset: each run differs.',
     ),
-    cfg.Opt(
-        'latencies',
-        type=types.Dict(types.Float(min=0)),
-        default={},
-        help='Seconds that things take: accept_s is how long each call lasts; build_s, '
-        'delete_s, suspend_s, resume_s, reboot_s and rebuild_s the time from there until '
-        'the effect; jitter, from 0 to 1, the part by which all of them vary. What is not '
-        'named takes no time.',
-        sample_default='build_s:30,delete_s:5,jitter:0.2',
+    cfg.FloatOpt('accept_s', default=0.0, min=0.0, help='Seconds that each call takes.'),
+    *(
+        cfg.FloatOpt(
+            f'{verb}_s',
+            default=0.0,
+            min=0.0,
+            help=f'Seconds from the moment a {verb} is accepted until it has its effect.',
+        )
+        for verb in ('build', 'delete', 'suspend', 'resume', 'reboot', 'rebuild')
+    ),
+    cfg.FloatOpt(
+        'jitter',
+        default=0.0,
+        min=0.0,
+        max=1.0,
+        help='Part by which all of these times vary, at random; 0.2 is a fifth more or less.',
     ),
     cfg.ListOpt('zones', default=['az1', 'az2', 'az3'], help='Availability zones there are.'),
     cfg.ListOpt(
