@@ -51,13 +51,14 @@ class SecretsInStackTest(unittest.TestCase):
 
     def test_no_error_of_a_driver_tells_what_it_quotes(self):
         for carrier in CARRIERS:
-            with self.subTest(carrier):
-                driver = MemoryDriver(self.clock)
-                driver.on_hook = only_builds(quoting(carrier, 'as the body sent', nested=True))
-                compute = self.facade(driver)
-                # The second may meet an open circuit, which tells why it is open.
-                self.assertEqual({self.build(compute) for _ in range(2)}, {False})
-                self.ears.assert_kept(self)
+            for nested in (False, True):
+                with self.subTest(carrier=carrier, nested=nested):
+                    driver = MemoryDriver(self.clock)
+                    driver.on_hook = only_builds(quoting(carrier, 'as the body sent', nested))
+                    compute = self.facade(driver)
+                    # The second may meet an open circuit, which tells why it is open.
+                    self.assertEqual({self.build(compute) for _ in range(2)}, {False})
+                    self.ears.assert_kept(self)
         self.assertIn('CircuitOpenError', self.ears.everything())
 
     def test_no_scripted_fault_tells_what_was_sent(self):

