@@ -48,7 +48,10 @@ class VendorRoadTest(unittest.TestCase):
 
     @classmethod
     def generate(cls, name, kind):
-        cls.run_tool('kiln', 'driver', 'new', 'compute', name, '--type', kind)
+        cls.run_python(
+            'import pathlib, kiln.scaffold as scaffold;'
+            f'scaffold.new_compute_driver({name!r}, {kind!r}, pathlib.Path("."))'
+        )
 
     def test_the_tests_of_the_package_pass_conformance_among_them(self):
         output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-v', cwd=self.package)
@@ -82,6 +85,16 @@ class VendorRoadTest(unittest.TestCase):
             'print(compute.status(ref).result(30).state)'
         )
         self.assertEqual(output.strip(), 'active')
+
+    def test_the_command_line_writes_the_same_package(self):
+        again = self.folder / 'again'
+        again.mkdir()
+        self.run_tool('kiln', 'driver', 'new', 'compute', 'acme', '--type', 'container', cwd=again)
+        written = [path for path in (again / 'kiln-driver-acme').rglob('*') if path.is_file()]
+        self.assertIn('driver.py', {path.name for path in written})
+        for path in written:
+            first = self.folder / path.relative_to(again)
+            self.assertEqual(path.read_text(), first.read_text(), path)
 
     def test_the_command_line_judges_it(self):
         self.assertIn('acme', self.run_tool('kiln', 'driver', 'list'))
