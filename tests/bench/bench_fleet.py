@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 
+from kiln.clock import SYSTEM_CLOCK
 from kiln.compute import Compute, Until
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
 
 
 def rss_mb():
@@ -25,8 +26,8 @@ def rss_mb():
         return int(statm.read().split()[1]) * 4096 / 1e6
 
 
-def fleet(count, latency_s, clock=None):
-    cloud = NoopCloud(clock=clock, build_s=latency_s) if clock else NoopCloud(build_s=latency_s)
+def fleet(count, latency_s, clock=SYSTEM_CLOCK):
+    cloud = NoopCloud(clock=clock, build_s=latency_s)
     settings = StackSettings(executor=ExecutorSettings(max_queue=count + 1))
     compute = Compute(NoopDriver(cloud=cloud), settings=settings)
     operations = [
