@@ -1,6 +1,5 @@
 """The watcher on the simulated cloud."""
 
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
@@ -12,7 +11,7 @@ from tests.unit.wrappers.watching import WatchingTest
 class NoopTest(WatchingTest):
     def make_driver(self):
         self.cloud = NoopCloud(
-            clock=self.clock, latencies=Latencies(build_s=30, delete_s=5, reboot_s=20), seed=1
+            clock=self.clock, build_s=30, delete_s=5, reboot_s=20, seed=1
         )
         return NoopDriver(cloud=self.cloud)
 
