@@ -8,6 +8,7 @@ on their way out, and whatever they quote is masked.
 from __future__ import annotations
 
 import base64
+import re
 import traceback
 from typing import TypeVar
 
@@ -76,10 +77,11 @@ class _Mask:
         contents += [key.encode() for key in request.keys if ' ' in key]
         if request.user_data is not None:
             contents.append(request.user_data)
-        self._short = {text for text in map(_text, contents) if _SHORTEST <= len(text) < _RUN}
+        texts = [content.decode('utf-8', 'replace') for content in contents]
+        self._short = {text for text in texts if _SHORTEST <= len(text) < _RUN}
         encoded = [base64.b64encode(content).decode() for content in contents]
         # No quotation runs over the zero that parts two contents.
-        self._all = '\0'.join([*map(_text, contents), *encoded])
+        self._all = '\0'.join([*texts, *encoded])
 
     def __call__(self, text: str) -> str:
         if not self._all:
@@ -103,8 +105,5 @@ class _Mask:
                 end += 1
             kept.append('***')
             at = end
-        return ''.join(kept)
-
-
-def _text(content: bytes) -> str:
-    return content.decode('utf-8', 'replace').strip()
+        # Two masks side by side are one quotation.
+        return re.sub(r'\*{4,}', '***', ''.join(kept))

@@ -18,8 +18,8 @@ class Appointment:
 
     __slots__ = ('function',)
 
-    def __init__(self, function: Callable[[], None]) -> None:
-        self.function: Callable[[], None] | None = function
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function: Callable[[], object] | None = function
 
     def cancel(self) -> None:
         """See that the function is not called; harmless if it was."""
@@ -42,7 +42,7 @@ class Scheduler:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def call_later(self, delay_s: float, function: Callable[[], None]) -> Appointment:
+    def call_later(self, delay_s: float, function: Callable[[], object]) -> Appointment:
         """Have a function called after so many seconds."""
         appointment = Appointment(function)
         due = self._clock.monotonic() + max(0.0, delay_s)

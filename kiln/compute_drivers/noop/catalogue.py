@@ -1,0 +1,180 @@
+"""What the simulated cloud offers, and where it puts a machine; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kiln.exceptions import (
+    ConfigurationError,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    QuotaExceeded,
+)
+from kiln.models import BuildRequest
+
+#: A flavor that everybody may ask for and nobody ever gets.
+IMPOSSIBLE = 'impossible'
+#: A zone and a host in it.
+Spot = tuple[str, str]
+POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Latencies:
+    """Seconds that things take; ``jitter`` is the part by which they vary.
+
+    ``accept_s`` is how long each call blocks its caller. The others are the
+    time from there until the effect.
+    """
+
+    accept_s: float = 0.0
+    build_s: float = 0.0
+    delete_s: float = 0.0
+    suspend_s: float = 0.0
+    resume_s: float = 0.0
+    reboot_s: float = 0.0
+    rebuild_s: float = 0.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            if value < 0:
+                raise ConfigurationError(f'Cannot simulate {name}={value}: give 0 or more.')
+        if self.jitter > 1:
+            raise ConfigurationError(f'Cannot simulate jitter={self.jitter}: give 0 to 1.')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """What may be asked for; None stands for "anything"."""
+
+    zones: Sequence[str] = ('az1', 'az2', 'az3')
+    flavors: Sequence[str] = ('tiny', 'small', 'medium', 'large', IMPOSSIBLE)
+    images: Sequence[str] | None = None
+    networks: Sequence[str] | None = None
+    # Ports by id, with the network of each.
+    ports: Mapping[str, str] | None = None
+    keys: Sequence[str] | None = None
+    sec_groups: Sequence[str] | None = None
+    quota: int | None = None
+    capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    hosts_per_zone: int = 16
+
+    def __post_init__(self) -> None:
+        if not self.zones or self.hosts_per_zone < 1:
+            raise ConfigurationError('Cannot simulate a cloud without a zone and a host in it.')
+        if strangers := sorted(set(self.capacity) - set(self.zones)):
+            raise ConfigurationError(
+                f'Cannot limit the capacity of {", ".join(strangers)}: the zones are '
+                f'{", ".join(self.zones)}.'
+            )
+
+    @property
+    def default_network(self) -> str:
+        """The network of machines that ask for none."""
+        return self.networks[0] if self.networks else 'noop-net'
+
+    def check_request(self, request: BuildRequest) -> None:
+        """Refuse a build that names what is not on offer."""
+        wanted: Iterable[tuple[str, Iterable[str], Iterable[str] | None]] = (
+            ('flavor', _one(request.flavor), self.flavors),
+            ('image', _one(request.image_id), self.images),
+            ('zone', _one(request.availability_zone), self.zones),
+            ('network', request.network_ids, self.networks),
+            ('port', request.port_ids, self.ports),
+            ('key', request.keys, self.keys),
+            ('security group', request.sec_groups, self.sec_groups),
+        )
+        for kind, names, offered in wanted:
+            for name in names:
+                if offered is not None and name not in offered:
+                    raise InvalidBuildRequest(
+                        f'Cannot build {request.name!r}: {_unknown(kind, name, offered)}',
+                        build_key=request.build_key,
+                    )
+
+    def check_offered(self, kind: str, name: str, offered: Sequence[str] | None) -> None:
+        """Refuse a flavor, image or zone that is not on offer."""
+        if offered is not None and name not in offered:
+            raise InvalidRequest(f'Cannot use {_unknown(kind, name, offered)}', resource_id=name)
+
+    def place(
+        self,
+        request: BuildRequest,
+        used: Mapping[str, int],
+        policy: str | None,
+        members: Sequence[Spot],
+    ) -> Spot:
+        """Return where a machine goes: to the zone with the fewest.
+
+        ``used`` counts the machines of each zone; ``members`` are the spots of
+        its group's.
+
+        :raises QuotaExceeded: the project has none left.
+        :raises InsufficientCapacity: no host can take it.
+        """
+        running = sum(used.values())
+        if self.quota is not None and running >= self.quota:
+            raise QuotaExceeded(
+                f'Cannot build {request.name!r}: {running} of {self.quota} instances are used. '
+                f'Delete some or raise the quota.',
+                build_key=request.build_key,
+            )
+        asked = request.availability_zone
+        zones = [
+            zone
+            for zone in ([asked] if asked else self.zones)
+            if zone not in self.capacity or used.get(zone, 0) < self.capacity[zone]
+        ]
+        if not zones or request.flavor == IMPOSSIBLE:
+            raise InsufficientCapacity(
+                f'Cannot build {request.name!r}: no valid host was found for flavor '
+                f'{request.flavor} in zone {asked or "any"}. Try another of either.',
+                build_key=request.build_key,
+            )
+        zones.sort(key=lambda zone: used.get(zone, 0))
+        spots: Iterable[Spot] = self._spots(zones, used)
+        if policy and members:
+            spots = _allowed(spots, zones, policy, members)
+        spot = next(iter(spots), None)
+        if spot is None:
+            raise InsufficientCapacity(
+                f'Cannot build {request.name!r}: no valid host satisfies {policy} in server '
+                f'group {request.server_group_id}, which has {len(members)} members. Try '
+                f'another zone, or a soft policy.',
+                build_key=request.build_key,
+            )
+        return spot
+
+    def _spots(self, zones: Sequence[str], used: Mapping[str, int]) -> Iterator[Spot]:
+        for zone in zones:
+            for shift in range(self.hosts_per_zone):
+                host = (used.get(zone, 0) + shift) % self.hosts_per_zone
+                yield zone, f'{zone}-host-{host + 1}'
+
+
+def _allowed(
+    spots: Iterable[Spot], zones: Sequence[str], policy: str, members: Sequence[Spot]
+) -> Iterator[Spot]:
+    """Yield the spots that a group's policy allows, its favourites first."""
+    spots = list(spots)
+    if policy.endswith('anti-affinity'):
+        taken = set(members)
+        yield from (spot for spot in spots if spot not in taken)
+    else:
+        yield from (spot for spot in members if spot[0] in zones)
+    if policy.startswith('soft-'):
+        yield from spots
+
+
+def _one(name: str | None) -> tuple[str, ...]:
+    return () if name is None else (name,)
+
+
+def _unknown(kind: str, name: str, offered: Iterable[str]) -> str:
+    names = ', '.join(sorted(offered)) or 'none'
+    # The name of a key may be the whole of one.
+    name = name if len(name) <= 60 else f'{name[:60]}...'
+    return f'{kind} {name!r}: there is none of that name; on offer: {names}.'

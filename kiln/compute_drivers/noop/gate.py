@@ -1,0 +1,122 @@
+"""The API in front of the simulated cloud: its latency and its scripted faults."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from kiln.clock import Clock
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.noop import faults as scripted
+from kiln.compute_drivers.noop.catalogue import Latencies
+from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
+from kiln.exceptions import AmphoraComputeError, ConfigurationError, InvalidBuildRequest
+from kiln.models import BuildRequest
+
+T = TypeVar('T')
+#: What a call does at a moment, given the bad end that is scripted for it.
+Act = Callable[[float, Fault | None], T]
+#: Looks up what a machine was built with, where a fault asks for it.
+Metadata = Callable[[], Mapping[str, str]]
+
+
+def no_metadata() -> Mapping[str, str]:
+    """Return what calls about no machine in particular carry."""
+    return MappingProxyType({})
+
+
+class Gate:
+    """Lets calls through to the cloud, or not, or late, or their answer not back."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        now: Callable[[], float],
+        latencies: Latencies,
+        faults: FaultScript,
+        dice: random.Random,
+    ) -> None:
+        self.now = now
+        self.latencies = latencies
+        self.faults = faults
+        self._clock = clock
+        self._dice = dice
+        self._lock = threading.Lock()
+        self._late: list[tuple[float, int, Callable[[float], object]]] = []
+        self._order = itertools.count()
+
+    def build(self, request: BuildRequest, act: Act[T]) -> T:
+        """Serve a build, whose request may script a fault for itself."""
+        fault = None
+        if (own := request.metadata.get(scripted.REQUEST_KEY)) is not None:
+            try:
+                fault = self.faults.decide_for_request(request.build_key, own)
+            except ConfigurationError as exc:
+                raise InvalidBuildRequest(
+                    f'Cannot build {request.name!r}: metadata {scripted.REQUEST_KEY!r}: {exc}',
+                    build_key=request.build_key,
+                ) from exc
+        if fault is None and self.faults:
+            fault = self.faults.decide(Call.BUILD, None, lambda: request.metadata)
+        return self._pass(Call.BUILD, act, fault, request.build_key)
+
+    def serve(
+        self,
+        call: Call,
+        act: Act[T],
+        amphora_id: str | None = None,
+        metadata: Metadata = no_metadata,
+    ) -> T:
+        """Serve any other call."""
+        fault = self.faults.decide(call, amphora_id, metadata) if self.faults else None
+        return self._pass(call, act, fault, amphora_id or '')
+
+    def later(self, seconds: float, act: Callable[[float], object]) -> None:
+        """Have something happen to the cloud; seen by the first call after it."""
+        with self._lock:
+            heapq.heappush(self._late, (self.now() + seconds, next(self._order), act))
+
+    def catch_up(self) -> None:
+        """Let all happen that is due, each at its own moment."""
+        while self._late:
+            with self._lock:
+                if not self._late or self._late[0][0] > self.now():
+                    return
+                due, _, act = heapq.heappop(self._late)
+            try:
+                act(due)
+            except AmphoraComputeError:
+                # Whoever sent the request has long had an answer.
+                continue
+
+    def vary(self, seconds: float) -> float:
+        """Return a latency with its jitter."""
+        jitter = self.latencies.jitter
+        if not jitter or not seconds:
+            return seconds
+        return seconds * (1 + jitter * (2 * self._dice.random() - 1))
+
+    def _pass(self, call: Call, act: Act[T], fault: Fault | None, subject: str) -> T:
+        if self.latencies.accept_s:
+            self._clock.sleep(self.vary(self.latencies.accept_s))
+        if fault is None:
+            self.catch_up()
+            return act(self.now(), None)
+        if fault.action in scripted.HANGING:
+            self._clock.sleep(fault.seconds)
+        self.catch_up()
+        if fault.action is Action.CRASH:
+            raise RuntimeError(fault.text or 'simulated defect of the driver')
+        if fault.action is Action.LATE:
+            self.later(fault.seconds, lambda now: act(now, None))
+        if fault.action in scripted.PREVENTED:
+            raise fault.error(call, subject)
+        result = act(self.now(), fault)
+        if fault.action in scripted.UNHEARD:
+            raise fault.error(call, subject)
+        return result

@@ -1,0 +1,154 @@
+"""The life of a simulated machine: what may be done when, and what follows; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple, Protocol
+
+from kiln.compute_drivers.noop.faults import Action, Fault
+from kiln.exceptions import InstanceStateConflict, NotSuspendedError
+from kiln.models import State
+
+
+class Row(Protocol):
+    """A row of the store, or any mapping with its columns."""
+
+    def __getitem__(self, column: str, /) -> Any:
+        """Return the value of a column."""
+
+
+class Course(NamedTuple):
+    """What a row says of state and time, in the order of its columns."""
+
+    state: State
+    task: str | None
+    fault: str | None
+    target: State | None
+    target_fault: str | None
+    due: float | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verb:
+    """Something that can be done to a machine and takes time."""
+
+    name: str
+    task: str
+    latency: str
+    target: State
+    # The states it may be done in; empty stands for all.
+    allowed: frozenset[State] = frozenset()
+    # What the machine is meanwhile; None stands for what it was.
+    during: State | None = None
+
+
+_RESTING = frozenset({State.ACTIVE, State.STOPPED, State.ERROR})
+
+BUILD = Verb(
+    name='build',
+    task='spawning',
+    latency='build_s',
+    target=State.ACTIVE,
+    during=State.BUILDING,
+)
+DELETE = Verb(
+    name='delete',
+    task='deleting',
+    latency='delete_s',
+    target=State.DELETED,
+    during=State.DELETING,
+)
+SUSPEND = Verb(
+    name='suspend',
+    task='suspending',
+    latency='suspend_s',
+    target=State.SUSPENDED,
+    allowed=frozenset({State.ACTIVE}),
+)
+RESUME = Verb(
+    name='resume',
+    task='resuming',
+    latency='resume_s',
+    target=State.ACTIVE,
+    allowed=frozenset({State.SUSPENDED}),
+)
+REBOOT = Verb(
+    name='reboot',
+    task='rebooting',
+    latency='reboot_s',
+    target=State.ACTIVE,
+    allowed=frozenset({State.ACTIVE}),
+)
+HARD_REBOOT = dataclasses.replace(REBOOT, task='rebooting_hard', allowed=_RESTING)
+REBUILD = Verb(
+    name='rebuild',
+    task='rebuilding',
+    latency='rebuild_s',
+    target=State.ACTIVE,
+    allowed=_RESTING,
+    during=State.BUILDING,
+)
+
+#: The states in which ports may come and go.
+PLUGGABLE = frozenset({State.ACTIVE, State.STOPPED})
+
+
+def set_out(
+    verb: Verb, row: Row | None, now: float, seconds: float, fault: Fault | None
+) -> Course:
+    """Return the course of a machine that a verb is done to, from now on."""
+    action = fault.action if fault else None
+    target, words = verb.target, None
+    if fault and action is Action.ERROR:
+        target, words = State.ERROR, fault.text or f'Simulated failure to {verb.name}.'
+    if seconds <= 0 and action is not Action.STUCK:
+        return Course(target, None, words, None, None, None)
+    state = verb.during or State(row['state'] if row else verb.target)
+    old_fault = row['fault'] if row else None
+    if action is Action.STUCK:
+        return Course(state, verb.task, old_fault, None, None, None)
+    return Course(state, verb.task, old_fault, target, words, now + seconds)
+
+
+def under_way(verb: Verb, row: Row) -> bool:
+    """Whether what is asked has been done, or is being done, already."""
+    if row['task'] is not None:
+        return verb in (SUSPEND, RESUME, DELETE) and bool(row['task'] == verb.task)
+    return verb is SUSPEND and bool(row['state'] == verb.target)
+
+
+def check(verb: Verb, row: Row, amphora_id: str) -> None:
+    """Refuse a verb that the machine's state does not allow now."""
+    if verb is DELETE:
+        return
+    if row['task'] is not None:
+        raise _busy(verb.name, row, amphora_id)
+    if State(row['state']) not in verb.allowed:
+        allowed = ' or '.join(sorted(state.value for state in verb.allowed))
+        error = NotSuspendedError if verb is RESUME else InstanceStateConflict
+        raise error(
+            f'Cannot {verb.name} amphora {amphora_id}: it is {row["state"]}, and must be '
+            f'{allowed}. Bring it there first.',
+            amphora_id=amphora_id,
+        )
+
+
+def check_pluggable(what: str, row: Row, amphora_id: str) -> None:
+    """Refuse to change the ports of a machine that is not at rest."""
+    if row['task'] is not None:
+        raise _busy(what, row, amphora_id)
+    if State(row['state']) not in PLUGGABLE:
+        raise InstanceStateConflict(
+            f'Cannot {what} amphora {amphora_id}: it is {row["state"]}, and must be active or '
+            f'stopped. Bring it there first.',
+            amphora_id=amphora_id,
+        )
+
+
+def _busy(what: str, row: Row, amphora_id: str) -> InstanceStateConflict:
+    return InstanceStateConflict(
+        f'Cannot {what} amphora {amphora_id}: it is {row["state"]} and busy {row["task"]}. '
+        f'Wait until that is done.',
+        amphora_id=amphora_id,
+        retryable=True,
+    )

@@ -1,0 +1,243 @@
+"""What the simulated cloud knows, in SQLite: in memory, or in a file.
+
+A file may be used by several processes at once, and outlives any of them at
+any point of its work. States are a function of time: a row keeps its next
+state and the moment that is due, and whoever looks next writes it down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator
+
+from kiln.exceptions import ConfigurationError, ServiceUnavailable
+
+_VERSION = 1
+# How a change begins, is kept, and is undone. In memory all of it happens in
+# one transaction without end: the cost of a COMMIT there grows with the size
+# of the database, that of a savepoint does not.
+_IN_FILE = ('BEGIN IMMEDIATE', 'COMMIT', 'ROLLBACK')
+_IN_MEMORY = ('SAVEPOINT change', 'RELEASE change', 'ROLLBACK TO change')
+_BUSY_S = 30.0
+
+# One counter, `last`, numbers machines and changes alike: a number is never
+# given twice, so neither are ids, and a change is newer where it is greater.
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS cloud (prefix TEXT NOT NULL, last INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS machines (
+    number INTEGER PRIMARY KEY,
+    owner TEXT NOT NULL,
+    build_key TEXT,
+    name TEXT NOT NULL,
+    amphora_type TEXT NOT NULL,
+    flavor TEXT,
+    image_id TEXT,
+    zone TEXT NOT NULL,
+    host TEXT NOT NULL,
+    group_id TEXT,
+    metadata TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    boots INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    task TEXT,
+    fault TEXT,
+    target TEXT,
+    target_fault TEXT,
+    due REAL,
+    changed INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS machines_by_key ON machines (owner, build_key);
+CREATE INDEX IF NOT EXISTS machines_by_name ON machines (owner, name);
+CREATE INDEX IF NOT EXISTS machines_by_change ON machines (owner, changed);
+CREATE INDEX IF NOT EXISTS machines_by_due ON machines (due) WHERE due IS NOT NULL;
+CREATE INDEX IF NOT EXISTS machines_by_group ON machines (group_id) WHERE group_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS ports (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    network_id TEXT NOT NULL,
+    address TEXT NOT NULL,
+    mac TEXT NOT NULL,
+    machine INTEGER,
+    -- The site it was made for; none where the caller brought the port.
+    owner TEXT,
+    -- Whether it stays when its machine goes.
+    kept INTEGER NOT NULL,
+    created_at REAL NOT NULL,
+    UNIQUE (network_id, address)
+);
+CREATE INDEX IF NOT EXISTS ports_by_machine ON ports (machine) WHERE machine IS NOT NULL;
+CREATE TABLE IF NOT EXISTS server_groups (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    policy TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    created_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS used (zone TEXT PRIMARY KEY, machines INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS tombstones (
+    nth INTEGER PRIMARY KEY,
+    owner TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    changed INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS tombstones_by_change ON tombstones (owner, changed);
+CREATE TRIGGER IF NOT EXISTS machine_comes AFTER INSERT ON machines BEGIN
+    INSERT INTO used VALUES (new.zone, 1)
+        ON CONFLICT (zone) DO UPDATE SET machines = machines + 1;
+END;
+CREATE TRIGGER IF NOT EXISTS machine_goes AFTER DELETE ON machines BEGIN
+    UPDATE used SET machines = machines - 1 WHERE zone = old.zone;
+    DELETE FROM ports WHERE machine = old.number AND NOT kept;
+    UPDATE ports SET machine = NULL WHERE machine = old.number;
+    INSERT INTO tombstones (owner, number, changed)
+        SELECT old.owner, old.number, last FROM cloud;
+    -- So many deleted machines can changes() tell of.
+    DELETE FROM tombstones WHERE nth = last_insert_rowid() - 100000;
+END;
+"""
+
+
+class Store:
+    """The tables, and the one lock and connection through which they are seen."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, dice: random.Random | None) -> None:
+        self.shared = path is not None
+        self._begin, self._keep, self._drop = _IN_FILE if self.shared else _IN_MEMORY
+        self._where = 'the memory' if path is None else f'file {os.fspath(path)}'
+        self._lock = threading.Lock()
+        try:
+            self._db = self._open(':memory:' if path is None else os.fspath(path), dice)
+        except sqlite3.Error as exc:
+            raise ConfigurationError(
+                f'Cannot keep a simulated cloud in {self._where}: {exc}. Name a file of an '
+                f'earlier one, or a new one in a directory that can be written.'
+            ) from exc
+
+    def _open(self, path: str, dice: random.Random | None) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )  # fmt: skip
+        db.row_factory = sqlite3.Row
+        if self.shared:
+            db.execute('PRAGMA journal_mode = WAL')
+            # Enough to survive the death of a process; only that of the whole
+            # host could undo the newest calls.
+            db.execute('PRAGMA synchronous = NORMAL')
+            db.execute('PRAGMA cache_size = -65536')
+        db.execute('BEGIN IMMEDIATE')
+        version = db.execute('PRAGMA user_version').fetchone()[0]
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f'it has version {version}, not {_VERSION}')
+        if not version:
+            for statement in _statements(_SCHEMA):
+                db.execute(statement)
+            bits = dice.getrandbits(128) if dice else uuid.uuid4().int
+            prefix = str(uuid.UUID(int=bits, version=4))[:24]
+            db.execute('INSERT INTO cloud VALUES (?, 0)', (prefix,))
+            db.execute(f'PRAGMA user_version = {_VERSION}')
+        self.prefix: str = db.execute('SELECT prefix FROM cloud').fetchone()[0]
+        if self.shared:
+            db.execute('COMMIT')
+        return db
+
+    @contextlib.contextmanager
+    def read(self, now: float) -> Iterator[sqlite3.Connection]:
+        """Hold the lock to look at what is so at this moment."""
+        with self._lock:
+            try:
+                if self._any_due(now):
+                    self._db.execute(self._begin)
+                    self._settle(now)
+                    self._db.execute(self._keep)
+                yield self._db
+            except sqlite3.Error as exc:
+                self._undo()
+                raise self._unusable(exc) from exc
+
+    @contextlib.contextmanager
+    def write(self, now: float) -> Iterator[sqlite3.Connection]:
+        """Hold the lock for one change that is made wholly or not at all."""
+        with self._lock:
+            try:
+                self._db.execute(self._begin)
+                if self._any_due(now):
+                    self._settle(now)
+                yield self._db
+                self._db.execute(self._keep)
+            except sqlite3.Error as exc:
+                self._undo()
+                raise self._unusable(exc) from exc
+            except BaseException:
+                self._undo()
+                raise
+
+    def next_numbers(self, db: sqlite3.Connection, count: int = 1) -> int:
+        """Return the first of so many new numbers; within a write only."""
+        # Two plain statements take half the time of one with RETURNING.
+        last: int = db.execute('SELECT last FROM cloud').fetchone()[0]
+        db.execute('UPDATE cloud SET last = ?', (last + count,))
+        return last + 1
+
+    def id_of(self, number: int) -> str:
+        """Return the id of a machine by its number."""
+        return f'{self.prefix}{number:012x}'
+
+    def number_of(self, amphora_id: str) -> int:
+        """Return the number in an id, or one that no machine has."""
+        try:
+            number = int(amphora_id[len(self.prefix) :], 16)
+        except ValueError:
+            return -1
+        return number if self.id_of(number) == amphora_id else -1
+
+    def close(self) -> None:
+        """Let go of the file; safe to repeat."""
+        with self._lock:
+            self._db.close()
+
+    def _any_due(self, now: float) -> bool:
+        return (
+            self._db.execute('SELECT 1 FROM machines WHERE due <= ? LIMIT 1', (now,)).fetchone()
+            is not None
+        )
+
+    def _settle(self, now: float) -> None:
+        """Write down all that has become due: O(due), whatever else there is."""
+        changed = self.next_numbers(self._db)
+        self._db.execute("DELETE FROM machines WHERE due <= ? AND target = 'deleted'", (now,))
+        self._db.execute(
+            'UPDATE machines SET state = target, fault = target_fault, task = NULL, '
+            'target = NULL, target_fault = NULL, due = NULL, changed = ? WHERE due <= ?',
+            (changed, now),
+        )
+
+    def _undo(self) -> None:
+        # Nothing to undo where BEGIN itself failed, or where SQLite has ended
+        # the transaction because, say, the disk is full.
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute(self._drop)
+            if not self.shared:
+                self._db.execute(self._keep)
+
+    def _unusable(self, exc: sqlite3.Error) -> ServiceUnavailable:
+        return ServiceUnavailable(
+            f'Cannot use the simulated cloud in {self._where}: {exc}. Look at the file, its '
+            f'disk, and the processes that have it open.'
+        )
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() would commit first, and two processes that open one new
+    # file at a time must not both make its tables.
+    statement = ''
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ''

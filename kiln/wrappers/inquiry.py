@@ -1,0 +1,85 @@
+"""Which question to a backend is the cheapest true one for those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.models import ComputeStatus
+from kiln.wrappers.watch_table import WatchTable, missing
+
+#: Up to so many amphorae are asked for by id while that may be cheaper.
+FEW = 16
+
+
+class Answer(NamedTuple):
+    """Part of what the backend said; the gone are known to be gone."""
+
+    statuses: Iterable[ComputeStatus]
+    gone: Iterable[str]
+
+
+class Inquiry:
+    """Asks a driver about the amphorae watched, in one call where that will do.
+
+    The rule, and why it is the cheapest that is true:
+
+    * A driver with a useful cursor is asked what changed since: one request,
+      and as much work as has changed, however many wait. What a new watch
+      waits for may have happened before the cursor, so it is looked at by id
+      once, together with all that are new.
+    * A cursor costs one answer with everything there is, most of which may be
+      of no interest. So ``FEW`` are asked for by id: the driver has the choice
+      between a request for each and one list, and takes the better.
+    * A driver without cursors (the default: each answer is everything) is
+      asked by id as well. It lists the same, and its answer is final, while
+      what a list leaves out must be asked for once more.
+    """
+
+    def __init__(self, driver: AmphoraComputeDriver, *, full_sweep_s: float) -> None:
+        self._driver = driver
+        self._full_sweep_s = full_sweep_s
+        self._cursor = ''
+        # Whether the driver lacks cursors; None until it was asked.
+        self._cursorless: bool | None = None
+        # Whether the last answer to a cursor was less than everything.
+        self._incremental = False
+        self._swept_at = driver.clock.monotonic()
+
+    def ask(self, table: WatchTable) -> Iterator[Answer]:
+        """Yield answers that tell of every amphora watched what is new.
+
+        Each answer must be taken in before the next is asked for: a cursor
+        moves on only after that, so what was not taken in is told again.
+        """
+        now = self._driver.clock.monotonic()
+        if self._by_id(len(table), now):
+            yield self._statuses(table.ids())
+            if not self._cursorless:
+                self._swept_at = now
+            return
+        if self._cursor and (new := table.unseen()):
+            yield self._statuses(new)
+        changes = self._driver.changes(self._cursor)
+        yield Answer(changes.statuses, changes.gone)
+        if changes.complete:
+            # A list may leave out what is hard to reach; by id is certain.
+            seen = (status.amphora_id for status in changes.statuses)
+            if absent := missing(table.ids(), seen):
+                yield self._statuses(absent)
+            self._swept_at = now
+        self._incremental = not changes.complete
+        self._cursorless = not changes.cursor
+        self._cursor = changes.cursor
+
+    def _by_id(self, watched: int, now: float) -> bool:
+        sweep = now - self._swept_at >= self._full_sweep_s
+        if self._cursorless:
+            # Instead of a sweep, which each look is, see if there is a cursor now.
+            return not sweep
+        return sweep or (watched <= FEW and not self._incremental)
+
+    def _statuses(self, amphora_ids: tuple[str, ...]) -> Answer:
+        found = self._driver.statuses(amphora_ids)
+        return Answer(found.values(), missing(amphora_ids, found))

@@ -1,0 +1,101 @@
+"""How often the watcher looks: an interval policy; pure, no thread, no clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable
+
+from kiln.exceptions import ConfigurationError
+
+#: Part of the time nothing has moved that may pass until the next look. So the
+#: end of a wait is seen at most about a tenth later than it came, however long.
+QUIET_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WatcherSettings:
+    """How closely a watcher looks; all but ``jitter`` are seconds."""
+
+    #: Between two looks while something moves.
+    interval_s: float = 1.0
+    #: Between two looks after long quiet or repeated failure.
+    max_interval_s: float = 30.0
+    #: Part by which each interval varies, so that processes spread out.
+    jitter: float = 0.1
+    #: Age from which an answer is marked stale; None stands for twice the
+    #: longest interval.
+    stale_after_s: float | None = None
+    #: Between two looks at every amphora by its id, whatever the backend
+    #: says has changed.
+    full_sweep_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        longest_s = self.max_interval_s * (1 + self.jitter)
+        rules = {
+            'interval_s must be above 0': self.interval_s > 0,
+            'max_interval_s must be finite and at least interval_s': (
+                self.interval_s <= self.max_interval_s < math.inf
+            ),
+            'jitter must be from 0 to 0.5': 0 <= self.jitter <= 0.5,
+            f'stale_after_s must be above the longest interval, {longest_s:g}': (
+                self.stale_after_s is None or self.stale_after_s > longest_s
+            ),
+            'full_sweep_s must be above 0': self.full_sweep_s > 0,
+        }
+        if broken := [rule for rule, kept in rules.items() if not kept]:
+            raise ConfigurationError(f'Cannot watch with {self}: {"; ".join(broken)}.')
+
+    @property
+    def oldest_s(self) -> float:
+        """The age from which an answer is stale."""
+        return 2 * self.max_interval_s if self.stale_after_s is None else self.stale_after_s
+
+
+class Pace:
+    """Says when the next look is due, from how the last ones went.
+
+    Not thread-safe: the watcher guards it with the lock it sleeps on.
+    """
+
+    def __init__(
+        self, settings: WatcherSettings, *, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._settings = settings
+        self._chance = chance
+        self._quiet_since = -math.inf
+        self._failures = 0
+        # Not even somebody in a hurry makes the next look come before this.
+        self._earliest = -math.inf
+        #: When the next look is due; infinite until somebody hurries.
+        self.due = math.inf
+
+    def hurry(self, now: float) -> None:
+        """Look soon: somebody new waits."""
+        self._quiet_since = now
+        self.due = max(self._earliest, min(self.due, now))
+
+    def looked(self, started: float, ended: float, *, moved: bool) -> None:
+        """Plan on from a look that was answered."""
+        self._failures = 0
+        if moved:
+            self._quiet_since = ended
+        quiet_s = ended - self._quiet_since
+        fast_s, slow_s = self._settings.interval_s, self._settings.max_interval_s
+        interval_s = min(slow_s, max(fast_s, quiet_s * QUIET_SHARE))
+        spread = 1 + self._settings.jitter * (2 * self._chance() - 1)
+        # Resting as long as the look took keeps the backend at least half the
+        # time free of us, however slow it is.
+        rested = ended + (ended - started)
+        self._earliest = max(started + fast_s * spread, rested)
+        self.due = max(started + interval_s * spread, rested)
+
+    def failed(self, ended: float, retry_after: float | None) -> None:
+        """Back off after a look that was not answered."""
+        self._failures += 1
+        # The exponent is capped, or days of outage would overflow a float.
+        grown = self._settings.interval_s * 2 ** min(self._failures, 30)
+        wait_s = max(min(self._settings.max_interval_s, grown), retry_after or 0.0)
+        # Only ever later: retry_after is a promise not to come before.
+        self._earliest = self.due = ended + wait_s * (1 + self._settings.jitter * self._chance())

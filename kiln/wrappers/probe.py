@@ -1,0 +1,147 @@
+"""Probes: whether an amphora that runs also serves.
+
+A probe is any callable that takes an amphora. It returns False, or raises, as
+long as the amphora is not ready; the text of what it raises is kept for the
+error of a wait that runs out of time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Container
+from typing import Literal, Protocol
+
+from kiln.exceptions import InvalidRequest
+from kiln.models import Amphora
+
+
+class NotReady(Exception):
+    """The amphora does not serve yet; the text says why."""
+
+
+class Probe(Protocol):
+    """What a probe is."""
+
+    def __call__(self, amphora: Amphora) -> bool:
+        """Return whether the amphora serves; raising means that it does not yet."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TcpProbe:
+    """Ready once a TCP port accepts a connection at one of the addresses."""
+
+    port: int
+    timeout_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        _check(self.port, self.timeout_s)
+
+    def __call__(self, amphora: Amphora) -> bool:
+        """Return True, or raise NotReady with the reason of each address."""
+        return _first_ready(amphora, self._connect)
+
+    def _connect(self, address: str) -> None:
+        try:
+            socket.create_connection((address, self.port), self.timeout_s).close()
+        except OSError as exc:
+            raise NotReady(f'{_host_port(address, self.port)}: {exc}') from exc
+
+
+@dataclasses.dataclass(frozen=True)
+class HttpProbe:
+    """Ready once a GET of a path is answered with a good status.
+
+    The connection is direct, whatever proxies the environment names.
+    Redirects are not followed.
+    """
+
+    port: int
+    path: str = '/'
+    timeout_s: float = 3.0
+    statuses: Container[int] = range(200, 400)
+    scheme: Literal['http', 'https'] = 'http'
+
+    def __post_init__(self) -> None:
+        _check(self.port, self.timeout_s)
+        if not self.path.startswith('/') or not self.path.isascii() or ' ' in self.path:
+            raise InvalidRequest(
+                f'path of a probe must start with / and be ready for the wire, not {self.path!r}.'
+            )
+        if self.scheme not in ('http', 'https'):
+            raise InvalidRequest(f'scheme of a probe must be http or https, not {self.scheme!r}.')
+
+    def __call__(self, amphora: Amphora) -> bool:
+        """Return True, or raise NotReady with the reason of each address."""
+        return _first_ready(amphora, self._get)
+
+    def _get(self, address: str) -> None:
+        url = f'{self.scheme}://{_host_port(address, self.port)}{self.path}'
+        connection = self._connection(address)
+        try:
+            connection.request('GET', self.path, headers={'Connection': 'close'})
+            status = connection.getresponse().status
+        except (OSError, http.client.HTTPException) as exc:
+            raise NotReady(f'{url}: {exc or type(exc).__name__}') from exc
+        finally:
+            connection.close()
+        if status not in self.statuses:
+            raise NotReady(f'{url}: answered {status}')
+
+    def _connection(self, address: str) -> http.client.HTTPConnection:
+        if self.scheme == 'http':
+            return http.client.HTTPConnection(address, self.port, timeout=self.timeout_s)
+        # The question is whether it serves, and nothing secret is sent: a new
+        # machine's certificate seldom names its address or a known authority.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return http.client.HTTPSConnection(
+            address, self.port, timeout=self.timeout_s, context=context
+        )
+
+
+def parse_probe(text: str) -> TcpProbe | HttpProbe:
+    """Return the probe a word describes: ``tcp:22``, ``http:8080/health``, ``https:8443``.
+
+    :raises InvalidRequest: it describes none.
+    """
+    scheme, colon, rest = text.partition(':')
+    port, slash, path = rest.partition('/')
+    # isdecimal() alone would let digits of other scripts through.
+    if colon and port.isascii() and port.isdecimal():
+        match scheme:
+            case 'tcp' if not slash:
+                return TcpProbe(int(port))
+            case 'http' | 'https':
+                return HttpProbe(int(port), f'/{path}', scheme=scheme)
+    raise InvalidRequest(
+        f'Cannot make a probe of {text!r}: write it like tcp:22, http:8080/health or '
+        f'https:8443/health.'
+    )
+
+
+def _check(port: int, timeout_s: float) -> None:
+    if not 0 < port < 65536:
+        raise InvalidRequest(f'port of a probe must be from 1 to 65535, not {port}.')
+    if timeout_s <= 0:
+        raise InvalidRequest(f'timeout_s of a probe must be above 0, not {timeout_s}.')
+
+
+def _first_ready(amphora: Amphora, attempt: Callable[[str], None]) -> bool:
+    """Try the addresses as they are listed; the first that serves will do."""
+    reasons = []
+    for address in amphora.addresses:
+        try:
+            attempt(address.address)
+        except NotReady as exc:
+            reasons.append(str(exc))
+        else:
+            return True
+    raise NotReady('; '.join(reasons) or f'amphora {amphora.id} has no address yet')
+
+
+def _host_port(address: str, port: int) -> str:
+    return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'

@@ -1,0 +1,158 @@
+"""One wait of one caller: what it wants, and which end a status means for it."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import TypeVar
+
+from kiln.exceptions import (
+    AmphoraBuildError,
+    InstanceNotFoundError,
+    InsufficientCapacity,
+    Outcome,
+    QuotaExceeded,
+)
+from kiln.models import ComputeStatus, State
+from kiln.wrappers.scheduler import Appointment
+
+LOG = logging.getLogger(__name__)
+
+OnStatus = Callable[[ComputeStatus], None]
+T = TypeVar('T')
+
+_BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
+
+
+class Watch(Future[T], abc.ABC):
+    """A future that knows what it waits for.
+
+    One object and not two, as there are a hundred thousand of them.
+    """
+
+    def __init__(self, backend: str, amphora_id: str, on_status: OnStatus | None = None) -> None:
+        super().__init__()
+        self.backend = backend
+        self.amphora_id = amphora_id
+        #: Whether it has heard of any status yet.
+        self.told = False
+        #: Its deadline.
+        self.appointment: Appointment | None = None
+        self._on_status = on_status
+
+    @property
+    @abc.abstractmethod
+    def wanted(self) -> str:
+        """What the caller waits for the amphora to be, in words."""
+
+    def inform(self, status: ComputeStatus) -> None:
+        """Pass a status on, and end if it is the end."""
+        self.told = True
+        if self._on_status is not None:
+            try:
+                self._on_status(status)
+            # The caller's code; others wait on this thread too.
+            except Exception:
+                LOG.exception('The status callback for amphora %s failed', self.amphora_id)
+        # A stale answer may date from before what the caller waits for.
+        if not status.stale:
+            self._judge(status)
+
+    @abc.abstractmethod
+    def vanish(self, now: float) -> None:
+        """End, as the backend knows the amphora no longer; now is wall time."""
+
+    @abc.abstractmethod
+    def _judge(self, status: ComputeStatus) -> None:
+        """End if the status is the end."""
+
+    def succeed(self, result: T) -> None:
+        """Set the result, unless the wait has ended otherwise."""
+        try:
+            self.set_result(result)
+        except InvalidStateError:
+            # The caller cancelled, or the deadline passed, a moment ago.
+            pass
+
+    def fail(self, error: Exception) -> None:
+        """Set the error, unless the wait has ended otherwise."""
+        try:
+            self.set_exception(error)
+        except InvalidStateError:
+            pass
+
+
+class GoneWatch(Watch[None]):
+    """Waits until the amphora is gone."""
+
+    @property
+    def wanted(self) -> str:
+        """To be gone."""
+        return 'gone'
+
+    def vanish(self, now: float) -> None:
+        """Succeed: this is what was waited for."""
+        self.succeed(None)
+
+    def _judge(self, status: ComputeStatus) -> None:
+        if status.state is State.DELETED:
+            self.succeed(None)
+
+
+class StateWatch(Watch[ComputeStatus]):
+    """Waits until the amphora is in one of the states of a goal."""
+
+    def __init__(
+        self,
+        backend: str,
+        amphora_id: str,
+        goal: frozenset[State],
+        on_status: OnStatus | None = None,
+    ) -> None:
+        super().__init__(backend, amphora_id, on_status)
+        self._goal = goal
+
+    @property
+    def wanted(self) -> str:
+        """The states of the goal."""
+        return ' or '.join(sorted(self._goal))
+
+    def vanish(self, now: float) -> None:
+        """Fail, unless to be deleted is one of the states waited for."""
+        if State.DELETED in self._goal:
+            self.succeed(
+                ComputeStatus(amphora_id=self.amphora_id, state=State.DELETED, observed_at=now)
+            )
+            return
+        self.fail(
+            InstanceNotFoundError(
+                f'Amphora {self.amphora_id} vanished from {self.backend!r} while it was waited '
+                f'for to be {self.wanted}: it was deleted by somebody else.',
+                amphora_id=self.amphora_id,
+                backend=self.backend,
+            )
+        )
+
+    def _judge(self, status: ComputeStatus) -> None:
+        if status.state in self._goal and (status.state is not State.ACTIVE or status.ready):
+            self.succeed(status)
+        elif status.state is State.DELETED:
+            self.vanish(status.observed_at)
+        # With a task under way an amphora may be on its way out of ERROR, as
+        # one is that somebody reboots by its power switch.
+        elif status.state is State.ERROR and status.task_state is None:
+            self.fail(self._error(status))
+
+    def _error(self, status: ComputeStatus) -> AmphoraBuildError:
+        error = _BUILD_ERRORS.get(status.fault_code or '', AmphoraBuildError)
+        return error(
+            f'Amphora {self.amphora_id} on {self.backend!r} went to error while it was waited '
+            f'for to be {self.wanted}: {status.fault or "the backend gave no reason"}.',
+            # Unlike the same error at once, this one leaves an amphora behind.
+            outcome=Outcome.APPLIED,
+            amphora_id=self.amphora_id,
+            backend=self.backend,
+            fault=status.fault,
+        )

@@ -1,0 +1,33 @@
+"""Runs every bench one after the other; ``--small`` at the sizes of CI."""
+
+import pathlib
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(__file__).parent
+#: What a bench is run with: at full size, and small.
+SIZES = {
+    'bench_fleet': [
+        (['--builds', '10000', '--latency', '30'], ['--builds', '1000', '--latency', '5']),
+        (['--virtual', '--builds', '100000'], ['--virtual', '--builds', '5000']),
+    ],
+}
+
+
+def main():
+    small = '--small' in sys.argv[1:]
+    failed = []
+    for path in sorted(FOLDER.glob('bench_*.py')):
+        for sizes in SIZES.get(path.stem, [([], [])]):
+            arguments = sizes[small]
+            print(f'---- {path.stem} {" ".join(arguments)}', flush=True)
+            command = [sys.executable, '-m', f'tests.bench.{path.stem}', *arguments]
+            if subprocess.run(command, check=False).returncode:
+                failed.append(path.stem)
+    if failed:
+        print(f'beyond their bounds: {", ".join(failed)}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

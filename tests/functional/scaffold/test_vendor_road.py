@@ -1,0 +1,87 @@
+"""A vendor's afternoon, in an environment that has nothing of ours but a wheel."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+class VendorRoadTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        wheels = cls.folder / 'wheels'
+        cls.run_program(
+            sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '-w', str(wheels), str(ROOT)
+        )
+        (cls.wheel,) = wheels.iterdir()
+        venv.create(cls.folder / 'venv', with_pip=True)
+        cls.run_tool('pip', 'install', '-q', str(cls.wheel))
+        cls.run_python(
+            'import pathlib, kiln.scaffold as s;'
+            's.new_compute_driver("acme", "container", pathlib.Path("."))'
+        )
+        cls.package = cls.folder / 'kiln-driver-acme'
+        cls.run_tool('pip', 'install', '-q', f'{cls.package}[test]')
+
+    @classmethod
+    def run_program(cls, *command, cwd=None):
+        # The checkout must not be found by accident.
+        environment = {key: value for key, value in os.environ.items() if key != 'PYTHONPATH'}
+        done = subprocess.run(
+            command, cwd=cwd or cls.folder, env=environment, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise AssertionError(f'{" ".join(command)}\n{done.stdout}{done.stderr}')
+        return done.stdout
+
+    @classmethod
+    def run_tool(cls, tool, *args, cwd=None):
+        return cls.run_program(str(cls.folder / 'venv' / 'bin' / tool), *args, cwd=cwd)
+
+    @classmethod
+    def run_python(cls, program):
+        return cls.run_tool('python', '-c', program)
+
+    def test_the_tests_of_the_package_pass_conformance_among_them(self):
+        output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-v', cwd=self.package)
+        self.assertIn('AcmeConformance', output)
+        self.assertNotIn('skipped', output)
+
+    def test_the_package_passes_the_checks_it_comes_with(self):
+        self.run_tool('ruff', 'check', '.', cwd=self.package)
+        self.run_tool('ruff', 'format', '--check', '.', cwd=self.package)
+        self.run_tool('mypy', cwd=self.package)
+
+    def test_kiln_finds_the_driver_by_its_entry_point(self):
+        output = self.run_python(
+            'from kiln.loading import installed_drivers, load_compute_driver;'
+            'print([one for one in installed_drivers() if one.name == "acme"],'
+            '      load_compute_driver("acme"))'
+        )
+        self.assertIn("distribution='kiln-driver-acme'", output)
+        self.assertIn('error=None', output)
+        self.assertIn('kiln_acme.driver.AcmeDriver', output)
+
+    def test_a_controller_builds_with_it_by_name(self):
+        output = self.run_python(
+            'import kiln; compute = kiln.open_compute("acme");'
+            'ref = compute.build("container", until="active").result(30);'
+            'print(compute.status(ref).result(30).state)'
+        )
+        self.assertEqual(output.strip(), 'active')
+
+    def test_the_command_line_judges_it(self):
+        self.assertIn('acme', self.run_tool('kiln', 'driver', 'list'))
+        self.run_tool('kiln', 'driver', 'test', 'acme')
+
+    def test_its_options_are_in_the_generated_sample(self):
+        sample = self.run_tool('oslo-config-generator', '--namespace', 'kiln_acme')
+        self.assertIn('[compute:acme]', sample)
+        self.assertIn('#request_timeout = 10.0', sample)

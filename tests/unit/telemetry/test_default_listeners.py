@@ -1,0 +1,91 @@
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+
+class DefaultListenersTest(unittest.TestCase):
+    """Each in a process of its own: what is imported and set up is the question."""
+
+    def listeners(self, call, *, before='', env=None):
+        program = (
+            'import json, sys\n'
+            'from kiln.telemetry import default_listeners\n'
+            'from kiln.exceptions import ConfigurationError\n'
+            f'{before}\n'
+            'try:\n'
+            f'    found = [type(one).__name__ for one in default_listeners({call})]\n'
+            'except ConfigurationError as exc:\n'
+            '    found = str(exc)\n'
+            'loaded = [name for name in ("prometheus_client", "opentelemetry.trace")\n'
+            '          if sys.modules.get(name)]\n'
+            'print(json.dumps([found, loaded]))\n'
+        )
+        answer = subprocess.run(
+            [sys.executable, '-c', program],
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path), **(env or {})},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(answer.stdout)
+
+    def test_who_wants_nothing_imports_nothing(self):
+        self.assertEqual(self.listeners('metrics=False, tracing=False'), [[], []])
+        self.assertEqual(self.listeners('metrics=False, tracing=None'), [[], []])
+
+    def test_metrics_are_given_when_asked_for(self):
+        found, loaded = self.listeners('metrics=True, tracing=None')
+        self.assertEqual((found, loaded), (['PrometheusListener'], ['prometheus_client']))
+
+    def test_several_backends_may_each_ask_for_metrics(self):
+        before = 'default_listeners(metrics=True, tracing=False)'
+        found, _ = self.listeners('metrics=True, tracing=False', before=before)
+        self.assertEqual(found, ['PrometheusListener'])
+
+    def test_traces_are_given_when_asked_for(self):
+        found, _ = self.listeners('metrics=False, tracing=True')
+        self.assertEqual(found, ['TracingListener'])
+
+    def test_traces_are_given_unasked_where_the_process_has_set_them_up(self):
+        before = (
+            'from opentelemetry import trace\n'
+            'from opentelemetry.sdk.trace import TracerProvider\n'
+            'trace.set_tracer_provider(TracerProvider())'
+        )
+        found, _ = self.listeners('metrics=False, tracing=None', before=before)
+        self.assertEqual(found, ['TracingListener'])
+        found, _ = self.listeners('metrics=False, tracing=False', before=before)
+        self.assertEqual(found, [])
+
+    def test_traces_are_given_unasked_where_the_environment_names_a_provider(self):
+        found, _ = self.listeners(
+            'metrics=False, tracing=None',
+            env={'OTEL_PYTHON_TRACER_PROVIDER': 'sdk_tracer_provider'},
+        )
+        self.assertEqual(found, ['TracingListener'])
+
+    def test_an_import_alone_sets_up_no_traces(self):
+        found, _ = self.listeners(
+            'metrics=False, tracing=None', before='import opentelemetry.trace'
+        )
+        self.assertEqual(found, [])
+
+    def test_a_missing_package_is_named_with_the_extra_that_brings_it(self):
+        for package, call, extra in (
+            ('prometheus_client', 'metrics=True, tracing=None', 'metrics'),
+            ('opentelemetry', 'metrics=False, tracing=True', 'tracing'),
+        ):
+            with self.subTest(package):
+                found, _ = self.listeners(call, before=f'sys.modules[{package!r}] = None')
+                self.assertIn(package, found)
+                self.assertIn(f"pip install 'kiln-compute[{extra}]'", found)
+
+    def test_traces_wanted_only_where_possible_need_no_package(self):
+        found, _ = self.listeners(
+            'metrics=False, tracing=None',
+            before='sys.modules["opentelemetry"] = None',
+            env={'OTEL_PYTHON_TRACER_PROVIDER': 'sdk_tracer_provider'},
+        )
+        self.assertEqual(found, [])

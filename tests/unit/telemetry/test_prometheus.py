@@ -1,0 +1,179 @@
+import threading
+import unittest
+
+from prometheus_client import CollectorRegistry
+
+from kiln.exceptions import (
+    BuildOutcomeUnknown,
+    InstanceNotFoundError,
+    QuotaExceeded,
+    ServiceUnavailable,
+)
+from kiln.listeners import CallRecord
+from kiln.telemetry.prometheus import BUCKETS_S, PrometheusListener
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.observer import ObserverDriver
+from tests.unit.memory_driver import MemoryDriver
+
+
+class PrometheusTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.registry = CollectorRegistry()
+        self.listener = PrometheusListener(self.registry)
+        self.clock = VirtualClock()
+        self.vendor = MemoryDriver(self.clock)
+        self.driver = ObserverDriver(self.vendor, self.listener)
+
+    def value(self, metric, **labels):
+        return self.registry.get_sample_value(metric, labels)
+
+    def fail_with(self, error):
+        def fail(*_):
+            raise error
+
+        self.vendor.on_hook = fail
+
+    def series(self):
+        return {
+            (sample.name, *sorted(sample.labels.items()))
+            for family in self.registry.collect()
+            for sample in family.samples
+        }
+
+    def test_calls_are_counted_by_backend_operation_and_result(self):
+        amphora_id = self.driver.build()
+        self.driver.status(amphora_id)
+        self.driver.status(amphora_id)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.status('id-9')
+        count = self.value
+        self.assertEqual(
+            count('kiln_calls_total', backend='east', operation='build', code='ok'), 1
+        )
+        self.assertEqual(
+            count('kiln_calls_total', backend='east', operation='status', code='ok'), 2
+        )
+        self.assertEqual(
+            count(
+                'kiln_calls_total', backend='east', operation='status', code='instance_not_found'
+            ),
+            1,
+        )
+
+    def test_errors_are_counted_by_code_and_by_what_they_left_behind(self):
+        for error in (QuotaExceeded('full'), BuildOutcomeUnknown('?'), BuildOutcomeUnknown('?')):
+            self.fail_with(error)
+            with self.assertRaises(type(error)):
+                self.driver.build()
+        for code, outcome, count in (
+            ('quota_exceeded', 'not_applied', 1),
+            ('build_outcome_unknown', 'unknown', 2),
+        ):
+            labels = {'backend': 'east', 'code': code, 'outcome': outcome}
+            self.assertEqual(self.value('kiln_errors_total', **labels), count)
+
+    def test_an_error_tells_its_own_outcome_where_it_knows_better_than_its_class(self):
+        from kiln.exceptions import Outcome
+
+        self.fail_with(ServiceUnavailable('went away', outcome=Outcome.UNKNOWN))
+        with self.assertRaises(ServiceUnavailable):
+            self.driver.delete('id-1')
+        labels = {'backend': 'east', 'code': 'service_unavailable', 'outcome': 'unknown'}
+        self.assertEqual(self.value('kiln_errors_total', **labels), 1)
+
+    def test_an_interrupted_call_is_counted_too(self):
+        self.fail_with(KeyboardInterrupt())
+        with self.assertRaises(KeyboardInterrupt):
+            self.driver.delete('id-1')
+        labels = {'backend': 'east', 'operation': 'delete', 'code': 'interrupted'}
+        self.assertEqual(self.value('kiln_calls_total', **labels), 1)
+
+    def test_seconds_fall_into_buckets_from_5_ms_to_2_minutes(self):
+        for seconds in (0.004, 0.3, 45, 600):
+            self.vendor.on_hook = lambda *_, seconds=seconds: self.clock.advance(seconds)
+            self.driver.delete('id-1')
+        labels = {'backend': 'east', 'operation': 'delete'}
+        for bound, count in (('0.005', 1), ('0.25', 1), ('0.5', 2), ('60.0', 3), ('120.0', 3)):
+            self.assertEqual(
+                self.value('kiln_call_seconds_bucket', le=bound, **labels), count, bound
+            )
+        self.assertAlmostEqual(self.value('kiln_call_seconds_sum', **labels), 645.304)
+        self.assertEqual((BUCKETS_S[0], BUCKETS_S[-1]), (0.005, 120))
+
+    def test_failed_calls_are_timed_like_others(self):
+        self.fail_with(ServiceUnavailable('down'))
+        with self.assertRaises(ServiceUnavailable):
+            self.driver.delete('id-1')
+        self.assertEqual(
+            self.value('kiln_call_seconds_count', backend='east', operation='delete'), 1
+        )
+
+    def test_the_circuit_is_0_closed_1_half_open_2_open(self):
+        labels = {'backend': 'east', 'traffic': 'read'}
+        for state, value in (('open', 2), ('half-open', 1), ('closed', 0), ('isolated', 2)):
+            self.listener.circuit_changed('east', 'read', '?', state)
+            self.assertEqual(self.value('kiln_circuit_state', **labels), value, state)
+            self.assertEqual(
+                self.value('kiln_circuit_transitions_total', to=state, **labels), 1, state
+            )
+
+    def test_a_circuit_that_never_changed_is_shown_closed(self):
+        self.driver.delete('id-1')
+        labels = {'backend': 'east', 'traffic': 'change'}
+        self.assertEqual(self.value('kiln_circuit_state', **labels), 0)
+
+    def test_a_first_call_does_not_show_an_open_circuit_closed(self):
+        self.listener.circuit_changed('east', 'change', 'closed', 'open')
+        self.driver.delete('id-1')
+        labels = {'backend': 'east', 'traffic': 'change'}
+        self.assertEqual(self.value('kiln_circuit_state', **labels), 2)
+
+    def test_queue_builds_and_watcher_are_shown_as_they_are_now(self):
+        for factor in (1, 10):
+            self.listener.queue_changed('east', 3 * factor, 2 * factor)
+            self.listener.builds_changed('east', 5 * factor)
+            self.listener.ticked('east', 7 * factor, 0.5 * factor)
+        for metric, value in (
+            ('kiln_queue_waiting', 30),
+            ('kiln_queue_running', 20),
+            ('kiln_builds_in_flight', 50),
+            ('kiln_watcher_watched', 70),
+            ('kiln_watcher_lag_seconds', 5),
+        ):
+            self.assertEqual(self.value(metric, backend='east'), value, metric)
+
+    def test_a_thousand_instances_make_no_series_more_than_one(self):
+        self.driver.delete('id-0')
+        few = self.series()
+        for i in range(1000):
+            self.driver.delete(f'id-{i}')
+        self.assertEqual(self.series(), few)
+
+    def test_listeners_on_one_registry_share_its_metrics(self):
+        other = ObserverDriver(MemoryDriver(), PrometheusListener(self.registry))
+        self.driver.delete('id-1')
+        other.delete('id-1')
+        labels = {'backend': 'east', 'operation': 'delete', 'code': 'ok'}
+        self.assertEqual(self.value('kiln_calls_total', **labels), 2)
+
+    def test_listeners_on_two_registries_share_nothing(self):
+        PrometheusListener(CollectorRegistry()).builds_changed('east', 5)
+        self.assertIsNone(self.value('kiln_builds_in_flight', backend='east'))
+
+    def test_nothing_is_lost_between_threads(self):
+        start = threading.Barrier(8)
+
+        def work():
+            start.wait(timeout=10)
+            for _ in range(200):
+                self.listener.call_finished(CallRecord('east', 'get', 'read', duration_s=0.1))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        labels = {'backend': 'east', 'operation': 'get'}
+        self.assertEqual(self.value('kiln_calls_total', code='ok', **labels), 1600)
+        self.assertEqual(self.value('kiln_call_seconds_count', **labels), 1600)

@@ -1,0 +1,450 @@
+"""What a controller sees of the facade, on a Noop cloud and a virtual clock."""
+
+import asyncio
+import json
+import threading
+import unittest
+
+import kiln
+from kiln.compute import Compute, Until
+from kiln.compute_drivers.calls import Traffic
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import (
+    AmbiguousInstanceError,
+    AmphoraBuildError,
+    BuildTimeout,
+    CircuitOpenError,
+    DeleteTimeout,
+    InstanceNotFoundError,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    NotSuspendedError,
+    OperationCancelled,
+    OperationRejected,
+    QuotaExceeded,
+    UnsupportedOperation,
+)
+from kiln.listeners import Listener
+from kiln.models import Ability, Resource, State
+from kiln.stack import StackSettings
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.rate import RateSettings
+
+
+class FacadeTest(unittest.TestCase):
+    settings = StackSettings()
+    listeners = ()
+
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.cloud = NoopCloud(clock=self.clock, build_s=20, delete_s=5, seed=1)
+        self.compute = Compute(
+            NoopDriver(cloud=self.cloud), settings=self.settings, listeners=self.listeners
+        )
+        self.addCleanup(self.compute.close, 0.1)
+
+    def settle(self, *operations):
+        self.clock.run_until(lambda: all(operation.done() for operation in operations))
+        return operations[0].result()
+
+    def settled_error(self, operation):
+        self.clock.run_until(operation.done)
+        return operation.exception()
+
+    def build(self, **arguments):
+        return self.settle(self.compute.build(until=Until.ACTIVE, **arguments))
+
+    def nothing_left(self):
+        self.clock.run_until(lambda: self.cloud.count() == 0)
+
+
+class Building(FacadeTest):
+    def test_a_build_is_done_when_the_backend_has_agreed(self):
+        amphora_id = self.settle(self.compute.build(name='a'))
+        status = self.settle(self.compute.status(amphora_id))
+        self.assertIs(State.BUILDING, status.state)
+
+    def test_until_active_waits_for_the_instance_to_run(self):
+        amphora_id = self.build(name='a')
+        self.assertIs(State.ACTIVE, self.settle(self.compute.status(amphora_id)).state)
+        self.assertGreaterEqual(self.clock.monotonic(), 20)
+
+    def test_the_operation_tells_the_way_it_went(self):
+        operation = self.compute.build(until='active', build_key='k1')
+        self.settle(operation)
+        names = [event.name for event in operation.events]
+        self.assertIn('accepted', names)
+        self.assertIn('active', names)
+        self.assertEqual('k1', operation.build_key)
+        self.assertEqual(operation.result(), operation.amphora_id)
+
+    def test_until_ready_asks_the_probe_until_it_agrees(self):
+        answers = iter([False, False, True])
+        seen = []
+
+        def probe(amphora):
+            seen.append(amphora.state)
+            return next(answers)
+
+        operation = self.compute.build(until=Until.READY, probe=probe)
+        self.settle(operation)
+        self.assertEqual([State.ACTIVE] * 3, seen)
+
+    def test_a_probe_that_never_agrees_is_a_timeout_with_its_reason_and_leaves_nothing(self):
+        def probe(amphora):
+            raise OSError('port 22 is closed')
+
+        operation = self.compute.build(until=Until.READY, probe=probe, timeout=60)
+        error = self.settled_error(operation)
+        self.assertIsInstance(error, BuildTimeout)
+        self.assertIn('port 22 is closed', str(error))
+        self.nothing_left()
+
+    def test_an_instance_that_vanishes_under_the_probe_fails_the_build(self):
+        def probe(amphora):
+            self.cloud.vanish(amphora.id)
+            return False
+
+        error = self.settled_error(self.compute.build(until=Until.READY, probe=probe))
+        self.assertIsInstance(error, AmphoraBuildError)
+
+    def test_wrong_arguments_raise_at_once_and_reach_no_backend(self):
+        with self.assertRaises(InvalidBuildRequest):
+            self.compute.build(name='')
+        with self.assertRaisesRegex(InvalidRequest, 'accepted, active, ready'):
+            self.compute.build(until='someday')
+        with self.assertRaisesRegex(InvalidRequest, 'needs a probe'):
+            self.compute.build(until=Until.READY)
+        with self.assertRaisesRegex(InvalidRequest, 'only with until'):
+            self.compute.build(probe=lambda amphora: True)
+        self.assertEqual(0, self.cloud.count())
+
+    def test_a_build_that_ends_in_error_is_removed_before_it_is_told(self):
+        self.cloud.faults.add(Fault(call='build', action='error', text='No valid host was found'))
+        error = self.settled_error(self.compute.build(until=Until.ACTIVE))
+        self.assertIsInstance(error, InsufficientCapacity)
+        self.assertIn('No valid host', error.fault)
+        self.nothing_left()
+
+    def test_a_build_that_is_never_active_times_out_and_leaves_nothing(self):
+        operation = self.compute.build(
+            until=Until.ACTIVE, timeout=100, metadata={'noop:fault': 'stuck'}
+        )
+        error = self.settled_error(operation)
+        self.assertIsInstance(error, BuildTimeout)
+        self.assertEqual(operation.amphora_id, error.amphora_id)
+        self.nothing_left()
+
+    def test_a_build_whose_instance_vanishes_says_so(self):
+        operation = self.compute.build(
+            until=Until.ACTIVE, metadata={'noop:fault': 'vanish=5'}, build_key='gone'
+        )
+        error = self.settled_error(operation)
+        self.assertIsInstance(error, AmphoraBuildError)
+        self.assertIsInstance(error.__cause__, InstanceNotFoundError)
+        self.assertEqual('gone', error.build_key)
+
+    def test_a_cancelled_build_leaves_nothing(self):
+        operation = self.compute.build(until=Until.ACTIVE)
+        self.clock.run_until(lambda: operation.amphora_id is not None)
+        self.assertTrue(operation.cancel())
+        with self.assertRaises(OperationCancelled):
+            operation.result()
+        self.nothing_left()
+
+    def test_a_build_cancelled_before_the_backend_agreed_leaves_nothing(self):
+        self.cloud.faults.add(Fault(call='build', action='hang', seconds=30))
+        operation = self.compute.build(until=Until.ACTIVE)
+        self.clock.run_until(lambda: self.clock.waiting > 0, step_s=0)
+        self.assertTrue(operation.cancel())
+        self.clock.run_until(lambda: self.clock.monotonic() > 60)
+        self.nothing_left()
+
+    def test_a_refusal_of_the_backend_is_the_operations_error(self):
+        self.cloud.faults.add(Fault(call='build', action='quota'))
+        self.assertIsInstance(
+            self.settled_error(self.compute.build(until=Until.ACTIVE)), QuotaExceeded
+        )
+
+    def test_one_key_builds_one_instance(self):
+        first = self.compute.build(build_key='k', until=Until.ACTIVE)
+        second = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.settle(first, second)
+        self.assertEqual(first.result(), second.result())
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_callback_for_each_change_of_status(self):
+        states = []
+        self.settle(
+            self.compute.build(until=Until.ACTIVE, on_status=lambda s: states.append(s.state))
+        )
+        self.assertIs(State.ACTIVE, states[-1])
+
+
+class Deleting(FacadeTest):
+    def test_delete_is_done_when_the_backend_has_agreed(self):
+        amphora_id = self.build()
+        self.settle(self.compute.delete(amphora_id))
+        self.assertIs(State.DELETING, self.settle(self.compute.status(amphora_id)).state)
+
+    def test_delete_with_wait_is_done_when_it_is_gone(self):
+        amphora_id = self.build()
+        self.settle(self.compute.delete(amphora_id, wait=True))
+        self.assertIsInstance(
+            self.settled_error(self.compute.status(amphora_id)), InstanceNotFoundError
+        )
+
+    def test_a_delete_that_takes_too_long_is_a_delete_timeout(self):
+        amphora_id = self.build()
+        operation = self.compute.delete(amphora_id, wait=True, timeout=2)
+        self.assertIsInstance(self.settled_error(operation), DeleteTimeout)
+
+    def test_waiting_for_a_delete_can_be_cancelled(self):
+        amphora_id = self.build()
+        operation = self.compute.delete(amphora_id, wait=True)
+        self.assertTrue(operation.cancel())
+        self.assertIsInstance(operation.exception(), OperationCancelled)
+
+
+class Finding(FacadeTest):
+    def test_by_name_by_id_and_by_key(self):
+        amphora_id = self.build(name='web', build_key='k')
+        for found in (
+            self.compute.get_amphora('web'),
+            self.compute.get_amphora(amphora_id=amphora_id),
+            self.compute.get_amphora('web', amphora_id),
+            self.compute.find_build('k'),
+        ):
+            self.assertEqual(amphora_id, self.settle(found).id)
+
+    def test_two_of_a_name_are_ambiguous_and_none_is_chosen(self):
+        self.build(name='web')
+        self.build(name='web')
+        error = self.settled_error(self.compute.get_amphora('web'))
+        self.assertIsInstance(error, AmbiguousInstanceError)
+
+    def test_a_name_that_does_not_fit_the_id_is_not_found(self):
+        amphora_id = self.build(name='web')
+        error = self.settled_error(self.compute.get_amphora('db', amphora_id))
+        self.assertIsInstance(error, InstanceNotFoundError)
+        self.assertIn("'web'", str(error))
+
+    def test_neither_name_nor_id_is_refused_at_once(self):
+        with self.assertRaisesRegex(InvalidRequest, 'name or its id'):
+            self.compute.get_amphora()
+
+    def test_lists_statuses_and_changes(self):
+        ids = {self.build(), self.build()}
+        self.assertEqual(ids, {a.id for a in self.settle(self.compute.list_amphorae())})
+        self.assertEqual(ids, set(self.settle(self.compute.statuses([*ids, 'nobody']))))
+        changes = self.settle(self.compute.changes())
+        self.assertEqual(ids, {status.amphora_id for status in changes.statuses})
+
+    def test_what_the_watcher_saw_last_is_told_without_asking(self):
+        amphora_id = self.build()
+        self.assertIs(State.ACTIVE, self.compute.latest(amphora_id).state)
+        self.assertIsNone(self.compute.latest('never-seen'))
+
+
+class ChangingState(FacadeTest):
+    def test_suspend_resume_reboot_and_rebuild_can_be_waited_for(self):
+        amphora_id = self.build()
+        self.settle(self.compute.suspend(amphora_id, wait=True))
+        self.assertIs(State.SUSPENDED, self.settle(self.compute.status(amphora_id)).state)
+        self.settle(self.compute.resume(amphora_id, wait=True))
+        self.settle(self.compute.reboot(amphora_id, hard=True, wait=True))
+        self.settle(self.compute.rebuild(amphora_id, image_id='other', wait=True))
+        self.assertEqual('other', self.settle(self.compute.get_amphora(None, amphora_id)).image_id)
+
+    def test_resuming_what_is_not_suspended_is_its_own_error(self):
+        error = self.settled_error(self.compute.resume(self.build(), wait=True))
+        self.assertIsInstance(error, NotSuspendedError)
+
+    def test_watch_ends_at_any_of_the_goals(self):
+        amphora_id = self.build()
+        watched = self.compute.watch(amphora_id, {State.STOPPED, State.ERROR})
+        self.cloud.stop(amphora_id)
+        self.assertIs(State.STOPPED, self.settle(watched).state)
+
+    def test_a_watch_can_be_cancelled(self):
+        watched = self.compute.watch(self.build(), {State.ERROR})
+        self.assertTrue(watched.cancel())
+        self.assertIsInstance(watched.exception(), OperationCancelled)
+
+    def test_a_watched_instance_that_somebody_deletes_is_reported(self):
+        amphora_id = self.build()
+        watched = self.compute.watch(amphora_id, {State.STOPPED})
+        self.cloud.vanish(amphora_id)
+        self.assertIsInstance(self.settled_error(watched), InstanceNotFoundError)
+
+
+class PortsGroupsAndTheRest(FacadeTest):
+    def test_ports_and_networks(self):
+        amphora_id = self.build()
+        attached = self.settle(self.compute.attach_port(amphora_id, 'port-1'))
+        self.assertEqual('port-1', attached.port_id)
+        self.settle(self.compute.detach_port(amphora_id, 'port-1'))
+        self.settle(self.compute.attach_network(amphora_id, 'net-1', address='10.9.9.9'))
+        amphora = self.settle(self.compute.get_amphora(None, amphora_id))
+        self.assertIn('10.9.9.9', {address.address for address in amphora.addresses})
+        self.settle(self.compute.detach_network(amphora_id, 'net-1'))
+
+    def test_server_groups(self):
+        group = self.settle(self.compute.create_server_group('g', 'anti-affinity'))
+        amphora_id = self.build(server_group_id=group.id)
+        amphora = self.settle(self.compute.get_amphora(None, amphora_id))
+        self.assertEqual(group.id, amphora.server_group_id)
+        self.settle(self.compute.delete_server_group(group.id))
+
+    def test_validation_asks_the_backend(self):
+        self.settle(self.compute.validate_flavor('small'))
+        self.settle(self.compute.validate_image('any'))
+        self.settle(self.compute.validate_zone('az1'))
+        error = self.settled_error(self.compute.validate_zone('atlantis'))
+        self.assertIsInstance(error, InvalidRequest)
+
+    def test_resources_of_another_owner_are_refused_at_once(self):
+        with self.assertRaisesRegex(InvalidRequest, 'not this site'):
+            self.compute.delete_resource(Resource(kind='port', id='p', owner='another'))
+        self.assertEqual((), tuple(self.settle(self.compute.list_resources())))
+        self.settle(self.compute.delete_resource(Resource(kind='port', id='p', owner='kiln')))
+
+    def test_console_health_and_capabilities(self):
+        amphora_id = self.build()
+        self.assertIsInstance(self.settle(self.compute.console_log(amphora_id, lines=5)), str)
+        with self.assertRaises(InvalidRequest):
+            self.compute.console_log(amphora_id, lines=0)
+        self.assertTrue(self.settle(self.compute.check()).healthy)
+        self.assertIn(Ability.SUSPEND, self.compute.capabilities().abilities)
+        self.assertEqual(self.compute.driver.name, self.compute.name)
+
+
+class ANarrowBackend(FacadeTest):
+    def test_a_missing_ability_is_refused_at_once_by_one_error(self):
+        amphora_id = self.build()
+        self.compute.driver.missing_abilities = frozenset({Ability.SUSPEND})
+        with self.assertRaises(UnsupportedOperation) as caught:
+            self.compute.suspend(amphora_id)
+        self.assertIsInstance(caught.exception, NotImplementedError)
+
+
+class ARefusingBackend(FacadeTest):
+    settings = StackSettings(
+        circuit=CircuitSettings(minimum_calls=2, open_s=30),
+        executor=ExecutorSettings(timeout_s=10, first_delay_s=0.1),
+    )
+
+    def test_the_circuit_opens_refuses_and_heals_by_one_probe(self):
+        self.cloud.faults.add(Fault(call='status', action='refuse'))
+        self.settled_error(self.compute.status('x'))
+        with self.assertRaises(CircuitOpenError) as caught:
+            self.compute.status('x')
+        self.assertGreater(caught.exception.retry_after, 0)
+        self.cloud.faults.clear()
+        self.clock.advance(60)
+        error = self.settled_error(self.compute.status('x'))
+        self.assertIsInstance(error, InstanceNotFoundError)
+        self.assertEqual({'closed'}, {circuit.state for circuit in self.compute.circuits()})
+
+    def test_deletes_go_on_while_builds_are_refused(self):
+        amphora_id = self.build()
+        self.cloud.faults.add(Fault(call='build', action='refuse'))
+        self.settled_error(self.compute.build(timeout=5))
+        self.assertEqual('open', self.circuit('build'))
+        self.settle(self.compute.delete(amphora_id, wait=True))
+
+    def circuit(self, traffic):
+        (state,) = [c.state for c in self.compute.circuits() if c.name.endswith(f'/{traffic}')]
+        return state
+
+    def test_a_circuit_can_be_opened_and_closed_by_hand(self):
+        self.compute.open_circuit('read')
+        with self.assertRaises(CircuitOpenError):
+            self.compute.status('x')
+        self.compute.close_circuit(f'{self.compute.name}/{Traffic.READ}')
+        self.assertIsInstance(self.settled_error(self.compute.status('x')), InstanceNotFoundError)
+        with self.assertRaisesRegex(InvalidRequest, 'no circuit'):
+            self.compute.open_circuit('nonsense')
+
+
+class ARatedBackend(FacadeTest):
+    settings = StackSettings(rate=RateSettings(rate_per_s=1.0, burst=1))
+
+    def test_calls_wait_for_their_turn_and_none_fails(self):
+        operations = [self.compute.build(timeout=60) for _ in range(10)]
+        self.settle(*operations)
+        self.assertGreaterEqual(self.clock.monotonic(), 8)
+        self.assertEqual(10, self.cloud.count())
+
+
+class Hearing(FacadeTest):
+    class Recorder(Listener):
+        def __init__(self):
+            self.calls, self.builds = [], []
+
+        def call_finished(self, record):
+            self.calls.append(record.operation)
+
+        def builds_changed(self, backend, in_flight):
+            self.builds.append(in_flight)
+
+    def setUp(self):
+        self.recorder = self.Recorder()
+        self.listeners = [self.recorder]
+        super().setUp()
+
+    def test_listeners_hear_of_calls_and_of_builds_in_flight(self):
+        self.build()
+        self.assertIn('build', self.recorder.calls)
+        self.assertEqual([1, 0], self.recorder.builds)
+        self.assertEqual(0, self.compute.builds_in_flight)
+
+
+class Ending(FacadeTest):
+    def test_a_closed_facade_rejects_and_leaves_no_operation_open(self):
+        open_ones = [
+            self.compute.build(until=Until.ACTIVE, metadata={'noop:fault': 'stuck'}),
+            self.compute.watch(self.build(), {State.ERROR}),
+        ]
+        self.compute.close(0.1)
+        for operation in open_ones:
+            self.assertTrue(operation.done())
+        with self.assertRaises(OperationRejected):
+            self.compute.status('x')
+
+    def test_closing_twice_is_harmless_and_threads_end(self):
+        self.build()
+        self.compute.close()
+        self.compute.close()
+        names = [thread.name for thread in threading.enumerate()]
+        self.assertFalse([name for name in names if name.startswith(f'{self.compute.name}-')])
+
+
+class AfterARestart(FacadeTest):
+    def test_a_build_saved_by_one_process_is_taken_up_by_the_next(self):
+        operation = self.compute.build(until=Until.ACTIVE, build_key='survivor')
+        self.clock.run_until(lambda: operation.amphora_id is not None)
+        saved = json.loads(json.dumps(operation.to_dict()))
+        # The first process is gone: nobody cancels, nobody cleans up.
+        successor = Compute(NoopDriver(cloud=self.cloud))
+        self.addCleanup(successor.close, 0.1)
+        taken_up = successor.recover(saved)
+        self.assertEqual(operation.amphora_id, self.settle(taken_up))
+        self.assertEqual(1, self.cloud.count())
+
+
+class OnTheRealClock(unittest.TestCase):
+    def test_the_package_opens_noop_by_name_and_operations_can_be_awaited(self):
+        async def main(compute):
+            amphora_id = await compute.build(until='active')
+            await compute.delete(amphora_id, wait=True)
+            with self.assertRaises(InstanceNotFoundError):
+                await compute.status(amphora_id)
+
+        with kiln.open_compute('noop') as compute:
+            asyncio.run(main(compute))

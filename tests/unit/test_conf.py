@@ -1,0 +1,73 @@
+"""Options come from files and from KILN_* variables, and bad ones are named."""
+
+import pathlib
+import tempfile
+import unittest
+
+from oslo_config import cfg
+
+from kiln import conf as kiln_conf
+from kiln.conf import compute, opts
+from kiln.exceptions import ConfigurationError
+
+
+class Loading(unittest.TestCase):
+    def setUp(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.file = folder / 'kiln.conf'
+
+    def load(self, text='', environment=None):
+        self.file.write_text(text)
+        return kiln_conf.load([str(self.file)], environment=environment or {})
+
+    def test_without_anything_the_defaults_hold(self):
+        self.assertEqual('noop', self.load().compute.default_backend)
+
+    def test_backends_are_the_groups_named_compute_colon(self):
+        conf = self.load('[compute]\nowner = me\n[compute:east]\n[compute:west]\n')
+        self.assertEqual(['east', 'west'], kiln_conf.backend_names(conf))
+
+    def test_the_environment_overrides_the_file(self):
+        conf = self.load(
+            '[compute:east]\nrate = 5\n', environment={'KILN_COMPUTE_EAST__RATE': '7.5'}
+        )
+        values = kiln_conf.register(conf, 'compute:east', compute.BACKEND_OPTS)
+        self.assertEqual(7.5, values.rate)
+
+    def test_a_bad_value_in_a_file_names_its_option(self):
+        conf = self.load('[compute:east]\nmax_workers = many\n')
+        with self.assertRaisesRegex(ConfigurationError, 'max_workers'):
+            kiln_conf.register(conf, 'compute:east', compute.BACKEND_OPTS)
+
+    def test_a_bad_value_in_the_environment_names_its_option(self):
+        with self.assertRaisesRegex(ConfigurationError, r'\[compute\] owner'):
+            self.load(environment={'KILN_COMPUTE__OWNER': 'no spaces allowed'})
+
+    def test_a_missing_file_is_one_clear_error(self):
+        with self.assertRaisesRegex(ConfigurationError, 'nowhere.conf'):
+            kiln_conf.load(['/nowhere.conf'])
+
+    def test_a_file_that_is_no_configuration_is_one_clear_error(self):
+        with self.assertRaisesRegex(ConfigurationError, 'Cannot read the configuration'):
+            self.load('this is not a configuration')
+
+    def test_a_controllers_own_options_object_works_without_the_environment(self):
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[])
+        values = kiln_conf.register(conf, 'compute', compute.SITE_OPTS)
+        self.assertEqual('kiln', values.owner)
+
+    def test_the_url_of_redis_is_never_printed(self):
+        (url,) = [opt for opt in compute.BACKEND_OPTS if opt.name == 'circuit_redis_url']
+        self.assertTrue(url.secret)
+
+
+class TheSample(unittest.TestCase):
+    def test_every_option_has_a_help_that_is_a_sentence(self):
+        for group, options in opts.list_opts():
+            for opt in options:
+                self.assertRegex(opt.help or '', r'^[A-Z].*\.$', f'{group}: {opt.name}')
+
+    def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
+        names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
+        self.assertEqual(['compute', 'compute:noop'], names)

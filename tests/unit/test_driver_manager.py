@@ -1,0 +1,74 @@
+"""Backends are opened by name, with the settings of their group."""
+
+import pathlib
+import tempfile
+import unittest
+
+import kiln
+from kiln import conf as kiln_conf
+from kiln.driver_manager import DriverManager, open_compute
+from kiln.exceptions import ConfigurationError, DriverNotFound
+
+
+class Opening(unittest.TestCase):
+    def manager(self, text=''):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / 'kiln.conf').write_text(text)
+        return DriverManager(kiln_conf.load([str(folder / 'kiln.conf')], environment={}))
+
+    def open(self, name, text=''):
+        compute = self.manager(text).open(name)
+        self.addCleanup(compute.close, 0.1)
+        return compute
+
+    def test_several_backends_of_one_driver_are_apart(self):
+        text = (
+            '[compute]\nowner = me\n[compute:east]\ndriver = noop\n[compute:west]\ndriver = noop\n'
+        )
+        manager = self.manager(text)
+        self.assertEqual(['east', 'west'], manager.backends())
+        east, west = manager.open('east'), manager.open('west')
+        self.addCleanup(east.close, 0.1)
+        self.addCleanup(west.close, 0.1)
+        east.build(name='only-here').result()
+        self.assertEqual([], list(west.list_amphorae().result()))
+        (amphora,) = east.list_amphorae().result()
+        self.assertEqual('me', amphora.owner)
+        self.assertEqual(
+            {'east/read', 'east/build', 'east/change'}, {c.name for c in east.circuits()}
+        )
+
+    def test_a_group_named_like_its_driver_need_not_name_it(self):
+        self.assertEqual('noop', self.open('noop', '[compute:noop]\nmax_workers = 4\n').name)
+
+    def test_without_a_name_the_default_backend_is_opened(self):
+        compute = self.open(None, '[compute]\ndefault_backend = x\n[compute:x]\ndriver = noop\n')
+        self.assertEqual('x', compute.name)
+
+    def test_an_unknown_backend_is_answered_with_what_is_configured_and_installed(self):
+        with self.assertRaises(DriverNotFound) as caught:
+            self.open('nowhere', '[compute:east]\ndriver = noop\n')
+        self.assertIn('east', str(caught.exception))
+        self.assertIn('noop', str(caught.exception))
+
+    def test_a_backend_with_an_unknown_driver_names_the_driver(self):
+        with self.assertRaisesRegex(DriverNotFound, "'tsunami'"):
+            self.open('east', '[compute:east]\ndriver = tsunami\n')
+
+    def test_a_wrong_option_names_its_group(self):
+        with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\]'):
+            self.open('noop', '[compute:noop]\ncall_timeout = -1\n')
+
+    def test_a_rate_is_put_into_the_stack_where_it_is_set(self):
+        compute = self.open('noop', '[compute:noop]\nrate = 100\nrate_burst = 3\n')
+        compute.build().result()
+
+    def test_metrics_can_be_switched_on(self):
+        compute = self.open('noop', '[compute]\nmetrics = true\n')
+        compute.build().result()
+
+    def test_the_package_offers_its_two_names_and_no_others(self):
+        self.assertEqual(['Compute', 'open_compute'], dir(kiln))
+        self.assertIs(open_compute, kiln.open_compute)
+        with self.assertRaisesRegex(AttributeError, 'nonsense'):
+            kiln.nonsense  # noqa: B018

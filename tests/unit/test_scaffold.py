@@ -1,0 +1,169 @@
+import ast
+import configparser
+import os
+import string
+import subprocess
+import sys
+import tempfile
+import unittest
+from importlib.resources import files
+from pathlib import Path
+
+from kiln.exceptions import InvalidRequest
+from kiln.models import AmphoraType
+from kiln.scaffold import new_compute_driver
+
+#: As many characters, in as many words, as a name may have.
+LONGEST = 'abcdefghi_jklmnopq_r'
+
+FILES = {
+    '.gitignore',
+    'README.rst',
+    'kiln_acme/__init__.py',
+    'kiln_acme/client.py',
+    'kiln_acme/conf.py',
+    'kiln_acme/driver.py',
+    'kiln_acme/errors.py',
+    'kiln_acme/py.typed',
+    'kiln_acme/translate.py',
+    'pyproject.toml',
+    'setup.cfg',
+    'tests/test_conformance.py',
+    'tests/test_errors.py',
+    'tests/test_translate.py',
+    'tox.ini',
+}
+
+
+def run(cwd, *command):
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join([str(cwd), *sys.path])},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+class ScaffoldTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.target = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def test_it_writes_a_whole_package_and_tells_what_it_wrote(self):
+        written = new_compute_driver('acme', 'container', self.target)
+        root = self.target / 'kiln-driver-acme'
+        self.assertEqual({str(path.relative_to(root)) for path in written}, FILES)
+        self.assertEqual({path for path in self.target.rglob('*') if path.is_file()}, set(written))
+
+    def test_the_folder_to_write_into_is_made_where_it_is_missing(self):
+        new_compute_driver('acme', 'vm', self.target / 'my' / 'drivers')
+        self.assertTrue((self.target / 'my' / 'drivers' / 'kiln-driver-acme').is_dir())
+
+    def test_the_entry_points_lead_to_the_driver_and_to_its_options(self):
+        new_compute_driver('acme_metal', 'bare_metal', self.target)
+        setup = configparser.ConfigParser()
+        setup.read(self.target / 'kiln-driver-acme-metal' / 'setup.cfg')
+        points = setup['options.entry_points']
+        self.assertEqual(setup['metadata']['name'], 'kiln-driver-acme-metal')
+        self.assertEqual(
+            points['kiln.compute_drivers'].strip(),
+            'acme_metal = kiln_acme_metal.driver:AcmeMetalDriver',
+        )
+        self.assertEqual(
+            points['oslo.config.opts'].strip(), 'kiln_acme_metal = kiln_acme_metal.conf:list_opts'
+        )
+
+    def test_every_amphora_type_sets_the_limits_and_the_words(self):
+        words = {
+            AmphoraType.VM: 'virtual machines',
+            AmphoraType.CONTAINER: 'containers',
+            AmphoraType.BARE_METAL: 'bare metal machines',
+            AmphoraType.HW_LOAD_BALANCER: 'hardware load balancers',
+        }
+        for kind in AmphoraType:
+            with self.subTest(kind):
+                name = f'x{kind.value}'
+                root = self.target / f'kiln-driver-{name.replace("_", "-")}'
+                new_compute_driver(name, kind.value, self.target)
+                driver = (root / f'kiln_{name}' / 'driver.py').read_text()
+                self.assertIn(f'amphora_types=frozenset({{AmphoraType.{kind.name}}})', driver)
+                self.assertIn(f'Builds {words[kind]} on', driver)
+                self.assertIn(f'builds {words[kind]} on', (root / 'README.rst').read_text())
+
+    def test_nothing_is_left_unfilled_and_all_of_it_is_python(self):
+        for path in new_compute_driver('acme', 'vm', self.target):
+            text = path.read_text()
+            self.assertEqual(string.Template(text).get_identifiers(), [], path)
+            if path.suffix == '.py':
+                ast.parse(text)
+
+    def test_a_name_that_is_none_is_refused(self):
+        for name in (
+            '',
+            'Acme',
+            '1acme',
+            'ac-me',
+            '_acme',
+            'acme_',
+            'ac__me',
+            'a' * 21,
+            '../x',
+            'é',
+        ):
+            with self.subTest(name), self.assertRaisesRegex(InvalidRequest, 'Cannot name'):
+                new_compute_driver(name, 'vm', self.target)
+        self.assertEqual(list(self.target.iterdir()), [])
+
+    def test_a_type_that_is_none_is_refused_with_those_there_are(self):
+        with self.assertRaisesRegex(InvalidRequest, "'toaster': choose one of vm, container"):
+            new_compute_driver('acme', 'toaster', self.target)
+
+    def test_what_exists_is_not_touched(self):
+        mine = self.target / 'kiln-driver-acme' / 'setup.cfg'
+        mine.parent.mkdir()
+        mine.write_text('mine')
+        with self.assertRaisesRegex(InvalidRequest, 'exists'):
+            new_compute_driver('acme', 'vm', self.target)
+        self.assertEqual([path.read_text() for path in mine.parent.iterdir()], ['mine'])
+
+    def test_no_template_can_be_taken_for_a_part_of_kiln(self):
+        templates = Path(str(files('kiln.scaffold'))) / 'templates'
+        names = [path.name for path in templates.rglob('*') if path.is_file()]
+        self.assertEqual([name for name in names if not name.endswith('.tmpl')], [])
+
+
+class GeneratedPackageTest(unittest.TestCase):
+    """What an author gets is as clean as kiln itself, whatever its name."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.target = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.roots = []
+        for name, kind in (('acme', 'container'), (LONGEST, 'hw_load_balancer')):
+            new_compute_driver(name, kind, cls.target)
+            cls.roots.append(cls.target / f'kiln-driver-{name.replace("_", "-")}')
+
+    def assertPasses(self, *command):  # noqa: N802
+        for root in self.roots:
+            with self.subTest(root.name):
+                code, output = run(root, *command)
+                self.assertEqual(code, 0, output)
+
+    def test_its_format_and_style_have_no_complaints(self):
+        self.assertPasses('-m', 'ruff', 'format', '--no-cache', '--check', '.')
+        self.assertPasses('-m', 'ruff', 'check', '--no-cache', '.')
+
+    def test_its_tests_pass_as_generated(self):
+        self.assertPasses('-m', 'pytest', '-p', 'no:cacheprovider')
+
+    def test_its_driver_keeps_the_signatures_of_the_contract(self):
+        program = (
+            'from kiln.loading import contract_violations\n'
+            'from kiln_acme.driver import AcmeDriver\n'
+            'print(list(contract_violations(AcmeDriver)))'
+        )
+        code, output = run(self.roots[0], '-c', program)
+        self.assertEqual((code, output.strip()), (0, '[]'))

@@ -1,0 +1,287 @@
+"""Plants secrets in builds, and looks for them wherever kiln says anything."""
+
+import base64
+import io
+import json
+import logging
+import pickle
+import traceback
+import unittest
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.redaction import QuotingError
+from kiln.exceptions import (
+    AmphoraBuildError,
+    ConfigurationError,
+    InvalidBuildRequest,
+    InvalidRequest,
+    KilnError,
+    QuotaExceeded,
+    ServiceTimeout,
+    UnsupportedOperation,
+)
+from kiln.listeners import Listener, Listeners
+from kiln.models import Limits
+from kiln.telemetry.prometheus import PrometheusListener
+from kiln.telemetry.tracing import TracingListener
+from kiln.wrappers.observer import ObserverDriver
+from tests.unit.memory_driver import MemoryDriver
+
+SECRET = 'Tr0ub4dor-and-3-horses'
+USER_DATA = f'#cloud-config\npassword_of_root: {SECRET}\nruncmd: [reboot]\n'
+KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{SECRET} ops@east'
+FILES = {'/etc/tls.pem': f'BEGIN\n{SECRET}\nEND\n', '/etc/pin': f'"{SECRET}"'}
+WHOLE = {'user_data': USER_DATA, 'config_drive_files': FILES, 'keys': [KEY]}
+
+
+def encoded(content):
+    return base64.b64encode(content).decode()
+
+
+#: The ways in which an error may quote the request it failed on.
+QUOTATIONS = {
+    'as it is': lambda request: request.user_data.decode(),
+    'as bytes': lambda request: repr(request.user_data),
+    'as JSON': lambda request: json.dumps({'user_data': request.user_data.decode()}),
+    'as the body sent': lambda request: json.dumps({'user_data': encoded(request.user_data)}),
+    'cut off': lambda request: f'{request.user_data.decode()[:50]!r}...',
+    'a line of it': lambda request: request.user_data.decode().splitlines()[1],
+    'a file': lambda request: request.files[0].content.decode(),
+    'a file as the body sent': lambda request: encoded(request.files[0].content),
+    'a key': lambda request: request.keys[0],
+    'the whole request': lambda request: f'{request!r} {request.summary()} {vars(request)}',
+    'many times': lambda request: request.user_data.decode() * 500,
+}
+
+
+def with_note(error, note):
+    error.add_note(note)
+    return error
+
+
+#: The errors that may carry a quotation out of a driver.
+CARRIERS = {
+    'a defect': lambda text: KeyError(text),
+    'a refusal': lambda text: QuotaExceeded(f'Cannot build: {text}'),
+    'a fault': lambda text: AmphoraBuildError('Cannot build.', fault=text),
+    'a configuration error': lambda text: ConfigurationError(text),
+    'a missing ability': lambda text: NotImplementedError(text),
+    'a timeout': lambda text: ServiceTimeout(f'No answer to {text}'),
+    'a note': lambda text: with_note(ValueError('bad'), text),
+    'a group': lambda text: ExceptionGroup('two failed', [ValueError(text), ValueError()]),
+}  # fmt: skip
+
+
+def quoting(carrier, quotation, nested):
+    """Return a hook that fails as said, directly or behind two other errors."""
+
+    def hook(_, request):
+        error = CARRIERS[carrier](QUOTATIONS[quotation](request))
+        if not nested:
+            raise error
+        try:
+            try:
+                raise error
+            except Exception as exc:
+                raise ValueError('The client library gave up.') from exc
+        except ValueError:
+            # No "from": it hangs behind this one as its context.
+            raise InvalidBuildRequest('Cannot build.')  # noqa: B904
+
+    return hook
+
+
+class Notebook(Listener):
+    def __init__(self):
+        self.records = []
+
+    def call_started(self, record):
+        self.records.append(repr(record))
+
+    def call_finished(self, record):
+        self.records.append(repr(record))
+
+
+class Ears:
+    """Everything that kiln lets be seen, as one text."""
+
+    def __init__(self, case):
+        self._log = io.StringIO()
+        handler = logging.StreamHandler(self._log)
+        handler.setFormatter(logging.Formatter('%(levelname)s %(name)s %(message)s %(args)s'))
+        root = logging.getLogger()
+        level = root.level
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG)
+        case.addCleanup(root.setLevel, level)
+        case.addCleanup(root.removeHandler, handler)
+        self._spans = InMemorySpanExporter()
+        provider = TracerProvider()
+        case.addCleanup(provider.shutdown)
+        provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        self._registry = CollectorRegistry()
+        self._notebook = Notebook()
+        self.listeners = (
+            PrometheusListener(self._registry),
+            TracingListener(provider),
+            self._notebook,
+        )
+        self._said = []
+
+    def hear(self, thing):
+        """Take in a value or an error, in all the ways one may look at it."""
+        self._said += [str(thing), repr(thing), f'{thing}']
+        if isinstance(thing, BaseException):
+            self._said += traceback.format_exception(thing)
+            logging.getLogger('controller').error('It failed: %s', thing, exc_info=thing)
+        if isinstance(thing, KilnError):
+            self._said.append(pickle.dumps(thing, protocol=0).decode('latin-1'))
+        if hasattr(thing, 'to_dict'):
+            self._said.append(json.dumps(thing.to_dict()))
+
+    def everything(self):
+        spans = [span.to_json() for span in self._spans.get_finished_spans()]
+        metrics = generate_latest(self._registry).decode()
+        return '\n'.join(
+            [self._log.getvalue(), metrics, *spans, *self._notebook.records, *self._said]
+        )
+
+
+class SecretsTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.ears = Ears(self)
+        self.vendor = MemoryDriver()
+        self.driver = ObserverDriver(self.vendor, Listeners(self.ears.listeners))
+
+    def assertKept(self):  # noqa: N802
+        everything = self.ears.everything()
+        for form in (SECRET, encoded(USER_DATA.encode())[20:40], encoded(SECRET.encode())[:20]):
+            if form in everything:
+                at = everything.index(form)
+                self.fail(f'told: {everything[max(0, at - 200) : at + 60]}')
+
+    def failed_build(self, **arguments):
+        with self.assertRaises(KilnError) as caught:
+            self.driver.build(build_key='lb-7', **(arguments or WHOLE))
+        return caught.exception
+
+    def test_these_ears_do_hear(self):
+        for thing in (SECRET, ValueError(SECRET)):
+            self.ears.hear(thing)
+            with self.assertRaisesRegex(AssertionError, 'told'):
+                self.assertKept()
+
+    def test_a_build_that_succeeds_tells_nothing(self):
+        self.vendor.on_hook = lambda _, request: self.ears.hear(request)
+        amphora_id = self.driver.build(**WHOLE)
+        self.ears.hear(self.driver.get_amphora(amphora_id=amphora_id))
+        self.assertIn('kiln.build', self.ears.everything())
+        self.assertKept()
+
+    def test_the_summary_of_a_request_names_sizes_and_digests(self):
+        request = validation.build_request(Limits(), owner='kiln', build_key='lb-7', **WHOLE)
+        for word in ('lb-7', '/etc/tls.pem', 'sha256=', f'user_data={len(USER_DATA)}B'):
+            self.assertIn(word, request.summary())
+        self.ears.hear(request.summary())
+        self.ears.hear(request)
+        self.assertKept()
+
+    def test_metadata_is_no_secret_and_is_shown(self):
+        request = validation.build_request(Limits(), owner='kiln', metadata={'role': 'lb'})
+        self.assertIn("'role': 'lb'", repr(request))
+
+    def test_arguments_that_are_refused_are_not_quoted(self):
+        for arguments in (
+            {'user_data': USER_DATA * 2000},
+            {'config_drive_files': {'/etc/tls.pem': SECRET * 2000}},
+            {'config_drive_files': {'etc/tls.pem': SECRET}},
+            {'config_drive_files': {'/etc/tls.pem': (SECRET, '0600', 'root')}},
+            {'config_drive_files': [SECRET]},
+            {'user_data': {'password': SECRET}},
+            {'keys': [KEY + '\n']},
+            {'keys': [KEY, KEY]},
+            {'keys': [KEY + '\0']},
+            {'keys': KEY},
+            {'keys': [KEY * 1000]},
+        ):
+            with self.subTest(arguments=list(arguments)):
+                error = self.failed_build(**arguments)
+                self.assertIsInstance(error, InvalidRequest)
+                self.ears.hear(error)
+                self.assertKept()
+
+    def test_no_error_of_a_driver_tells_what_it_quotes(self):
+        for carrier in CARRIERS:
+            for quotation in QUOTATIONS:
+                for nested in (False, True):
+                    with self.subTest(carrier=carrier, quotation=quotation, nested=nested):
+                        self.vendor.on_hook = quoting(carrier, quotation, nested)
+                        self.ears.hear(self.failed_build())
+        self.assertKept()
+
+    def test_what_an_error_says_beside_the_quotation_is_left(self):
+        def refuse(_, request):
+            raise QuotaExceeded(
+                f'Cannot build: 10 of 10 used; sent: {request.user_data.decode()} to east.'
+            )
+
+        self.vendor.on_hook = refuse
+        self.assertEqual(
+            str(self.failed_build()), 'Cannot build: 10 of 10 used; sent: *** to east.'
+        )
+
+    def test_an_error_that_quotes_nothing_keeps_its_cause_untouched(self):
+        cause = TimeoutError('no answer in 30 s')
+
+        def crash(*_):
+            raise cause
+
+        self.vendor.on_hook = crash
+        error = self.failed_build()
+        self.assertIs(error.__cause__, cause)
+        self.assertIn('TimeoutError: no answer in 30 s', str(error))
+
+    def test_a_cause_that_quotes_is_stood_for_by_one_with_its_type_and_place(self):
+        self.vendor.on_hook = quoting('a defect', 'as it is', nested=False)
+        error = self.failed_build()
+        self.assertIsInstance(error.__cause__, QuotingError)
+        self.assertIn('KeyError: ', str(error.__cause__))
+        places = [frame.name for frame in traceback.extract_tb(error.__cause__.__traceback__)]
+        self.assertIn('_build', places)
+
+    def test_a_missing_ability_stays_one(self):
+        self.vendor.on_hook = quoting('a missing ability', 'as it is', nested=False)
+        self.assertIsInstance(self.failed_build(), UnsupportedOperation)
+
+    def test_the_name_of_a_key_may_be_told(self):
+        def refuse(_, request):
+            raise InvalidBuildRequest(f'Cannot build: there is no key {request.keys[0]!r}.')
+
+        self.vendor.on_hook = refuse
+        error = self.failed_build(keys=['production-operators'], user_data=USER_DATA)
+        self.assertIn("'production-operators'", str(error))
+
+    def test_a_short_content_is_masked_as_a_whole_and_a_tiny_one_is_none(self):
+        def refuse(_, request):
+            raise InvalidBuildRequest(f'Cannot build with {request.user_data.decode()!r}.')
+
+        self.vendor.on_hook = refuse
+        self.assertEqual(str(self.failed_build(user_data='pin=4711')), "Cannot build with '***'.")
+        self.assertEqual(str(self.failed_build(user_data='a')), "Cannot build with 'a'.")
+
+    def test_causes_that_lead_in_a_circle_come_to_an_end(self):
+        first, second = ValueError('first'), ValueError(SECRET)
+        first.__cause__, second.__cause__ = second, first
+
+        def crash(*_):
+            raise first
+
+        self.vendor.on_hook = crash
+        self.ears.hear(self.failed_build())
+        self.assertKept()

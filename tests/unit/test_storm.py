@@ -1,0 +1,101 @@
+"""After any storm: instances = successful builds, none twice, none orphaned."""
+
+import os
+import unittest
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kiln.compute import Compute, Until
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import KilnError
+from kiln.stack import StackSettings
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
+
+BUILDS = 12
+# The soak runs more of the same; CI runs enough to notice.
+EXAMPLES = int(os.environ.get('KILN_STORM_EXAMPLES', '25'))
+
+FAULTS = st.builds(
+    Fault,
+    call=st.sampled_from(['build', 'delete', 'find_build', 'status', 'statuses', 'changes', '*']),
+    action=st.sampled_from(
+        [
+            'refuse', 'timeout_before', 'timeout_after', 'lose_answer', 'hang', 'hang_before',
+            'rate_limit', 'crash',
+        ]
+    ),
+    times=st.integers(1, 4),
+    probability=st.floats(0.1, 1.0),
+    seconds=st.floats(1, 90),
+    retry_after=st.floats(0.1, 5),
+)  # fmt: skip
+
+BUILD_FAULTS = st.builds(
+    Fault,
+    call=st.just('build'),
+    action=st.sampled_from(['error', 'vanish', 'stuck', 'quota', 'capacity', 'conflict', 'late']),
+    times=st.integers(1, 3),
+    probability=st.floats(0.1, 1.0),
+    seconds=st.floats(0.1, 3),
+    text=st.sampled_from(['No valid host was found', 'Quota exceeded', 'boom']),
+)
+
+
+class Storm(unittest.TestCase):
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(
+        faults=st.lists(st.one_of(FAULTS, BUILD_FAULTS), max_size=8),
+        cancelled=st.sets(st.integers(0, BUILDS - 1), max_size=3),
+        until=st.sampled_from([Until.ACCEPTED, Until.ACTIVE]),
+        seed=st.integers(0, 2**16),
+    )
+    def test_instances_are_the_successful_builds(self, faults, cancelled, until, seed):
+        clock = VirtualClock()
+        cloud = NoopCloud(clock=clock, build_s=10, delete_s=2, seed=seed)
+        for fault in faults:
+            cloud.faults.add(fault)
+        compute = Compute(
+            NoopDriver(cloud=cloud),
+            settings=StackSettings(
+                executor=ExecutorSettings(timeout_s=60, cleanup_timeout_s=3600),
+                circuit=CircuitSettings(open_s=5, open_max_s=10),
+            ),
+        )
+        operations = []
+        for i in range(BUILDS):
+            try:
+                operations.append(compute.build(build_key=f'storm-{i}', until=until, timeout=120))
+            except KilnError:
+                # Refused at once: nothing was asked of the backend.
+                continue
+            if i in cancelled:
+                operations[-1].cancel()
+        clock.run_until(lambda: all(operation.done() for operation in operations))
+        # The weather clears, and what was lost in it is found and removed.
+        cloud.faults.clear()
+        wanted = {
+            operation.result(): operation.build_key
+            for operation in operations
+            if operation.exception() is None
+        }
+
+        def there():
+            return {i.id: i.build_key for i in cloud.instances()}
+
+        vanished = {f.action for f in faults} & {'vanish', 'error'} and until is Until.ACCEPTED
+
+        def calm():
+            left = there()
+            return left == wanted or (vanished and left.items() <= wanted.items())
+
+        clock.run_until(calm, real_timeout_s=60)
+        clock.advance(300)
+        self.assertTrue(calm(), (wanted, there()))
+        keys = list(there().values())
+        self.assertEqual(len(keys), len(set(keys)))
+        compute.close(0.1)
