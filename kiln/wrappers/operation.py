@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import enum
 import logging
@@ -184,6 +183,10 @@ class Operation(Generic[T]):
         self._tell(function)
 
     def __await__(self) -> Generator[Any, None, T]:
+        # Whoever awaits has a loop, so this costs nothing there, and everyone
+        # else is spared a thirtieth of a second.
+        import asyncio
+
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
 

@@ -244,15 +244,16 @@ class CancelTest(WatchingTest):
     def test_a_wait_cancelled_in_its_own_callback_ends_there(self):
         for state in (State.ACTIVE, State.ERROR):
             with self.subTest(state):
-                cancelled = []
+                cancelled, waits = [], []
                 arranged = threading.Event()
 
-                def cancel(_, cancelled=cancelled, arranged=arranged):
+                def cancel(_, cancelled=cancelled, arranged=arranged, waits=waits):
                     arranged.wait(5)
-                    cancelled.append(future.cancel())
+                    cancelled.append(waits[0].cancel())
 
                 self.driver.put('a', state)
                 future = self.watcher.watch('a', {State.ACTIVE}, on_status=cancel)
+                waits.append(future)
                 arranged.set()
                 self.until(lambda cancelled=cancelled: cancelled)
                 self.assertTrue(future.cancelled())
