@@ -479,7 +479,8 @@ class Compute:
         circuit = circuits.get(name) or circuits.get(f'{self.name}/{name}')
         if circuit is None:
             raise InvalidRequest(
-                f'Backend {self.name!r} has no circuit {name!r}; it has {", ".join(circuits)}.'
+                f'Backend {self.name!r} has no circuit {name!r}; '
+                f'it has {", ".join(map(str, circuits))}.'
             )
         return circuit
 

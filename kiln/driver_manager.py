@@ -16,7 +16,7 @@ from kiln.loading import load_compute_driver
 from kiln.stack import StackSettings
 from kiln.telemetry import default_listeners
 from kiln.wrappers.circuit_settings import CircuitSettings
-from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.rate import RateSettings
 from kiln.wrappers.watcher import WatcherSettings
 

@@ -57,6 +57,9 @@ class KilnError(Exception):
     code: ClassVar[str] = 'kiln_error'
     remedy: ClassVar[str] = 'Read the message; it names the object and the next step.'
 
+    def __init__(self, message: str) -> None:
+        super().__init__(redact(message))
+
 
 class ConfigurationError(KilnError):
     """The configuration cannot be used as it is written."""
@@ -127,7 +130,7 @@ class AmphoraComputeError(KilnError):
         circuit: Verdict | None = None,
         **facts: Any,
     ) -> None:
-        super().__init__(redact(message))
+        super().__init__(message)
         if unknown := facts.keys() - set(self.FACTS):
             raise TypeError(f'{type(self).__name__} carries no {", ".join(sorted(unknown))}')
         given = dict(

@@ -42,7 +42,7 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
             COMPUTE_NAMESPACE,
             name,
             on_load_failure_callback=_load_failed,
-            warn_on_missing_entrypoint=False,
+            on_missing_entrypoints_callback=None,
         )
     except stevedore_exceptions.MultipleMatches as exc:
         offers = ' and '.join(
@@ -58,7 +58,7 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
         raise DriverNotFound(
             f'Cannot find compute driver {name!r}. Installed: {installed}.'
         ) from exc
-    driver_class = found.driver
+    driver_class: Any = found.driver
     if violations := list(contract_violations(driver_class)):
         raise DriverLoadError(
             f'Cannot use compute driver {name!r}: it breaks the contract: {"; ".join(violations)}.'

@@ -11,7 +11,8 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.listeners import Listener, Listeners
 from kiln.wrappers.breaker import BreakerDriver
 from kiln.wrappers.circuit_settings import CircuitSettings
-from kiln.wrappers.executor import ExecutorDriver, ExecutorSettings
+from kiln.wrappers.executor import ExecutorDriver
+from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.rate import RateDriver, RateSettings
 from kiln.wrappers.scheduler import Scheduler

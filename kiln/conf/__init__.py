@@ -13,7 +13,7 @@ from kiln.conf import compute
 from kiln.exceptions import ConfigurationError
 
 
-class Configuration(cfg.ConfigOpts):  # type: ignore[misc]  # oslo.config is untyped
+class Configuration(cfg.ConfigOpts):
     """Options whose values the environment may override."""
 
     environment: Mapping[str, str] = {}
@@ -45,7 +45,7 @@ def load(
     return conf
 
 
-def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> cfg.GroupAttr:
+def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> Any:
     """Declare options and return their values, those of the environment first.
 
     An option ``rate`` of group ``compute:east`` is ``KILN_COMPUTE_EAST__RATE``.

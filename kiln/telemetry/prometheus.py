@@ -17,7 +17,7 @@ from kiln.listeners import CallRecord, Listener
 #: From a cached read to a backend on its knees.
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
-_CIRCUIT_VALUES = {'closed': 0, 'half-open': 1, 'half_open': 1}
+_CIRCUIT_VALUES = {'closed': 0, 'half-open': 1}
 # Open, and whatever else keeps calls away, such as a circuit isolated by hand.
 _NOT_PASSABLE = 2
 

@@ -15,7 +15,10 @@ from kiln.exceptions import AmphoraComputeError, CircuitOpenError
 from kiln.listeners import Listener
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.circuit import Circuit
-from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.circuit_peers import SharedStorage
+from kiln.wrappers.circuit_settings import CircuitSettings, CircuitSnapshot
+
+__all__ = ['BreakerDriver', 'Circuit', 'CircuitSettings', 'CircuitSnapshot']
 
 
 class BreakerDriver(DriverWrapper):
@@ -35,14 +38,22 @@ class BreakerDriver(DriverWrapper):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(inner)
+        if type(listener) is Listener:
+            # It overrides nothing, so nobody hears what it is told.
+            listener = None
+
+        self._storages: list[pybreaker.CircuitBreakerStorage] = []
 
         def circuit(traffic: Traffic) -> Circuit:
             name = f'{inner.name}/{traffic}'
+            storage = storage_factory(name) if storage_factory else None
+            if storage is not None:
+                self._storages.append(storage)
             return Circuit(
                 name,
                 settings=settings,
                 clock=inner.clock,
-                storage=storage_factory(name) if storage_factory else None,
+                storage=storage,
                 listeners=[_Messenger(listener, inner.name, traffic)] if listener else (),
                 rng=rng,
             )
@@ -79,6 +90,13 @@ class BreakerDriver(DriverWrapper):
             return self._unsupported(call)
         refused = self._circuit_of[call].refusal()
         return self._signed(refused, call) if refused else self.inner.refusal(call)
+
+    def close(self) -> None:
+        """Close the wrapped driver, and what the circuits share themselves by."""
+        super().close()
+        for storage in self._storages:
+            if isinstance(storage, SharedStorage):
+                storage.close()
 
     def _signed(self, error: CircuitOpenError, call: Call) -> CircuitOpenError:
         error.backend, error.operation = self.name, call.label

@@ -22,9 +22,9 @@ from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError, KilnError, Verdict
 from kiln.wrappers.circuit_news import Herald
+from kiln.wrappers.circuit_peers import Peers, SharedPhase, SharedStorage
 from kiln.wrappers.circuit_phase import BY_HAND, SLOW_CALLS, Phase, Ticket
 from kiln.wrappers.circuit_settings import CircuitSettings, CircuitSnapshot
-from kiln.wrappers.circuit_storage import Peers, SharedPhase, SharedStorage
 from kiln.wrappers.circuit_window import OutcomeWindow
 
 T = TypeVar('T')
@@ -92,7 +92,7 @@ class Circuit(pybreaker.CircuitBreaker):
         phase = self._phase
         if phase.state == STATE_CLOSED:
             return Ticket(phase.generation, 0.0 if self._slow_s is None else self._monotonic())
-        return self._admit_probe()
+        return self._admit_probe(phase)
 
     def settle(self, ticket: Ticket, error: BaseException | None = None) -> None:
         """Take note of how an admitted call ended; what comes too late is dropped."""
@@ -127,26 +127,24 @@ class Circuit(pybreaker.CircuitBreaker):
         now = self._monotonic()
         return phase.refusal(self._label, now) if now < phase.until else None
 
-    def _admit_probe(self) -> Ticket:
+    def _admit_probe(self, phase: Phase) -> Ticket:
         now = self._monotonic()
-        if now < self._phase.until:
-            raise self._phase.refusal(self._label, now)
+        if now < phase.until:
+            raise phase.refusal(self._label, now)
         with self._lock:
-            phase = self._phase
-            due = now >= phase.until
-            if phase.state != STATE_CLOSED and due:
-                self._enter(phase.half_opened(until=now + self.settings.probe_lease_s,
-                                              successes=phase.successes))  # fmt: skip
-            mine = self._phase
-        if phase.state == STATE_CLOSED:
-            return Ticket(phase.generation, now)
-        if not due:
-            raise mine.refusal(self._label, now)
-        self._spread()
-        # With shared storage another process may have been first.
-        if self._phase.generation != mine.generation:
-            return self.admit()
-        return Ticket(mine.generation, now)
+            if phase is not self._phase:
+                leased = None
+            else:
+                until = now + self.settings.probe_lease_s
+                leased = phase.half_opened(until=until, successes=phase.successes)
+                self._enter(leased)
+        if leased is not None:
+            self._spread()
+            # With shared storage, another process may have been first.
+            if leased is self._phase:
+                return Ticket(leased.generation, now)
+        # Somebody else took the probe, or the circuit has closed meanwhile.
+        return self.admit()
 
     def _conclude_probe(
         self, now: float, verdict: Verdict, slow: bool, error: BaseException | None

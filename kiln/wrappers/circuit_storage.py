@@ -1,133 +1,148 @@
-"""Circuits that several processes share: one record, changed by compare-and-set.
-
-Shared are the state, the moment a probe may go and the probe's lease, so a
-trip opens the circuit for all and one process at a time probes. The window of
-outcomes is each process's own: counting together would cost a round trip per
-call, and a process has seen enough once its own window holds the minimum.
-"""
+"""The record of a circuit in Redis, for processes on any number of hosts."""
 
 from __future__ import annotations
 
-import abc
-import dataclasses
+import logging
 import math
-import threading
-import uuid
+import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from pybreaker import STATE_CLOSED, CircuitMemoryStorage
+from kiln.exceptions import DriverLoadError
+from kiln.wrappers.circuit_peers import SharedPhase, SharedStorage
 
-from kiln.wrappers.circuit_phase import Phase
+if TYPE_CHECKING:
+    from redis import Redis
+
+LOG = logging.getLogger(__name__)
+
+#: How long a call may be held up by a Redis that does not answer, and how
+#: long it is left alone after that.
+TIMEOUT_S = 0.5
+PAUSE_S = 5.0
+
+# All of it in one step, on the clock of Redis: hosts need not agree on the
+# time. A time of -1 is for ever. A record is written over only by one who has
+# read it, so of many who offer a change to the same record one succeeds.
+_EXCHANGE = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local version = redis.call('HGET', KEYS[1], 'version') or ''
+if ARGV[2] ~= '' and (version == '' or version == ARGV[1]) then
+    local ends = tonumber(ARGV[4])
+    if ends >= 0 then ends = now + ends end
+    redis.call('HSET', KEYS[1], 'version', ARGV[2], 'state', ARGV[3],
+               'ends', string.format('%.0f', ends),
+               'trips', ARGV[5], 'successes', ARGV[6], 'opened_by', ARGV[7])
+end
+local record = redis.call('HMGET', KEYS[1],
+                          'version', 'state', 'ends', 'trips', 'successes', 'opened_by')
+if not record[1] then return {} end
+local ends = tonumber(record[3])
+if ends >= 0 then record[3] = string.format('%.0f', math.max(0, ends - now)) end
+return record
+"""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SharedPhase:
-    """A phase as processes tell it each other: spans of time, no moments.
+class RedisStorage(SharedStorage):
+    """One circuit's record in Redis.
 
-    ``version`` is made anew for every change, so that nobody takes a later
-    record for the one it knew; it is empty where there is no record.
+    pybreaker's own Redis storage keeps whole seconds of the wall clock, asks
+    Redis several times per call and lets each process send its probe; this
+    one keeps milliseconds of Redis' clock and asks a few times a second.
     """
 
-    version: str = ''
-    state: str = STATE_CLOSED
-    remaining_s: float = 0.0
-    trips: int = 0
-    successes: int = 0
-    opened_by: str = ''
+    def __init__(
+        self, name: str, client: Redis, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+    ) -> None:
+        from redis.exceptions import RedisError
 
-    @classmethod
-    def of(cls, phase: Phase, now: float) -> SharedPhase:
-        """Return a phase of this process, to be offered to the others."""
-        return cls(
-            version=uuid.uuid4().hex,
-            state=phase.state,
-            remaining_s=max(0.0, phase.until - now),
-            trips=phase.trips,
-            successes=phase.successes,
-            opened_by=phase.opened_by or '',
-        )
+        super().__init__()
+        self._key = f'{namespace}:circuit:{name}'
+        self._client = client
+        self._pause_s = pause_s
+        self._script = client.register_script(_EXCHANGE)
+        self._errors = RedisError
+        self._pause_until = -math.inf
+        self._in_trouble = False
 
-    def after(self, phase: Phase, now: float) -> Phase:
-        """Return it as this process's next phase."""
-        return Phase(
-            generation=phase.generation + 1,
-            state=self.state,
-            until=now + self.remaining_s,
-            trips=self.trips,
-            successes=self.successes,
-            opened_by=self.opened_by or None,
-            # The error itself stays in the process that saw it.
-            cause=phase.cause if self.state != STATE_CLOSED else None,
-        )
-
-
-class SharedStorage(CircuitMemoryStorage, abc.ABC):
-    """pybreaker's memory of a circuit, kept in step with other processes.
-
-    What pybreaker asks a storage for is answered from this process's memory,
-    so that nothing stalls while the shared record is out of reach.
-    """
-
-    #: How old this process's knowledge may become while calls come in.
-    refresh_s: float = 0.2
-
-    def __init__(self) -> None:
-        super().__init__(STATE_CLOSED)
-
-    @abc.abstractmethod
     def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
-        """Return the shared record, after replacing it by what is offered.
-
-        It is replaced only if its version is the one known, or if there is no
-        record. None means that it cannot be reached now; nothing is raised.
-        """
-
-
-class Peers:
-    """Keeps one circuit of this process in step with the shared record."""
-
-    def __init__(self, storage: SharedStorage, monotonic: Callable[[], float]) -> None:
-        self._storage = storage
-        self._monotonic = monotonic
-        # Held while the storage is asked, which may take long; no call waits
-        # for it, save one that changes the circuit's phase.
-        self._wire = threading.Lock()
-        self._version = ''
-        self._agreed = 0
-        self._look_at = -math.inf
-
-    def look(self, current: Callable[[], Phase], adopt: Callable[[SharedPhase], Phase]) -> bool:
-        """Agree again if it is time; one thread does, the others go on."""
-        now = self._monotonic()
-        if now < self._look_at or not self._wire.acquire(blocking=False):
-            return False
+        """Return the record, after replacing it by what is offered if it is the one known."""
+        # The machine's clock, even where kiln's is virtual: Redis is real.
+        if time.monotonic() < self._pause_until:
+            return None
         try:
-            self._look_at = now + self._storage.refresh_s
-            self._exchange(current(), adopt)
-        finally:
-            self._wire.release()
-        return True
+            answer = self._script(keys=[self._key], args=_arguments(known, offered))
+        except self._errors as exc:
+            self._pause_until = time.monotonic() + self._pause_s
+            if not self._in_trouble:
+                self._in_trouble = True
+                LOG.warning('Circuit %s is not shared for now, Redis fails: %s', self._key, exc)
+            return None
+        if self._in_trouble:
+            self._in_trouble = False
+            LOG.info('Circuit %s is shared again', self._key)
+        return _shared_phase(answer)
 
-    def agree(self, current: Callable[[], Phase], adopt: Callable[[SharedPhase], Phase]) -> None:
-        """Offer what is new here, and adopt what others did before."""
-        with self._wire:
-            self._exchange(current(), adopt)
+    def close(self) -> None:
+        """Give back the connections; the next exchange makes new ones."""
+        self._client.close()
 
-    def _exchange(self, phase: Phase, adopt: Callable[[SharedPhase], Phase]) -> None:
-        offered = None
-        if phase.generation != self._agreed:
-            offered = SharedPhase.of(phase, self._monotonic())
-        found = self._storage.exchange(self._version, offered)
-        if found is None:
-            # Out of reach: this process's memory rules, and is offered later.
-            return
-        if offered is not None and found.version == offered.version:
-            self._version, self._agreed = found.version, phase.generation
-        elif not found.version:
-            # The record is lost, or never was; a circuit that is not closed
-            # here is worth telling, at the next look.
-            self._version = ''
-            self._agreed = phase.generation if phase.state == STATE_CLOSED else -1
-        elif found.version != self._version:
-            self._version = found.version
-            self._agreed = adopt(found).generation
+
+def redis_storage(
+    url: str, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+) -> Callable[[str], RedisStorage]:
+    """Return what makes the storage of each circuit, by its name, on one Redis.
+
+    Nothing is sent yet, and a Redis that is down is no error: until it is
+    back, each process has its circuits for itself.
+    """
+    try:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    except ImportError as exc:
+        raise DriverLoadError(
+            'Cannot share circuits: the package redis is missing. '
+            'Install it: pip install kiln-compute[redis].'
+        ) from exc
+    client = redis.Redis.from_url(
+        url,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        # A call is being held up: one try, and its own pause after it.
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=True,
+    )
+    return lambda name: RedisStorage(name, client, namespace=namespace, pause_s=pause_s)
+
+
+def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:
+    if offered is None:
+        return [known, '']
+    forever = offered.remaining_s == math.inf
+    return [
+        known,
+        offered.version,
+        offered.state,
+        -1 if forever else round(offered.remaining_s * 1000),
+        offered.trips,
+        offered.successes,
+        offered.opened_by,
+    ]
+
+
+def _shared_phase(answer: list[Any]) -> SharedPhase:
+    if not answer:
+        return SharedPhase()
+    version, state, remaining_ms, trips, successes, opened_by = (
+        field.decode() if isinstance(field, bytes) else field for field in answer
+    )
+    return SharedPhase(
+        version=version,
+        state=state,
+        remaining_s=math.inf if remaining_ms == '-1' else int(remaining_ms) / 1000,
+        trips=int(trips),
+        successes=int(successes),
+        opened_by=opened_by,
+    )

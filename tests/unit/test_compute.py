@@ -31,8 +31,8 @@ from kiln.listeners import Listener
 from kiln.models import Ability, Resource, State
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.breaker import CircuitSettings
-from kiln.wrappers.executor import ExecutorSettings
+from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.rate import RateSettings
 
 
@@ -142,7 +142,7 @@ class Building(FacadeTest):
 
     def test_a_build_whose_instance_vanishes_says_so(self):
         operation = self.compute.build(
-            until=Until.ACTIVE, metadata={'noop:fault': 'vanish'}, build_key='gone'
+            until=Until.ACTIVE, metadata={'noop:fault': 'vanish=5'}, build_key='gone'
         )
         error = self.settled_error(operation)
         self.assertIsInstance(error, AmphoraBuildError)
@@ -340,9 +340,7 @@ class ARefusingBackend(FacadeTest):
     )
 
     def test_the_circuit_opens_refuses_and_heals_by_one_probe(self):
-        fault = Fault(call='get', action='refuse')
         self.cloud.faults.add(Fault(call='status', action='refuse'))
-        del fault
         self.settled_error(self.compute.status('x'))
         with self.assertRaises(CircuitOpenError) as caught:
             self.compute.status('x')
@@ -357,9 +355,6 @@ class ARefusingBackend(FacadeTest):
         amphora_id = self.build()
         self.cloud.faults.add(Fault(call='build', action='refuse'))
         self.settled_error(self.compute.build(timeout=5))
-        self.settled_error(self.compute.build(timeout=5)) if self.circuit(
-            'build'
-        ) == 'closed' else None
         self.assertEqual('open', self.circuit('build'))
         self.settle(self.compute.delete(amphora_id, wait=True))
 

@@ -5,8 +5,10 @@ import io
 import json
 import logging
 import pickle
+import tempfile
 import traceback
 import unittest
+from pathlib import Path
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -14,6 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.compute_drivers.redaction import QuotingError
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -151,6 +156,13 @@ class Ears:
             [self._log.getvalue(), metrics, *spans, *self._notebook.records, *self._said]
         )
 
+    def assert_kept(self, case):
+        everything = self.everything()
+        for form in (SECRET, encoded(USER_DATA.encode())[20:40], encoded(SECRET.encode())[:20]):
+            if form in everything:
+                at = everything.index(form)
+                case.fail(f'told: {everything[max(0, at - 200) : at + 60]}')
+
 
 class SecretsTest(unittest.TestCase):
     def setUp(self):
@@ -160,11 +172,7 @@ class SecretsTest(unittest.TestCase):
         self.driver = ObserverDriver(self.vendor, Listeners(self.ears.listeners))
 
     def assertKept(self):  # noqa: N802
-        everything = self.ears.everything()
-        for form in (SECRET, encoded(USER_DATA.encode())[20:40], encoded(SECRET.encode())[:20]):
-            if form in everything:
-                at = everything.index(form)
-                self.fail(f'told: {everything[max(0, at - 200) : at + 60]}')
+        self.ears.assert_kept(self)
 
     def failed_build(self, **arguments):
         with self.assertRaises(KilnError) as caught:
@@ -275,6 +283,16 @@ class SecretsTest(unittest.TestCase):
         self.assertEqual(str(self.failed_build(user_data='pin=4711')), "Cannot build with '***'.")
         self.assertEqual(str(self.failed_build(user_data='a')), "Cannot build with 'a'.")
 
+    def test_no_error_at_all_shows_a_credential_in_a_text_it_was_given(self):
+        for text in (
+            f'Cannot use redis://kiln:{SECRET}@east:6379/0',
+            f'The driver refuses: token={SECRET}',
+            f'Sent: "Authorization": Bearer {SECRET}',
+        ):
+            self.ears.hear(ConfigurationError(text))
+            self.ears.hear(ServiceTimeout(text, fault=text))
+        self.assertKept()
+
     def test_causes_that_lead_in_a_circle_come_to_an_end(self):
         first, second = ValueError('first'), ValueError(SECRET)
         first.__cause__, second.__cause__ = second, first
@@ -284,4 +302,56 @@ class SecretsTest(unittest.TestCase):
 
         self.vendor.on_hook = crash
         self.ears.hear(self.failed_build())
+        self.assertKept()
+
+
+class NoopSecretsTest(unittest.TestCase):
+    """The reference driver, in whose errors, answers and file nothing is found."""
+
+    def setUp(self):
+        super().setUp()
+        self.ears = Ears(self)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def driver(self, *faults, **options):
+        cloud = NoopCloud(str(self.folder / 'cloud.db'), faults=faults, **options)
+        self.addCleanup(cloud.close)
+        return ObserverDriver(NoopDriver(cloud=cloud), Listeners(self.ears.listeners))
+
+    def assertKept(self):  # noqa: N802
+        self.ears.assert_kept(self)
+        for path in self.folder.iterdir():
+            self.assertNotIn(SECRET.encode(), path.read_bytes(), path)
+
+    def test_a_build_leaves_no_content_in_the_cloud_nor_in_what_it_answers(self):
+        driver = self.driver()
+        amphora_id = driver.build('vm', 'small', metadata={'role': 'no-secret'}, **WHOLE)
+        for answer in (
+            driver.get_amphora(amphora_id=amphora_id),
+            driver.status(amphora_id),
+            driver.changes(),
+            driver.console_log(amphora_id),
+        ):
+            self.ears.hear(answer)
+            self.ears.hear(getattr(answer, 'raw', None))
+        written = b''.join(path.read_bytes() for path in self.folder.iterdir())
+        self.assertIn(b'no-secret', written)
+        self.assertKept()
+
+    def test_no_scripted_fault_tells_what_was_sent(self):
+        # A crash ends the process, which is told nowhere at all.
+        for action in set(Action) - {Action.CRASH}:
+            with self.subTest(action):
+                driver = self.driver(Fault(action=action, call='build', seconds=0.0))
+                try:
+                    self.ears.hear(driver.build('vm', 'small', **WHOLE))
+                except KilnError as error:
+                    self.ears.hear(error)
+                self.assertKept()
+
+    def test_an_unknown_key_is_refused_without_being_quoted(self):
+        driver = self.driver(keys=['operators'])
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            driver.build('vm', 'small', keys=[KEY])
+        self.ears.hear(caught.exception)
         self.assertKept()

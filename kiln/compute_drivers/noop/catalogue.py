@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kiln.exceptions import (
     ConfigurationError,
@@ -16,32 +16,9 @@ from kiln.models import BuildRequest
 
 #: A flavor that everybody may ask for and nobody ever gets.
 IMPOSSIBLE = 'impossible'
+#: A zone and a host in it.
+Spot = tuple[str, str]
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Latencies:
-    """Seconds that things take; ``jitter`` is the part by which they vary.
-
-    ``accept_s`` is how long each call blocks its caller. The others are the
-    time from there until the effect.
-    """
-
-    accept_s: float = 0.0
-    build_s: float = 0.0
-    delete_s: float = 0.0
-    suspend_s: float = 0.0
-    resume_s: float = 0.0
-    reboot_s: float = 0.0
-    rebuild_s: float = 0.0
-    jitter: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, value in dataclasses.asdict(self).items():
-            if value < 0:
-                raise ConfigurationError(f'Cannot simulate {name}={value}: give 0 or more.')
-        if self.jitter > 1:
-            raise ConfigurationError(f'Cannot simulate jitter={self.jitter}: give 0 to 1.')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +31,7 @@ class Catalogue:
     networks: Sequence[str] | None = None
     # Ports by id, with the network of each.
     ports: Mapping[str, str] | None = None
-    keys: Sequence[str] | None = None
+    keypairs: Sequence[str] | None = None
     sec_groups: Sequence[str] | None = None
     quota: int | None = None
     capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -77,16 +54,12 @@ class Catalogue:
     def check_request(self, request: BuildRequest) -> None:
         """Refuse a build that names what is not on offer."""
         wanted: Iterable[tuple[str, Iterable[str], Iterable[str] | None]] = (
-            ('flavor', (request.flavor,) if request.flavor else (), self.flavors),
-            ('image', (request.image_id,) if request.image_id else (), self.images),
-            (
-                'zone',
-                (request.availability_zone,) if request.availability_zone else (),
-                self.zones,
-            ),
+            ('flavor', _one(request.flavor), self.flavors),
+            ('image', _one(request.image_id), self.images),
+            ('zone', _one(request.availability_zone), self.zones),
             ('network', request.network_ids, self.networks),
             ('port', request.port_ids, self.ports),
-            ('key', request.keys, self.keys),
+            ('key', request.keys, self.keypairs),
             ('security group', request.sec_groups, self.sec_groups),
         )
         for kind, names, offered in wanted:
@@ -105,12 +78,14 @@ class Catalogue:
     def place(
         self,
         request: BuildRequest,
-        number: int,
         used: Mapping[str, int],
         policy: str | None,
-        member_hosts: Sequence[tuple[str, str]],
-    ) -> tuple[str, str]:
-        """Return zone and host for a machine.
+        members: Sequence[Spot],
+    ) -> Spot:
+        """Return where a machine goes: to the zone with the fewest.
+
+        ``used`` counts the machines of each zone; ``members`` are the spots of
+        its group's.
 
         :raises QuotaExceeded: the project has none left.
         :raises InsufficientCapacity: no host can take it.
@@ -123,51 +98,58 @@ class Catalogue:
                 build_key=request.build_key,
             )
         asked = request.availability_zone
-        turn = number % len(self.zones)
-        zones = [asked] if asked else [*self.zones[turn:], *self.zones[:turn]]
-        zones = [z for z in zones if z not in self.capacity or used.get(z, 0) < self.capacity[z]]
+        zones = [
+            zone
+            for zone in ([asked] if asked else self.zones)
+            if zone not in self.capacity or used.get(zone, 0) < self.capacity[zone]
+        ]
         if not zones or request.flavor == IMPOSSIBLE:
             raise InsufficientCapacity(
                 f'Cannot build {request.name!r}: no valid host was found for flavor '
                 f'{request.flavor} in zone {asked or "any"}. Try another of either.',
                 build_key=request.build_key,
             )
-        if policy is None or not member_hosts:
-            return zones[0], self._host(zones[0], number)
-        return self._place_in_group(request, number, zones, policy, member_hosts)
+        zones.sort(key=lambda zone: used.get(zone, 0))
+        spots: Iterable[Spot] = self._spots(zones, used)
+        if policy and members:
+            spots = _allowed(spots, zones, policy, members)
+        spot = next(iter(spots), None)
+        if spot is None:
+            raise InsufficientCapacity(
+                f'Cannot build {request.name!r}: no valid host satisfies {policy} in server '
+                f'group {request.server_group_id}, which has {len(members)} members. Try '
+                f'another zone, or a soft policy.',
+                build_key=request.build_key,
+            )
+        return spot
 
-    def _place_in_group(
-        self,
-        request: BuildRequest,
-        number: int,
-        zones: Sequence[str],
-        policy: str,
-        member_hosts: Sequence[tuple[str, str]],
-    ) -> tuple[str, str]:
-        taken = set(member_hosts)
-        if policy.endswith('anti-affinity'):
-            for zone in zones:
-                for shift in range(self.hosts_per_zone):
-                    spot = (zone, self._host(zone, number + shift))
-                    if spot not in taken:
-                        return spot
-        else:
-            for spot in member_hosts:
-                if spot[0] in zones:
-                    return spot
-        if policy.startswith('soft-'):
-            return zones[0], self._host(zones[0], number)
-        raise InsufficientCapacity(
-            f'Cannot build {request.name!r}: no valid host satisfies {policy} in server group '
-            f'{request.server_group_id}, which has {len(member_hosts)} members. Try another '
-            f'zone, or a soft policy.',
-            build_key=request.build_key,
-        )
+    def _spots(self, zones: Sequence[str], used: Mapping[str, int]) -> Iterator[Spot]:
+        for zone in zones:
+            for shift in range(self.hosts_per_zone):
+                host = (used.get(zone, 0) + shift) % self.hosts_per_zone
+                yield zone, f'{zone}-host-{host + 1}'
 
-    def _host(self, zone: str, number: int) -> str:
-        return f'{zone}-host-{number % self.hosts_per_zone + 1}'
+
+def _allowed(
+    spots: Iterable[Spot], zones: Sequence[str], policy: str, members: Sequence[Spot]
+) -> Iterator[Spot]:
+    """Yield the spots that a group's policy allows, its favourites first."""
+    spots = list(spots)
+    if policy.endswith('anti-affinity'):
+        taken = set(members)
+        yield from (spot for spot in spots if spot not in taken)
+    else:
+        yield from (spot for spot in members if spot[0] in zones)
+    if policy.startswith('soft-'):
+        yield from spots
+
+
+def _one(name: str | None) -> tuple[str, ...]:
+    return () if name is None else (name,)
 
 
 def _unknown(kind: str, name: str, offered: Iterable[str]) -> str:
     names = ', '.join(sorted(offered)) or 'none'
+    # The name of a key may be the whole of one.
+    name = name if len(name) <= 60 else f'{name[:60]}...'
     return f'{kind} {name!r}: there is none of that name; on offer: {names}.'

@@ -11,9 +11,9 @@ from typing import TypeVar
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import life, view
-from kiln.compute_drivers.noop.catalogue import Catalogue, Latencies
+from kiln.compute_drivers.noop.catalogue import Catalogue
 from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
-from kiln.compute_drivers.noop.gate import Act, Gate, no_metadata
+from kiln.compute_drivers.noop.gate import Act, Gate, Latencies, no_metadata
 from kiln.compute_drivers.noop.groups import Groups
 from kiln.compute_drivers.noop.machines import STATUS, WHOLE, Machines
 from kiln.compute_drivers.noop.ports import Ports
@@ -37,7 +37,9 @@ T = TypeVar('T')
 class NoopCloud:
     """A cloud in memory, or in the file ``path``; safe to use from many threads.
 
-    ``None`` for images, networks, ports, keys or sec_groups accepts any. A
+    ``accept_s`` is how long each call takes, the other latencies the time from
+    there to the effect; ``jitter``, 0 to 1, the part by which they vary.
+    ``None`` for images, networks, ports, keypairs or sec_groups accepts any. A
     shared file holds machines, ports and groups; what is on offer, latencies
     and faults are each process's own. Open the file anew after a fork.
     """
@@ -48,14 +50,21 @@ class NoopCloud:
         *,
         clock: Clock = SYSTEM_CLOCK,
         seed: int | None = None,
-        latencies: Latencies | None = None,
+        accept_s: float = 0.0,
+        build_s: float = 0.0,
+        delete_s: float = 0.0,
+        suspend_s: float = 0.0,
+        resume_s: float = 0.0,
+        reboot_s: float = 0.0,
+        rebuild_s: float = 0.0,
+        jitter: float = 0.0,
         faults: Iterable[Fault] = (),
         zones: Sequence[str] = Catalogue.zones,
         flavors: Sequence[str] = Catalogue.flavors,
         images: Sequence[str] | None = None,
         networks: Sequence[str] | None = None,
         ports: Mapping[str, str] | None = None,
-        keys: Sequence[str] | None = None,
+        keypairs: Sequence[str] | None = None,
         sec_groups: Sequence[str] | None = None,
         quota: int | None = None,
         capacity: Mapping[str, int] | None = None,
@@ -68,7 +77,7 @@ class NoopCloud:
             images=images,
             networks=networks,
             ports=ports,
-            keys=keys,
+            keypairs=keypairs,
             sec_groups=sec_groups,
             quota=quota,
             capacity=capacity or {},
@@ -83,7 +92,17 @@ class NoopCloud:
         self._machines = Machines(self._store, self.catalogue, self._groups, clock)
         # Processes share only the wall clock; within one, time must not step.
         now = clock.time if self._store.shared else clock.monotonic
-        self._gate = Gate(clock, now, latencies or Latencies(), self.faults, dice)
+        latencies = Latencies(
+            accept_s=accept_s,
+            build_s=build_s,
+            delete_s=delete_s,
+            suspend_s=suspend_s,
+            resume_s=resume_s,
+            reboot_s=reboot_s,
+            rebuild_s=rebuild_s,
+            jitter=jitter,
+        )
+        self._gate = Gate(clock, now, latencies, self.faults, dice)
 
     def close(self) -> None:
         """Let go of the file; safe to repeat. A cloud in memory stays."""

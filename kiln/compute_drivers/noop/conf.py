@@ -17,15 +17,22 @@ opts = [
         help='Number from which ids, jitter and chances are drawn, for a run that can be '
         'repeated. Unset: each run differs.',
     ),
-    cfg.Opt(
-        'latencies',
-        type=types.Dict(types.Float(min=0)),
-        default={},
-        help='Seconds that things take: accept_s is how long each call lasts; build_s, '
-        'delete_s, suspend_s, resume_s, reboot_s and rebuild_s the time from there until '
-        'the effect; jitter, from 0 to 1, the part by which all of them vary. What is not '
-        'named takes no time.',
-        sample_default='build_s:30,delete_s:5,jitter:0.2',
+    cfg.FloatOpt('accept_s', default=0.0, min=0.0, help='Seconds that each call takes.'),
+    *(
+        cfg.FloatOpt(
+            f'{verb}_s',
+            default=0.0,
+            min=0.0,
+            help=f'Seconds from the moment a {verb} is accepted until it has its effect.',
+        )
+        for verb in ('build', 'delete', 'suspend', 'resume', 'reboot', 'rebuild')
+    ),
+    cfg.FloatOpt(
+        'jitter',
+        default=0.0,
+        min=0.0,
+        max=1.0,
+        help='Part by which all of these times vary, at random; 0.2 is a fifth more or less.',
     ),
     cfg.ListOpt('zones', default=['az1', 'az2', 'az3'], help='Availability zones there are.'),
     cfg.ListOpt(
@@ -36,7 +43,7 @@ opts = [
     cfg.ListOpt('images', help=f'Ids of the images there are. {_NAMES}'),
     cfg.ListOpt('networks', help=f'Ids of the networks there are. {_NAMES}'),
     cfg.DictOpt('ports', help=f'Ports there are, by id, with the network of each. {_NAMES}'),
-    cfg.ListOpt('keys', help=f'Names of the keys there are. {_NAMES}'),
+    cfg.ListOpt('keypairs', help=f'Names of the keys there are. {_NAMES}'),
     cfg.ListOpt('sec_groups', help=f'Security groups there are. {_NAMES}'),
     cfg.IntOpt(
         'quota',
@@ -58,12 +65,13 @@ opts = [
         min=1,
         help='Hosts in each zone; anti-affinity puts at most so many members there.',
     ),
-    cfg.MultiStrOpt(
+    cfg.StrOpt(
         'faults',
-        default=[],
-        help='Faults to simulate, one a line, as CALL:ACTION[=VALUE][:OPTION=VALUE,...], '
-        'such as build:timeout_after:times=2,probability=0.5 or *:hang=30. The counts are '
-        'of each process.',
+        default='',
+        help='Faults to simulate, between semicolons, each as '
+        'CALL:ACTION[=VALUE][:OPTION=VALUE,...], such as '
+        'build:timeout_after:times=2,probability=0.5; *:hang=30. Counts are kept in each '
+        'process.',
     ),
     cfg.ListOpt(
         'missing_abilities',

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import ConfigurationError
@@ -24,6 +23,14 @@ from kiln.models import (
     Resource,
     ServerGroup,
 )
+
+# The options that a cloud takes as they are, under the same names. (An option
+# called `keys` would read as the method of oslo.config's group.)
+_CLOUD_OPTIONS = (
+    'path', 'seed', 'accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s',
+    'rebuild_s', 'jitter', 'zones', 'flavors', 'images', 'networks', 'ports', 'keypairs',
+    'sec_groups', 'quota', 'capacity', 'hosts_per_zone',
+)  # fmt: skip
 
 
 class _Options:
@@ -148,33 +155,9 @@ def cloud_of(conf: Any, clock: Clock) -> NoopCloud:
     """Return the cloud that a backend's options describe."""
     if conf is None:
         return NoopCloud(clock=clock)
-    try:
-        latencies = Latencies(**conf.latencies)
-    except TypeError as exc:
-        known = ', '.join(Latencies.__dataclass_fields__)
-        raise ConfigurationError(f'Cannot use latencies: {exc}. There are {known}.') from exc
-    return NoopCloud(
-        conf.path,
-        clock=clock,
-        seed=conf.seed,
-        latencies=latencies,
-        faults=[Fault.parse(text) for text in _lines(conf.faults)],
-        zones=conf.zones,
-        flavors=conf.flavors,
-        images=conf.images,
-        networks=conf.networks,
-        ports=conf.ports,
-        keys=conf.keys,
-        sec_groups=conf.sec_groups,
-        quota=conf.quota,
-        capacity=conf.capacity,
-        hosts_per_zone=conf.hosts_per_zone,
-    )
-
-
-def _lines(faults: str | Sequence[str]) -> Sequence[str]:
-    # A file repeats the option for each fault; the environment has one line.
-    return [text.strip() for text in faults.split(';')] if isinstance(faults, str) else faults
+    given = {name: getattr(conf, name) for name in _CLOUD_OPTIONS}
+    faults = [Fault.parse(text) for text in conf.faults.split(';') if text.strip()]
+    return NoopCloud(clock=clock, faults=faults, **given)
 
 
 def _abilities(names: Sequence[str]) -> frozenset[Ability]:

@@ -11,7 +11,7 @@ from kiln.clock import Clock
 from kiln.compute_drivers.noop import life, view
 from kiln.compute_drivers.noop.catalogue import Catalogue
 from kiln.compute_drivers.noop.groups import Groups
-from kiln.compute_drivers.noop.ports import OF_MACHINE
+from kiln.compute_drivers.noop.ports import OF_MACHINE, Ports
 from kiln.compute_drivers.noop.store import Store
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, BuildRequest, Changes, ComputeStatus, State
@@ -55,8 +55,8 @@ class Machines:
         """Place a new machine and return its number."""
         policy, spots = self._groups.constraint(db, request)
         used = {row['zone']: row['machines'] for row in db.execute('SELECT * FROM used')}
-        number = self._store.next_numbers(db)
-        zone, host = self._catalogue.place(request, number, used, policy, spots)
+        zone, host = self._catalogue.place(request, used, policy, spots)
+        number = self._store.next_numbers(db, 1 + Ports.wanted(request))
         metadata = json.dumps(dict(request.metadata)) if request.metadata else '{}'
         row = (
             *(number, number, request.owner, build_key, request.name, request.amphora_type),

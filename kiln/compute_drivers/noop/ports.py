@@ -23,8 +23,8 @@ OF_MACHINE = (
     'WHERE machine = machines.number)'
 )
 _INSERT = (
-    'INSERT INTO ports (id, network_id, address, mac, machine, owner, kept, created_at) '
-    'VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (network_id, address) DO NOTHING'
+    'INSERT INTO ports (number, id, network_id, address, mac, machine, owner, kept, created_at) '
+    'VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (network_id, address) DO NOTHING'
 )
 
 
@@ -46,7 +46,11 @@ class Ports:
         *,
         leak: bool = False,
     ) -> None:
-        """Give a new machine the ports it was asked with, and one on each network."""
+        """Give a new machine the ports it was asked with, and one on each network.
+
+        Their numbers follow the machine's own: see :meth:`wanted`.
+        """
+        number = machine
         for port_id in request.port_ids:
             user = self._user(db, port_id)
             if user is not None:
@@ -56,12 +60,19 @@ class Ports:
                     resource_id=port_id,
                     build_key=request.build_key,
                 )
-            self._hang_known(db, machine, port_id, created_at)
+            number += 1
+            self._hang_known(db, number, machine, port_id, created_at)
         networks: Iterable[str] = request.network_ids
         if not request.network_ids and not request.port_ids:
             networks = (self._catalogue.default_network,)
         for network_id in networks:
-            self._make(db, machine, network_id, created_at, owner=request.owner, leak=leak)
+            number += 1
+            self._make(db, number, machine, network_id, created_at, owner=request.owner, kept=leak)
+
+    @staticmethod
+    def wanted(request: BuildRequest) -> int:
+        """Return how many numbers the ports of a build may take."""
+        return len(request.port_ids) + len(request.network_ids) or 1
 
     def attach(self, db: sqlite3.Connection, machine: int, port_id: str, now: float) -> Attachment:
         """Hang a port on a machine, unless it hangs there already."""
@@ -80,7 +91,8 @@ class Ports:
                 amphora_id=self._store.id_of(machine),
             )
         if user is None:
-            self._hang_known(db, machine, port_id, now)
+            number = self._store.next_numbers(db)
+            self._hang_known(db, number, machine, port_id, now)
         return self._attachment(db, machine, port_id)
 
     def attach_network(
@@ -101,7 +113,8 @@ class Ports:
             )
         if address is not None:
             self._check_address(db, network_id, address)
-        port_id = self._make(db, machine, network_id, now, owner=owner, address=address)
+        number = self._store.next_numbers(db)
+        port_id = self._make(db, number, machine, network_id, now, owner=owner, address=address)
         return self._attachment(db, machine, port_id)
 
     def detach(self, db: sqlite3.Connection, machine: int, column: str, value: str) -> None:
@@ -146,19 +159,19 @@ class Ports:
         return user
 
     def _hang_known(
-        self, db: sqlite3.Connection, machine: int, port_id: str, created_at: float
+        self, db: sqlite3.Connection, number: int, machine: int, port_id: str, created_at: float
     ) -> None:
         hung = db.execute('UPDATE ports SET machine = ? WHERE id = ?', (machine, port_id))
         if not hung.rowcount:
             # The caller's own port: seen here for the first time.
-            network_id = (self._catalogue.ports or {}).get(
-                port_id, self._catalogue.default_network
-            )
-            self._make(db, machine, network_id, created_at, port_id=port_id, leak=True)
+            offered = self._catalogue.ports or {}
+            network_id = offered.get(port_id, self._catalogue.default_network)
+            self._make(db, number, machine, network_id, created_at, port_id=port_id, kept=True)
 
     def _make(
         self,
         db: sqlite3.Connection,
+        number: int,
         machine: int,
         network_id: str,
         created_at: float,
@@ -166,16 +179,16 @@ class Ports:
         owner: str | None = None,
         port_id: str | None = None,
         address: str | None = None,
-        leak: bool = False,
+        kept: bool = False,
     ) -> str:
         while True:
-            number = self._store.next_numbers(db)
             id_ = port_id or self._store.id_of(number)
             automatic, mac = view.automatic_address(number)
-            row = (id_, network_id, address or automatic, mac, machine, owner, leak, created_at)
-            # Another port may have been given this address by name.
-            if db.execute(_INSERT, row).rowcount:
+            where = (number, id_, network_id, address or automatic, mac, machine)
+            if db.execute(_INSERT, (*where, owner, kept, created_at)).rowcount:
                 return id_
+            # Another port was given this very address by its caller.
+            number = self._store.next_numbers(db)
 
     def _check_address(self, db: sqlite3.Connection, network_id: str, address: str) -> None:
         try:

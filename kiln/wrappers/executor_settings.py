@@ -1,0 +1,39 @@
+"""How the executor is to behave: plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kiln.compute_drivers.calls import Traffic
+from kiln.exceptions import ConfigurationError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """How many calls run and wait, for how long, and how they are repeated."""
+
+    max_workers: int = 16
+    max_queue: int = 10_000
+    #: Seconds for one operation until the backend has agreed, all included.
+    timeout_s: float = 60.0
+    #: Seconds for which what a failed build left is looked for and removed.
+    cleanup_timeout_s: float = 600.0
+    #: Seconds after which a lost build is looked for once more: it may come late.
+    cleanup_grace_s: float = 5.0
+    first_delay_s: float = 0.5
+    max_delay_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        rules = {
+            'max_workers': (self.max_workers >= len(Traffic), f'{len(Traffic)} or more'),
+            'max_queue': (self.max_queue >= 1, '1 or more'),
+            'timeout_s': (self.timeout_s > 0, 'above 0 seconds'),
+            'cleanup_timeout_s': (self.cleanup_timeout_s > 0, 'above 0 seconds'),
+            'cleanup_grace_s': (self.cleanup_grace_s >= 0, '0 seconds or more'),
+            'first_delay_s': (self.first_delay_s > 0, 'above 0 seconds'),
+            'max_delay_s': (self.max_delay_s >= self.first_delay_s, 'at least first_delay_s'),
+        }
+        for name, (fits, rule) in rules.items():
+            if not fits:
+                value = getattr(self, name)
+                raise ConfigurationError(f'Executor setting {name} must be {rule}, not {value!r}.')

@@ -1,0 +1,290 @@
+"""What a caller holds while kiln works: a future that also tells its story."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Generic, Self, TypeVar
+
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.exceptions import AmphoraComputeError, OperationCancelled, Outcome
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar('T')
+
+#: A story longer than this is cut in the middle of its retries, not at its end.
+MAX_EVENTS = 50
+
+
+class Priority(enum.IntEnum):
+    """Who goes first where several operations wait for a thread."""
+
+    HIGH = 0
+    NORMAL = 1
+    LOW = 2
+
+
+class OperationState(enum.StrEnum):
+    """How far an operation is."""
+
+    QUEUED = 'queued'
+    RUNNING = 'running'
+    #: For its next attempt, or for the effect of what the backend agreed to.
+    WAITING = 'waiting'
+    SUCCEEDED = 'succeeded'
+    FAILED = 'failed'
+    CANCELLED = 'cancelled'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OperationEvent:
+    """Something that happened to an operation, at seconds since the epoch."""
+
+    at: float
+    name: str
+    detail: str = ''
+
+
+_PENDING: Any = object()
+
+
+class Operation(Generic[T]):
+    """The outcome of a call, as soon as there is one; may be waited for in any way.
+
+    Thread-safe. ``result()`` blocks, ``add_done_callback`` does not, and in a
+    coroutine ``await operation`` works on any loop; cancelling the waiting
+    task does not cancel the operation, since others may wait for it too.
+    """
+
+    __slots__ = (
+        '_callbacks', '_clock', '_error', '_events', '_id', '_lock', '_value', '_waiter',
+        'amphora_id', 'backend', 'build_key', 'deadline', 'kind', 'priority', 'state',
+        'subject',
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        backend: str,
+        subject: str = '',
+        deadline: Deadline | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        build_key: str | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> None:
+        self.kind = kind
+        self.backend = backend
+        self.subject = subject
+        self.build_key = build_key
+        self.amphora_id: str | None = None
+        self.deadline = deadline
+        self.priority = priority
+        self.state = OperationState.QUEUED
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._id: str | None = None
+        # An operation in flight costs memory ten thousand times over, so what
+        # only some need is made when it is needed.
+        self._waiter: threading.Event | None = None
+        self._callbacks: list[Callable[[Operation[T]], object]] | None = None
+        self._events: list[OperationEvent] | None = None
+        self._value: Any = _PENDING
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f'<Operation {self.kind} {self.subject} {self.state.value}>'
+
+    # ---- for the caller ----------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its own name, the same after a restart."""
+        if self._id is None:
+            # Made when somebody asks: it would be a third of what it costs to
+            # submit an operation, and few are ever asked for.
+            with self._lock:
+                self._id = self._id or uuid.uuid4().hex
+        return self._id
+
+    @property
+    def events(self) -> tuple[OperationEvent, ...]:
+        """What happened so far, oldest first."""
+        return tuple(self._events or ())
+
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self._value is not _PENDING
+
+    def running(self) -> bool:
+        """Whether a thread is at it now."""
+        return self.state is OperationState.RUNNING
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled before it had an outcome."""
+        return self.state is OperationState.CANCELLED
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return the result, or raise the error.
+
+        :raises TimeoutError: there is neither after ``timeout`` seconds.
+        """
+        if (error := self.exception(timeout)) is not None:
+            raise error
+        value: T = self._value
+        return value
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the error, or None after a success.
+
+        :raises TimeoutError: there is neither after ``timeout`` seconds.
+        """
+        if not self.done():
+            with self._lock:
+                if not self.done() and self._waiter is None:
+                    self._waiter = threading.Event()
+                waiter = self._waiter
+            if waiter is not None and not waiter.wait(timeout) and not self.done():
+                raise TimeoutError(f'{self.kind} {self.subject} is not done yet.')
+        return self._error
+
+    def cancel(self) -> bool:
+        """End it now; return False where it had an outcome already.
+
+        A call that is under way cannot be called back: a build it makes is
+        removed, any other effect may still happen.
+        """
+        return self.fail(
+            OperationCancelled(
+                f'Cannot {self.kind} {self.subject}: the operation was cancelled.',
+                outcome=(
+                    Outcome.NOT_APPLIED if self.state is OperationState.QUEUED else Outcome.UNKNOWN
+                ),
+                build_key=self.build_key,
+                amphora_id=self.amphora_id,
+                backend=self.backend,
+                operation=self.kind,
+            )
+        )
+
+    def add_done_callback(self, function: Callable[[Operation[T]], object]) -> None:
+        """Have a function called with the operation once it is done, or now."""
+        with self._lock:
+            if not self.done():
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(function)
+                return
+        self._tell(function)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def done(_: Operation[T]) -> None:
+            try:
+                loop.call_soon_threadsafe(wake)
+            except RuntimeError:
+                # The loop was closed: nobody waits there any more.
+                return
+
+        self.add_done_callback(done)
+        yield from woken.__await__()
+        return self.result()
+
+    # ---- for who does the work ---------------------------------------------
+
+    def note(self, name: str, detail: str = '') -> None:
+        """Add to the story."""
+        event = OperationEvent(self._clock.time(), name, detail)
+        with self._lock:
+            if self._events is None:
+                self._events = []
+            elif len(self._events) >= MAX_EVENTS:
+                del self._events[MAX_EVENTS // 2]
+            self._events.append(event)
+
+    def resolve(self, value: T) -> bool:
+        """Give the result; False where there was an outcome already."""
+        return self._finish(OperationState.SUCCEEDED, value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Give the error; False where there was an outcome already."""
+        cancelled = isinstance(error, OperationCancelled)
+        state = OperationState.CANCELLED if cancelled else OperationState.FAILED
+        return self._finish(state, None, error)
+
+    def _finish(self, state: OperationState, value: Any, error: BaseException | None) -> bool:
+        with self._lock:
+            if self.done():
+                return False
+            self.state, self._error, self._value = state, error, value
+            callbacks, self._callbacks = self._callbacks, None
+            waiter = self._waiter
+        if waiter is not None:
+            waiter.set()
+        for function in callbacks or ():
+            self._tell(function)
+        return True
+
+    def _tell(self, function: Callable[[Operation[T]], object]) -> None:
+        try:
+            function(self)
+        # A caller's callback must not end the thread that works for others.
+        except Exception:
+            LOG.exception('A callback of operation %s failed', self.id)
+
+    # ---- over a restart ------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data, without anything confidential.
+
+        ``Compute.recover`` of another process takes it up from there.
+        """
+        deadline = None
+        if self.deadline is not None:
+            deadline = self._clock.time() + self.deadline.remaining_s()
+        error = self._error
+        return {
+            'id': self.id,
+            'kind': self.kind,
+            'backend': self.backend,
+            'subject': self.subject,
+            'build_key': self.build_key,
+            'amphora_id': self.amphora_id,
+            'state': self.state.value,
+            'priority': self.priority.value,
+            'deadline': deadline,
+            'events': [dataclasses.asdict(event) for event in self.events],
+            'error': error.to_dict() if isinstance(error, AmphoraComputeError) else None,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """Return an operation that another process saved, without an outcome."""
+        deadline = None
+        if data.get('deadline') is not None:
+            deadline = Deadline.after(data['deadline'] - clock.time(), clock)
+        operation = cls(
+            data['kind'],
+            backend=data['backend'],
+            subject=data['subject'],
+            deadline=deadline,
+            clock=clock,
+            build_key=data.get('build_key'),
+            priority=Priority(data.get('priority', Priority.NORMAL)),
+        )
+        operation._id = data['id']
+        operation.amphora_id = data.get('amphora_id')
+        operation._events = [OperationEvent(**event) for event in data.get('events', ())] or None
+        return operation

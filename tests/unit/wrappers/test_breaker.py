@@ -1,0 +1,266 @@
+import random
+import threading
+import time
+import unittest
+
+import pybreaker
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call, Traffic
+from kiln.exceptions import (
+    CircuitOpenError,
+    ConfigurationError,
+    InstanceNotFoundError,
+    RateLimited,
+    ServiceTimeout,
+    ServiceUnavailable,
+    UnsupportedOperation,
+)
+from kiln.listeners import Listener
+from kiln.models import ComputeStatus, Limits, State
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.breaker import BreakerDriver, CircuitSettings
+from kiln.wrappers.rate import RateDriver, RateSettings
+
+SETTINGS = CircuitSettings(minimum_calls=3, open_s=30, open_jitter=0)
+
+
+class Backend(AmphoraComputeDriver):
+    """Answers, or does with a call what its function says."""
+
+    limits = Limits()
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.name = 'east'
+        self.calls = []
+        self.act = lambda: None
+
+    def _build(self, request):
+        self.calls.append('build')
+        self.act()
+        return 'id'
+
+    def _delete(self, amphora_id):
+        self.calls.append('delete')
+        self.act()
+
+    def _get(self, amphora_id):
+        raise InstanceNotFoundError('none')
+
+    def _list(self, owner):
+        return ()
+
+    def _status(self, amphora_id):
+        self.calls.append('status')
+        self.act()
+        return ComputeStatus(amphora_id=amphora_id, state=State.ACTIVE)
+
+    def _reboot(self, amphora_id, hard):
+        raise NotImplementedError
+
+
+class Ear(Listener):
+    def __init__(self):
+        self.heard = []
+
+    def circuit_changed(self, backend, traffic, old, new):
+        self.heard.append((backend, traffic, old, new))
+        raise ZeroDivisionError
+
+
+def failing(error):
+    def act():
+        raise error
+
+    return act
+
+
+class BreakerDriverTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.backend = Backend(self.clock)
+        self.driver = BreakerDriver(self.backend, settings=SETTINGS, rng=random.Random(1))
+
+    def break_(self, error=None):
+        self.backend.act = failing(error or ServiceTimeout('no answer'))
+        for _ in range(3):
+            with self.assertRaises(ServiceTimeout):
+                self.driver.status('a')
+        self.backend.act = lambda: None
+
+    def states(self):
+        return {
+            traffic: circuit.snapshot().state for traffic, circuit in self.driver.circuits.items()
+        }
+
+    def test_a_guarded_driver_answers_as_the_driver_does(self):
+        self.assertEqual(State.ACTIVE, self.driver.status('a').state)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.get_amphora(amphora_id='a')
+
+    def test_there_is_one_circuit_for_each_kind_of_traffic_named_by_both(self):
+        names = [circuit.name for circuit in self.driver.circuits.values()]
+        self.assertEqual(['east/read', 'east/build', 'east/change'], names)
+
+    def test_an_open_circuit_refuses_at_once_and_says_when_to_retry(self):
+        error = ServiceTimeout('no answer')
+        self.break_(error)
+        asked = len(self.backend.calls)
+        with self.assertRaises(CircuitOpenError) as caught:
+            self.driver.status('a')
+        refusal = caught.exception
+        self.assertEqual(asked, len(self.backend.calls))
+        self.assertEqual(30, refusal.retry_after)
+        self.assertIs(error, refusal.__cause__)
+        self.assertEqual(('east', 'status'), (refusal.backend, refusal.operation))
+
+    def test_deleting_and_building_work_while_reading_is_broken(self):
+        self.break_()
+        self.assertEqual({'read': 'open', 'build': 'closed', 'change': 'closed'}, self.states())
+        self.driver.delete('a')
+        self.assertEqual('id', self.driver.build(name='a'))
+
+    def test_looking_says_what_a_call_would_meet_and_takes_no_probe(self):
+        self.assertIsNone(self.driver.refusal(Call.STATUS))
+        self.break_()
+        refusal = self.driver.refusal(Call.STATUS)
+        self.assertIsInstance(refusal, CircuitOpenError)
+        self.assertEqual(
+            ('east', 'status', 30), (refusal.backend, refusal.operation, refusal.retry_after)
+        )
+        self.assertIsNone(self.driver.refusal(Call.DELETE))
+        self.clock.advance(30)
+        self.assertIsNone(self.driver.refusal(Call.STATUS))
+        self.driver.status('a')
+
+    def test_the_layers_below_are_asked_whether_they_would_refuse(self):
+        limited = RateDriver(self.backend, settings=RateSettings(rate_per_s=1, burst=1))
+        driver = BreakerDriver(limited, settings=SETTINGS)
+        driver.status('a')
+        self.assertIsInstance(driver.refusal(Call.STATUS), RateLimited)
+
+    def test_a_probe_that_kilns_own_bucket_refuses_is_given_back(self):
+        limited = RateDriver(self.backend, settings=RateSettings(rate_per_s=1, burst=1))
+        driver = BreakerDriver(limited, settings=SETTINGS)
+        driver.circuits[Traffic.READ].trip()
+        driver.delete('takes the token')
+        driver.circuits[Traffic.READ].half_open()
+        with self.assertRaises(RateLimited):
+            driver.status('a')
+        self.clock.advance(1)
+        driver.status('a')
+        self.assertEqual('closed', driver.circuits[Traffic.READ].snapshot().state)
+
+    def test_what_the_driver_cannot_do_never_asks_the_circuit(self):
+        self.driver.circuits[Traffic.CHANGE].isolate()
+        with self.assertRaises(UnsupportedOperation):
+            self.driver.suspend('a')
+        self.assertIsInstance(self.driver.refusal(Call.SUSPEND), UnsupportedOperation)
+
+    def test_an_ability_that_turns_out_to_be_missing_is_no_failure(self):
+        for _ in range(10):
+            with self.assertRaises(UnsupportedOperation):
+                self.driver.reboot('a')
+        self.assertEqual(0, self.driver.circuits[Traffic.CHANGE].snapshot().calls)
+
+    def test_an_error_that_no_driver_should_raise_is_a_failure(self):
+        self.backend.act = failing(ConfigurationError('surprise'))
+        for _ in range(3):
+            with self.assertRaises(ConfigurationError):
+                self.driver.status('a')
+        self.assertEqual('configuration_error', self.driver.refusal(Call.STATUS).__cause__.code)
+
+    def test_an_interrupt_passes_through_and_the_probe_is_given_back(self):
+        self.break_()
+        self.clock.advance(30)
+        self.backend.act = failing(KeyboardInterrupt())
+        with self.assertRaises(KeyboardInterrupt):
+            self.driver.status('a')
+        self.backend.act = lambda: None
+        self.driver.status('a')
+        self.assertEqual('closed', self.states()[Traffic.READ])
+
+    def test_a_listener_hears_of_changes_and_cannot_harm(self):
+        ear = Ear()
+        self.driver = BreakerDriver(self.backend, settings=SETTINGS, listener=ear)
+        with self.assertLogs('kiln.wrappers', 'ERROR'):
+            self.break_()
+            self.clock.advance(30)
+            self.driver.status('a')
+        self.assertEqual(
+            [
+                ('east', 'read', 'closed', 'open'),
+                ('east', 'read', 'open', 'half-open'),
+                ('east', 'read', 'half-open', 'closed'),
+            ],
+            ear.heard,
+        )
+
+    def test_a_listener_that_hears_nothing_is_told_nothing(self):
+        driver = BreakerDriver(self.backend, settings=SETTINGS, listener=Listener())
+        self.assertEqual((), driver.circuits[Traffic.READ].listeners)
+
+    def test_half_open_with_a_hundred_threads_asks_the_backend_once(self):
+        self.break_()
+        self.clock.advance(30)
+        self.backend.calls.clear()
+        barrier, refused = threading.Barrier(100), threading.Semaphore(0)
+
+        def probe():
+            for _ in range(99):
+                self.assertTrue(refused.acquire(timeout=10))
+
+        self.backend.act = probe
+
+        def ask():
+            barrier.wait()
+            try:
+                self.driver.status('a')
+            except CircuitOpenError:
+                refused.release()
+
+        threads = [threading.Thread(target=ask) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        self.assertEqual(['status'], self.backend.calls)
+        self.assertEqual('closed', self.states()[Traffic.READ])
+
+    def test_calls_of_a_tenth_of_a_second_run_side_by_side(self):
+        barrier = threading.Barrier(65)
+        self.backend.act = lambda: threading.Event().wait(0.1)
+
+        def ask():
+            barrier.wait()
+            self.driver.status('a')
+
+        threads = [threading.Thread(target=ask) for _ in range(64)]
+        for thread in threads:
+            thread.start()
+        barrier.wait()
+        started = time.monotonic()
+        for thread in threads:
+            thread.join()
+        self.assertLess(time.monotonic() - started, 0.2)
+
+    def test_each_circuit_gets_its_storage_by_its_name(self):
+        made = {}
+
+        def storage(name):
+            made[name] = pybreaker.CircuitMemoryStorage('closed')
+            return made[name]
+
+        driver = BreakerDriver(self.backend, settings=SETTINGS, storage_factory=storage)
+        driver.circuits[Traffic.BUILD].isolate()
+        self.assertEqual({'east/read', 'east/build', 'east/change'}, set(made))
+        self.assertEqual('open', made['east/build'].state)
+
+    def test_the_error_that_opened_it_is_the_last_straw_and_not_the_first(self):
+        errors = [ServiceTimeout('1'), ServiceUnavailable('2'), ServiceTimeout('3')]
+        for error in errors:
+            self.backend.act = failing(error)
+            with self.assertRaises(type(error)):
+                self.driver.status('a')
+        self.assertIs(errors[2], self.driver.refusal(Call.STATUS).__cause__)
