@@ -1,6 +1,5 @@
 """The watcher on the simulated cloud."""
 
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
@@ -11,9 +10,7 @@ from tests.unit.wrappers.watching import WatchingTest
 
 class NoopTest(WatchingTest):
     def make_driver(self):
-        self.cloud = NoopCloud(
-            clock=self.clock, latencies=Latencies(build_s=30, delete_s=5, reboot_s=20), seed=1
-        )
+        self.cloud = NoopCloud(clock=self.clock, build_s=30, delete_s=5, reboot_s=20, seed=1)
         return NoopDriver(cloud=self.cloud)
 
     def test_a_fleet_is_seen_active_within_a_third_of_its_latency(self):
