@@ -245,20 +245,6 @@ class CancelTest(WatchingTest):
     def test_a_wait_cancelled_in_its_own_callback_ends_there(self):
         for state in (State.ACTIVE, State.ERROR):
             with self.subTest(state):
-<<<<<<< HEAD
-                cancelled, waits = [], []
-                arranged = threading.Event()
-
-                def cancel(_, cancelled=cancelled, arranged=arranged, waits=waits):
-                    arranged.wait(5)
-                    cancelled.append(waits[0].cancel())
-
-                self.driver.put('a', state)
-                future = self.watcher.watch('a', {State.ACTIVE}, on_status=cancel)
-                waits.append(future)
-                arranged.set()
-                self.until(lambda cancelled=cancelled: cancelled)
-=======
                 futures = queue.SimpleQueue()
                 self.driver.put('a', state)
                 future = self.watcher.watch(
@@ -268,7 +254,6 @@ class CancelTest(WatchingTest):
                 )
                 futures.put(future)
                 self.until(future.done)
->>>>>>> watcher
                 self.assertTrue(future.cancelled())
 
     def test_a_cancelled_wait_hears_of_nothing_more(self):
