@@ -3,6 +3,7 @@
 import tempfile
 import unittest
 from pathlib import Path
+from types import MappingProxyType
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
@@ -41,7 +42,9 @@ class InstantNoopConformance(ComputeDriverConformance, FaultConformance, unittes
 
 
 class SlowNoopConformance(InstantNoopConformance):
-    build_arguments = {'amphora_flavor': 'small', 'image_id': 'image-1', 'availability_zone': 'a'}
+    build_arguments = MappingProxyType(
+        {'amphora_flavor': 'small', 'image_id': 'image-1', 'availability_zone': 'a'}
+    )
 
     def cloud_options(self):
         return {

@@ -202,7 +202,7 @@ class CutsUserData(MinimalAnimal):
     """Has a limit for user data, and cuts off what is over it."""
 
     @functools.wraps(MinimalAnimal.build)
-    def build(self, *args, user_data=None, **given):
-        if isinstance(user_data, str | bytes):
-            user_data = user_data[: self.limits.max_user_data_bytes]
-        return super().build(*args, user_data=user_data, **given)
+    def build(self, *args, **given):
+        if isinstance(given.get('user_data'), str | bytes):
+            given['user_data'] = given['user_data'][: self.limits.max_user_data_bytes]
+        return super().build(*args, **given)

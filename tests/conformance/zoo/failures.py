@@ -1,6 +1,7 @@
 """Animals that are right as long as their backend is."""
 
 import dataclasses
+from types import MappingProxyType
 
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -177,7 +178,7 @@ class FindsNothingWhereItFails(NoopAnimal):
 class Instant(NoopAnimal):
     """On a cloud where nothing takes time, but for what is stuck."""
 
-    cloud_options = {}
+    cloud_options = MappingProxyType({})
 
 
 @caught_by('test_an_instance_that_does_not_come_up_is_not_called_active')

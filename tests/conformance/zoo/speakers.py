@@ -187,11 +187,12 @@ class QuotesUserData(MinimalAnimal):
     """Quotes what it was given when it refuses it."""
 
     @functools.wraps(MinimalAnimal.build)
-    def build(self, *args, user_data=None, **given):
+    def build(self, *args, **given):
         try:
-            return super().build(*args, user_data=user_data, **given)
+            return super().build(*args, **given)
         except AmphoraComputeError as exc:
-            raise type(exc)(f'{exc} It was {str(user_data)[:200]!r}.') from None
+            quoted = str(given.get('user_data'))[:200]
+            raise type(exc)(f'{exc} It was {quoted!r}.') from None
 
 
 @caught_by(
