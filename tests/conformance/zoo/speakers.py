@@ -249,11 +249,11 @@ class TakesTimeoutsByPosition(MinimalAnimal):
 
 
 @caught_by('test_hooks_have_the_signatures_of_the_contract')
-class WantsMoreOfItsHooks(MinimalAnimal):
-    """Has a hook with an argument that nobody gives."""
+class CallsItsArgumentsOtherwise(MinimalAnimal):
+    """Has a hook whose argument has another name."""
 
-    def _get(self, amphora_id, deep=False):
-        return super()._get(amphora_id)
+    def _get(self, instance_id):
+        return super()._get(instance_id)
 
 
 @caught_by('test_the_driver_is_written_for_this_contract')
