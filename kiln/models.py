@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import enum
 import hashlib
@@ -10,6 +11,16 @@ from types import MappingProxyType
 from typing import Any
 
 _NO_FACTS: Mapping[str, str] = MappingProxyType({})
+
+
+def _frozen(facts: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    # The type itself has no importable name by which a pickle could find it.
+    return MappingProxyType(facts)
+
+
+# Python can neither copy nor pickle a read-only mapping, and so no value below
+# that holds one; with this, dataclasses.asdict() and other processes get them.
+copyreg.pickle(MappingProxyType, lambda proxy: (_frozen, (dict(proxy),)))
 
 
 class AmphoraType(enum.StrEnum):

@@ -22,31 +22,6 @@ POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Latencies:
-    """Seconds that things take; ``jitter`` is the part by which they vary.
-
-    ``accept_s`` is how long each call blocks its caller. The others are the
-    time from there until the effect.
-    """
-
-    accept_s: float = 0.0
-    build_s: float = 0.0
-    delete_s: float = 0.0
-    suspend_s: float = 0.0
-    resume_s: float = 0.0
-    reboot_s: float = 0.0
-    rebuild_s: float = 0.0
-    jitter: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, value in dataclasses.asdict(self).items():
-            if value < 0:
-                raise ConfigurationError(f'Cannot simulate {name}={value}: give 0 or more.')
-        if self.jitter > 1:
-            raise ConfigurationError(f'Cannot simulate jitter={self.jitter}: give 0 to 1.')
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Catalogue:
     """What may be asked for; None stands for "anything"."""
 
@@ -56,7 +31,7 @@ class Catalogue:
     networks: Sequence[str] | None = None
     # Ports by id, with the network of each.
     ports: Mapping[str, str] | None = None
-    keys: Sequence[str] | None = None
+    keypairs: Sequence[str] | None = None
     sec_groups: Sequence[str] | None = None
     quota: int | None = None
     capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -84,7 +59,7 @@ class Catalogue:
             ('zone', _one(request.availability_zone), self.zones),
             ('network', request.network_ids, self.networks),
             ('port', request.port_ids, self.ports),
-            ('key', request.keys, self.keys),
+            ('key', request.keys, self.keypairs),
             ('security group', request.sec_groups, self.sec_groups),
         )
         for kind, names, offered in wanted:

@@ -11,9 +11,9 @@ from typing import TypeVar
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import life, view
-from kiln.compute_drivers.noop.catalogue import Catalogue, Latencies
+from kiln.compute_drivers.noop.catalogue import Catalogue
 from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
-from kiln.compute_drivers.noop.gate import Act, Gate, no_metadata
+from kiln.compute_drivers.noop.gate import Act, Gate, Latencies, no_metadata
 from kiln.compute_drivers.noop.groups import Groups
 from kiln.compute_drivers.noop.machines import STATUS, WHOLE, Machines
 from kiln.compute_drivers.noop.ports import Ports
@@ -39,7 +39,7 @@ class NoopCloud:
 
     ``accept_s`` is how long each call takes, the other latencies the time from
     there to the effect; ``jitter``, 0 to 1, the part by which they vary.
-    ``None`` for images, networks, ports, keys or sec_groups accepts any. A
+    ``None`` for images, networks, ports, keypairs or sec_groups accepts any. A
     shared file holds machines, ports and groups; what is on offer, latencies
     and faults are each process's own. Open the file anew after a fork.
     """
@@ -64,7 +64,7 @@ class NoopCloud:
         images: Sequence[str] | None = None,
         networks: Sequence[str] | None = None,
         ports: Mapping[str, str] | None = None,
-        keys: Sequence[str] | None = None,
+        keypairs: Sequence[str] | None = None,
         sec_groups: Sequence[str] | None = None,
         quota: int | None = None,
         capacity: Mapping[str, int] | None = None,
@@ -77,7 +77,7 @@ class NoopCloud:
             images=images,
             networks=networks,
             ports=ports,
-            keys=keys,
+            keypairs=keypairs,
             sec_groups=sec_groups,
             quota=quota,
             capacity=capacity or {},

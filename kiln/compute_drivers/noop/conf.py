@@ -43,7 +43,7 @@ opts = [
     cfg.ListOpt('images', help=f'Ids of the images there are. {_NAMES}'),
     cfg.ListOpt('networks', help=f'Ids of the networks there are. {_NAMES}'),
     cfg.DictOpt('ports', help=f'Ports there are, by id, with the network of each. {_NAMES}'),
-    cfg.ListOpt('keys', help=f'Names of the keys there are. {_NAMES}'),
+    cfg.ListOpt('keypairs', help=f'Names of the keys there are. {_NAMES}'),
     cfg.ListOpt('sec_groups', help=f'Security groups there are. {_NAMES}'),
     cfg.IntOpt(
         'quota',
@@ -65,12 +65,13 @@ opts = [
         min=1,
         help='Hosts in each zone; anti-affinity puts at most so many members there.',
     ),
-    cfg.MultiStrOpt(
+    cfg.StrOpt(
         'faults',
-        default=[],
-        help='Faults to simulate, one a line, as CALL:ACTION[=VALUE][:OPTION=VALUE,...], '
-        'such as build:timeout_after:times=2,probability=0.5 or *:hang=30. The counts are '
-        'of each process.',
+        default='',
+        help='Faults to simulate, between semicolons, each as '
+        'CALL:ACTION[=VALUE][:OPTION=VALUE,...], such as '
+        'build:timeout_after:times=2,probability=0.5; *:hang=30. Counts are kept in each '
+        'process.',
     ),
     cfg.ListOpt(
         'missing_abilities',

@@ -24,10 +24,11 @@ from kiln.models import (
     ServerGroup,
 )
 
-# The options that a cloud takes as they are, under the same names.
+# The options that a cloud takes as they are, under the same names. (An option
+# called `keys` would read as the method of oslo.config's group.)
 _CLOUD_OPTIONS = (
     'path', 'seed', 'accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s',
-    'rebuild_s', 'jitter', 'zones', 'flavors', 'images', 'networks', 'ports', 'keys',
+    'rebuild_s', 'jitter', 'zones', 'flavors', 'images', 'networks', 'ports', 'keypairs',
     'sec_groups', 'quota', 'capacity', 'hosts_per_zone',
 )  # fmt: skip
 
@@ -155,14 +156,8 @@ def cloud_of(conf: Any, clock: Clock) -> NoopCloud:
     if conf is None:
         return NoopCloud(clock=clock)
     given = {name: getattr(conf, name) for name in _CLOUD_OPTIONS}
-    return NoopCloud(
-        clock=clock, faults=[Fault.parse(text) for text in _lines(conf.faults)], **given
-    )
-
-
-def _lines(faults: str | Sequence[str]) -> Sequence[str]:
-    # A file repeats the option for each fault; the environment has one line.
-    return [text.strip() for text in faults.split(';')] if isinstance(faults, str) else faults
+    faults = [Fault.parse(text) for text in conf.faults.split(';') if text.strip()]
+    return NoopCloud(clock=clock, faults=faults, **given)
 
 
 def _abilities(names: Sequence[str]) -> frozenset[Ability]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
 import random
@@ -13,7 +14,6 @@ from typing import TypeVar
 from kiln.clock import Clock
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import faults as scripted
-from kiln.compute_drivers.noop.catalogue import Latencies
 from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
 from kiln.exceptions import AmphoraComputeError, ConfigurationError, InvalidBuildRequest
 from kiln.models import BuildRequest
@@ -28,6 +28,31 @@ Metadata = Callable[[], Mapping[str, str]]
 def no_metadata() -> Mapping[str, str]:
     """Return what calls about no machine in particular carry."""
     return MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Latencies:
+    """Seconds that things take; ``jitter`` is the part by which they vary.
+
+    ``accept_s`` is how long each call blocks its caller. The others are the
+    time from there until the effect.
+    """
+
+    accept_s: float = 0.0
+    build_s: float = 0.0
+    delete_s: float = 0.0
+    suspend_s: float = 0.0
+    resume_s: float = 0.0
+    reboot_s: float = 0.0
+    rebuild_s: float = 0.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            if value < 0:
+                raise ConfigurationError(f'Cannot simulate {name}={value}: give 0 or more.')
+        if self.jitter > 1:
+            raise ConfigurationError(f'Cannot simulate jitter={self.jitter}: give 0 to 1.')
 
 
 class Gate:

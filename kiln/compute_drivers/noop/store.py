@@ -13,6 +13,7 @@ import random
 import sqlite3
 import threading
 import uuid
+import weakref
 from collections.abc import Iterator
 
 from kiln.exceptions import ConfigurationError, ServiceUnavailable
@@ -120,9 +121,9 @@ class Store:
             ) from exc
 
     def _open(self, path: str, dice: random.Random | None) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-        )  # fmt: skip
+        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        # Whoever forgets to close a cloud, or cannot open one, leaves nothing open.
+        weakref.finalize(self, db.close)
         db.row_factory = sqlite3.Row
         if self.shared:
             db.execute('PRAGMA journal_mode = WAL')
@@ -194,7 +195,8 @@ class Store:
             number = int(amphora_id[len(self.prefix) :], 16)
         except ValueError:
             return -1
-        return number if self.id_of(number) == amphora_id else -1
+        # Beyond that SQLite has no integers, and so no machine has its number.
+        return number if self.id_of(number) == amphora_id and number < 1 << 63 else -1
 
     def close(self) -> None:
         """Let go of the file; safe to repeat."""

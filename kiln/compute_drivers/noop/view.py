@@ -37,7 +37,7 @@ def amphora(row: Row, amphora_id: str) -> Amphora:
         fault=row['fault'],
         fault_code=fault_code(row['fault']),
         task_state=row['task'],
-        raw={**_raw(row, amphora_id), **json.loads(row['spec'])},
+        raw=_raw(row, amphora_id) | _known(row['spec']),
     )
 
 
@@ -53,6 +53,11 @@ def status(row: Row, amphora_id: str, observed_at: float) -> ComputeStatus:
         observed_at=observed_at,
         raw=_raw(row, amphora_id),
     )
+
+
+def _known(spec: str) -> dict[str, Any]:
+    known: dict[str, Any] = {} if spec == '{}' else json.loads(spec)
+    return known
 
 
 def addresses(ports: str) -> tuple[Address, ...]:

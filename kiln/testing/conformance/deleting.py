@@ -1,0 +1,126 @@
+"""What a delete promises: it can be repeated, and deleted is gone everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kiln.exceptions import InstanceNotFoundError
+from kiln.models import Ability, State
+from kiln.testing.conformance.fixture import ConformanceFixture, needs
+
+
+class Deleting(ConformanceFixture):
+    """Deleting."""
+
+    def test_a_deleted_instance_has_no_status(self) -> None:
+        amphora_id = self.deleted()
+
+        def gone() -> bool:
+            try:
+                self.driver.status(amphora_id)
+            except InstanceNotFoundError:
+                return True
+            return False
+
+        self.eventually(gone, 'status() of a deleted instance raises InstanceNotFoundError')
+
+    def test_a_deleted_instance_cannot_be_got(self) -> None:
+        amphora_id = self.deleted()
+
+        def gone() -> bool:
+            try:
+                return self.driver.get_amphora(amphora_id=amphora_id).state is State.DELETED
+            except InstanceNotFoundError:
+                return True
+
+        self.eventually(gone, 'a deleted instance cannot be got by its id')
+
+    def test_a_deleted_instance_is_not_listed(self) -> None:
+        amphora_id = self.deleted()
+        self.eventually(
+            lambda: amphora_id not in {one.id for one in self.driver.list_amphorae()},
+            'a deleted instance is not listed',
+        )
+
+    def test_a_deleted_instance_is_not_found_by_its_name(self) -> None:
+        name = self.new_key()
+        self.deleted(name=name)
+
+        def gone() -> bool:
+            try:
+                self.driver.get_amphora(name)
+            except InstanceNotFoundError:
+                return True
+            return False
+
+        self.eventually(gone, 'a deleted instance is not found by its name')
+
+    def test_a_deleted_instance_is_not_found_by_its_key(self) -> None:
+        key = self.new_key()
+        self.deleted(build_key=key)
+        self.eventually(
+            lambda: self.driver.find_build(key) is None,
+            'a deleted instance is not found by its key',
+        )
+
+    def test_a_deleted_instance_is_left_out_of_statuses(self) -> None:
+        amphora_id = self.deleted()
+        self.eventually(
+            lambda: not self.driver.statuses([amphora_id]),
+            'a deleted instance is left out of statuses',
+        )
+
+    def test_an_instance_stays_gone(self) -> None:
+        amphora_id = self.deleted()
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.pass_time(0.1)
+        self.assertFalse(self.exists(amphora_id))
+
+    def test_deleting_again_is_a_success(self) -> None:
+        amphora_id = self.deleted()
+        self.driver.delete(amphora_id)
+
+    def test_deleting_what_is_gone_is_a_success(self) -> None:
+        amphora_id = self.deleted()
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.driver.delete(amphora_id)
+
+    def test_deleting_what_never_was_is_a_success(self) -> None:
+        self.driver.delete(self.unknown_id())
+
+    def test_deleting_one_instance_leaves_the_others(self) -> None:
+        other = self.build()
+        amphora_id = self.deleted()
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.assertTrue(self.exists(other))
+
+    def test_an_instance_that_was_just_asked_for_can_be_deleted(self) -> None:
+        amphora_id = self.build()
+        self.driver.delete(amphora_id)
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+
+    @needs(Ability.SUSPEND)
+    def test_a_suspended_instance_can_be_deleted(self) -> None:
+        self.deleted_after(self.driver.suspend)
+
+    @needs(Ability.REBOOT)
+    def test_an_instance_that_reboots_can_be_deleted(self) -> None:
+        self.deleted_after(self.driver.reboot)
+
+    def test_a_delete_may_be_given_a_timeout(self) -> None:
+        amphora_id = self.build()
+        self.driver.delete(amphora_id, timeout=self.timeout_s)
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+
+    def deleted(self, **given: str) -> str:
+        """Build an instance, have it deleted, and return its id."""
+        amphora_id = self.build_active(**given)
+        self.driver.delete(amphora_id)
+        return amphora_id
+
+    def deleted_after(self, act: Callable[[str], None]) -> None:
+        """Delete an instance to which something else is being done."""
+        amphora_id = self.build_active()
+        act(amphora_id)
+        self.driver.delete(amphora_id)
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')

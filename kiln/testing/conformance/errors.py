@@ -1,0 +1,112 @@
+"""What errors promise: facts a program can act on, and no secret in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import pickle
+
+from kiln.exceptions import (
+    AmphoraComputeError,
+    InstanceNotFoundError,
+    InvalidBuildRequest,
+    Outcome,
+    Verdict,
+)
+from kiln.testing.conformance.fixture import ConformanceFixture
+
+SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, to be looked for
+
+
+class Errors(ConformanceFixture):
+    """Errors and secrets."""
+
+    def test_an_error_carries_what_a_controller_must_know(self) -> None:
+        error = self.not_found()
+        self.assertIsInstance(error.code, str)
+        self.assertIsInstance(error.retryable, bool)
+        self.assertIsInstance(error.outcome, Outcome)
+        self.assertIsInstance(error.circuit, Verdict)
+
+    def test_an_error_names_its_backend_and_operation(self) -> None:
+        error = self.not_found()
+        self.assertEqual(error.backend, self.driver.name)
+        self.assertTrue(error.operation)
+
+    def test_an_error_names_what_it_is_about(self) -> None:
+        unknown = self.unknown_id()
+        error = self.not_found(unknown)
+        self.assertIn(unknown, (error.amphora_id, *str(error).replace(':', ' ').split()))
+
+    def test_an_error_is_plain_data_on_request(self) -> None:
+        facts = self.not_found().to_dict()
+        self.assertEqual(json.loads(json.dumps(facts)), facts)
+
+    def test_an_error_survives_pickling(self) -> None:
+        error = self.not_found()
+        copied = pickle.loads(pickle.dumps(error))  # noqa: S301  # made here
+        self.assertIs(type(copied), type(error))
+        self.assertEqual(copied.to_dict(), error.to_dict())
+
+    def test_not_found_says_that_the_backend_is_well_and_did_nothing(self) -> None:
+        error = self.not_found()
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIs(error.circuit, Verdict.SUCCESS)
+        self.assertFalse(error.retryable)
+
+    def test_a_wrong_request_says_that_nothing_was_done(self) -> None:
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            self.build(amphora_type='abacus')
+        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+        self.assertIs(caught.exception.circuit, Verdict.NEUTRAL)
+        self.assertFalse(caught.exception.retryable)
+
+    def test_no_secret_of_a_build_is_logged(self) -> None:
+        written = io.StringIO()
+        handler = logging.StreamHandler(written)
+        root = logging.getLogger()
+        level = root.level
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG)
+        try:
+            amphora_id = self.build_with_secrets()
+            self.driver.status(amphora_id)
+            self.driver.get_amphora(amphora_id=amphora_id)
+            self.driver.delete(amphora_id)
+        finally:
+            root.setLevel(level)
+            root.removeHandler(handler)
+        self.assertNotIn(SECRET, written.getvalue())
+
+    def test_no_secret_of_a_build_is_shown_by_what_is_returned(self) -> None:
+        amphora_id = self.build_with_secrets()
+        self.assertNotIn(SECRET, repr(self.driver.get_amphora(amphora_id=amphora_id)))
+        self.assertNotIn(SECRET, repr(self.driver.status(amphora_id)))
+
+    def test_no_secret_is_in_the_error_of_a_refused_build(self) -> None:
+        for wrong in (
+            {'user_data': SECRET * 10_000},
+            {'user_data': SECRET, 'amphora_type': 'abacus'},
+            {'config_drive_files': {'/etc/key.pem': SECRET, 'not-absolute': SECRET}},
+            {'config_drive_files': {'/etc/key.pem': (SECRET, SECRET, SECRET)}},
+        ):
+            with self.assertRaises(InvalidBuildRequest) as caught:
+                self.build(**wrong)
+            error = caught.exception
+            self.assertNotIn(SECRET, f'{error} {error!r} {error.to_dict()}')
+
+    def not_found(self, amphora_id: str | None = None) -> AmphoraComputeError:
+        """Return the error that any driver can be made to give."""
+        with self.assertRaises(InstanceNotFoundError) as caught:
+            self.driver.status(amphora_id or self.unknown_id())
+        return caught.exception
+
+    def build_with_secrets(self) -> str:
+        """Build with a secret in all that the backend takes and must not show."""
+        secrets = {
+            'user_data': f'#!/bin/sh\npassword={SECRET}\n',
+            'config_drive_files': {'/etc/key.pem': (SECRET, 0o600, 'root')},
+        }
+        refused = self.driver.limits.refused_options
+        return self.build(**{k: v for k, v in secrets.items() if k not in refused})

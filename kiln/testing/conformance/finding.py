@@ -1,0 +1,105 @@
+"""What looking for one instance promises, by name, id or build key."""
+
+from __future__ import annotations
+
+from kiln.exceptions import (
+    AmbiguousInstanceError,
+    BuildConflict,
+    InstanceNotFoundError,
+    InvalidRequest,
+)
+from kiln.models import Amphora
+from kiln.testing.conformance.fixture import ConformanceFixture
+
+
+class Finding(ConformanceFixture):
+    """Finding."""
+
+    def test_an_instance_is_found_by_its_id(self) -> None:
+        amphora_id = self.build()
+        self.assertEqual(self.driver.get_amphora(amphora_id=amphora_id).id, amphora_id)
+
+    def test_an_instance_is_found_by_its_name(self) -> None:
+        name = self.new_key()
+        self.build()
+        amphora_id = self.build(name=name)
+        self.assertEqual(self.driver.get_amphora(name).id, amphora_id)
+
+    def test_an_instance_is_found_by_name_and_id_together(self) -> None:
+        name = self.new_key()
+        amphora_id = self.build(name=name)
+        self.assertEqual(self.driver.get_amphora(name, amphora_id).id, amphora_id)
+
+    def test_a_name_that_does_not_belong_to_the_id_is_not_found(self) -> None:
+        name = self.new_key()
+        self.build(name=name)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.get_amphora(name, self.build())
+
+    def test_an_unknown_name_is_not_found(self) -> None:
+        self.build()
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.get_amphora(self.new_key())
+
+    def test_a_part_of_a_name_is_not_found(self) -> None:
+        name = self.new_key()
+        self.build(name=name)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.get_amphora(name[:-1])
+
+    def test_an_unknown_id_is_not_found(self) -> None:
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.get_amphora(amphora_id=self.unknown_id())
+
+    def test_a_name_that_several_instances_have_is_ambiguous(self) -> None:
+        name = self.new_key()
+        twins = [self.build(name=name)]
+        try:
+            twins.append(self.build(name=name))
+        except BuildConflict:
+            # A backend that gives each name once has no such choice to make.
+            self.assertEqual(self.driver.get_amphora(name).id, twins[0])
+            return
+        with self.assertRaises(AmbiguousInstanceError) as caught:
+            self.driver.get_amphora(name)
+        for amphora_id in twins:
+            self.assertIn(amphora_id, str(caught.exception))
+
+    def test_a_look_up_by_nothing_is_refused(self) -> None:
+        with self.assertRaises(InvalidRequest):
+            self.driver.get_amphora()
+
+    def test_a_build_is_found_by_its_key(self) -> None:
+        key = self.new_key()
+        self.build()
+        amphora_id = self.build(build_key=key)
+        self.assertEqual(self.found_build(key).id, amphora_id)
+
+    def test_an_unknown_key_finds_nothing(self) -> None:
+        self.build()
+        self.assertIsNone(self.driver.find_build(self.new_key()))
+
+    def test_a_key_does_not_find_what_another_owner_has(self) -> None:
+        key = self.new_key()
+        self.build_for_other(build_key=key)
+        self.assertIsNone(self.driver.find_build(key))
+
+    def test_a_name_does_not_find_what_another_owner_has(self) -> None:
+        name = self.new_key()
+        self.build_for_other(name=name)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.get_amphora(name)
+
+    def test_an_instance_is_described_alike_wherever_it_is_found(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key, name=key)
+        by_id = self.driver.get_amphora(amphora_id=amphora_id)
+        listed = next(one for one in self.driver.list_amphorae() if one.id == amphora_id)
+        for found in (self.driver.get_amphora(key), self.found_build(key), listed):
+            self.assertEqual(found, by_id)
+
+    def found_build(self, key: str) -> Amphora:
+        """Return the amphora that was built with a key."""
+        found = self.driver.find_build(key)
+        assert found is not None, f'the amphora built with key {key} is not found'
+        return found

@@ -1,0 +1,245 @@
+"""What every behaviour of the kit stands on: a driver, time, and a clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import unittest
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import (
+    InstanceNotFoundError,
+    InvalidBuildRequest,
+    UnsupportedOperation,
+)
+from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGroup, State
+from kiln.testing.conformance import sweep
+from kiln.testing.conformance.samples import ask
+
+if TYPE_CHECKING:
+    # For the type checker only: a real base would have every test runner
+    # collect the kit itself wherever a vendor imports it.
+    _Behaviours = unittest.TestCase
+else:
+    _Behaviours = object
+
+T = TypeVar('T')
+
+_FIRST_STEP_S = 0.05
+_LONGEST_STEP_S = 5.0
+
+
+class CannotBeShown(unittest.SkipTest):
+    """The driver or the vendor's fixture gives no means to show a behaviour."""
+
+
+class ConformanceFixture(_Behaviours):
+    """The vendor's side of the kit: ``make_driver``, and what it may set beside it."""
+
+    #: Arguments every build needs on this backend: flavor, image, networks.
+    build_arguments: Mapping[str, Any] = MappingProxyType({})
+    #: Ports that hang nowhere, and networks, to try attaching with.
+    port_ids: Sequence[str] = ()
+    network_ids: Sequence[str] = ()
+    #: The clock that effects happen on; None is the driver's own. One that can
+    #: ``advance`` is advanced, and no real time is spent on waiting.
+    clock: Clock | None = None
+    #: Seconds within which what was started must have taken effect.
+    timeout_s: float = 600.0
+    #: Seconds within which every call must return.
+    soon_s: float = 5.0
+    #: Begins the names and keys of all that is built; what begins otherwise
+    #: is somebody else's and never touched.
+    prefix: str = ''
+
+    driver: AmphoraComputeDriver
+
+    def make_driver(self) -> AmphoraComputeDriver:
+        """Return a driver of the backend under test; called for each behaviour."""
+        raise NotImplementedError(f'{type(self).__name__} must have make_driver().')
+
+    def setUp(self) -> None:
+        """Open a driver, and see to it that nothing stays behind."""
+        super().setUp()
+        self.prefix = self.prefix or f'kit-{uuid.uuid4().hex[:8]}'
+        self.other_owner = sweep.other_owner(self.prefix)
+        self._made: list[str] = []
+        self._groups: list[str] = []
+        self.driver = self.make_driver()
+        self.time: Clock = self.clock or self.driver.clock
+        self.addCleanup(self.driver.close)
+        self.addCleanup(self._sweep)
+
+    # ---- building --------------------------------------------------------
+
+    def new_key(self) -> str:
+        """Return a name, and build key, that nothing has yet."""
+        return f'{self.prefix}-{uuid.uuid4().hex[:8]}'
+
+    def kind(self) -> AmphoraType:
+        """Return a type that the backend builds, a virtual machine if it can."""
+        kinds = self.driver.limits.amphora_types
+        return AmphoraType.VM if AmphoraType.VM in kinds else min(kinds)
+
+    def arguments(self, **given: Any) -> dict[str, Any]:
+        """Return arguments of a build that the backend should accept."""
+        key = self.new_key()
+        base = {'amphora_type': self.kind(), 'build_key': key, 'name': key}
+        return {**base, **self.build_arguments, **given}
+
+    def build(self, **given: Any) -> str:
+        """Build an instance and return its id; it may not be active yet."""
+        amphora_id = self.driver.build(**self.arguments(**given))
+        self._made.append(amphora_id)
+        return amphora_id
+
+    def build_active(self, **given: Any) -> str:
+        """Build an instance, and wait until it is active."""
+        amphora_id = self.build(**given)
+        self.settle(amphora_id)
+        return amphora_id
+
+    def described(self, **given: Any) -> Amphora:
+        """Build an instance, and return what the backend says of it."""
+        return self.driver.get_amphora(amphora_id=self.build(**given))
+
+    def build_for_other(self, **given: Any) -> str:
+        """Build an instance that belongs to another site."""
+        request = validation.build_request(
+            self.driver.limits, owner=self.other_owner, **self.arguments(**given)
+        )
+        amphora_id: str = self.driver.perform(Call.BUILD, request)
+        self._made.append(amphora_id)
+        return amphora_id
+
+    def new_group(self, name: str | None = None, policy: str = 'anti-affinity') -> ServerGroup:
+        """Create a server group."""
+        group = self.driver.create_server_group(name or self.new_key(), policy)
+        self._groups.append(group.id)
+        return group
+
+    def unknown_id(self) -> str:
+        """Return an id, in a shape every backend takes, that nothing has."""
+        return str(uuid.uuid4())
+
+    # ---- time ------------------------------------------------------------
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass; on a clock for tests that takes none."""
+        sweep.pass_time(self.time, seconds)
+
+    def eventually(self, so: Callable[[], bool], sentence: str) -> None:
+        """Wait until something is so; fail with the sentence if it never is."""
+        deadline = Deadline.after(self.timeout_s, self.time)
+        step_s = _FIRST_STEP_S
+        while not so():
+            if deadline.passed:
+                self.fail(f'After {self.timeout_s:g} s it is still not so that {sentence}.')
+            self.pass_time(step_s)
+            step_s = min(step_s * 1.5, _LONGEST_STEP_S)
+
+    def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
+        """Wait until an instance rests in a state, and return its status."""
+        seen: list[ComputeStatus] = []
+
+        def so() -> bool:
+            seen[:] = [self.driver.status(amphora_id)]
+            if seen[0].state is State.ERROR is not state:
+                self.fail(f'Amphora {amphora_id} ended in error: {seen[0].fault}.')
+            return seen[0].state is state and seen[0].task_state is None
+
+        self.eventually(so, f'amphora {amphora_id} is {state.value}')
+        return seen[0]
+
+    def exists(self, amphora_id: str) -> bool:
+        """Whether the backend knows an instance by its id, and not as deleted."""
+        try:
+            return self.driver.status(amphora_id).state is not State.DELETED
+        except InstanceNotFoundError:
+            return False
+
+    @contextlib.contextmanager
+    def soon(self, call: str) -> Iterator[None]:
+        """Fail unless what happens inside is over soon, on either clock."""
+        clocks = (SYSTEM_CLOCK, self.time)
+        started = [clock.monotonic() for clock in clocks]
+        yield
+        took_s = max(clock.monotonic() - then for clock, then in zip(clocks, started, strict=True))
+        self.assertLess(
+            took_s, self.soon_s, f'{call} took {took_s:.1f} s: it waits for its effect.'
+        )
+
+    # ---- threads, abilities ----------------------------------------------
+
+    def at_once(self, *actions: Callable[[], T]) -> list[T]:
+        """Do all of it at one moment, each on a thread of its own."""
+        barrier = threading.Barrier(len(actions))
+
+        def act(action: Callable[[], T]) -> T:
+            barrier.wait()
+            return action()
+
+        with ThreadPoolExecutor(len(actions)) as pool:
+            return [future.result() for future in [pool.submit(act, one) for one in actions]]
+
+    def assert_refused(self, ability: Ability) -> None:
+        """Fail unless the driver refuses what it lacks, and says what and who."""
+        with self.assertRaises(UnsupportedOperation) as caught:
+            ask(self.driver, ability, self.unknown_id())
+        self.assertIsInstance(caught.exception, NotImplementedError)
+        self.assertIn(ability.value, str(caught.exception))
+        self.assertIn(self.driver.name, str(caught.exception))
+
+    # ---- the end ---------------------------------------------------------
+
+    def _sweep(self) -> None:
+        sweep.sweep(self.driver, self.prefix, self._made)
+        for group_id in self._groups:
+            sweep.clear(self.driver.delete_server_group, group_id)
+
+
+_F = TypeVar('_F', bound=ConformanceFixture)
+_Behaviour = Callable[[_F], None]
+
+
+def needs(*abilities: Ability) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
+    """Where the driver lacks one of these, show instead that it is refused."""
+
+    def decorate(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
+        @functools.wraps(behaviour)
+        def either(self: _F) -> None:
+            lacking = [one for one in abilities if one not in self.driver.abilities]
+            if not lacking:
+                behaviour(self)
+            for ability in lacking:
+                self.assert_refused(ability)
+
+        return either
+
+    return decorate
+
+
+def takes(**option: Any) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
+    """Where the backend has no notion of an option, show instead that it is refused."""
+
+    def decorate(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
+        @functools.wraps(behaviour)
+        def either(self: _F) -> None:
+            if self.driver.limits.refused_options.isdisjoint(option):
+                behaviour(self)
+                return
+            with self.assertRaises(InvalidBuildRequest):
+                self.build(**option)
+
+        return either
+
+    return decorate

@@ -1,0 +1,55 @@
+"""What validating promises: it tells beforehand what a build would say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kiln.exceptions import InvalidBuildRequest, InvalidRequest
+from kiln.models import Ability
+from kiln.testing.conformance.fixture import ConformanceFixture, needs, takes
+
+
+class Offers(ConformanceFixture):
+    """Validation of flavors, images and zones."""
+
+    @needs(Ability.VALIDATE_FLAVOR)
+    @takes(amphora_flavor='some')
+    def test_an_unknown_flavor_is_refused_as_a_build_would_refuse_it(self) -> None:
+        self.compare_unknown('amphora_flavor', self.driver.validate_flavor)
+
+    @needs(Ability.VALIDATE_IMAGE)
+    @takes(image_id='some')
+    def test_an_unknown_image_is_refused_as_a_build_would_refuse_it(self) -> None:
+        self.compare_unknown('image_id', self.driver.validate_image)
+
+    @needs(Ability.VALIDATE_ZONE)
+    @takes(availability_zone='some')
+    def test_an_unknown_zone_is_refused_as_a_build_would_refuse_it(self) -> None:
+        self.compare_unknown('availability_zone', self.driver.validate_zone)
+
+    @needs(Ability.VALIDATE_FLAVOR)
+    def test_the_flavor_of_an_instance_is_valid(self) -> None:
+        if flavor := self.described().flavor:
+            self.driver.validate_flavor(flavor)
+
+    @needs(Ability.VALIDATE_IMAGE)
+    def test_the_image_of_an_instance_is_valid(self) -> None:
+        if image_id := self.described().image_id:
+            self.driver.validate_image(image_id)
+
+    @needs(Ability.VALIDATE_ZONE)
+    def test_the_zone_of_an_instance_is_valid(self) -> None:
+        if zone := self.described().availability_zone:
+            self.driver.validate_zone(zone)
+
+    def compare_unknown(self, argument: str, validate: Callable[[str], None]) -> None:
+        """Ask for what there should not be, in both ways, and compare the answers."""
+        unknown = self.unknown_id()
+        try:
+            validate(unknown)
+        except InvalidRequest:
+            with self.assertRaises(InvalidBuildRequest):
+                self.build(**{argument: unknown})
+        else:
+            # A backend may take any; then its builds must take it as well.
+            self.build(**{argument: unknown})

@@ -1,0 +1,85 @@
+"""What a run of the kit found, as data and as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+
+class Verdict(enum.StrEnum):
+    """How a behaviour came out."""
+
+    PASSED = 'passed'
+    FAILED = 'failed'
+    # Neither: there was no means to have it happen.
+    NOT_SHOWN = 'not_shown'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class BehaviourResult:
+    """One behaviour, and how it came out."""
+
+    name: str
+    sentence: str
+    subject: str
+    outcome: Verdict
+    reason: str = ''
+    seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConformanceReport:
+    """Every behaviour that was asked for, in the order of the kit."""
+
+    driver: str
+    results: tuple[BehaviourResult, ...]
+    #: Ids of what this run built and could not remove.
+    left_behind: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was shown, nothing failed and nothing was left."""
+        return bool(self.of(Verdict.PASSED)) and not self.of(Verdict.FAILED) | set(
+            self.left_behind
+        )
+
+    def of(self, outcome: Verdict) -> frozenset[str]:
+        """Return the names of the behaviours that came out so."""
+        return frozenset(one.name for one in self.results if one.outcome is outcome)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            'driver': self.driver,
+            'ok': self.ok,
+            **{outcome.value: len(self.of(outcome)) for outcome in Verdict},
+            'left_behind': list(self.left_behind),
+            'results': [
+                {**dataclasses.asdict(one), 'outcome': one.outcome.value} for one in self.results
+            ],
+        }
+
+    def render(self) -> str:
+        """Return the report as text for people, by subject."""
+        return '\n'.join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        marks = {Verdict.PASSED: ' ok ', Verdict.FAILED: 'FAIL', Verdict.NOT_SHOWN: ' -- '}
+        for subject, results in itertools.groupby(self.results, lambda one: one.subject):
+            yield subject
+            for one in results:
+                yield f'  {marks[one.outcome]}  {one.sentence}'
+                for line in one.reason.splitlines():
+                    yield f'          {line}'
+            yield ''
+        seconds = sum(one.seconds for one in self.results)
+        yield (
+            f'{self.driver}: {len(self.of(Verdict.PASSED))} behaviours shown, '
+            f'{len(self.of(Verdict.FAILED))} failed, '
+            f'{len(self.of(Verdict.NOT_SHOWN))} cannot be shown here, in {seconds:.1f} s.'
+        )
+        if self.left_behind:
+            yield f'Left behind, delete by hand: {", ".join(self.left_behind)}.'

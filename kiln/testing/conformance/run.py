@@ -1,0 +1,143 @@
+"""Runs the kit without a test runner, and reports what came out."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+import unittest
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.testing.conformance.faults import FaultConformance, Faults
+from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.report import BehaviourResult, ConformanceReport, Verdict
+from kiln.testing.conformance.suite import ComputeDriverConformance
+from kiln.testing.conformance.sweep import remains
+
+MakeDriver = Callable[[], AmphoraComputeDriver]
+MakeFaults = Callable[[AmphoraComputeDriver], Faults]
+
+
+def run_conformance(
+    make_driver: MakeDriver,
+    *,
+    faults: MakeFaults | None = None,
+    clock: Clock | None = None,
+    select: Iterable[str] | None = None,
+    build_arguments: Mapping[str, Any] | None = None,
+    port_ids: Sequence[str] = (),
+    network_ids: Sequence[str] = (),
+    timeout_s: float = ConformanceFixture.timeout_s,
+    progress: Callable[[BehaviourResult], None] | None = None,
+) -> ConformanceReport:
+    """Judge a driver by every behaviour of the kit, or by those selected.
+
+    ``make_driver`` is called for each behaviour; the backend may be a live
+    one: names and keys of all that is built begin alike, only such instances
+    are touched, and they are deleted whatever happens. ``faults`` makes the
+    backend of a driver fail; ``select`` has names or subjects, with wildcards;
+    ``progress`` hears of each behaviour as it comes out.
+    """
+
+    class Given(ConformanceFixture, unittest.TestCase):
+        def make_driver(self) -> AmphoraComputeDriver:
+            return make_driver()
+
+        def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
+            return Faults() if faults is None else faults(driver)
+
+    Given.prefix = f'kit-{uuid.uuid4().hex[:8]}'
+    Given.clock = clock
+    Given.timeout_s = timeout_s
+    Given.build_arguments = build_arguments or {}
+    Given.port_ids, Given.network_ids = port_ids, network_ids
+
+    results = []
+    for suite, subject, name in behaviours(select):
+        if faults is None and suite is FaultConformance:
+            result = _result(subject, name, _NO_FAULTS, 0.0)
+        else:
+            case = type(subject, (Given, suite), {})(name)
+            result = _show(case, subject, name)
+        results.append(result)
+        if progress is not None:
+            progress(result)
+    driver = make_driver()
+    try:
+        left = remains(driver, Given.prefix, clock or driver.clock, timeout_s)
+        return ConformanceReport(driver=driver.name, results=tuple(results), left_behind=left)
+    finally:
+        driver.close()
+
+
+def behaviours(
+    select: Iterable[str] | None = None,
+) -> Iterator[tuple[type[ConformanceFixture], str, str]]:
+    """Return suite, subject and name of each behaviour, in the order of the kit."""
+    wanted = None if select is None else tuple(select)
+    for suite in (*ComputeDriverConformance.__bases__, FaultConformance):
+        subject = (suite.__doc__ or '').partition('.')[0]
+        for name in vars(suite):
+            if name.startswith('test_') and (
+                wanted is None or any(_fits(one, subject, name) for one in wanted)
+            ):
+                yield suite, subject, name
+
+
+def _fits(pattern: str, subject: str, name: str) -> bool:
+    return any(fnmatch.fnmatchcase(one, pattern) for one in (subject, subject.lower(), name))
+
+
+class _Verdict(unittest.TestResult):
+    """Hears how one test case ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcome = Verdict.PASSED
+        self.reason = ''
+
+    def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
+        """Note an error of the driver, or of the behaviour's own making."""
+        self._fail(f'{type(err[1]).__name__}: {err[1]}')
+
+    def addFailure(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
+        """Note a promise that was not kept."""
+        self._fail(str(err[1]))
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+        """Note that there was no means to show it."""
+        self.outcome, self.reason = Verdict.NOT_SHOWN, f'Cannot be shown here: {reason}.'
+
+    def _fail(self, reason: str) -> None:
+        # The first thing that goes wrong tells more than what follows from it.
+        if self.outcome is not Verdict.FAILED:
+            self.outcome, self.reason = Verdict.FAILED, reason
+
+
+_Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
+
+
+_NO_FAULTS = _Verdict()
+_NO_FAULTS.addSkip(unittest.TestCase(), 'no faults are offered')
+
+
+def _show(case: unittest.TestCase, subject: str, name: str) -> BehaviourResult:
+    verdict = _Verdict()
+    started = time.monotonic()
+    case.run(verdict)
+    return _result(subject, name, verdict, time.monotonic() - started)
+
+
+def _result(subject: str, name: str, verdict: _Verdict, seconds: float) -> BehaviourResult:
+    return BehaviourResult(
+        name=name,
+        sentence=name.removeprefix('test_').replace('_', ' '),
+        subject=subject,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        seconds=seconds,
+    )

@@ -1,0 +1,75 @@
+"""What a status promises: one vocabulary, and the truth at the time of asking."""
+
+from __future__ import annotations
+
+from kiln.exceptions import InstanceNotFoundError
+from kiln.models import State
+from kiln.testing.conformance.fixture import ConformanceFixture
+
+_DAY_S = 86_400.0
+_COMING_UP = frozenset({State.PENDING, State.BUILDING, State.ACTIVE})
+
+
+class States(ConformanceFixture):
+    """States."""
+
+    def test_a_new_instance_becomes_active(self) -> None:
+        self.assertIs(self.settle(self.build()).state, State.ACTIVE)
+
+    def test_an_active_instance_that_rests_is_ready(self) -> None:
+        self.assertTrue(self.settle(self.build()).ready)
+
+    def test_an_active_instance_has_no_fault(self) -> None:
+        status = self.settle(self.build())
+        self.assertIsNone(status.fault)
+        self.assertIsNone(status.fault_code)
+
+    def test_a_new_instance_is_pending_building_or_active(self) -> None:
+        self.assertIn(self.driver.status(self.build()).state, _COMING_UP)
+
+    def test_an_instance_that_is_active_stays_so(self) -> None:
+        amphora_id = self.build_active()
+        self.pass_time(0.1)
+        self.assertIs(self.driver.status(amphora_id).state, State.ACTIVE)
+
+    def test_states_are_of_the_one_vocabulary(self) -> None:
+        amphora_id = self.build()
+        self.assertIsInstance(self.driver.status(amphora_id).state, State)
+        self.assertIsInstance(self.driver.get_amphora(amphora_id=amphora_id).state, State)
+
+    def test_a_status_bears_the_id_it_was_asked_for(self) -> None:
+        amphora_id = self.build()
+        self.assertEqual(self.driver.status(amphora_id).amphora_id, amphora_id)
+
+    def test_a_status_and_a_description_give_one_state(self) -> None:
+        amphora_id = self.build_active()
+        described = self.driver.get_amphora(amphora_id=amphora_id).state
+        self.assertEqual(described, self.driver.status(amphora_id).state)
+
+    def test_a_status_tells_when_it_was_observed(self) -> None:
+        amphora_id = self.build()
+        before = self.time.time()
+        observed_at = self.driver.status(amphora_id).observed_at
+        # A wall clock may be set back a little meanwhile.
+        self.assertGreaterEqual(observed_at, before - 1.0)
+        self.assertLessEqual(observed_at, self.time.time() + 1.0)
+
+    def test_statuses_tell_when_they_were_observed(self) -> None:
+        amphora_id = self.build()
+        before = self.time.time()
+        for status in self.driver.statuses([amphora_id]).values():
+            self.assertGreaterEqual(status.observed_at, before - 1.0)
+            self.assertLessEqual(status.observed_at, self.time.time() + 1.0)
+
+    def test_a_status_that_was_just_asked_for_is_not_stale(self) -> None:
+        self.assertFalse(self.driver.status(self.build()).stale)
+
+    def test_an_unknown_id_has_no_status(self) -> None:
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.status(self.unknown_id())
+
+    def test_the_time_of_creation_is_in_seconds_since_the_epoch(self) -> None:
+        created_at = self.described().created_at
+        # Backends need not know it, and their clocks need not agree with ours.
+        if created_at is not None:
+            self.assertLess(abs(created_at - self.time.time()), _DAY_S)

@@ -1,0 +1,65 @@
+"""Removes what a run of the kit has built, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from kiln.clock import Clock, Deadline
+from kiln.compute_drivers.base import AmphoraComputeDriver
+
+LOG = logging.getLogger(__name__)
+
+_STEP_S = 2.0
+
+
+def other_owner(prefix: str) -> str:
+    """Return the owner that stands for another site in a run."""
+    return f'{prefix}-other'
+
+
+def pass_time(clock: Clock, seconds: float) -> None:
+    """Let time pass; on a clock for tests that takes none."""
+    getattr(clock, 'advance', clock.sleep)(seconds)
+
+
+def sweep(driver: AmphoraComputeDriver, prefix: str, known: Iterable[str] = ()) -> list[str]:
+    """Have all deleted that bears the prefix, or is known to; return their ids."""
+    doomed = dict.fromkeys(known)
+    for owner in (driver.owner, other_owner(prefix)):
+        doomed |= dict.fromkeys(_listed(driver, prefix, owner))
+    for amphora_id in doomed:
+        clear(driver.delete, amphora_id)
+    return list(doomed)
+
+
+def remains(
+    driver: AmphoraComputeDriver, prefix: str, clock: Clock, timeout_s: float
+) -> tuple[str, ...]:
+    """Sweep until nothing is left, and return what is left after that time."""
+    deadline = Deadline.after(timeout_s, clock)
+    while (left := sweep(driver, prefix)) and not deadline.passed:
+        pass_time(clock, _STEP_S)
+    return tuple(left)
+
+
+def clear(delete: Callable[[str], None], id_: str) -> None:
+    """Delete one thing; a failure is logged, as the run has its verdict already."""
+    try:
+        delete(id_)
+    # A wrong driver may raise anything.
+    except Exception as exc:
+        LOG.warning('Conformance run may leave %s behind: %s', id_, exc)
+
+
+def _listed(driver: AmphoraComputeDriver, prefix: str, owner: str) -> list[str]:
+    try:
+        return [
+            amphora.id
+            for amphora in driver.list_amphorae(owner=owner)
+            if (amphora.build_key or amphora.name).startswith(prefix)
+        ]
+    # As above.
+    except Exception as exc:
+        LOG.warning('Conformance run cannot see what it leaves behind: %s', exc)
+        return []

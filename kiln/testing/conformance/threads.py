@@ -1,0 +1,95 @@
+"""What holds when many threads ask at once, and how soon each call returns."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from kiln.models import Ability, State
+from kiln.testing.conformance.fixture import ConformanceFixture, needs
+
+_THREADS = 8
+
+
+class Threads(ConformanceFixture):
+    """Threads and time."""
+
+    def test_many_threads_with_one_key_build_one_instance(self) -> None:
+        key = self.new_key()
+        built = self.at_once(*[functools.partial(self.build, build_key=key)] * _THREADS)
+        self.assertEqual(len(set(built)), 1)
+
+    def test_many_threads_with_keys_of_their_own_build_as_many_instances(self) -> None:
+        built = self.at_once(*[self.build] * _THREADS)
+        self.assertEqual(len(set(built)), _THREADS)
+        listed = {amphora.id for amphora in self.driver.list_amphorae()}
+        self.assertLessEqual(set(built), listed)
+
+    def test_many_threads_may_delete_one_instance(self) -> None:
+        amphora_id = self.build()
+        self.at_once(*[functools.partial(self.driver.delete, amphora_id)] * _THREADS)
+        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+
+    def test_looking_is_possible_while_others_build_and_delete(self) -> None:
+        stays = self.build()
+
+        def change() -> list[bool]:
+            for _ in range(5):
+                self.driver.delete(self.build())
+            return []
+
+        def look() -> list[bool]:
+            return [stays in {one.id for one in self.driver.list_amphorae()} for _ in range(5)]
+
+        for seen in self.at_once(*[change, look] * (_THREADS // 2)):
+            self.assertTrue(all(seen), 'a list left out an instance while others came and went')
+
+    def test_a_build_returns_before_its_effect(self) -> None:
+        with self.soon('build'):
+            self.build()
+
+    def test_a_delete_returns_before_its_effect(self) -> None:
+        amphora_id = self.build_active()
+        with self.soon('delete'):
+            self.driver.delete(amphora_id)
+
+    def test_looking_waits_for_nothing(self) -> None:
+        name = self.new_key()
+        amphora_id = self.build(name=name)
+        looks: tuple[Callable[[], object], ...] = (
+            lambda: self.driver.status(amphora_id),
+            lambda: self.driver.statuses([amphora_id]),
+            lambda: self.driver.get_amphora(name, amphora_id),
+            lambda: list(self.driver.list_amphorae()),
+            self.driver.changes,
+            self.driver.check,
+        )
+        for look in looks:
+            with self.soon('a look'):
+                look()
+
+    @needs(Ability.SUSPEND)
+    def test_a_suspend_returns_before_its_effect(self) -> None:
+        amphora_id = self.build_active()
+        with self.soon('suspend'):
+            self.driver.suspend(amphora_id)
+
+    @needs(Ability.SUSPEND, Ability.RESUME)
+    def test_a_resume_returns_before_its_effect(self) -> None:
+        amphora_id = self.build_active()
+        self.driver.suspend(amphora_id)
+        self.settle(amphora_id, State.SUSPENDED)
+        with self.soon('resume'):
+            self.driver.resume(amphora_id)
+
+    @needs(Ability.REBOOT)
+    def test_a_reboot_returns_before_its_effect(self) -> None:
+        amphora_id = self.build_active()
+        with self.soon('reboot'):
+            self.driver.reboot(amphora_id)
+
+    @needs(Ability.REBUILD)
+    def test_a_rebuild_returns_before_its_effect(self) -> None:
+        amphora_id = self.build_active()
+        with self.soon('rebuild'):
+            self.driver.rebuild(amphora_id)

@@ -1,0 +1,138 @@
+"""What the values promise that a driver returns: frozen, plain, and a caller's own."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.compute_drivers import validation
+from kiln.models import Address, Amphora, Changes, ComputeStatus, DriverHealth
+from kiln.testing.conformance.fixture import ConformanceFixture, takes
+
+
+class Values(ConformanceFixture):
+    """Values."""
+
+    def test_an_instance_is_described_by_the_contract_s_own_value(self) -> None:
+        self.assertIs(type(self.described()), Amphora)
+
+    def test_a_status_is_the_contract_s_own_value(self) -> None:
+        self.assertIs(type(self.driver.status(self.build())), ComputeStatus)
+
+    def test_changes_are_the_contract_s_own_values(self) -> None:
+        self.build()
+        changes = self.driver.changes()
+        self.assertIs(type(changes), Changes)
+        self.assertEqual({type(status) for status in changes.statuses}, {ComputeStatus})
+
+    def test_a_list_is_of_the_contract_s_own_values(self) -> None:
+        self.build()
+        self.assertEqual({type(one) for one in self.driver.list_amphorae()}, {Amphora})
+
+    def test_values_cannot_be_changed(self) -> None:
+        amphora_id = self.build()
+        for value in (self.driver.get_amphora(amphora_id=amphora_id), self.driver.changes()):
+            with self.assertRaises(dataclasses.FrozenInstanceError):
+                setattr(value, dataclasses.fields(value)[0].name, None)
+
+    def test_an_id_can_be_given_back(self) -> None:
+        amphora_id = self.build()
+        self.assertEqual(validation.check_text('amphora_id', amphora_id), amphora_id)
+
+    def test_raw_answers_are_plain_data(self) -> None:
+        amphora_id = self.build()
+        plain(self.driver.get_amphora(amphora_id=amphora_id).raw)
+        plain(self.driver.status(amphora_id).raw)
+
+    @takes(metadata={'purpose': 'kit'})
+    def test_all_facts_of_an_instance_but_the_raw_ones_are_plain_data(self) -> None:
+        amphora_id = self.build(metadata={'purpose': 'kit'})
+        for value in (
+            self.driver.get_amphora(amphora_id=amphora_id),
+            self.driver.status(amphora_id),
+        ):
+            facts = plain(dataclasses.replace(value, raw={}))
+            self.assertEqual(json.loads(json.dumps(facts)), facts)
+
+    @takes(metadata={'purpose': 'kit'})
+    def test_values_can_be_sent_to_another_process(self) -> None:
+        amphora_id = self.build(metadata={'purpose': 'kit'})
+        for value in (
+            self.driver.get_amphora(amphora_id=amphora_id),
+            self.driver.status(amphora_id),
+        ):
+            self.assertEqual(pickle.loads(pickle.dumps(value)), value)  # noqa: S301  # made here
+
+    @takes(metadata={'purpose': 'kit'})
+    def test_changing_an_answer_changes_nothing_in_the_backend(self) -> None:
+        amphora_id = self.build_active(metadata={'purpose': 'kit'})
+        answer = self.driver.get_amphora(amphora_id=amphora_id)
+        metadata, raw = copy.deepcopy(dict(answer.metadata)), copy.deepcopy(dict(answer.raw))
+        for mapping in (answer.metadata, answer.raw):
+            spoil(mapping)
+        again = self.driver.get_amphora(amphora_id=amphora_id)
+        self.assertEqual((dict(again.metadata), dict(again.raw)), (metadata, raw))
+
+    @takes(metadata={'purpose': 'kit'})
+    def test_changing_an_argument_later_changes_nothing_in_the_backend(self) -> None:
+        metadata = {'purpose': 'kit'}
+        amphora_id = self.build(metadata=metadata)
+        metadata['purpose'] = 'spoilt'
+        kept = self.driver.get_amphora(amphora_id=amphora_id).metadata
+        self.assertNotEqual(kept.get('purpose'), 'spoilt')
+
+    def test_addresses_are_the_contract_s_own_values(self) -> None:
+        addresses = self.driver.get_amphora(amphora_id=self.build_active()).addresses
+        self.assertIsInstance(addresses, tuple)
+        self.assertLessEqual({type(address) for address in addresses}, {Address})
+
+    def test_a_look_at_the_backend_tells_its_health(self) -> None:
+        health = self.driver.check()
+        self.assertIs(type(health), DriverHealth)
+        self.assertTrue(health.healthy)
+        self.assertGreaterEqual(health.latency_s, 0.0)
+
+    def test_a_look_at_the_backend_changes_nothing(self) -> None:
+        built = self.build_active()
+        before = {one.id for one in self.driver.list_amphorae()}
+        self.driver.check()
+        self.assertEqual({one.id for one in self.driver.list_amphorae()} - before, set())
+        self.assertTrue(self.exists(built))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it; refuse what is no plain data."""
+    if dataclasses.is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {text(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, frozenset | set):
+        return sorted(plain(one) for one in value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise AssertionError(f'{value!r} is a {type(value).__name__}, which is no plain data.')
+
+
+def text(key: object) -> str:
+    """Return a key of a mapping, which must be a string."""
+    if not isinstance(key, str):
+        raise AssertionError(f'{key!r} is a key, and no string.')
+    return key
+
+
+def spoil(mapping: Mapping[str, Any]) -> None:
+    """Change a mapping as far as it lets itself be changed."""
+    with contextlib.suppress(TypeError, AttributeError):
+        mapping['kit'] = 'was here'  # type: ignore[index]
+    for value in mapping.values():
+        if isinstance(value, dict):
+            spoil(value)
+        if isinstance(value, list):
+            value.append('was here')

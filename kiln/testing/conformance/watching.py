@@ -1,0 +1,79 @@
+"""What the changes since a cursor promise."""
+
+from __future__ import annotations
+
+from kiln.models import ComputeStatus, State
+from kiln.testing.conformance.fixture import ConformanceFixture
+
+
+class Watching(ConformanceFixture):
+    """Watching."""
+
+    def test_the_empty_cursor_tells_of_every_instance(self) -> None:
+        built = {self.build() for _ in range(3)}
+        changes = self.driver.changes()
+        self.assertTrue(changes.complete, 'an answer to the empty cursor must be complete')
+        self.assertLessEqual(built, {status.amphora_id for status in changes.statuses})
+
+    def test_changes_tell_of_an_instance_that_was_built_since(self) -> None:
+        cursor = self.driver.changes().cursor
+        amphora_id = self.build()
+        self.assertIn(amphora_id, self.told(cursor))
+
+    def test_changes_tell_of_the_state_that_an_instance_has_reached(self) -> None:
+        amphora_id = self.build()
+        before = self.driver.changes()
+        state = self.settle(amphora_id).state
+        told = {status.amphora_id: status.state for status in before.statuses}
+        told |= {id_: status.state for id_, status in self.told(before.cursor).items()}
+        self.assertEqual(told.get(amphora_id, state), state)
+
+    def test_changes_tell_of_an_instance_that_was_deleted_since(self) -> None:
+        amphora_id = self.build()
+        cursor = self.driver.changes().cursor
+        self.driver.delete(amphora_id)
+        self.eventually(
+            lambda: self.is_told_gone(amphora_id, cursor),
+            'changes tell of a deleted instance, or leave it out of a complete answer',
+        )
+
+    def test_changes_of_one_instance_are_told_beside_those_of_another(self) -> None:
+        deleted = self.build()
+        cursor = self.driver.changes().cursor
+        self.driver.delete(deleted)
+        built = {self.build(), self.build()}
+        self.assertLessEqual(built, set(self.told(cursor)))
+
+    def test_changes_are_told_again_to_who_asks_with_an_old_cursor(self) -> None:
+        cursor = self.driver.changes().cursor
+        amphora_id = self.build()
+        first, second = self.told(cursor), self.told(cursor)
+        self.assertEqual(amphora_id in first, amphora_id in second)
+
+    def test_changes_never_tell_that_a_living_instance_is_gone(self) -> None:
+        cursor = self.driver.changes().cursor
+        built = {self.build(), self.build()}
+        self.assertFalse(built & set(self.driver.changes(cursor).gone))
+
+    def test_changes_leave_out_what_another_owner_has(self) -> None:
+        cursor = self.driver.changes().cursor
+        self.assertNotIn(self.build_for_other(), self.told(cursor))
+
+    def test_each_answer_has_a_cursor_that_can_be_asked_with(self) -> None:
+        cursor = ''
+        for _ in range(3):
+            self.build()
+            cursor = self.driver.changes(cursor).cursor
+            self.assertIsInstance(cursor, str)
+
+    def told(self, cursor: str) -> dict[str, ComputeStatus]:
+        """Return the statuses that changes tell, by id."""
+        return {status.amphora_id: status for status in self.driver.changes(cursor).statuses}
+
+    def is_told_gone(self, amphora_id: str, cursor: str) -> bool:
+        """Whether an answer says that an instance is gone, in one way or another."""
+        changes = self.driver.changes(cursor)
+        if amphora_id in changes.gone:
+            return True
+        states = [one.state for one in changes.statuses if one.amphora_id == amphora_id]
+        return State.DELETED in states or (changes.complete and not states)

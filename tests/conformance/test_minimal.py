@@ -1,0 +1,11 @@
+"""The driver that vendors start from is right as it is."""
+
+import unittest
+
+from kiln.testing.conformance import ComputeDriverConformance
+from kiln.testing.minimal import MinimalDriver
+
+
+class MinimalConformance(ComputeDriverConformance, unittest.TestCase):
+    def make_driver(self):
+        return MinimalDriver()
