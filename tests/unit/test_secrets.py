@@ -350,7 +350,7 @@ class NoopSecretsTest(unittest.TestCase):
                 self.assertKept()
 
     def test_an_unknown_key_is_refused_without_being_quoted(self):
-        driver = self.driver(keys=['operators'])
+        driver = self.driver(keypairs=['operators'])
         with self.assertRaises(InvalidBuildRequest) as caught:
             driver.build('vm', 'small', keys=[KEY])
         self.ears.hear(caught.exception)
