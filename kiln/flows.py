@@ -112,6 +112,9 @@ class EffectFlow:
                 self._waiting.cancel()
 
 
+_ACTIVE = frozenset({State.ACTIVE})
+
+
 class BuildFlow:
     """Takes a build from its acceptance to its goal, or leaves nothing behind."""
 
@@ -131,13 +134,15 @@ class BuildFlow:
         self._until = until
         self._probe = probe
         self._on_status = on_status
+        self._sent: Operation[str] | None = None
         self._waiting: Future[ComputeStatus] | None = None
         self._not_ready = ''
 
     def start(self, sent: Operation[str]) -> None:
         """Go on as soon as the backend has agreed."""
         self._in_flight.add(1)
-        self._operation.add_done_callback(lambda _: self._ended(sent))
+        self._sent = sent
+        self._operation.add_done_callback(self._ended)
         sent.add_done_callback(self._agreed)
 
     def _agreed(self, sent: Operation[str]) -> None:
@@ -147,6 +152,9 @@ class BuildFlow:
             return
         amphora_id = sent.result()
         self._operation.amphora_id = amphora_id
+        # The longest part begins: what has done its work is let go, since ten
+        # thousand builds may wait here.
+        self._sent = None
         if self._operation.done():
             self._discard()
             return
@@ -154,7 +162,7 @@ class BuildFlow:
         self._operation.note('accepted', amphora_id)
         self._waiting = self._stack.watcher.watch(
             amphora_id,
-            {State.ACTIVE},
+            _ACTIVE,
             deadline=self._operation.deadline,
             on_status=self._status,
         )
@@ -252,14 +260,16 @@ class BuildFlow:
             return None
         return self._stack.executor.discard_build(operation.build_key, operation.amphora_id)
 
-    def _ended(self, sent: Operation[str]) -> None:
+    def _ended(self, operation: Operation[str]) -> None:
         self._in_flight.add(-1)
-        if not self._operation.cancelled():
+        if not operation.cancelled():
             return
-        if self._waiting is not None:
-            self._waiting.cancel()
-        if not sent.cancel() and sent.done() and sent.exception() is None:
-            self._operation.amphora_id = sent.result()
+        sent, waiting = self._sent, self._waiting
+        if waiting is not None:
+            waiting.cancel()
+        # Where the call cannot be called back, its answer finds the operation
+        # done, and discards; where it was answered, that is done here.
+        if sent is None or (not sent.cancel() and sent.exception() is None):
             self._discard()
 
 

@@ -59,7 +59,8 @@ def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> Any:
         for opt in opts:
             value = environment.get(environment_name(group, opt.dest))
             if value is not None:
-                conf.set_override(opt.dest, opt.type(value), group)
+                typed = [opt.type(v) for v in value.splitlines()] if opt.multi else opt.type(value)
+                conf.set_override(opt.dest, typed, group)
             # Read once, so that a bad value is found now and not in the
             # middle of a build.
             getattr(conf[group], opt.dest)

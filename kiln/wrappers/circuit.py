@@ -110,7 +110,7 @@ class Circuit(pybreaker.CircuitBreaker):
                 self._window.record(now, failed=failed, slow=slow)
                 # A success never trips, even where it completes the minimum.
                 if (failed or slow) and self._is_bad():
-                    self._open_for_a_while(now, error if failed else None)
+                    self._enter(self._tripped(phase, now, error if failed else None))
         if self._listeners and verdict is not Verdict.NEUTRAL:
             if verdict is Verdict.FAILURE:
                 self._herald.tell(self, 'failure', error)
@@ -154,7 +154,8 @@ class Circuit(pybreaker.CircuitBreaker):
             # It says nothing of the backend's health: the permit goes back.
             self._enter(phase.half_opened(until=now, successes=phase.successes))
         elif slow or verdict is Verdict.FAILURE:
-            self._open_for_a_while(now, error if verdict is Verdict.FAILURE else None)
+            cause = error if verdict is Verdict.FAILURE else None
+            self._enter(self._tripped(phase, now, cause))
         elif phase.successes + 1 < self._success_threshold:
             self._enter(phase.half_opened(until=now, successes=phase.successes + 1))
         else:
@@ -181,13 +182,11 @@ class Circuit(pybreaker.CircuitBreaker):
 
     def isolate(self) -> None:
         """Refuse all calls until :meth:`close` is called."""
-        with self._lock:
-            self._enter(
-                self._phase.opened(
-                    until=math.inf, trips=self._phase.trips, opened_by=BY_HAND, cause=None
-                )
+        self._by_hand(
+            lambda phase: phase.opened(
+                until=math.inf, trips=phase.trips, opened_by=BY_HAND, cause=None
             )
-        self._spread()
+        )
 
     def open(self) -> bool:
         """Refuse all calls until :meth:`close` is called: pybreaker's word for it."""
@@ -196,21 +195,24 @@ class Circuit(pybreaker.CircuitBreaker):
 
     def trip(self, cause: BaseException | None = None) -> None:
         """Open for the normal period, as failures would."""
-        with self._lock:
-            self._open_for_a_while(self._monotonic(), cause, BY_HAND)
-        self._spread()
+        self._by_hand(lambda phase: self._tripped(phase, self._monotonic(), cause, BY_HAND))
 
     def half_open(self) -> None:
         """Let the next call go as a probe, whatever the state is."""
-        with self._lock:
-            self._enter(self._phase.half_opened(until=self._monotonic()))
-        self._spread()
+        self._by_hand(lambda phase: phase.half_opened(until=self._monotonic()))
 
     def close(self) -> None:
         """Let all calls go, and forget what was."""
-        with self._lock:
-            self._enter(self._phase.closed(until=0.0, trips=0))
-        self._spread()
+        self._by_hand(lambda phase: phase.closed(until=0.0, trips=0))
+
+    def _by_hand(self, step: Callable[[Phase], Phase]) -> None:
+        overruled = True
+        # Another process may have changed the circuit unseen. What it did is
+        # taken over first, as ever, and then gives way to the word of a hand.
+        while overruled:
+            with self._lock:
+                self._enter(step(self._phase))
+            overruled = self._spread()
 
     # ---- what it looks like ------------------------------------------------
 
@@ -310,17 +312,16 @@ class Circuit(pybreaker.CircuitBreaker):
 
     # ---- from phase to phase -------------------------------------------------
 
-    def _open_for_a_while(
-        self, now: float, cause: BaseException | None, why: str = SLOW_CALLS
-    ) -> None:
-        phase = self._phase
+    def _tripped(
+        self, phase: Phase, now: float, cause: BaseException | None, why: str = SLOW_CALLS
+    ) -> Phase:
         # A circuit that trips again soon after it closed had not recovered.
         forgiven = phase.manual or (phase.state == STATE_CLOSED and now >= phase.until)
         trips = 1 if forgiven else phase.trips + 1
         if cause is not None:
             why = cause.code if isinstance(cause, KilnError) else type(cause).__name__
         until = now + self._open_period_s(trips)
-        self._enter(phase.opened(until=until, trips=trips, opened_by=why, cause=cause))
+        return phase.opened(until=until, trips=trips, opened_by=why, cause=cause)
 
     def _open_period_s(self, trips: int) -> float:
         settings = self.settings
@@ -346,14 +347,16 @@ class Circuit(pybreaker.CircuitBreaker):
         # A storage that remembers an open circuit does not say for how long.
         if self._state_storage.state != STATE_CLOSED:
             with self._lock:
-                self._open_for_a_while(self._monotonic(), None, 'an earlier process')
+                now = self._monotonic()
+                self._enter(self._tripped(self._phase, now, None, 'an earlier process'))
 
     # ---- telling others, never under the lock ---------------------------------
 
-    def _spread(self) -> None:
-        if self._peers is not None:
-            self._peers.agree(self._current, self._adopt)
+    def _spread(self) -> bool:
+        """Tell of a new phase; return whether another process's took its place."""
+        overruled = self._peers is not None and self._peers.agree(self._current, self._adopt)
         self._herald.announce(self)
+        return overruled
 
     def _look_around(self) -> None:
         """See now and then what other processes made of the circuit."""

@@ -111,19 +111,19 @@ class Peers:
             self._wire.release()
         return True
 
-    def agree(self, current: Callable[[], Phase], adopt: Callable[[SharedPhase], Phase]) -> None:
-        """Offer what is new here, and adopt what others did before."""
+    def agree(self, current: Callable[[], Phase], adopt: Callable[[SharedPhase], Phase]) -> bool:
+        """Offer what is new here, or adopt what others did before and return True."""
         with self._wire:
-            self._exchange(current(), adopt)
+            return self._exchange(current(), adopt)
 
-    def _exchange(self, phase: Phase, adopt: Callable[[SharedPhase], Phase]) -> None:
+    def _exchange(self, phase: Phase, adopt: Callable[[SharedPhase], Phase]) -> bool:
         offered = None
         if phase.generation != self._agreed:
             offered = SharedPhase.of(phase, self._monotonic())
         found = self._storage.exchange(self._version, offered)
         if found is None:
             # Out of reach: this process's memory rules, and is offered later.
-            return
+            return False
         if offered is not None and found.version == offered.version:
             self._version, self._agreed = found.version, phase.generation
         elif not found.version:
@@ -134,3 +134,5 @@ class Peers:
         elif found.version != self._version:
             self._version = found.version
             self._agreed = adopt(found).generation
+            return True
+        return False

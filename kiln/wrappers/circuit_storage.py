@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
+
 from kiln.exceptions import DriverLoadError
 from kiln.wrappers.circuit_peers import SharedPhase, SharedStorage
 
@@ -73,7 +75,9 @@ class RedisStorage(SharedStorage):
             return None
         try:
             answer = self._script(keys=[self._key], args=_arguments(known, offered))
-        except self._errors as exc:
+            found = _shared_phase(answer)
+        # The last two: a record that some other program has written.
+        except (self._errors, ValueError, TypeError) as exc:
             self._pause_until = time.monotonic() + self._pause_s
             if not self._in_trouble:
                 self._in_trouble = True
@@ -82,7 +86,7 @@ class RedisStorage(SharedStorage):
         if self._in_trouble:
             self._in_trouble = False
             LOG.info('Circuit %s is shared again', self._key)
-        return _shared_phase(answer)
+        return found
 
     def close(self) -> None:
         """Give back the connections; the next exchange makes new ones."""
@@ -138,6 +142,8 @@ def _shared_phase(answer: list[Any]) -> SharedPhase:
     version, state, remaining_ms, trips, successes, opened_by = (
         field.decode() if isinstance(field, bytes) else field for field in answer
     )
+    if state not in (STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN):
+        raise ValueError(f'no state of a circuit: {state!r}')
     return SharedPhase(
         version=version,
         state=state,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import http.client
+import re
 import socket
 import ssl
 from collections.abc import Callable, Container
@@ -16,6 +17,9 @@ from typing import Literal, Protocol
 
 from kiln.exceptions import InvalidRequest
 from kiln.models import Amphora
+
+# What a request line may hold: no space, nothing to be encoded first.
+_WIRE = re.compile(r'/[!-~]*')
 
 
 class NotReady(Exception):
@@ -66,7 +70,7 @@ class HttpProbe:
 
     def __post_init__(self) -> None:
         _check(self.port, self.timeout_s)
-        if not self.path.startswith('/') or not self.path.isascii() or ' ' in self.path:
+        if not _WIRE.fullmatch(self.path):
             raise InvalidRequest(
                 f'path of a probe must start with / and be ready for the wire, not {self.path!r}.'
             )
@@ -95,7 +99,7 @@ class HttpProbe:
             return http.client.HTTPConnection(address, self.port, timeout=self.timeout_s)
         # The question is whether it serves, and nothing secret is sent: a new
         # machine's certificate seldom names its address or a known authority.
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return http.client.HTTPSConnection(

@@ -12,9 +12,10 @@ from kiln.compute_drivers.calls import Call
 from kiln.exceptions import AmphoraComputeError, ConfigurationError, RateLimited
 from kiln.wrappers.base import DriverWrapper
 
-# Enough of a token to be one: who waits for exactly as long as wait_s() said
-# must not be turned away by the last digit of a float.
+# Enough of a token to be one, and too little of a pause to be one: who waits
+# for exactly as long as wait_s() said must not fail by the last digit of a float.
 _ONE = 1 - 1e-6
+_MOMENT_S = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,16 +71,14 @@ class TokenBucket:
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until there is a token; 0 if there is one."""
-        self._trickle(now)
+        if self._has_token(now):
+            return 0.0
         pause = max(0.0, self._counted_at - now)
-        if self._tokens >= _ONE:
-            return pause
-        return pause + self._seconds_for(1 - self._tokens)
+        return pause + (self._seconds_for(1 - self._tokens) if self._tokens < _ONE else 0.0)
 
     def take(self, now: float) -> bool:
         """Take a token if there is one."""
-        self._trickle(now)
-        if now < self._counted_at or self._tokens < _ONE:
+        if not self._has_token(now):
             return False
         self._tokens -= 1
         return True
@@ -95,6 +94,10 @@ class TokenBucket:
         # go as soon as it ends, as the backend said.
         self._tokens = min(1.0, self._tokens + self._rate * (end - self._counted_at))
         self._counted_at = end
+
+    def _has_token(self, now: float) -> bool:
+        self._trickle(now)
+        return self._tokens >= _ONE and self._counted_at - now <= _MOMENT_S
 
     def _trickle(self, now: float) -> None:
         elapsed = now - self._counted_at

@@ -16,14 +16,17 @@ LOG = logging.getLogger(__name__)
 class Appointment:
     """A function to be called later, unless it is cancelled first."""
 
-    __slots__ = ('function',)
+    __slots__ = ('_scheduler', 'function')
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    def __init__(self, function: Callable[[], object], scheduler: Scheduler) -> None:
         self.function: Callable[[], object] | None = function
+        self._scheduler = scheduler
 
     def cancel(self) -> None:
         """See that the function is not called; harmless if it was."""
-        self.function = None
+        if self.function is not None:
+            self.function = None
+            self._scheduler.count_cancelled()
 
 
 class Scheduler:
@@ -40,11 +43,12 @@ class Scheduler:
         self._queue: list[tuple[float, int, Appointment]] = []
         self._order = itertools.count()
         self._thread: threading.Thread | None = None
+        self._cancelled = 0
         self._closed = False
 
     def call_later(self, delay_s: float, function: Callable[[], object]) -> Appointment:
         """Have a function called after so many seconds."""
-        appointment = Appointment(function)
+        appointment = Appointment(function, self)
         due = self._clock.monotonic() + max(0.0, delay_s)
         with self._wake:
             if self._closed:
@@ -60,6 +64,17 @@ class Scheduler:
                 # Only an appointment earlier than all others shortens the sleep.
                 self._wake.notify()
         return appointment
+
+    def count_cancelled(self) -> None:
+        """Throw the cancelled appointments away once they are the most."""
+        # A deadline is cancelled long before its time comes; kept until then,
+        # those of an hour would fill the memory.
+        with self._wake:
+            self._cancelled += 1
+            if self._cancelled > 1000 and self._cancelled * 2 > len(self._queue):
+                self._queue = [entry for entry in self._queue if entry[2].function is not None]
+                heapq.heapify(self._queue)
+                self._cancelled = 0
 
     def close(self) -> None:
         """Forget all appointments and end the thread; safe to repeat."""
@@ -80,7 +95,9 @@ class Scheduler:
                     self._clock.wait(self._wake, delay)
                 if self._closed:
                     return
-                function = heapq.heappop(self._queue)[2].function
+                appointment = heapq.heappop(self._queue)[2]
+                # Taken: cancelling it now changes nothing.
+                function, appointment.function = appointment.function, None
             if function is None:
                 continue
             try:

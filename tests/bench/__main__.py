@@ -7,6 +7,8 @@ import sys
 FOLDER = pathlib.Path(__file__).parent
 #: What a bench is run with: at full size, and small.
 SIZES = {
+    'bench_noop': [([], ['--sizes', '1000,10000'])],
+    'bench_watcher': [([], ['--waits', '10000'])],
     'bench_fleet': [
         (['--builds', '10000', '--latency', '30'], ['--builds', '1000', '--latency', '5']),
         (['--virtual', '--builds', '100000'], ['--virtual', '--builds', '5000']),

@@ -102,7 +102,10 @@ class Gate:
         return self._pass(call, act, fault, amphora_id or '')
 
     def later(self, seconds: float, act: Callable[[float], object]) -> None:
-        """Have something happen to the cloud; seen by the first call after it."""
+        """Have something happen to the cloud; seen by the first call after it.
+
+        Forgotten where this process ends before: a request on its way dies too.
+        """
         with self._lock:
             heapq.heappush(self._late, (self.now() + seconds, next(self._order), act))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
 import pickle
+from collections.abc import Iterator
 
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -63,20 +65,11 @@ class Errors(ConformanceFixture):
         self.assertFalse(caught.exception.retryable)
 
     def test_no_secret_of_a_build_is_logged(self) -> None:
-        written = io.StringIO()
-        handler = logging.StreamHandler(written)
-        root = logging.getLogger()
-        level = root.level
-        root.addHandler(handler)
-        root.setLevel(logging.DEBUG)
-        try:
+        with everything_logged() as written:
             amphora_id = self.build_with_secrets()
             self.driver.status(amphora_id)
             self.driver.get_amphora(amphora_id=amphora_id)
             self.driver.delete(amphora_id)
-        finally:
-            root.setLevel(level)
-            root.removeHandler(handler)
         self.assertNotIn(SECRET, written.getvalue())
 
     def test_no_secret_of_a_build_is_shown_by_what_is_returned(self) -> None:
@@ -110,3 +103,21 @@ class Errors(ConformanceFixture):
         }
         refused = self.driver.limits.refused_options
         return self.build(**{k: v for k, v in secrets.items() if k not in refused})
+
+
+@contextlib.contextmanager
+def everything_logged() -> Iterator[io.StringIO]:
+    """Gather what is logged, down to the level where secrets slip out."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    root = logging.getLogger()
+    level, disabled = root.level, root.manager.disable
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    logging.disable(logging.NOTSET)
+    try:
+        yield written
+    finally:
+        logging.disable(disabled)
+        root.setLevel(level)
+        root.removeHandler(handler)

@@ -230,6 +230,21 @@ class RecordTest(RedisCase):
         self.assertEqual(first, self.storage.exchange('other', second))
         self.assertEqual(second, self.storage.exchange('1', second))
 
+    def test_a_record_of_some_other_program_counts_as_trouble(self):
+        partial = {'version': '1', 'state': 'open', 'ends': '-1', 'successes': '0'}
+        records = (
+            partial,
+            {**partial, 'trips': 'many'},
+            {**partial, 'trips': '1', 'state': 'ajar'},
+        )
+        for record in records:
+            with self.subTest(record=record), self.assertLogs('kiln.wrappers', 'WARNING'):
+                self.client.flushall()
+                self.client.hset('kiln:circuit:b', mapping=record)
+                storage = redis_storage(self.server.url)('b')
+                self.addCleanup(storage.close)
+                self.assertIsNone(storage.exchange('', None))
+
     def test_the_time_that_remains_runs_on_the_clock_of_redis(self):
         self.storage.exchange('', SharedPhase(version='1', state='open', remaining_s=0.1))
         self.until(lambda: self.storage.exchange('', None).remaining_s == 0.0)

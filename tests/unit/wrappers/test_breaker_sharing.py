@@ -177,6 +177,20 @@ class SharedCircuitTest(unittest.TestCase):
         self.clock.advance(0.2)
         self.assertEqual('closed', self.state(self.one))
 
+    def test_a_word_by_hand_counts_whatever_others_did_unseen(self):
+        self.break_(self.one)
+        for act, state in (
+            (Circuit.isolate, 'open'),
+            (Circuit.half_open, 'half-open'),
+            (Circuit.close, 'closed'),
+            (Circuit.trip, 'open'),
+        ):
+            with self.subTest(state=state):
+                act(self.process())
+                self.clock.advance(0.2)
+                self.assertEqual(state, self.state(self.one))
+                self.assertEqual(act is Circuit.isolate, self.one.snapshot().manual)
+
     def test_a_circuit_opened_later_than_the_trip_knows_of_it(self):
         self.break_(self.one)
         self.assertEqual('open', self.state(self.process()))
@@ -227,6 +241,12 @@ class SharedCircuitTest(unittest.TestCase):
             self.pass_(self.one)
             self.clock.advance(0.01)
         self.assertLessEqual(self.board.asked, 51)
+
+    def test_a_record_that_has_not_changed_leaves_the_window_alone(self):
+        self.two.close()
+        self.pass_(self.one, ServiceTimeout('x'))
+        self.clock.advance(1)
+        self.assertEqual(1, self.one.snapshot().calls)
 
     def test_looking_for_a_refusal_asks_nobody(self):
         for _ in range(10):

@@ -1,0 +1,131 @@
+"""What a backend is asked, and how often."""
+
+import unittest
+
+from kiln.models import State
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.inquiry import FEW, Inquiry
+from kiln.wrappers.watch import GoneWatch
+from kiln.wrappers.watch_table import WatchTable
+from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver
+
+
+class InquiryTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.table = WatchTable()
+        self.watches = []
+
+    def use(self, driver):
+        self.driver = driver
+        self.inquiry = Inquiry(driver, full_sweep_s=300.0)
+
+    def wait_for(self, count, *, exist=True):
+        for _ in range(count):
+            amphora_id = f'a{len(self.watches)}'
+            if exist:
+                self.driver.put(amphora_id)
+            self.watches.append(GoneWatch('east', amphora_id))
+            self.table.add(self.watches[-1])
+
+    def look(self):
+        """Return the calls of one look, and who was told to be gone."""
+        self.driver.calls.clear()
+        self.table.admit()
+        gone = []
+        for answer in self.inquiry.ask(self.table):
+            for status in answer.statuses:
+                for watch in self.table.saw(status, 0.0):
+                    watch.told = True
+            gone += answer.gone
+        self.assertEqual((), tuple(set(self.table.unseen()) - set(gone)))
+        return self.driver.calls, gone
+
+    def test_a_few_are_asked_for_by_id_for_they_are_not_worth_a_list(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(FEW)
+        for _ in range(3):
+            self.assertEqual([('statuses', FEW)], self.look()[0])
+
+    def test_many_are_served_by_one_answer_with_everything_and_then_by_changes(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(1000)
+        for _ in range(3):
+            self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_new_ones_are_looked_at_by_id_together_and_once(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(100)
+        self.look()
+        self.driver.put('a100', State.ACTIVE)
+        self.look()
+        self.wait_for(5)
+        self.assertEqual([('statuses', 5), ('changes', 0)], self.look()[0])
+        self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_a_useful_cursor_serves_also_the_few_that_are_left(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(100)
+        self.look()
+        self.look()
+        for watch in self.watches[1:]:
+            self.table.drop(watch)
+        self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_a_cursor_that_is_answered_with_everything_does_not_serve_a_few(self):
+        self.use(CursorDriver(self.clock))
+        self.driver.always_complete = True
+        self.wait_for(100)
+        self.look()
+        for watch in self.watches[1:]:
+            self.table.drop(watch)
+        self.assertEqual([('statuses', 1)], self.look()[0])
+
+    def test_what_everything_leaves_out_is_asked_for_by_id_before_it_is_gone(self):
+        self.use(CursorDriver(self.clock))
+        self.driver.hidden = {'a7'}
+        self.wait_for(100)
+        self.wait_for(1, exist=False)
+        calls, gone = self.look()
+        self.assertEqual([('changes', 0), ('statuses', 2)], calls)
+        self.assertEqual(['a100'], gone)
+
+    def test_what_changes_leave_out_is_not_gone(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(100)
+        self.look()
+        self.assertEqual(([('changes', 0)], []), self.look())
+
+    def test_a_driver_without_cursors_is_asked_by_id_after_one_try(self):
+        self.use(PlainDriver(self.clock))
+        self.wait_for(100)
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.assertEqual([('statuses', 100)], self.look()[0])
+        self.assertEqual([('statuses', 100)], self.look()[0])
+
+    def test_a_driver_that_had_no_cursor_is_tried_again_after_a_while(self):
+        self.use(PlainDriver(self.clock))
+        self.wait_for(100)
+        self.look()
+        self.clock.advance(299.0)
+        self.assertEqual([('statuses', 100)], self.look()[0])
+        self.clock.advance(1.0)
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.assertEqual([('statuses', 100)], self.look()[0])
+
+    def test_now_and_then_all_are_swept_by_id_whatever_changes_say(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(100)
+        self.look()
+        self.clock.advance(300.0)
+        self.assertEqual([('statuses', 100)], self.look()[0])
+        self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_an_answer_that_was_not_taken_in_is_told_again(self):
+        self.use(CursorDriver(self.clock))
+        self.wait_for(100)
+        self.look()
+        self.driver.put('a3', State.ACTIVE)
+        next(self.inquiry.ask(self.table))
+        answer = next(self.inquiry.ask(self.table))
+        self.assertEqual(['a3'], [status.amphora_id for status in answer.statuses])

@@ -1,0 +1,108 @@
+"""When the watcher looks next."""
+
+import itertools
+import unittest
+
+from kiln.exceptions import ConfigurationError
+from kiln.wrappers.pace import Pace, WatcherSettings
+
+
+class SettingsTest(unittest.TestCase):
+    def test_settings_that_cannot_work_are_refused_by_name(self):
+        wrong = {
+            'interval_s must': {'interval_s': 0},
+            'max_interval_s must': {'interval_s': 5, 'max_interval_s': 4},
+            'finite': {'max_interval_s': float('inf')},
+            'jitter must': {'jitter': 0.6},
+            'longest interval, 33': {'stale_after_s': 33.0},
+            'full_sweep_s must': {'full_sweep_s': 0},
+        }
+        for text, values in wrong.items():
+            with self.subTest(values), self.assertRaisesRegex(ConfigurationError, text):
+                WatcherSettings(**values)
+
+    def test_answers_get_stale_at_twice_the_longest_interval_unless_said_otherwise(self):
+        self.assertEqual(240, WatcherSettings(max_interval_s=120).oldest_s)
+        self.assertEqual(50, WatcherSettings(stale_after_s=50).oldest_s)
+
+
+class PaceTest(unittest.TestCase):
+    def pace(self, *, chance=0.5, **settings):
+        return Pace(WatcherSettings(**settings), chance=lambda: chance)
+
+    def hurried(self, now=100.0, **settings):
+        pace = self.pace(**settings)
+        pace.hurry(now)
+        return pace
+
+    def test_the_first_to_wait_is_looked_at_at_once(self):
+        self.assertEqual(100.0, self.hurried().due)
+
+    def test_while_something_moves_looks_are_one_short_interval_apart(self):
+        pace = self.hurried(interval_s=2.0)
+        pace.looked(500.0, 500.1, moved=True)
+        self.assertAlmostEqual(502.0, pace.due)
+
+    def test_in_quiet_the_interval_is_a_tenth_of_the_quiet_up_to_the_longest(self):
+        pace = self.hurried(now=0.0)
+        for quiet_s, interval_s in ((5, 1), (10, 1), (50, 5), (200, 20), (3000, 30)):
+            pace.looked(quiet_s, quiet_s, moved=False)
+            self.assertAlmostEqual(quiet_s + interval_s, pace.due)
+
+    def test_somebody_new_ends_the_quiet_but_not_the_short_interval(self):
+        pace = self.hurried(now=0.0)
+        pace.looked(300.0, 300.0, moved=False)
+        pace.hurry(300.4)
+        self.assertAlmostEqual(301.0, pace.due)
+        pace.looked(301.0, 301.0, moved=False)
+        self.assertAlmostEqual(302.0, pace.due)
+
+    def test_somebody_new_after_long_quiet_is_looked_at_at_once(self):
+        pace = self.hurried(now=0.0)
+        pace.looked(300.0, 300.0, moved=False)
+        pace.hurry(310.0)
+        self.assertAlmostEqual(310.0, pace.due)
+
+    def test_no_more_than_half_of_the_time_is_spent_asking(self):
+        pace = self.hurried(now=0.0)
+        pace.looked(10.0, 17.0, moved=True)
+        self.assertAlmostEqual(24.0, pace.due)
+        pace.hurry(18.0)
+        self.assertAlmostEqual(24.0, pace.due)
+
+    def test_jitter_spreads_the_interval_to_both_sides_within_its_bounds(self):
+        for chance, due in ((0.0, 9.0), (0.5, 10.0), (1.0, 11.0)):
+            pace = self.hurried(now=0.0, interval_s=10.0, jitter=0.1, chance=chance)
+            pace.looked(0.0, 0.0, moved=True)
+            self.assertAlmostEqual(due, pace.due)
+
+    def test_failures_back_off_by_doubling_up_to_the_longest_interval(self):
+        pace = self.hurried(now=0.0, chance=0.0)
+        waits = []
+        for _ in range(8):
+            pace.failed(1000.0, None)
+            waits.append(pace.due - 1000.0)
+        self.assertEqual([2, 4, 8, 16, 30, 30, 30, 30], waits)
+
+    def test_days_of_failures_are_counted_without_trouble(self):
+        pace = self.hurried(chance=0.0)
+        for _ in range(5000):
+            pace.failed(0.0, None)
+        self.assertEqual(30.0, pace.due)
+
+    def test_nobody_and_no_chance_brings_a_look_before_retry_after(self):
+        for chance, hurry in itertools.product((0.0, 1.0), (True, False)):
+            pace = self.hurried(now=0.0, chance=chance)
+            pace.failed(10.0, 100.0)
+            if hurry:
+                pace.hurry(20.0)
+            self.assertTrue(110.0 <= pace.due < 120.1, pace.due)
+
+    def test_an_answer_ends_the_back_off(self):
+        pace = self.hurried(now=0.0, chance=0.5, jitter=0.0)
+        for _ in range(5):
+            pace.failed(10.0, None)
+        pace.looked(50.0, 50.0, moved=True)
+        self.assertEqual(51.0, pace.due)
+        pace.failed(60.0, None)
+        self.assertEqual(62.0, pace.due)

@@ -1,0 +1,119 @@
+"""Who waits for what, and what was seen last."""
+
+import unittest
+
+from kiln.models import State
+from kiln.wrappers import watch_table
+from kiln.wrappers.watch import GoneWatch
+from kiln.wrappers.watch_table import WatchTable, missing
+from tests.unit.wrappers.cursor_driver import status
+
+
+class WatchTableTest(unittest.TestCase):
+    def setUp(self):
+        self.table = WatchTable()
+
+    def add(self, amphora_id='a', *, admit=True):
+        watch = GoneWatch('east', amphora_id)
+        self.table.add(watch)
+        if admit:
+            self.table.admit()
+        return watch
+
+    def test_only_the_first_arrival_before_an_admission_is_the_first(self):
+        self.assertTrue(self.table.add(GoneWatch('east', 'a')))
+        self.assertFalse(self.table.add(GoneWatch('east', 'b')))
+        self.table.admit()
+        self.assertTrue(self.table.add(GoneWatch('east', 'c')))
+
+    def test_an_arrival_hears_nothing_before_it_is_admitted(self):
+        early, late = self.add(), self.add(admit=False)
+        self.assertEqual((early,), self.table.saw(status(), 1.0))
+        self.table.admit()
+        early.told = True
+        self.assertEqual((late,), self.table.saw(status(), 2.0))
+
+    def test_a_change_is_news_to_all_and_a_repetition_to_none(self):
+        watches = (self.add(), self.add())
+        for change in (
+            status(),
+            status(task_state='spawning'),
+            status(state=State.ACTIVE),
+            status(state=State.ERROR, fault='No valid host.'),
+            status(state=State.ERROR, fault='No valid host.', stale=True),
+        ):
+            self.assertEqual(watches, self.table.saw(change, 1.0))
+            self.assertEqual((), self.table.saw(change, 2.0))
+
+    def test_what_nobody_watches_is_not_remembered(self):
+        self.assertEqual((), self.table.saw(status(), 1.0))
+        self.assertIsNone(self.table.latest('a'))
+
+    def test_new_ones_are_unseen_until_seen_gone_or_dropped(self):
+        self.add('a')
+        self.add('b')
+        dropped = self.add('c')
+        self.assertEqual({'a', 'b', 'c'}, set(self.table.unseen()))
+        self.table.saw(status('a'), 1.0)
+        self.table.gone('b')
+        self.table.drop(dropped)
+        self.assertEqual((), self.table.unseen())
+        self.assertEqual(('a', 'b'), self.table.ids())
+
+    def test_dropping_an_arrival_leaves_the_others(self):
+        admitted, arrival = self.add(), self.add(admit=False)
+        self.table.drop(arrival)
+        self.assertEqual([admitted], self.table.watches())
+        self.table.drop(admitted)
+        self.assertEqual(0, len(self.table))
+
+    def test_an_amphora_stays_while_one_of_its_watches_does(self):
+        first, second = self.add(), self.add()
+        self.table.drop(first)
+        self.assertEqual(('a',), self.table.ids())
+        self.assertEqual((second,), self.table.saw(status(), 1.0))
+
+    def test_the_past_is_bounded_and_the_oldest_goes_first(self):
+        for number in range(watch_table.REMEMBERED + 2):
+            watch = self.add(f'a{number}')
+            self.table.saw(status(f'a{number}'), 1.0)
+            self.table.drop(watch)
+        self.assertIsNone(self.table.latest('a1'))
+        self.assertIsNotNone(self.table.latest('a2'))
+
+    def test_what_is_remembered_follows_what_is_told_and_ends_with_the_amphora(self):
+        watch = self.add()
+        self.table.saw(status(), 1.0)
+        self.table.drop(watch)
+        self.table.saw(status(state=State.ACTIVE), 2.0)
+        self.assertIs(State.ACTIVE, self.table.latest('a').status.state)
+        self.assertEqual((), self.table.gone('a'))
+        self.assertIsNone(self.table.latest('a'))
+
+    def test_what_is_remembered_is_there_for_the_next_watch_but_counts_as_unseen(self):
+        watch = self.add()
+        self.table.saw(status(observed_at=50.0), 1.0)
+        self.table.drop(watch)
+        self.add()
+        self.table.covered(9.0, 99.0)
+        sighting = self.table.latest('a')
+        self.assertEqual((1.0, 50.0), (sighting.at, sighting.status.observed_at))
+        self.assertEqual(('a',), self.table.unseen())
+
+    def test_a_look_that_told_nothing_new_makes_what_is_known_as_young_as_itself(self):
+        self.add()
+        self.table.saw(status(observed_at=50.0), 1.0)
+        self.table.covered(9.0, 99.0)
+        sighting = self.table.latest('a')
+        self.assertEqual((9.0, 99.0), (sighting.at, sighting.status.observed_at))
+
+    def test_nothing_is_known_of_what_was_never_seen_or_is_gone(self):
+        self.add()
+        self.table.covered(9.0, 99.0)
+        self.assertIsNone(self.table.latest('a'))
+        self.table.saw(status(), 10.0)
+        self.table.gone('a')
+        self.assertIsNone(self.table.latest('a'))
+
+    def test_missing_keeps_the_order_of_the_question(self):
+        self.assertEqual(('c', 'a'), missing(['c', 'b', 'a'], iter(['b', 'd'])))

@@ -1,0 +1,353 @@
+"""How waits end, on a virtual clock."""
+
+import concurrent.futures
+import gc
+import queue
+import threading
+import weakref
+
+from kiln.exceptions import (
+    AmphoraBuildError,
+    InstanceNotFoundError,
+    InsufficientCapacity,
+    InvalidRequest,
+    OperationCancelled,
+    OperationTimeout,
+    Outcome,
+    QuotaExceeded,
+)
+from kiln.models import State
+from tests.unit.wrappers.cursor_driver import PlainDriver, status
+from tests.unit.wrappers.watching import WatchingTest
+
+BUSY = {'task_state': 'spawning'}
+
+
+class GoalTest(WatchingTest):
+    def test_a_wait_ends_with_the_status_that_reached_its_goal(self):
+        future = self.begin()
+        self.assertFalse(future.done())
+        self.driver.put('a', State.ACTIVE)
+        self.assertEqual(
+            ('a', State.ACTIVE), (self.settle(future).amphora_id, future.result().state)
+        )
+
+    def test_what_is_at_its_goal_already_is_seen_at_once(self):
+        self.driver.put('a', State.ACTIVE)
+        future = self.watcher.watch('a', {State.ACTIVE})
+        self.assertTrue(future.result(timeout=5).ready)
+        self.assertEqual(0.0, self.clock.monotonic())
+
+    def test_active_counts_only_once_no_task_is_under_way(self):
+        self.driver.put('a', State.ACTIVE, **BUSY)
+        future = self.watcher.watch('a', {State.ACTIVE})
+        self.looks()
+        self.assertFalse(future.done())
+        self.driver.put('a', State.ACTIVE)
+        self.assertTrue(self.settle(future).ready)
+
+    def test_several_waits_for_one_amphora_end_each_at_its_own_goal(self):
+        active, stopped = self.begin(), self.begin(goal={State.STOPPED, State.SUSPENDED})
+        self.driver.put('a', State.ACTIVE)
+        self.settle(active)
+        self.looks()
+        self.assertFalse(stopped.done())
+        self.driver.put('a', State.STOPPED)
+        self.assertIs(State.STOPPED, self.settle(stopped).state)
+
+    def test_other_states_do_not_end_a_wait(self):
+        future = self.begin(state=State.PENDING)
+        for state in (State.UNKNOWN, State.SUSPENDED, State.STOPPED, State.DELETING):
+            self.driver.put('a', state)
+            self.looks()
+            self.assertFalse(future.done(), state)
+        self.driver.put('a', State.ACTIVE)
+        self.settle(future)
+
+    def test_an_answer_the_driver_calls_stale_ends_no_wait(self):
+        answers = [status(state=State.ACTIVE, stale=True)]
+        self.driver._statuses = lambda ids: {'a': answers[-1]}
+        future = self.watcher.watch('a', {State.ACTIVE})
+        self.looks()
+        self.assertFalse(future.done())
+        self.assertTrue(self.watcher.latest('a').stale)
+        answers.append(status(state=State.ACTIVE))
+        self.settle(future)
+
+    def test_a_goal_must_be_states(self):
+        for goal in ('active', [], ['ready']):
+            with self.subTest(goal), self.assertRaisesRegex(InvalidRequest, 'goal must'):
+                self.watcher.watch('a', goal)
+
+    def test_the_callback_hears_of_the_first_status_and_of_each_change_once(self):
+        heard = []
+        future = self.begin(on_status=lambda s: heard.append((s.state, s.task_state)))
+        self.looks()
+        self.driver.put('a', State.BUILDING, **BUSY)
+        self.looks()
+        self.driver.put('a', State.ACTIVE)
+        self.settle(future)
+        self.assertEqual(
+            [(State.BUILDING, None), (State.BUILDING, 'spawning'), (State.ACTIVE, None)], heard
+        )
+
+    def test_a_callback_that_fails_is_logged_and_harms_nobody(self):
+        with self.assertLogs('kiln.wrappers.watch', 'ERROR') as logs:
+            failing = self.begin(state=State.ACTIVE, on_status=lambda s: 1 / 0)
+            self.settle(failing)
+        self.assertIn('callback for amphora a', logs.output[0])
+
+
+class ErrorTest(WatchingTest):
+    def test_an_error_ends_a_wait_by_the_code_of_its_fault(self):
+        for code, error in (
+            ('insufficient_capacity', InsufficientCapacity),
+            ('quota_exceeded', QuotaExceeded),
+            ('something_new', AmphoraBuildError),
+            (None, AmphoraBuildError),
+        ):
+            with self.subTest(code):
+                future = self.begin()
+                self.driver.put('a', State.ERROR, fault='No valid host.', fault_code=code)
+                raised = self.settled_error(future)
+                self.assertIs(error, type(raised))
+                self.assertEqual(
+                    (Outcome.APPLIED, 'a', 'east', 'No valid host.'),
+                    (raised.outcome, raised.amphora_id, raised.backend, raised.fault),
+                )
+                self.assertIn('No valid host.', str(raised))
+
+    def test_an_error_without_a_reason_says_so(self):
+        self.assertIn('gave no reason', str(self.settled_error(self.begin(state=State.ERROR))))
+
+    def test_error_may_be_the_goal(self):
+        self.assertIs(
+            State.ERROR, self.settle(self.begin(state=State.ERROR, goal={State.ERROR})).state
+        )
+
+    def test_an_amphora_that_is_being_brought_out_of_error_is_waited_for(self):
+        self.driver.put('a', State.ERROR, task_state='rebooting_hard')
+        future = self.watcher.watch('a', {State.ACTIVE})
+        self.looks()
+        self.assertFalse(future.done())
+        self.driver.put('a', State.ACTIVE)
+        self.settle(future)
+
+
+class GoneTest(WatchingTest):
+    def waits(self):
+        return (
+            self.begin(),
+            self.watcher.watch_gone('a'),
+            self.watcher.watch('a', {State.DELETED}),
+        )
+
+    def check(self, waits):
+        active, gone, deleted = waits
+        error = self.settled_error(active)
+        self.assertIsInstance(error, InstanceNotFoundError)
+        self.assertRegex(str(error), 'vanished .* to be active: it was deleted by somebody else')
+        self.assertEqual('a', error.amphora_id)
+        self.assertIsNone(self.settle(gone))
+        self.assertIs(State.DELETED, self.settle(deleted).state)
+
+    def test_what_the_backend_has_no_more_is_gone(self):
+        waits = self.waits()
+        self.driver.remove('a')
+        self.check(waits)
+        self.assertIsNone(self.watcher.latest('a'))
+
+    def test_what_changes_tell_to_be_gone_is_gone(self):
+        for number in range(20):
+            self.begin(f'b{number}')
+        waits = self.waits()
+        self.looks()
+        self.driver.calls.clear()
+        self.driver.remove('a')
+        self.check(waits)
+        self.assertEqual({'changes'}, {hook for hook, _ in self.driver.calls})
+
+    def test_what_the_backend_calls_deleted_is_gone(self):
+        waits = self.waits()
+        self.driver.put('a', State.DELETED)
+        self.check(waits)
+
+    def test_what_never_was_is_gone_at_the_first_look(self):
+        future = self.watcher.watch('b', {State.ACTIVE})
+        self.assertIsInstance(future.exception(timeout=5), InstanceNotFoundError)
+
+    def test_to_be_deleting_or_in_error_is_not_to_be_gone(self):
+        self.driver.put('a', State.DELETING)
+        future = self.watcher.watch_gone('a')
+        self.looks()
+        self.driver.put('a', State.ERROR)
+        self.looks()
+        self.assertFalse(future.done())
+        self.driver.remove('a')
+        self.settle(future)
+
+
+class DeadlineTest(WatchingTest):
+    def test_a_wait_that_runs_out_names_the_last_state_and_its_age(self):
+        self.driver.put('a', State.BUILDING, **BUSY)
+        error = self.settled_error(
+            self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(60))
+        )
+        self.assertIsInstance(error, OperationTimeout)
+        self.assertRegex(
+            str(error),
+            r"to be active on 'east': it was building \(spawning\) when last seen, \d+\.\d s ago",
+        )
+        self.assertEqual(('a', 'east'), (error.amphora_id, error.backend))
+        self.assertGreaterEqual(self.clock.monotonic(), 60)
+
+    def test_a_wait_for_the_end_runs_out_too(self):
+        self.driver.put('a', State.DELETING)
+        error = self.settled_error(self.watcher.watch_gone('a', deadline=self.after(5)))
+        self.assertRegex(str(error), 'to be gone .* it was deleting when')
+
+    def test_a_deadline_in_the_past_ends_the_wait(self):
+        self.driver.put('a')
+        future = self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(-1))
+        self.assertIsInstance(future.exception(timeout=5), OperationTimeout)
+        self.assertEqual(0.0, self.clock.monotonic())
+
+    def test_a_wait_that_ends_in_time_has_no_deadline_left(self):
+        future = self.begin(deadline=self.after(60))
+        self.driver.put('a', State.ACTIVE)
+        self.settle(future)
+        self.assertIsNone(future.appointment.function)
+
+
+class CancelTest(WatchingTest):
+    def test_a_cancelled_wait_is_forgotten(self):
+        future = self.begin(deadline=self.after(1000))
+        self.assertTrue(future.cancel())
+        calls = len(self.driver.calls)
+        self.clock.advance(5)
+        self.assertEqual(calls, len(self.driver.calls))
+        gone = weakref.ref(future)
+        del future
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_a_cancelled_wait_counts_as_ended_for_the_standard_library(self):
+        future = self.begin()
+        threading.Timer(0.02, future.cancel).start()
+        self.assertEqual({future}, concurrent.futures.wait([future], timeout=5).done)
+
+    def test_cancelling_one_wait_leaves_the_other(self):
+        first, second = self.begin(), self.begin()
+        first.cancel()
+        self.driver.put('a', State.ACTIVE)
+        self.settle(second)
+
+    def test_a_wait_cancelled_in_its_own_callback_ends_there(self):
+        for state in (State.ACTIVE, State.ERROR):
+            with self.subTest(state):
+                futures = queue.SimpleQueue()
+                self.driver.put('a', state)
+                future = self.watcher.watch(
+                    'a',
+                    {State.ACTIVE},
+                    on_status=lambda _, futures=futures: futures.get(timeout=5).cancel(),
+                )
+                futures.put(future)
+                self.until(future.done)
+                self.assertTrue(future.cancelled())
+
+    def test_a_cancelled_wait_hears_of_nothing_more(self):
+        heard = []
+        first = self.begin(on_status=lambda seen: seen.ready and second.cancel())
+        second = self.watcher.watch('a', {State.ACTIVE}, on_status=heard.append)
+        self.until(lambda: heard)
+        self.driver.put('a', State.ACTIVE)
+        self.settle(first)
+        self.assertTrue(second.cancelled())
+        self.assertEqual([State.BUILDING], [status.state for status in heard])
+
+
+class CloseTest(WatchingTest):
+    def test_closing_ends_all_waits_at_once(self):
+        waits = [self.begin(), self.begin('b'), self.watcher.watch_gone('a')]
+        self.watcher.close()
+        for future in waits:
+            error = future.exception(timeout=0)
+            self.assertIsInstance(error, OperationCancelled)
+            self.assertIn("'east' is closed", str(error))
+        self.watcher.close()
+
+    def test_a_closed_watcher_ends_new_waits_in_the_same_way(self):
+        self.watcher.close()
+        future = self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(5))
+        self.assertIsInstance(future.exception(timeout=0), OperationCancelled)
+        self.assertEqual([], self.driver.calls)
+
+    def test_a_callback_may_close_the_watcher(self):
+        self.driver.put('a')
+        future = self.watcher.watch('a', {State.ACTIVE}, on_status=lambda s: self.watcher.close())
+        self.assertIsInstance(self.settled_error(future), OperationCancelled)
+
+    def test_closing_does_not_wait_long_for_a_backend_that_hangs(self):
+        hang, hung = threading.Event(), threading.Event()
+        self.addCleanup(hang.set)
+        self.driver.on_call = lambda hook: (hung.set(), hang.wait(10))
+        future = self.watcher.watch('a', {State.ACTIVE})
+        self.assertTrue(hung.wait(5))
+        self.watcher.close()
+        self.assertTrue(future.done())
+
+
+class ThreadTest(WatchingTest):
+    def threads(self):
+        return [one for one in threading.enumerate() if one.name == 'east-watcher']
+
+    def test_there_is_no_thread_before_the_first_wait(self):
+        self.assertEqual([], self.threads())
+
+    def test_the_thread_ends_when_there_is_nobody_and_comes_back(self):
+        for _ in range(2):
+            self.settle(self.begin(state=State.ACTIVE))
+            self.assertEqual(1, len(self.threads()))
+            self.until(lambda: not self.threads())
+
+    def test_the_thread_stays_a_while_for_the_next(self):
+        self.settle(self.begin(state=State.ACTIVE))
+        (thread,) = self.threads()
+        self.clock.advance(5)
+        self.settle(self.begin('b', state=State.ACTIVE))
+        self.assertEqual([thread], self.threads())
+
+
+class ManyTest(WatchingTest):
+    COUNT = 10_000
+
+    def calls_per_tick(self):
+        return len(self.driver.calls) / len(self.ticks.seen)
+
+    def watch_all(self):
+        ids = [f'a{number}' for number in range(self.COUNT)]
+        for amphora_id in ids:
+            self.driver.put(amphora_id)
+        futures = [self.watcher.watch(amphora_id, {State.ACTIVE}) for amphora_id in ids]
+        self.until(lambda: all(map(self.watcher.latest, ids)))
+        self.driver.calls.clear()
+        self.ticks.seen.clear()
+        return ids, futures
+
+    def test_ten_thousand_waits_are_served_by_one_call_a_look(self):
+        ids, futures = self.watch_all()
+        for amphora_id in ids[:10]:
+            self.driver.put(amphora_id, State.ACTIVE)
+        self.until(lambda: sum(future.done() for future in futures) == 10)
+        self.looks(5)
+        for amphora_id in ids:
+            self.driver.put(amphora_id, State.ACTIVE)
+        self.until(lambda: all(future.done() for future in futures))
+        self.assertLessEqual(self.calls_per_tick(), 1)
+        self.assertEqual({('east', 0)}, {tick[:2] for tick in self.ticks.seen[-1:]})
+
+
+class ManyOnPlainDriverTest(ManyTest):
+    def make_driver(self):
+        return PlainDriver(self.clock)

@@ -1,0 +1,63 @@
+"""The ground that tests of the watcher stand on."""
+
+import unittest
+
+from kiln.clock import Deadline
+from kiln.listeners import Listener
+from kiln.models import State
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.scheduler import Scheduler
+from kiln.wrappers.watcher import Watcher, WatcherSettings
+from tests.unit.wrappers.cursor_driver import CursorDriver
+
+
+class Ticks(Listener):
+    def __init__(self):
+        self.seen = []
+
+    def ticked(self, backend, watched, lag_s):
+        self.seen.append((backend, watched, lag_s))
+
+
+class WatchingTest(unittest.TestCase):
+    settings = WatcherSettings()
+
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.ticks = Ticks()
+        self.driver = self.make_driver()
+        self.scheduler = Scheduler(name='east', clock=self.clock)
+        self.addCleanup(self.scheduler.close)
+        self.watcher = Watcher(
+            self.driver, scheduler=self.scheduler, settings=self.settings, listener=self.ticks
+        )
+        self.addCleanup(self.watcher.close)
+
+    def make_driver(self):
+        return CursorDriver(self.clock)
+
+    def after(self, seconds):
+        return Deadline.after(seconds, self.clock)
+
+    def until(self, done):
+        self.clock.run_until(done, step_s=0.5)
+
+    def settle(self, future):
+        self.until(future.done)
+        return future.result()
+
+    def settled_error(self, future):
+        self.until(future.done)
+        return future.exception()
+
+    def looks(self, count=2):
+        """Let time pass until there were so many looks more."""
+        goal = len(self.ticks.seen) + count
+        self.until(lambda: len(self.ticks.seen) >= goal)
+
+    def begin(self, amphora_id='a', state=State.BUILDING, goal=(State.ACTIVE,), **more):
+        """Watch an amphora in some state, and let it be seen."""
+        self.driver.put(amphora_id, state)
+        future = self.watcher.watch(amphora_id, goal, **more)
+        self.until(lambda: future.done() or self.watcher.latest(amphora_id))
+        return future
