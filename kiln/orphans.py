@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from kiln.exceptions import InstanceNotFoundError, InvalidRequest
-from kiln.models import Amphora, Resource, State
+from kiln.models import Ability, Amphora, Resource, State
 
 if TYPE_CHECKING:
     from kiln.compute import Compute
@@ -129,7 +129,7 @@ def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> l
 
 
 def _suspects(look: Look, rules: Rules) -> Iterable[Suspect]:
-    present = {amphora.id for amphora in look.amphorae}
+    present = {one.id for one in look.amphorae if one.state is not State.DELETED}
     for resource in look.resources:
         reason = _why_resource(resource, rules, present)
         if reason and _old_enough(resource.created_at, look.at, rules):
@@ -191,7 +191,9 @@ def take_look(compute: Compute, owner: str) -> Look:
     """Ask a backend for all that carries an owner's tag."""
     # Resources first: what an amphora that is built meanwhile brings along is
     # then not seen without it.
-    resources = compute.list_resources(owner).result()
+    resources: Sequence[Resource] = ()
+    if Ability.LIST_RESOURCES in compute.capabilities().abilities:
+        resources = compute.list_resources(owner).result()
     amphorae = compute.list_amphorae(owner=owner).result()
     return Look(at=compute.driver.clock.time(), amphorae=amphorae, resources=resources)
 
@@ -205,18 +207,28 @@ def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | No
         listed = compute.list_resources(rules.owner).result()
         resources = [one for one in listed if (one.kind, one.id) == (suspect.kind, suspect.id)]
         # A list may lag; whether the amphora is gone is asked by its id.
-        owners = [_get(compute, one.amphora_id) for one in resources if one.amphora_id]
-        look = Look(at=now, resources=resources, amphorae=sum(owners, []))
+        owners = [
+            amphora
+            for resource in resources
+            if resource.amphora_id
+            for amphora in _get(compute, resource.amphora_id)
+        ]
+        look = Look(at=now, resources=resources, amphorae=owners)
     for again in find_orphans(look, rules, [suspect]):
         if again.key == suspect.key:
             return again
     return None
 
 
-def remove(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
-    """Remove a confirmed orphan, unless it is none any more; say whether it was."""
+def is_orphan(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
+    """Whether a suspect is an orphan by now, asked of the backend once more."""
     again = look_again(compute, suspect, rules)
-    if again is None or not again.confirmed(rules.grace_s):
+    return again is not None and suspect.confirmed(rules.grace_s)
+
+
+def remove(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
+    """Remove an orphan, and say so; leave it alone if it is none any more."""
+    if not is_orphan(compute, suspect, rules):
         return False
     if suspect.kind == AMPHORA:
         compute.delete(suspect.id).result()

@@ -49,6 +49,8 @@ class Act(KilnLister):
             tally(self.app, len(words), parsed_args.formatter) as progress,
         ):
             found = find_all(compute, words, parsed_args.timeout)
+            for word in words:
+                progress.set(word, 'waiting')
             started = {
                 word: self._try(compute, amphora, parsed_args) for word, amphora in found.items()
             }

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kiln.compute import Compute
     from kiln.models import Limits
 
+#: Seconds for which the command stays to remove what a failed build left.
+_CLEANUP_S = 30.0
 _TYPES = [kind.value for kind in AmphoraType]
 
 
@@ -96,7 +98,7 @@ class Build(KilnLister):
         keyed = _names_and_keys(parsed_args)
         goal = _goal(parsed_args)
         with (
-            self.app.open_backend() as compute,
+            self.app.open_backend(wait_s=_CLEANUP_S) as compute,
             tally(self.app, len(keyed), parsed_args.formatter) as progress,
         ):
             arguments = _arguments(parsed_args, compute.capabilities().limits)
@@ -161,7 +163,9 @@ def _file(text: str, max_bytes: int) -> tuple[str, Any]:
     """Return path and content of ``PATH=LOCALFILE[:MODE[:OWNER]]``."""
     path, sign, rest = text.partition('=')
     if not sign or not rest:
-        raise UsageError(f'Cannot read --file {text!r}: write it as PATH=LOCALFILE[:MODE[:OWNER]].')
+        raise UsageError(
+            f'Cannot read --file {text!r}: write it as PATH=LOCALFILE[:MODE[:OWNER]].'
+        )
     local, *more = rest.split(':')
     if len(more) > 2:
         raise UsageError(f'Cannot read --file {text!r}: it has more than a mode and an owner.')

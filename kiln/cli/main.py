@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from cliff.app import App
 from cliff.command import Command
@@ -30,7 +32,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         import importlib.metadata
 
-        parser.exit(message=f'kiln {importlib.metadata.version("kiln-compute")}\n')
+        sys.stdout.write(f'kiln {importlib.metadata.version("kiln-compute")}\n')
+        parser.exit()
 
 
 class _OneLine(logging.Formatter):
@@ -66,9 +69,10 @@ class KilnApp(App):
         self._error: BaseException | None = None
         # Belongs to this run alone, so no configuration of logs silences it.
         self.LOG = logging.Logger('kiln')
-        complaints = logging.StreamHandler(self.stderr)
-        complaints.setFormatter(_OneLine())
-        self.LOG.addHandler(complaints)
+        self._complaints = logging.StreamHandler(self.stderr)
+        self._complaints.setFormatter(_OneLine())
+        self._complaints.setLevel(logging.ERROR)
+        self.LOG.addHandler(self._complaints)
 
     # ---- for commands ----------------------------------------------------
 
@@ -90,9 +94,17 @@ class KilnApp(App):
         name: str | None = self.options.backend
         return name or self.backends.default_backend
 
-    def open_backend(self) -> Compute:
-        """Return the backend that the command is about; close it after use."""
-        return self.backends.open(self.backend_name)
+    @contextlib.contextmanager
+    def open_backend(self, *, wait_s: float = 1.0) -> Iterator[Compute]:
+        """Open the backend that the command is about.
+
+        At the end, what is still under way there has ``wait_s`` seconds.
+        """
+        compute = self.backends.open(self.backend_name)
+        try:
+            yield compute
+        finally:
+            compute.close(wait_s)
 
     def complain(self, error: BaseException) -> None:
         """Explain an error in one line on stderr."""
@@ -140,12 +152,16 @@ class KilnApp(App):
         return parser
 
     def configure_logging(self) -> None:
-        """Keep the library silent, unless its log is asked for."""
-        # Without any handler, logging would print warnings on stderr.
-        logging.getLogger().addHandler(logging.NullHandler())
+        """Keep the library silent but for errors, unless its log is asked for."""
+        logging.getLogger().addHandler(self._complaints)
         options = self.options
         if options.debug or options.log_file or options.verbose_level > 1:
-            self._log_as_configured()
+            try:
+                self._log_as_configured()
+            except Exception as exc:
+                # No command runs yet that cliff would report this error of.
+                self._error = exc
+                raise
 
     def _log_as_configured(self) -> None:
         from kiln.cli import logs
@@ -175,31 +191,35 @@ class KilnApp(App):
     def run(self, argv: list[str]) -> int:
         """Run one command; return its exit status, and never raise."""
         try:
-            result = super().run(argv)
-            if isinstance(self._error, Exception) and result != ExitCode.OUTPUT_CLOSED:
-                result = code_of(self._error)
+            try:
+                result = super().run(argv)
+                if isinstance(self._error, Exception) and result != ExitCode.OUTPUT_CLOSED:
+                    result = code_of(self._error)
+            except SystemExit as exc:
+                result = exc.code if isinstance(exc.code, int) else ExitCode.OK
             self.stdout.flush()
         except BrokenPipeError:
             result = ExitCode.OUTPUT_CLOSED
-        except SystemExit as exc:
-            result = exc.code if isinstance(exc.code, int) else ExitCode.OK
         # The last resort: nobody shall have to read a traceback.
         except Exception as exc:
             self.complain(exc)
             result = code_of(exc)
+        finally:
+            logging.getLogger().removeHandler(self._complaints)
         if result == ExitCode.INTERRUPTED:
             self.LOG.error('Interrupted.')
+        self.stderr.flush()
         return result
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command of this process."""
+def main() -> NoReturn:
+    """Run the command of this process, and end the process."""
     signal.signal(signal.SIGTERM, _terminate)
-    status = KilnApp().run(sys.argv[1:] if argv is None else argv)
-    if status == ExitCode.OUTPUT_CLOSED:
-        # What is left in the buffer must not be complained about at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return status
+    status = KilnApp().run(sys.argv[1:])
+    logging.shutdown()
+    # Without a farewell: Python would first wait for idle threads, up to a
+    # second, and for one that a backend holds up as long as it likes.
+    os._exit(status)
 
 
 def _terminate(signum: int, frame: FrameType | None) -> None:

@@ -52,7 +52,8 @@ def age(seconds: float | None) -> str | None:
     """Return a time span in its two largest units."""
     if seconds is None:
         return None
-    left, parts = max(0, int(seconds)), []
+    left = max(0, int(seconds))
+    parts: list[str] = []
     for unit, size in (('d', 86400), ('h', 3600), ('m', 60), ('s', 1)):
         count, left = divmod(left, size)
         if count or parts or unit == 's':

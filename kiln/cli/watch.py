@@ -93,7 +93,9 @@ class Watch(KilnCommand):
             metavar='STATE',
             help='End when all that are named are in this state.',
         )
-        add('--interval', type=seconds, default=1.0, help='Seconds between two looks (default: 1).')
+        add(
+            '--interval', type=seconds, default=1.0, help='Seconds between two looks (default: 1).'
+        )
         add('--timeout', type=seconds, help='End with an error after so many seconds.')
         add_text_format(parser)
         return parser
