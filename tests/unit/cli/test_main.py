@@ -166,7 +166,7 @@ class Processes(unittest.TestCase):
         code = (
             'import sys, io; from kiln.cli.main import KilnApp; '
             "KilnApp(stdout=io.StringIO()).run(['compute', 'list']); "
-            "print('loaded', [name for name in ('rich', 'oslo_log.log', 'cmd2') if name in sys.modules])"
+            "print('loaded', sorted({'rich', 'oslo_log.log', 'cmd2'} & set(sys.modules)))"
         )
         done = subprocess.run(
             [sys.executable, '-c', code],
