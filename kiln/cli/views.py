@@ -14,7 +14,7 @@ BRIEF = ('id', 'name', 'state', 'addresses', 'zone', 'created_at')
 
 
 class Cell(FormattableColumn[Any]):
-    """A value that may be missing, yes or no, a list or a mapping."""
+    """A value of any kind: missing, yes or no, a text, a list or a mapping."""
 
     def human_readable(self) -> str:
         """Return it as one would write it."""
@@ -31,13 +31,17 @@ class Cell(FormattableColumn[Any]):
 
     def __lt__(self, other: object) -> bool:
         # For --sort-column: what is missing comes last.
-        theirs = other._value if isinstance(other, Cell) else other
-        return bool((self._value is None, self._value) < (theirs is None, theirs))
+        if not isinstance(other, Cell):
+            return NotImplemented
+        mine, theirs = self._value, other._value
+        if mine is None or theirs is None:
+            return mine is not None
+        return bool(mine < theirs)
 
 
 def cells(values: Sequence[Any]) -> list[Any]:
     """Return a row in which nothing is printed as Python would."""
-    return [value if isinstance(value, str) else Cell(value) for value in values]
+    return [Cell(value) for value in values]
 
 
 def moment(epoch_s: float | None) -> str | None:

@@ -166,8 +166,7 @@ class Processes(unittest.TestCase):
         code = (
             'import sys, io; from kiln.cli.main import KilnApp; '
             "KilnApp(stdout=io.StringIO()).run(['compute', 'list']); "
-            "heavy = ('rich', 'oslo_log.log', 'cmd2'); "
-            "print('loaded', [name for name in heavy if name in sys.modules])"
+            "print('loaded', sorted({'rich', 'oslo_log.log', 'cmd2'} & set(sys.modules)))"
         )
         done = subprocess.run(
             [sys.executable, '-c', code],
