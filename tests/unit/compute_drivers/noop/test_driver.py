@@ -373,7 +373,7 @@ class LifeTest(CloudCase):
         self.assertEqual(driver.console_log(amphora_id), '')
         self.clock.advance(5)
         once = driver.console_log(amphora_id)
-        self.assertIn('n: 10.', once)
+        self.assertIn('n: 127.', once)
         self.assertEqual(driver.console_log(amphora_id, lines=1), 'web login:\n')
         driver.reboot(amphora_id)
         self.assertIn('(boot 2)', driver.console_log(amphora_id))
