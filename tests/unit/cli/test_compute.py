@@ -160,21 +160,20 @@ class Building(Shell):
         err = self.fails(5, 'compute', 'build', '--flavor', 'impossible')
         self.assertIn('Cannot build', err)
 
-    def test_a_probe_that_never_agrees_is_status_6_and_leaves_nothing(self):
-        # The simulated machine has no address that anybody can reach.
-        err = self.fails(6, 'compute', 'build', '--probe', 'tcp:22', '--timeout', '1')
-        self.assertIn('kiln: Cannot', err)
-        self.assertEqual({}, self.states())
-        self.fails(2, 'compute', 'build', '--probe', 'ping')
-        self.fails(2, 'compute', 'build', '--until', 'ready')
+    def test_to_wait_until_ready_needs_a_probe_that_there_is(self):
+        self.assertIn('write it like tcp:22', self.fails(2, 'compute', 'build', '--probe', 'ping'))
+        self.assertIn('needs a probe', self.fails(2, 'compute', 'build', '--until', 'ready'))
+        err = self.fails(2, 'compute', 'build', '--probe', 'tcp:22', '--wait')
+        self.assertIn('only with until', err)
 
 
 class SlowBuilding(Shell):
     east = 'build_s = 30'
 
     def test_a_build_that_misses_its_deadline_is_status_6_and_leaves_nothing(self):
-        self.fails(6, 'compute', 'build', '--wait', '--timeout', '0.3')
-        self.assertEqual({}, self.states())
+        for how_far in (['--wait'], ['--probe', 'tcp:22']):
+            self.fails(6, 'compute', 'build', *how_far, '--timeout', '0.3')
+            self.assertEqual({}, self.states())
 
     def test_a_build_that_need_not_be_waited_for_is_not(self):
         (row,) = self.json('compute', 'build', '--name', 'web')

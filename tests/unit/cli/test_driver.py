@@ -54,7 +54,7 @@ class Circuits(Shell):
 
 class Demo(Shell):
     def test_the_demo_keeps_what_it_promises(self):
-        out = self.ok('demo', '--fleet', '6')
+        out = self.ok('demo', '--fleet', '6', '--pace', '0.1')
         self.assertEqual(12, out.count('\nok  '), out)
         self.assertIn('closed -> open -> half-open -> closed', out)
         self.assertNotIn('\033', out)

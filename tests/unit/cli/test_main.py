@@ -164,9 +164,10 @@ class Processes(unittest.TestCase):
 
     def test_a_list_needs_neither_rich_nor_oslo_log(self):
         code = (
-            'import sys, io; from kiln.cli.main import KilnApp; '
+            'import sys, io, os; from kiln.cli.main import KilnApp; '
             "KilnApp(stdout=io.StringIO()).run(['compute', 'list']); "
-            "print('loaded', sorted({'rich', 'oslo_log.log', 'cmd2'} & set(sys.modules)))"
+            "print('loaded', sorted({'rich', 'oslo_log.log', 'cmd2'} & set(sys.modules)), "
+            'flush=True); os._exit(0)'
         )
         done = subprocess.run(
             [sys.executable, '-c', code],
