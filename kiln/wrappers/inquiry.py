@@ -35,6 +35,10 @@ class Inquiry:
     * A driver without cursors (the default: each answer is everything) is
       asked by id as well. It lists the same, and its answer is final, while
       what a list leaves out must be asked for once more.
+
+    Every ``full_sweep_s`` all are asked for by id all the same: for a change
+    that was never told, and for an amphora of another owner, of which
+    changes() does not tell.
     """
 
     def __init__(self, driver: AmphoraComputeDriver, *, full_sweep_s: float) -> None:

@@ -93,7 +93,7 @@ class Operation(Generic[T]):
         # only some need is made when it is needed.
         self._waiter: threading.Event | None = None
         self._callbacks: list[Callable[[Operation[T]], object]] | None = None
-        self._events: list[OperationEvent] | None = None
+        self._events: list[tuple[float, str, str]] | None = None
         self._value: Any = _PENDING
         self._error: BaseException | None = None
 
@@ -115,7 +115,7 @@ class Operation(Generic[T]):
     @property
     def events(self) -> tuple[OperationEvent, ...]:
         """What happened so far, oldest first."""
-        return tuple(self._events or ())
+        return tuple(OperationEvent(*event) for event in self._events or ())
 
     def done(self) -> bool:
         """Whether there is an outcome."""
@@ -209,7 +209,8 @@ class Operation(Generic[T]):
 
     def note(self, name: str, detail: str = '') -> None:
         """Add to the story."""
-        event = OperationEvent(self._clock.time(), name, detail)
+        # A plain tuple of plain values costs the garbage collector nothing.
+        event = (self._clock.time(), name, detail)
         with self._lock:
             if self._events is None:
                 self._events = []
@@ -289,5 +290,7 @@ class Operation(Generic[T]):
         )
         operation._id = data['id']
         operation.amphora_id = data.get('amphora_id')
-        operation._events = [OperationEvent(**event) for event in data.get('events', ())] or None
+        operation._events = [
+            (event['at'], event['name'], event['detail']) for event in data.get('events', ())
+        ] or None
         return operation

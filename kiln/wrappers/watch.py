@@ -49,6 +49,8 @@ class Watch(Future[T], abc.ABC):
 
     def inform(self, status: ComputeStatus) -> None:
         """Pass a status on, and end if it is the end."""
+        if self.done():
+            return
         self.told = True
         if self._on_status is not None:
             try:

@@ -62,6 +62,10 @@ class WatchTable:
     def admit(self) -> None:
         """Let those added take part in what is seen from now on."""
         with self._lock:
+            if not self._unseen:
+                # A set keeps the room it once had, and reading it takes as
+                # long: a crowd that came and was seen must not slow each look.
+                self._unseen = set()
             for watch in self._arrivals:
                 watched = self._watched.get(watch.amphora_id)
                 if watched is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import threading
 from collections.abc import Collection
@@ -144,7 +145,7 @@ class Watcher:
             return
         if deadline is not None:
             watch.appointment = self._scheduler.call_later(
-                deadline.remaining_s(), lambda: self._expire(watch)
+                deadline.remaining_s(), functools.partial(self._expire, watch)
             )
         # Last: for a watch that has ended by now it is called at once, and
         # finds all there is to be undone.

@@ -13,17 +13,17 @@ returns a report.
 
 from kiln.testing.conformance.faults import FaultConformance, Faults
 from kiln.testing.conformance.fixture import CannotBeShown
-from kiln.testing.conformance.report import BehaviourResult, ConformanceReport, Verdict
+from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.conformance.run import run_conformance
 from kiln.testing.conformance.suite import ComputeDriverConformance
 
 __all__ = [
+    'BehaviourOutcome',
     'BehaviourResult',
     'CannotBeShown',
     'ComputeDriverConformance',
     'ConformanceReport',
     'FaultConformance',
     'Faults',
-    'Verdict',
     'run_conformance',
 ]

@@ -29,10 +29,10 @@ class Building(ConformanceFixture):
 
     def test_building_again_with_a_key_makes_nothing_more(self) -> None:
         key = self.new_key()
-        self.build(build_key=key)
-        self.build(build_key=key)
-        keys = [amphora.build_key for amphora in self.driver.list_amphorae()]
-        self.assertEqual(keys.count(key), 1)
+        self.build(build_key=key, name=key)
+        self.build(build_key=key, name=key)
+        named = {one.id for one in self.driver.list_amphorae() if one.name == key}
+        self.assertEqual(len(named), 1)
 
     def test_building_again_once_it_is_active_returns_the_first_instance(self) -> None:
         key = self.new_key()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Verdict(enum.StrEnum):
+class BehaviourOutcome(enum.StrEnum):
     """How a behaviour came out."""
 
     PASSED = 'passed'
@@ -25,7 +25,7 @@ class BehaviourResult:
     name: str
     sentence: str
     subject: str
-    outcome: Verdict
+    outcome: BehaviourOutcome
     reason: str = ''
     seconds: float = 0.0
 
@@ -42,11 +42,11 @@ class ConformanceReport:
     @property
     def ok(self) -> bool:
         """Whether something was shown, nothing failed and nothing was left."""
-        return bool(self.of(Verdict.PASSED)) and not self.of(Verdict.FAILED) | set(
-            self.left_behind
-        )
+        return bool(self.of(BehaviourOutcome.PASSED)) and not self.of(
+            BehaviourOutcome.FAILED
+        ) | set(self.left_behind)
 
-    def of(self, outcome: Verdict) -> frozenset[str]:
+    def of(self, outcome: BehaviourOutcome) -> frozenset[str]:
         """Return the names of the behaviours that came out so."""
         return frozenset(one.name for one in self.results if one.outcome is outcome)
 
@@ -55,7 +55,7 @@ class ConformanceReport:
         return {
             'driver': self.driver,
             'ok': self.ok,
-            **{outcome.value: len(self.of(outcome)) for outcome in Verdict},
+            **{outcome.value: len(self.of(outcome)) for outcome in BehaviourOutcome},
             'left_behind': list(self.left_behind),
             'results': [
                 {**dataclasses.asdict(one), 'outcome': one.outcome.value} for one in self.results
@@ -67,7 +67,11 @@ class ConformanceReport:
         return '\n'.join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        marks = {Verdict.PASSED: ' ok ', Verdict.FAILED: 'FAIL', Verdict.NOT_SHOWN: ' -- '}
+        marks = {
+            BehaviourOutcome.PASSED: ' ok ',
+            BehaviourOutcome.FAILED: 'FAIL',
+            BehaviourOutcome.NOT_SHOWN: ' -- ',
+        }
         for subject, results in itertools.groupby(self.results, lambda one: one.subject):
             yield subject
             for one in results:
@@ -77,9 +81,9 @@ class ConformanceReport:
             yield ''
         seconds = sum(one.seconds for one in self.results)
         yield (
-            f'{self.driver}: {len(self.of(Verdict.PASSED))} behaviours shown, '
-            f'{len(self.of(Verdict.FAILED))} failed, '
-            f'{len(self.of(Verdict.NOT_SHOWN))} cannot be shown here, in {seconds:.1f} s.'
+            f'{self.driver}: {len(self.of(BehaviourOutcome.PASSED))} behaviours shown, '
+            f'{len(self.of(BehaviourOutcome.FAILED))} failed, '
+            f'{len(self.of(BehaviourOutcome.NOT_SHOWN))} cannot be shown here, in {seconds:.1f} s.'
         )
         if self.left_behind:
             yield f'Left behind, delete by hand: {", ".join(self.left_behind)}.'

@@ -14,7 +14,7 @@ from kiln.clock import Clock
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance.faults import FaultConformance, Faults
 from kiln.testing.conformance.fixture import ConformanceFixture
-from kiln.testing.conformance.report import BehaviourResult, ConformanceReport, Verdict
+from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.conformance.suite import ComputeDriverConformance
 from kiln.testing.conformance.sweep import remains
 
@@ -97,7 +97,7 @@ class _Verdict(unittest.TestResult):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outcome = Verdict.PASSED
+        self.outcome = BehaviourOutcome.PASSED
         self.reason = ''
 
     def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
@@ -110,12 +110,12 @@ class _Verdict(unittest.TestResult):
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
         """Note that there was no means to show it."""
-        self.outcome, self.reason = Verdict.NOT_SHOWN, f'Cannot be shown here: {reason}.'
+        self.outcome, self.reason = BehaviourOutcome.NOT_SHOWN, f'Cannot be shown here: {reason}.'
 
     def _fail(self, reason: str) -> None:
         # The first thing that goes wrong tells more than what follows from it.
-        if self.outcome is not Verdict.FAILED:
-            self.outcome, self.reason = Verdict.FAILED, reason
+        if self.outcome is not BehaviourOutcome.FAILED:
+            self.outcome, self.reason = BehaviourOutcome.FAILED, reason
 
 
 _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import gc
+import queue
 import threading
 import weakref
 
@@ -195,7 +196,7 @@ class DeadlineTest(WatchingTest):
         self.assertIsInstance(error, OperationTimeout)
         self.assertRegex(
             str(error),
-            r"to be active on 'east': it was building \(spawning\) when last seen, \d\.\d s ago",
+            r"to be active on 'east': it was building \(spawning\) when last seen, \d+\.\d s ago",
         )
         self.assertEqual(('a', 'east'), (error.amphora_id, error.backend))
         self.assertGreaterEqual(self.clock.monotonic(), 60)
@@ -244,19 +245,26 @@ class CancelTest(WatchingTest):
     def test_a_wait_cancelled_in_its_own_callback_ends_there(self):
         for state in (State.ACTIVE, State.ERROR):
             with self.subTest(state):
-                cancelled, waits = [], []
-                arranged = threading.Event()
-
-                def cancel(_, cancelled=cancelled, arranged=arranged, waits=waits):
-                    arranged.wait(5)
-                    cancelled.append(waits[0].cancel())
-
+                futures = queue.SimpleQueue()
                 self.driver.put('a', state)
-                future = self.watcher.watch('a', {State.ACTIVE}, on_status=cancel)
-                waits.append(future)
-                arranged.set()
-                self.until(lambda cancelled=cancelled: cancelled)
+                future = self.watcher.watch(
+                    'a',
+                    {State.ACTIVE},
+                    on_status=lambda _, futures=futures: futures.get(timeout=5).cancel(),
+                )
+                futures.put(future)
+                self.until(future.done)
                 self.assertTrue(future.cancelled())
+
+    def test_a_cancelled_wait_hears_of_nothing_more(self):
+        heard = []
+        first = self.begin(on_status=lambda seen: seen.ready and second.cancel())
+        second = self.watcher.watch('a', {State.ACTIVE}, on_status=heard.append)
+        self.until(lambda: heard)
+        self.driver.put('a', State.ACTIVE)
+        self.settle(first)
+        self.assertTrue(second.cancelled())
+        self.assertEqual([State.BUILDING], [status.state for status in heard])
 
 
 class CloseTest(WatchingTest):

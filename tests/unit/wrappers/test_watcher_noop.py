@@ -13,13 +13,13 @@ class NoopTest(WatchingTest):
         self.cloud = NoopCloud(clock=self.clock, build_s=30, delete_s=5, reboot_s=20, seed=1)
         return NoopDriver(cloud=self.cloud)
 
-    def test_a_fleet_is_seen_active_within_a_third_of_its_latency(self):
+    def test_a_fleet_is_seen_active_soon_after_it_is(self):
         waits = [
             self.watcher.watch(self.driver.build(name=f'n{i}'), {State.ACTIVE}) for i in range(500)
         ]
         self.until(lambda: all(wait.done() for wait in waits))
         self.assertTrue(all(wait.result().ready for wait in waits))
-        self.assertTrue(30 <= self.clock.monotonic() <= 39, self.clock.monotonic())
+        self.assertTrue(30 <= self.clock.monotonic() <= 45, self.clock.monotonic())
 
     def test_a_deleted_fleet_is_seen_gone(self):
         ids = [self.driver.build(name=f'n{i}') for i in range(50)]

@@ -1,6 +1,8 @@
 """What waits go through when the backend is in trouble."""
 
+import itertools
 import threading
+import time
 
 from kiln.exceptions import (
     CircuitOpenError,
@@ -37,7 +39,7 @@ class HangTest(WatchingTest):
             error = self.settled_error(future)
             self.assertIsInstance(error, OperationTimeout)
             self.assertIn('it was never seen', str(error))
-        self.assertLess(self.clock.monotonic(), 30)
+        self.assertLess(self.clock.monotonic(), 100)
 
     def test_an_answer_older_than_a_wait_does_not_end_it(self):
         self.driver.put('a', State.ACTIVE)
@@ -60,9 +62,10 @@ class HangTest(WatchingTest):
         self.assertFalse(self.watcher.latest('a').stale)
         self.hang()
         self.until(self.hung.is_set)
-        self.clock.advance(50)
+        age_s = self.clock.time() - self.watcher.latest('a').observed_at
+        self.clock.advance(59 - age_s)
         self.assertFalse(self.watcher.latest('a').stale)
-        self.clock.advance(11)
+        self.clock.advance(2)
         self.assertTrue(self.watcher.latest('a').stale)
         self.release.set()
         self.until(lambda: not self.watcher.latest('a').stale)
@@ -72,9 +75,11 @@ class OutageTest(WatchingTest):
     def setUp(self):
         super().setUp()
         self.trouble = None
+        self.called_at = []
         self.driver.on_call = self.fail_perhaps
 
     def fail_perhaps(self, hook):
+        self.called_at.append(self.clock.monotonic())
         if self.trouble is not None:
             raise self.trouble
 
@@ -103,7 +108,7 @@ class OutageTest(WatchingTest):
         with self.assertLogs(LOG, 'WARNING'):
             self.trouble = ServiceUnavailable('Nova is silent.')
             error = self.settled_error(future)
-        self.assertRegex(str(error), r'it was building when last seen, \d\d\.\d s ago')
+        self.assertRegex(str(error), r'it was building when last seen, \d+\.\d s ago')
         self.assertRegex(str(error), 'gives no answer now: Nova is silent')
 
     def test_looks_back_off_in_an_outage_and_are_fast_again_after_it(self):
@@ -111,19 +116,16 @@ class OutageTest(WatchingTest):
         with self.assertLogs(LOG):
             self.trouble = ServiceUnavailable('Nova is silent.')
             self.looks(7)
-            self.driver.calls.clear()
             self.watcher.watch('b', {State.ACTIVE})
-            self.clock.run_until(lambda: len(self.driver.calls) == 4, step_s=1)
-            began = self.clock.monotonic()
-            self.clock.run_until(lambda: len(self.driver.calls) == 7, step_s=1)
-            self.assertGreaterEqual(self.clock.monotonic() - began, 85)
+            self.looks(3)
             self.trouble = None
             self.until(lambda: not self.watcher.latest('a').stale)
-        self.driver.calls.clear()
-        began = self.clock.monotonic()
         self.driver.put('a', State.BUILDING, task_state='spawning')
         self.looks(3)
-        self.assertLess(self.clock.monotonic() - began, 10)
+        gaps = [later - sooner for sooner, later in itertools.pairwise(self.called_at)]
+        # Somebody new is no reason to ask more often.
+        self.assertTrue(all(gap >= 30 for gap in gaps[-7:-4]), gaps)
+        self.assertLess(gaps[-1], 20)
 
     def test_nothing_is_asked_before_the_time_an_error_names(self):
         for error in (CircuitOpenError, RateLimited):
@@ -228,6 +230,14 @@ class LatestTest(WatchingTest):
         self.assertEqual(17.0, self.watcher.latest('a').observed_at)
 
     def test_lag_is_how_much_later_than_planned_a_look_began(self):
-        self.begin()
-        self.looks(3)
-        self.assertTrue(all(0 <= lag_s <= 1.5 for _, _, lag_s in self.ticks.seen), self.ticks.seen)
+        self.driver.put('a')
+        self.watcher.watch('a', {State.ACTIVE})
+        while not self.ticks.seen:
+            time.sleep(0.001)
+        self.assertEqual([('east', 1, 0.0)], self.ticks.seen)
+        # It wakes at about 1, or later where the machine is busy.
+        self.clock.advance(7)
+        while len(self.ticks.seen) < 2:
+            time.sleep(0.001)
+        lag_s = self.ticks.seen[1][2]
+        self.assertTrue(0 <= lag_s <= 6.1, lag_s)

@@ -1,0 +1,76 @@
+"""The simulated cloud keeps every promise, at once and with things that take time."""
+
+import tempfile
+import unittest
+from pathlib import Path
+from types import MappingProxyType
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.testing.clock import VirtualClock
+from kiln.testing.conformance import (
+    BehaviourOutcome,
+    ComputeDriverConformance,
+    FaultConformance,
+    run_conformance,
+)
+from tests.conformance.noop_faults import NoopFaults
+
+LATENCIES = {
+    'build_s': 30,
+    'delete_s': 5,
+    'suspend_s': 4,
+    'resume_s': 4,
+    'reboot_s': 20,
+    'rebuild_s': 40,
+    'jitter': 0.2,
+}
+
+
+class InstantNoopConformance(ComputeDriverConformance, FaultConformance, unittest.TestCase):
+    port_ids = ('port-1',)
+    network_ids = ('net-1',)
+
+    def make_driver(self):
+        return NoopDriver(cloud=NoopCloud(clock=VirtualClock(), **self.cloud_options()))
+
+    def make_faults(self, driver):
+        return NoopFaults(driver.cloud)
+
+    def cloud_options(self):
+        return {}
+
+
+class SlowNoopConformance(InstantNoopConformance):
+    build_arguments = MappingProxyType(
+        {'amphora_flavor': 'small', 'image_id': 'image-1', 'availability_zone': 'a'}
+    )
+
+    def cloud_options(self):
+        return {
+            **LATENCIES,
+            'seed': 7,
+            'zones': ['a', 'b'],
+            'images': ['image-1', 'image-2'],
+            'networks': ['net-0', 'net-1'],
+            'ports': {'port-1': 'net-1'},
+        }
+
+
+class FileNoopConformance(InstantNoopConformance):
+    def cloud_options(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        return {'path': Path(folder, 'cloud.db'), **LATENCIES}
+
+
+class ReportOfNoopTest(unittest.TestCase):
+    def test_every_behaviour_is_shown_on_noop(self):
+        report = run_conformance(
+            lambda: NoopDriver(cloud=NoopCloud(clock=VirtualClock(), **LATENCIES)),
+            faults=lambda driver: NoopFaults(driver.cloud),
+            port_ids=['port-1'],
+            network_ids=['net-1'],
+        )
+        self.assertTrue(report.ok, report.render())
+        self.assertGreaterEqual(len(report.of(BehaviourOutcome.PASSED)), 80)
+        self.assertEqual(report.of(BehaviourOutcome.NOT_SHOWN), frozenset())

@@ -1,0 +1,208 @@
+"""Animals that build, and keep what they built, in a wrong way."""
+
+import dataclasses
+import functools
+import threading
+from types import MappingProxyType
+
+from kiln.models import AmphoraType, Limits
+from tests.conformance.zoo.species import MinimalAnimal, caught_by
+
+
+class Altering(MinimalAnimal):
+    """Builds, and then has its own idea of what was asked for."""
+
+    def altered(self, amphora):
+        raise NotImplementedError
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        self.change(amphora_id, **self.altered(self._amphorae[amphora_id]))
+        return amphora_id
+
+
+@caught_by(
+    'test_building_again_with_a_key_returns_the_first_instance',
+    'test_building_again_with_a_key_makes_nothing_more',
+    'test_building_again_once_it_is_active_returns_the_first_instance',
+    'test_many_threads_with_one_key_build_one_instance',
+)
+class Duplicates(MinimalAnimal):
+    """Builds anew for a key that it has built for."""
+
+    def _build(self, request):
+        return self.build_anyway(request)
+
+
+@caught_by('test_many_threads_with_one_key_build_one_instance')
+class LooksBeforeItLocks(MinimalAnimal):
+    """Looks for the key and then builds, with room between the two."""
+
+    def __init__(self):
+        super().__init__()
+        self._window = threading.Barrier(8)
+
+    def _build(self, request):
+        known = self._find_build(request.build_key)
+        if threading.current_thread() is not threading.main_thread():
+            self._meet()
+        return self.build_anyway(request) if known is None else known.id
+
+    def _meet(self):
+        try:
+            self._window.wait(timeout=0.2)
+        except threading.BrokenBarrierError:
+            # Not the eight that build at one moment.
+            self._window.reset()
+
+
+@caught_by('test_the_key_of_a_deleted_instance_builds_a_new_one')
+class RemembersKeysForEver(MinimalAnimal):
+    """Gives the id of an instance that is gone to who builds with its key."""
+
+    def __init__(self):
+        super().__init__()
+        self._built = {}
+
+    def _build(self, request):
+        built = (request.owner, request.build_key)
+        return self._built.setdefault(built, super()._build(request))
+
+
+@caught_by('test_the_build_key_is_kept_on_the_instance')
+class KeepsKeysToItself(MinimalAnimal):
+    """Keeps build keys in its own memory, where no other process sees them."""
+
+    def _get(self, amphora_id):
+        return dataclasses.replace(super()._get(amphora_id), build_key=None)
+
+    def _find(self, name):
+        return [dataclasses.replace(one, build_key=None) for one in super()._find(name)]
+
+    def _find_build(self, build_key):
+        found = super()._find_build(build_key)
+        return found and dataclasses.replace(found, build_key=None)
+
+    def list_amphorae(self, *, owner=None):
+        return (
+            dataclasses.replace(one, build_key=None) for one in super().list_amphorae(owner=owner)
+        )
+
+
+@caught_by(
+    'test_the_owner_is_kept_on_the_instance',
+    'test_a_list_has_only_what_has_its_owner',
+    'test_an_instance_is_described_alike_wherever_it_is_found',
+)
+class KeepsOwnersToItself(MinimalAnimal):
+    """Lists by an owner that it does not keep on the instance."""
+
+    def _get(self, amphora_id):
+        return dataclasses.replace(super()._get(amphora_id), owner=None)
+
+    def list_amphorae(self, *, owner=None):
+        return (dataclasses.replace(one, owner=None) for one in super().list_amphorae(owner=owner))
+
+
+@caught_by('test_a_key_that_another_owner_used_is_free')
+class MixesUpKeysOfOwners(MinimalAnimal):
+    """Takes the build key of another site for its own."""
+
+    def _build(self, request):
+        for known in list(self._amphorae.values()):
+            if known.build_key == request.build_key:
+                return known.id
+        return super()._build(request)
+
+
+@caught_by('test_a_name_of_the_greatest_length_is_kept_whole')
+class CutsNames(Altering):
+    """Cuts names to what fits into a host name."""
+
+    def altered(self, amphora):
+        return {'name': amphora.name[:63]}
+
+
+@caught_by('test_the_name_is_kept_as_it_was_given')
+class LowersNames(Altering):
+    """Writes names in lower case."""
+
+    def altered(self, amphora):
+        return {'name': amphora.name.lower()}
+
+
+@caught_by('test_metadata_is_kept_as_it_was_given')
+class DropsMetadata(Altering):
+    """Forgets metadata."""
+
+    def altered(self, amphora):
+        return {'metadata': MappingProxyType({})}
+
+
+@caught_by('test_metadata_of_one_instance_is_not_that_of_another')
+class SharesMetadata(Altering):
+    """Keeps one set of metadata for all."""
+
+    def __init__(self):
+        super().__init__()
+        self._metadata = {}
+
+    def altered(self, amphora):
+        self._metadata |= amphora.metadata
+        return {'metadata': MappingProxyType(dict(self._metadata))}
+
+
+@caught_by('test_each_type_on_offer_is_built_as_what_it_is')
+class BuildsOnlyMachines(Altering):
+    """Offers containers, and builds virtual machines."""
+
+    limits = Limits(amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}))
+
+    def altered(self, amphora):
+        return {'amphora_type': AmphoraType.VM}
+
+
+@caught_by(
+    'test_an_id_is_not_used_again',
+    'test_the_key_of_a_deleted_instance_builds_a_new_one',
+)
+class UsesIdsAgain(MinimalAnimal):
+    """Numbers instances, and gives the lowest number that is free."""
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        if amphora_id.startswith('vm-'):
+            return amphora_id
+        with self._lock:
+            amphora = self._amphorae.pop(amphora_id)
+            free = next(f'vm-{i}' for i in range(1000) if f'vm-{i}' not in self._amphorae)
+            self._amphorae[free] = dataclasses.replace(amphora, id=free)
+        return free
+
+
+@caught_by('test_no_more_files_are_allowed_than_the_contract_allows')
+class TakesTooManyFiles(MinimalAnimal):
+    """Takes more files than a controller may count on."""
+
+    limits = Limits(max_files=20)
+
+
+@caught_by('test_no_larger_files_are_allowed_than_the_contract_allows')
+class TakesTooLargeFiles(MinimalAnimal):
+    """Takes larger files than a controller may count on."""
+
+    limits = Limits(max_file_bytes=1024 * 1024)
+
+
+@caught_by(
+    'test_larger_user_data_is_refused',
+    'test_no_secret_is_in_the_error_of_a_refused_build',
+)
+class CutsUserData(MinimalAnimal):
+    """Has a limit for user data, and cuts off what is over it."""
+
+    @functools.wraps(MinimalAnimal.build)
+    def build(self, *args, **given):
+        if isinstance(given.get('user_data'), str | bytes):
+            given['user_data'] = given['user_data'][: self.limits.max_user_data_bytes]
+        return super().build(*args, **given)

@@ -1,0 +1,211 @@
+"""Animals that delete, and wait, in a wrong way."""
+
+from kiln.exceptions import DeleteFailed, InstanceNotFoundError
+from kiln.models import ComputeStatus, State
+from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+
+
+@caught_by(
+    'test_deleting_again_is_a_success',
+    'test_deleting_what_is_gone_is_a_success',
+    'test_deleting_what_never_was_is_a_success',
+    'test_many_threads_may_delete_one_instance',
+)
+class DeletesOnlyWhatIs(MinimalAnimal):
+    """Takes a delete of what is gone for a failure."""
+
+    def _delete(self, amphora_id):
+        with self._lock:
+            if self._amphorae.pop(amphora_id, None) is None:
+                raise DeleteFailed(f'Cannot delete {amphora_id}: there is none.')
+
+
+@caught_by(
+    'test_a_deleted_instance_has_no_status',
+    'test_a_deleted_instance_is_left_out_of_statuses',
+)
+class KeepsAGraveyard(MinimalAnimal):
+    """Says of what is gone that it is deleted, for ever."""
+
+    def __init__(self):
+        super().__init__()
+        self._graves = set()
+
+    def _delete(self, amphora_id):
+        super()._delete(amphora_id)
+        self._graves.add(amphora_id)
+
+    def _status(self, amphora_id):
+        if amphora_id in self._graves:
+            now = self.clock.time()
+            return ComputeStatus(amphora_id=amphora_id, state=State.DELETED, observed_at=now)
+        return super()._status(amphora_id)
+
+
+@caught_by('test_an_instance_stays_gone')
+class SeesGhosts(MinimalAnimal):
+    """Asks replicas in turn, one of which has not heard of the deletion."""
+
+    def __init__(self):
+        super().__init__()
+        self._graves = {}
+
+    def _delete(self, amphora_id):
+        if amphora_id in self._amphorae:
+            self._graves[amphora_id] = self._amphorae[amphora_id]
+        super()._delete(amphora_id)
+
+    def _status(self, amphora_id):
+        try:
+            return super()._status(amphora_id)
+        except InstanceNotFoundError:
+            ghost = self._graves.get(amphora_id)
+            if ghost is None:
+                raise
+            if ghost.task_state is None:
+                object.__setattr__(ghost, 'task_state', 'heard of')
+                raise
+            return ghost.status(self.clock.time())
+
+
+@caught_by('test_a_deleted_instance_is_not_found_by_its_key')
+class FindsTheDeadByKey(MinimalAnimal):
+    """Finds by key what was once built, and no more whether it is still there."""
+
+    def __init__(self):
+        super().__init__()
+        self._once = {}
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        if request.owner == self.owner:
+            self._once[request.build_key] = self._amphorae[amphora_id]
+        return amphora_id
+
+    def _find_build(self, build_key):
+        return self._once.get(build_key)
+
+
+@caught_by(
+    'test_deleting_one_instance_leaves_the_others',
+    'test_looking_is_possible_while_others_build_and_delete',
+)
+class DeletesTheOldest(MinimalAnimal):
+    """Deletes one more than it was asked to."""
+
+    def _delete(self, amphora_id):
+        super()._delete(amphora_id)
+        with self._lock:
+            for oldest in list(self._amphorae)[:1]:
+                del self._amphorae[oldest]
+
+
+@caught_by('test_a_suspended_instance_can_be_deleted')
+class DeletesNothingSuspended(NoopAnimal):
+    """Needs an instance to run before it can delete it."""
+
+    def _delete(self, amphora_id):
+        try:
+            state = self.cloud.get(amphora_id)
+        except InstanceNotFoundError:
+            return
+        if state.task_state == 'suspending':
+            raise DeleteFailed(f'Cannot delete {amphora_id}: it is being suspended.')
+        super()._delete(amphora_id)
+
+
+@caught_by('test_a_build_returns_before_its_effect')
+class WaitsForItsBuild(NoopAnimal):
+    """Returns from a build when the instance is active."""
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        for _ in range(6):
+            self.clock.advance(5)
+        return amphora_id
+
+
+@caught_by('test_a_delete_returns_before_its_effect')
+class WaitsForItsDelete(NoopAnimal):
+    """Returns from a delete when the instance is gone."""
+
+    def _delete(self, amphora_id):
+        super()._delete(amphora_id)
+        self.clock.advance(6)
+
+
+@caught_by('test_a_reboot_returns_before_its_effect')
+class WaitsForItsReboot(NoopAnimal):
+    """Returns from a reboot when the instance runs again."""
+
+    def _reboot(self, amphora_id, hard):
+        super()._reboot(amphora_id, hard)
+        self.clock.advance(20)
+
+
+class Buries(MinimalAnimal):
+    """Keeps what it deleted."""
+
+    def __init__(self):
+        super().__init__()
+        self._buried = {}
+
+    def _delete(self, amphora_id):
+        if amphora_id in self._amphorae:
+            self._buried[amphora_id] = self._amphorae[amphora_id]
+        super()._delete(amphora_id)
+
+
+@caught_by('test_a_deleted_instance_cannot_be_got', 'test_an_id_is_not_used_again')
+class DescribesTheDead(Buries):
+    """Describes by its id what is gone."""
+
+    def get_amphora(self, amphora_name=None, amphora_id=None):
+        if amphora_id in self._buried:
+            return self._buried[amphora_id]
+        return super().get_amphora(amphora_name, amphora_id)
+
+
+@caught_by('test_a_deleted_instance_is_not_listed')
+class ListsTheDead(Buries):
+    """Lists what is gone."""
+
+    def list_amphorae(self, *, owner=None):
+        dead = [one for one in self._buried.values() if one.owner == (owner or self.owner)]
+        return iter([*super().list_amphorae(owner=owner), *dead])
+
+
+@caught_by('test_a_deleted_instance_is_not_found_by_its_name')
+class FindsTheDeadByName(Buries):
+    """Finds by name what is gone."""
+
+    def _find(self, name):
+        return [one for one in (*self._list(self.owner), *self._buried.values())
+                if one.name == name]  # fmt: skip
+
+
+@caught_by('test_a_suspend_returns_before_its_effect')
+class WaitsForItsSuspend(NoopAnimal):
+    """Returns from a suspend when the instance is suspended."""
+
+    def _suspend(self, amphora_id):
+        super()._suspend(amphora_id)
+        self.clock.advance(6)
+
+
+@caught_by('test_a_resume_returns_before_its_effect')
+class WaitsForItsResume(NoopAnimal):
+    """Returns from a resume when the instance runs again."""
+
+    def _resume(self, amphora_id):
+        super()._resume(amphora_id)
+        self.clock.advance(6)
+
+
+@caught_by('test_a_rebuild_returns_before_its_effect')
+class WaitsForItsRebuild(NoopAnimal):
+    """Returns from a rebuild when the instance runs again."""
+
+    def _rebuild(self, amphora_id, image_id):
+        super()._rebuild(amphora_id, image_id)
+        self.clock.advance(40)

@@ -1,0 +1,215 @@
+"""Animals that are right as long as their backend is."""
+
+import dataclasses
+from types import MappingProxyType
+
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    BuildOutcomeUnknown,
+    InstanceNotFoundError,
+    InsufficientCapacity,
+    QuotaExceeded,
+    RateLimited,
+    ServiceUnavailable,
+)
+from kiln.models import State
+from tests.conformance.zoo.species import NoopAnimal, caught_by
+
+
+class Failing(NoopAnimal):
+    """Has its own way to say that a build failed."""
+
+    def lament(self, error, request):
+        raise NotImplementedError
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except (AmphoraBuildError, RateLimited, ServiceUnavailable) as exc:
+            return self.lament(exc, request)
+
+
+@caught_by('test_a_build_that_says_nothing_was_done_has_left_nothing')
+class LeaksOnFailure(Failing):
+    """Says that nothing was built, and leaves something."""
+
+    def lament(self, error, request):
+        if isinstance(error, ServiceUnavailable):
+            super()._build(request)
+        raise error
+
+
+@caught_by('test_a_build_whose_answer_was_lost_says_so_and_names_its_key')
+class TakesSilenceForNo(Failing):
+    """Takes a lost answer for a refusal."""
+
+    def lament(self, error, request):
+        if isinstance(error, BuildOutcomeUnknown):
+            raise ServiceUnavailable('Cannot build: the cloud is silent.')
+        raise error
+
+
+@caught_by('test_a_build_whose_answer_was_lost_says_so_and_names_its_key')
+class ForgetsWhatItAsked(Failing):
+    """Does not tell which build it has lost."""
+
+    def lament(self, error, request):
+        if isinstance(error, BuildOutcomeUnknown):
+            raise BuildOutcomeUnknown('Cannot say what became of a build.')
+        raise error
+
+
+@caught_by('test_a_refused_build_says_that_nothing_was_done')
+class KnowsNoOutcome(Failing):
+    """Says of a refusal that nobody knows what came of it."""
+
+    def lament(self, error, request):
+        if isinstance(error, ServiceUnavailable):
+            raise AmphoraComputeError(f'Cannot build {request.name}: refused.')
+        raise error
+
+
+@caught_by(
+    'test_a_refused_build_says_that_nothing_was_done',
+    'test_a_build_that_says_nothing_was_done_has_left_nothing',
+    'test_a_refused_build_can_be_repeated',
+)
+class SwallowsRefusals(Failing):
+    """Returns an id as if nothing had happened."""
+
+    def lament(self, error, request):
+        if isinstance(error, ServiceUnavailable):
+            return 'to-be-built-some-day'
+        raise error
+
+
+@caught_by('test_a_rate_limit_says_when_to_come_back')
+class DoesNotSayWhen(Failing):
+    """Says that it is asked too often, and not until when."""
+
+    def lament(self, error, request):
+        if isinstance(error, RateLimited):
+            raise RateLimited(f'Cannot build {request.name}: too many requests.')
+        raise error
+
+
+@caught_by('test_a_used_up_quota_is_told_from_other_failures')
+class KnowsNoQuota(Failing):
+    """Has one error for all that a backend refuses."""
+
+    def lament(self, error, request):
+        if isinstance(error, QuotaExceeded):
+            raise AmphoraBuildError(str(error))
+        raise error
+
+
+@caught_by('test_a_lack_of_room_is_told_from_other_failures')
+class TakesRoomForQuota(Failing):
+    """Takes a full cloud for a used up quota."""
+
+    def lament(self, error, request):
+        if isinstance(error, InsufficientCapacity):
+            raise QuotaExceeded(str(error))
+        raise error
+
+
+@caught_by('test_a_build_whose_answer_was_lost_is_found_by_its_key')
+class FindsOnlyWhatItHeardOf(NoopAnimal):
+    """Finds by key in its own memory, and not in the backend."""
+
+    def __init__(self):
+        super().__init__()
+        self._heard = set()
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        self._heard.add(request.build_key)
+        return amphora_id
+
+    def _find_build(self, build_key):
+        return super()._find_build(build_key) if build_key in self._heard else None
+
+
+@caught_by('test_a_refused_delete_says_so_and_leaves_the_instance')
+class SwallowsErrorsOfDeletes(NoopAnimal):
+    """Takes each delete for done."""
+
+    def _delete(self, amphora_id):
+        try:
+            super()._delete(amphora_id)
+        except AmphoraComputeError:
+            return
+
+
+@caught_by('test_a_backend_that_fails_is_not_taken_for_an_instance_that_is_gone')
+class TakesFailureForGone(NoopAnimal):
+    """Takes an answer that is none for "there is none"."""
+
+    def _status(self, amphora_id):
+        try:
+            return super()._status(amphora_id)
+        except ServiceUnavailable as exc:
+            raise InstanceNotFoundError(f'Cannot find {amphora_id}.') from exc
+
+
+@caught_by('test_a_backend_that_fails_is_not_taken_for_one_without_instances')
+class ListsNothingWhereItFails(NoopAnimal):
+    """Takes a list that failed for an empty one."""
+
+    def _list(self, owner):
+        try:
+            return super()._list(owner)
+        except ServiceUnavailable:
+            return []
+
+
+@caught_by('test_a_backend_that_fails_is_not_taken_for_one_without_the_key')
+class FindsNothingWhereItFails(NoopAnimal):
+    """Is certain that there is none where it could not look."""
+
+    def _find_build(self, build_key):
+        try:
+            return super()._find_build(build_key)
+        except ServiceUnavailable:
+            return None
+
+
+class Instant(NoopAnimal):
+    """On a cloud where nothing takes time, but for what is stuck."""
+
+    cloud_options = MappingProxyType({})
+
+
+@caught_by('test_an_instance_that_does_not_come_up_is_not_called_active')
+class CallsAllActive(Instant):
+    """Calls an instance active as soon as its build was accepted."""
+
+    def _status(self, amphora_id):
+        status = super()._status(amphora_id)
+        if status.state is not State.BUILDING:
+            return status
+        return dataclasses.replace(status, state=State.ACTIVE, task_state=None)
+
+
+@caught_by(
+    'test_a_build_that_fails_later_ends_in_error_with_its_reason',
+    'test_an_instance_in_error_is_listed',
+    'test_an_instance_in_error_can_be_deleted',
+)
+class HidesErrors(Instant):
+    """Has no word for an instance in error."""
+
+    def _status(self, amphora_id):
+        status = super()._status(amphora_id)
+        if status.state is not State.ERROR:
+            return status
+        return dataclasses.replace(status, state=State.UNKNOWN)
+
+
+@caught_by('test_a_build_that_fails_later_ends_in_error_with_its_reason')
+class KeepsReasonsToItself(NoopAnimal):
+    """Says that an instance is in error, and not why."""
+
+    def _status(self, amphora_id):
+        return dataclasses.replace(super()._status(amphora_id), fault=None)

@@ -1,0 +1,306 @@
+"""Animals that find, list, and tell of changes in a wrong way."""
+
+import dataclasses
+
+from kiln.exceptions import InstanceNotFoundError
+from kiln.models import Amphora, ComputeStatus, State
+from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+
+
+@caught_by('test_a_list_has_every_instance_of_this_site')
+class ListsTheFirstPage(MinimalAnimal):
+    """Forgets that a backend answers a list in pages."""
+
+    def _list(self, owner):
+        return super()._list(owner)[:3]
+
+
+@caught_by('test_a_list_has_each_instance_once')
+class ListsWithOverlap(MinimalAnimal):
+    """Begins each page of a list with the last of the page before."""
+
+    def _list(self, owner):
+        listed = super()._list(owner)
+        return [*listed[:2], *listed[1:]] if len(listed) > 2 else listed
+
+
+@caught_by(
+    'test_a_list_of_an_owner_without_instances_is_empty',
+    'test_a_list_of_another_owner_leaves_out_what_this_site_has',
+    'test_a_key_does_not_find_what_another_owner_has',
+    'test_a_name_does_not_find_what_another_owner_has',
+    'test_a_list_leaves_out_what_another_owner_has',
+    'test_changes_leave_out_what_another_owner_has',
+)
+class ListsAllWhereNoneFits(MinimalAnimal):
+    """Takes an empty filter for none."""
+
+    def _list(self, owner):
+        return super()._list(owner) or list(self._amphorae.values())
+
+
+@caught_by('test_an_instance_in_error_is_listed')
+class ListsOnlyTheHealthy(NoopAnimal):
+    """Leaves out of its list what has failed, and so leaves it for ever."""
+
+    def _list(self, owner):
+        return (one for one in super()._list(owner) if one.state is not State.ERROR)
+
+
+@caught_by('test_a_name_that_several_instances_have_is_ambiguous')
+class PicksOneOfSeveral(MinimalAnimal):
+    """Chooses for the caller."""
+
+    def _find(self, name):
+        return super()._find(name)[:1]
+
+
+@caught_by('test_a_part_of_a_name_is_not_found')
+class FindsPartsOfNames(MinimalAnimal):
+    """Leaves it to a backend whose filter takes a pattern."""
+
+    def _find(self, name):
+        return [one for one in self._list(self.owner) if one.name.startswith(name)]
+
+    def choose(self, found, amphora_name):
+        return super().choose(found, amphora_name if isinstance(found, Amphora) else None)
+
+
+@caught_by('test_a_name_that_does_not_belong_to_the_id_is_not_found')
+class IgnoresTheName(MinimalAnimal):
+    """Looks only at the id where both are given."""
+
+    def get_amphora(self, amphora_name=None, amphora_id=None):
+        if amphora_id is not None:
+            amphora_name = None
+        return super().get_amphora(amphora_name, amphora_id)
+
+
+@caught_by('test_a_name_does_not_find_what_another_owner_has')
+class FindsNamesOfOthers(MinimalAnimal):
+    """Finds by name whatever there is, whoever owns it."""
+
+    def _find(self, name):
+        return [one for one in self._amphorae.values() if one.name == name]
+
+
+@caught_by('test_a_key_does_not_find_what_another_owner_has')
+class FindsKeysOfOthers(MinimalAnimal):
+    """Finds by key whatever there is, whoever owns it."""
+
+    def _find_build(self, build_key):
+        return next((one for one in self._amphorae.values() if one.build_key == build_key), None)
+
+
+@caught_by(
+    'test_statuses_leave_out_what_does_not_exist',
+    'test_statuses_of_nothing_that_exists_are_empty',
+    'test_a_deleted_instance_is_left_out_of_statuses',
+)
+class InventsStatuses(MinimalAnimal):
+    """Has a status for each id it is asked for."""
+
+    def _statuses(self, amphora_ids):
+        unknown = {id_: ComputeStatus(amphora_id=id_, state=State.UNKNOWN) for id_ in amphora_ids}
+        return unknown | super()._statuses(amphora_ids)
+
+
+@caught_by(
+    'test_statuses_leave_out_what_does_not_exist',
+    'test_statuses_of_nothing_that_exists_are_empty',
+    'test_a_deleted_instance_is_left_out_of_statuses',
+)
+class RaisesForOneMissing(MinimalAnimal):
+    """Fails for all where one of many does not exist."""
+
+    def _statuses(self, amphora_ids):
+        return {id_: self._status(id_) for id_ in amphora_ids}
+
+
+@caught_by('test_statuses_tell_of_nothing_that_was_not_asked_for')
+class TellsMoreThanAsked(MinimalAnimal):
+    """Answers every question with all it knows."""
+
+    def _statuses(self, amphora_ids):
+        now = self.clock.time()
+        return {one.id: one.status(now) for one in self._list(self.owner)}
+
+
+@caught_by('test_statuses_bear_the_id_they_are_filed_under')
+class MixesUpStatuses(MinimalAnimal):
+    """Pairs ids with answers that came in another order."""
+
+    def _statuses(self, amphora_ids):
+        found = super()._statuses(amphora_ids)
+        return dict(zip(found, reversed(found.values()), strict=True))
+
+
+@caught_by(
+    'test_changes_tell_of_an_instance_that_was_built_since',
+    'test_changes_tell_of_the_state_that_an_instance_has_reached',
+    'test_changes_of_one_instance_are_told_beside_those_of_another',
+)
+class LosesChanges(NoopAnimal):
+    """Tells of deletions only, once it has told of everything."""
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        return changes if changes.complete else dataclasses.replace(changes, statuses=())
+
+
+@caught_by('test_changes_of_one_instance_are_told_beside_those_of_another')
+class LosesChangesBesideDeletions(NoopAnimal):
+    """Tells either what changed or what is going, and loses the other."""
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        going = [one for one in changes.statuses if one.state is State.DELETING]
+        if changes.complete or not (going or changes.gone):
+            return changes
+        return dataclasses.replace(changes, statuses=tuple(going))
+
+
+@caught_by('test_changes_are_told_again_to_who_asks_with_an_old_cursor')
+class TellsChangesOnce(NoopAnimal):
+    """Takes what it has told once for known, whatever the cursor says."""
+
+    def __init__(self):
+        super().__init__()
+        self._told = set()
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        if changes.complete:
+            return changes
+        news = [one for one in changes.statuses if (since, one.amphora_id) not in self._told]
+        self._told |= {(since, one.amphora_id) for one in news if one.state is State.BUILDING}
+        return dataclasses.replace(changes, statuses=tuple(news))
+
+
+@caught_by('test_changes_tell_of_an_instance_that_was_deleted_since')
+class NeverTellsOfTheGone(NoopAnimal):
+    """Leaves deletions for its callers to infer."""
+
+    def _changes(self, since):
+        return dataclasses.replace(super()._changes(since), gone=())
+
+
+@caught_by('test_changes_never_tell_that_a_living_instance_is_gone')
+class TakesTheUnreadyForGone(NoopAnimal):
+    """Tells that what is not active is gone."""
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        unready = [one.amphora_id for one in changes.statuses if one.state is State.BUILDING]
+        return dataclasses.replace(changes, gone=(*changes.gone, *unready))
+
+
+@caught_by('test_changes_leave_out_what_another_owner_has')
+class TellsOfOthersChanges(MinimalAnimal):
+    """Tells of everything in the backend, whoever owns it."""
+
+    def _changes(self, since):
+        now = self.clock.time()
+        everything = tuple(one.status(now) for one in self._amphorae.values())
+        return dataclasses.replace(super()._changes(since), statuses=everything)
+
+
+@caught_by('test_the_empty_cursor_tells_of_every_instance')
+class NeverSaysItIsComplete(NoopAnimal):
+    """Leaves its callers in doubt whether they have seen everything."""
+
+    def _changes(self, since):
+        return dataclasses.replace(super()._changes(since), complete=False)
+
+
+@caught_by('test_a_look_at_the_backend_changes_nothing')
+class ChecksByBuilding(MinimalAnimal):
+    """Looks whether the backend works by having it work."""
+
+    def _check(self):
+        for amphora in self._list(self.owner)[:1]:
+            copy = dataclasses.replace(amphora, id='probe', name='probe')
+            self._amphorae['probe'] = copy
+        return super()._check()
+
+
+@caught_by('test_a_look_at_the_backend_tells_its_health')
+class ChecksNothing(MinimalAnimal):
+    """Takes the right answer to its look for a failure."""
+
+    def _check(self):
+        return dataclasses.replace(super()._check(), healthy=False)
+
+
+@caught_by('test_looking_waits_for_nothing')
+class WaitsInItsList(NoopAnimal):
+    """Waits until nothing is being built before it answers."""
+
+    def _find(self, name):
+        self.clock.advance(30)
+        return super()._find(name)
+
+    def get_amphora(self, amphora_name=None, amphora_id=None):
+        if amphora_name is not None and amphora_id is not None:
+            self.clock.advance(30)
+        return super().get_amphora(amphora_name, amphora_id)
+
+
+@caught_by('test_an_instance_that_vanished_is_noticed')
+class TrustsItsMemory(NoopAnimal):
+    """Answers for what it once saw, unless it deleted it itself."""
+
+    def __init__(self):
+        super().__init__()
+        self._seen = {}
+
+    def _status(self, amphora_id):
+        try:
+            self._seen[amphora_id] = super()._status(amphora_id)
+        except InstanceNotFoundError:
+            if self._seen.get(amphora_id) is None or (
+                self._seen[amphora_id].state is not State.ACTIVE
+            ):
+                raise
+        return self._seen[amphora_id]
+
+    def _delete(self, amphora_id):
+        super()._delete(amphora_id)
+        self._seen.pop(amphora_id, None)
+
+
+@caught_by('test_statuses_tell_of_every_instance_asked_for')
+class TellsOfTwo(MinimalAnimal):
+    """Answers for so many as its backend takes in one request."""
+
+    def _statuses(self, amphora_ids):
+        return super()._statuses(amphora_ids[:2])
+
+
+@caught_by('test_statuses_say_what_a_status_says')
+class TellsLessOfMany(MinimalAnimal):
+    """Does not look at the state where it is asked for many."""
+
+    def _statuses(self, amphora_ids):
+        found = super()._statuses(amphora_ids).items()
+        return {id_: dataclasses.replace(one, state=State.UNKNOWN) for id_, one in found}
+
+
+@caught_by('test_statuses_tell_when_they_were_observed')
+class ForgetsWhenItLookedAtMany(MinimalAnimal):
+    """Does not say when it looked where it is asked for many."""
+
+    def _statuses(self, amphora_ids):
+        found = super()._statuses(amphora_ids).items()
+        return {id_: dataclasses.replace(one, observed_at=0.0) for id_, one in found}
+
+
+@caught_by('test_each_answer_has_a_cursor_that_can_be_asked_with')
+class GivesNumbersForCursors(MinimalAnimal):
+    """Gives a cursor that it does not take."""
+
+    def _changes(self, since):
+        return dataclasses.replace(super()._changes(since), cursor=len(self._amphorae))
+
+    def changes(self, since=''):
+        return super().changes(str(since) if isinstance(since, int) else since)

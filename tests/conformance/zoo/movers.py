@@ -1,0 +1,382 @@
+"""Animals that suspend, reboot, attach and group in a wrong way."""
+
+import contextlib
+import dataclasses
+
+from kiln.exceptions import (
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidRequest,
+    NotSuspendedError,
+    ResourceNotFoundError,
+)
+from kiln.models import Resource, State
+from tests.conformance.zoo.species import NoopAnimal, caught_by
+
+
+@caught_by('test_resuming_what_runs_is_refused_as_not_suspended')
+class ResumesWhatRuns(NoopAnimal):
+    """Takes a resume of what runs for done."""
+
+    def _resume(self, amphora_id):
+        try:
+            super()._resume(amphora_id)
+        except NotSuspendedError:
+            return
+
+
+@caught_by('test_suspending_again_is_a_success')
+class SuspendsOnce(NoopAnimal):
+    """Refuses to suspend what is suspended."""
+
+    def _suspend(self, amphora_id):
+        if self.cloud.status(amphora_id).state == 'suspended':
+            raise InstanceStateConflict(f'Cannot suspend {amphora_id}: it is suspended.')
+        super()._suspend(amphora_id)
+
+
+@caught_by(
+    'test_an_instance_survives_a_soft_reboot',
+    'test_an_instance_survives_a_hard_reboot',
+)
+class RebootsByBuilding(NoopAnimal):
+    """Has another instance, with another id, after a reboot."""
+
+    def _reboot(self, amphora_id, hard):
+        super()._reboot(amphora_id, hard)
+        self.cloud.vanish(amphora_id)
+
+
+@caught_by('test_an_instance_survives_a_hard_reboot')
+class NeedsToStartAgain(NoopAnimal):
+    """Takes a hard reboot for switching off."""
+
+    def _reboot(self, amphora_id, hard):
+        super()._reboot(amphora_id, hard)
+        if hard:
+            self.cloud.stop(amphora_id)
+
+
+@caught_by(
+    'test_a_rebuilt_instance_becomes_active_again',
+    'test_a_rebuilt_instance_keeps_name_key_and_owner',
+)
+class RebuildsUnderAnotherId(NoopAnimal):
+    """Has another instance, with another id, after a rebuild."""
+
+    def _rebuild(self, amphora_id, image_id):
+        super()._rebuild(amphora_id, image_id)
+        self.cloud.vanish(amphora_id)
+
+
+@caught_by('test_a_rebuilt_instance_keeps_name_key_and_owner')
+class RebuildsWithoutKey(NoopAnimal):
+    """Forgets in a rebuild with which key an instance was built."""
+
+    def __init__(self):
+        super().__init__()
+        self._rebuilt = set()
+
+    def _rebuild(self, amphora_id, image_id):
+        super()._rebuild(amphora_id, image_id)
+        self._rebuilt.add(amphora_id)
+
+    def _get(self, amphora_id):
+        amphora = super()._get(amphora_id)
+        key = None if amphora_id in self._rebuilt else amphora.build_key
+        return dataclasses.replace(amphora, build_key=key)
+
+
+@caught_by('test_a_console_log_has_no_more_lines_than_were_asked_for')
+class SaysAllItKnows(NoopAnimal):
+    """Gives the whole console, however little is asked for."""
+
+    def _console_log(self, amphora_id, lines):
+        return super()._console_log(amphora_id, None)
+
+
+@caught_by('test_attaching_a_port_again_is_a_success')
+class AttachesOnce(NoopAnimal):
+    """Refuses to attach a port that hangs there already."""
+
+    def _attach_port(self, amphora_id, port_id):
+        ports = {address.port_id for address in self.cloud.get(amphora_id).addresses}
+        if port_id in ports:
+            raise InstanceStateConflict(f'Cannot attach {port_id}: it hangs there already.')
+        return super()._attach_port(amphora_id, port_id)
+
+
+@caught_by('test_a_port_in_use_elsewhere_is_refused')
+class StealsPorts(NoopAnimal):
+    """Takes a port off whoever has it."""
+
+    def _attach_port(self, amphora_id, port_id):
+        for other in self.cloud.instances():
+            if other.id != amphora_id and other.state == 'active':
+                self.cloud.detach_port(other.id, port_id)
+        return super()._attach_port(amphora_id, port_id)
+
+
+@caught_by(
+    'test_an_attachment_tells_instance_and_port',
+    'test_attaching_a_port_again_is_a_success',
+)
+class ForgetsThePort(NoopAnimal):
+    """Does not tell which port it attached."""
+
+    def _attach_port(self, amphora_id, port_id):
+        return dataclasses.replace(super()._attach_port(amphora_id, port_id), port_id='')
+
+
+@caught_by(
+    'test_detaching_a_port_that_hangs_nowhere_is_a_success',
+    'test_detaching_a_port_again_is_a_success',
+)
+class DetachesOnlyWhatHangs(NoopAnimal):
+    """Takes a detach of what does not hang there for a failure."""
+
+    def _detach_port(self, amphora_id, port_id):
+        ports = {address.port_id for address in self.cloud.get(amphora_id).addresses}
+        if port_id not in ports:
+            raise ResourceNotFoundError(f'Cannot detach {port_id}: it does not hang there.')
+        super()._detach_port(amphora_id, port_id)
+
+
+@caught_by('test_a_network_can_be_attached_to_two_instances')
+class HasOnePortForAll(NoopAnimal):
+    """Gives each instance on a network the same port."""
+
+    def _attach_network(self, amphora_id, network_id, address):
+        attachment = super()._attach_network(amphora_id, network_id, address)
+        return dataclasses.replace(attachment, port_id='the-port')
+
+
+@caught_by('test_an_instance_knows_its_server_group')
+class ForgetsTheGroup(NoopAnimal):
+    """Does not tell in which server group an instance is."""
+
+    def _get(self, amphora_id):
+        return dataclasses.replace(super()._get(amphora_id), server_group_id=None)
+
+
+@caught_by(
+    'test_deleting_a_server_group_again_is_a_success',
+    'test_deleting_a_server_group_that_never_was_is_a_success',
+)
+class DeletesOnlyGroupsThatAre(NoopAnimal):
+    """Takes a delete of a group that is gone for a failure."""
+
+    def _delete_server_group(self, server_group_id):
+        groups = {one.id for one in self.cloud.list_resources(self.owner)}
+        if server_group_id not in groups:
+            raise ResourceNotFoundError(f'Cannot delete group {server_group_id}: there is none.')
+        super()._delete_server_group(server_group_id)
+
+
+@caught_by('test_deleting_a_server_group_leaves_its_members')
+class DeletesTheMembersToo(NoopAnimal):
+    """Deletes with a group all that is in it."""
+
+    def _delete_server_group(self, server_group_id):
+        for amphora in self.cloud.instances():
+            if amphora.server_group_id == server_group_id:
+                self.cloud.vanish(amphora.id)
+        super()._delete_server_group(server_group_id)
+
+
+@caught_by('test_each_resource_listed_has_its_owner')
+class ListsWithoutOwner(NoopAnimal):
+    """Lists ports of which it does not tell who owns them."""
+
+    def _list_resources(self, owner):
+        return [
+            dataclasses.replace(one, owner=None) if one.kind == 'port' else one
+            for one in super()._list_resources(owner)
+        ]
+
+
+@caught_by('test_no_resource_of_this_site_is_listed_for_another')
+class ListsForEverybody(NoopAnimal):
+    """Lists the resources of all for each."""
+
+    def _list_resources(self, owner):
+        return super()._list_resources(self.owner)
+
+
+@caught_by('test_a_deleted_instance_leaves_no_resource_behind')
+class LeavesPortsBehind(NoopAnimal):
+    """Deletes instances, and leaves their ports."""
+
+    def __init__(self):
+        super().__init__()
+        self._left = []
+
+    def _delete(self, amphora_id):
+        super()._delete(amphora_id)
+        self._left.append(Resource(kind='port', id=f'of-{amphora_id}', owner=self.owner))
+
+    def _list_resources(self, owner):
+        left = self._left if owner == self.owner else []
+        return [*super()._list_resources(owner), *left]
+
+
+@caught_by(
+    'test_a_resource_of_another_owner_is_not_deleted',
+)
+class DeletesForAnybody(NoopAnimal):
+    """Deletes a resource without a look at its owner."""
+
+    def delete_resource(self, resource):
+        super().delete_resource(dataclasses.replace(resource, owner=self.owner))
+
+
+@caught_by('test_an_unknown_flavor_is_refused_as_a_build_would_refuse_it')
+class FindsEveryFlavorValid(NoopAnimal):
+    """Finds valid what it will not build."""
+
+    def _validate_flavor(self, flavor):
+        return None
+
+
+@caught_by('test_the_zone_of_an_instance_is_valid')
+class FindsNoZoneValid(NoopAnimal):
+    """Finds invalid where it builds."""
+
+    def _validate_zone(self, availability_zone):
+        raise InvalidRequest(f'There is no zone {availability_zone}.')
+
+
+@caught_by('test_resuming_an_unknown_instance_is_not_found')
+class ResumesAnything(NoopAnimal):
+    """Takes a resume of what does not exist for done."""
+
+    def _resume(self, amphora_id):
+        with contextlib.suppress(InstanceNotFoundError):
+            super()._resume(amphora_id)
+
+
+@caught_by('test_rebooting_an_unknown_instance_is_not_found')
+class RebootsAnything(NoopAnimal):
+    """Takes a reboot of what does not exist for done."""
+
+    def _reboot(self, amphora_id, hard):
+        with contextlib.suppress(InstanceNotFoundError):
+            super()._reboot(amphora_id, hard)
+
+
+@caught_by('test_rebuilding_an_unknown_instance_is_not_found')
+class RebuildsAnything(NoopAnimal):
+    """Takes a rebuild of what does not exist for done."""
+
+    def _rebuild(self, amphora_id, image_id):
+        with contextlib.suppress(InstanceNotFoundError):
+            super()._rebuild(amphora_id, image_id)
+
+
+@caught_by('test_a_console_log_of_an_unknown_instance_is_not_found')
+class HasALogForAnything(NoopAnimal):
+    """Has an empty console for what does not exist."""
+
+    def _console_log(self, amphora_id, lines):
+        try:
+            return super()._console_log(amphora_id, lines)
+        except InstanceNotFoundError:
+            return ''
+
+
+@caught_by('test_a_resumed_instance_is_active_again')
+class ResumesNothing(NoopAnimal):
+    """Says that it resumes, and leaves it at that."""
+
+    def _resume(self, amphora_id):
+        if self.cloud.status(amphora_id).state != State.SUSPENDED:
+            super()._resume(amphora_id)
+
+
+@caught_by('test_a_detached_port_can_be_attached_elsewhere')
+class DetachesNothing(NoopAnimal):
+    """Says that it detaches, and leaves it at that."""
+
+    def _detach_port(self, amphora_id, port_id):
+        return None
+
+
+@caught_by(
+    'test_an_attached_network_brings_a_port',
+    'test_a_network_can_be_attached_to_two_instances',
+)
+class ForgetsThePortOfANetwork(NoopAnimal):
+    """Does not tell which port came with a network."""
+
+    def _attach_network(self, amphora_id, network_id, address):
+        attachment = super()._attach_network(amphora_id, network_id, address)
+        return dataclasses.replace(attachment, port_id='')
+
+
+@caught_by(
+    'test_detaching_a_network_that_hangs_nowhere_is_a_success',
+    'test_detaching_a_network_again_is_a_success',
+)
+class DetachesOnlyNetworksThatHang(NoopAnimal):
+    """Takes a detach of a network that does not hang there for a failure."""
+
+    def _detach_network(self, amphora_id, network_id):
+        networks = {address.network_id for address in self.cloud.get(amphora_id).addresses}
+        if network_id not in networks:
+            raise ResourceNotFoundError(f'Cannot detach {network_id}: it does not hang there.')
+        super()._detach_network(amphora_id, network_id)
+
+
+@caught_by('test_a_server_group_has_the_name_and_policy_it_was_given')
+class HasOnePolicy(NoopAnimal):
+    """Creates a group with the policy it likes best."""
+
+    def _create_server_group(self, name, policy):
+        return super()._create_server_group(name, 'soft-affinity')
+
+
+@caught_by('test_each_server_group_has_an_id_of_its_own')
+class HasOneGroup(NoopAnimal):
+    """Takes each group for the first one."""
+
+    def __init__(self):
+        super().__init__()
+        self._only = None
+
+    def _create_server_group(self, name, policy):
+        self._only = self._only or super()._create_server_group(name, policy)
+        return dataclasses.replace(self._only, name=name)
+
+
+@caught_by('test_resources_can_be_told_apart')
+class ListsResourcesTwice(NoopAnimal):
+    """Lists the same resources once for each way in which they are this site's."""
+
+    def _list_resources(self, owner):
+        return [*super()._list_resources(owner)] * 2
+
+
+@caught_by('test_a_deleted_resource_is_listed_no_more')
+class DeletesNoResource(NoopAnimal):
+    """Says that it deletes a resource, and leaves it at that."""
+
+    def _delete_resource(self, resource):
+        return None
+
+
+@caught_by('test_deleting_a_resource_again_is_a_success')
+class DeletesOnlyResourcesThatAre(NoopAnimal):
+    """Takes a delete of a resource that is gone for a failure."""
+
+    def _delete_resource(self, resource):
+        if resource.id not in {one.id for one in self.cloud.list_resources(self.owner)}:
+            raise ResourceNotFoundError(f'Cannot delete {resource.id}: there is none.')
+        super()._delete_resource(resource)
+
+
+@caught_by('test_an_unknown_image_is_refused_as_a_build_would_refuse_it')
+class FindsNoImageValid(NoopAnimal):
+    """Finds invalid what it will build."""
+
+    def _validate_image(self, image_id):
+        raise InvalidRequest(f'There is no image {image_id}.')

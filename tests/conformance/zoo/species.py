@@ -1,0 +1,61 @@
+"""What all animals of the zoo have in common."""
+
+import dataclasses
+import uuid
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.testing.clock import VirtualClock
+from kiln.testing.minimal import MinimalDriver
+
+LATENCIES = {
+    'build_s': 30,
+    'delete_s': 5,
+    'suspend_s': 4,
+    'resume_s': 4,
+    'reboot_s': 20,
+    'rebuild_s': 40,
+}
+
+#: Every animal, with the behaviours that catch it: these, all of them, no others.
+ZOO = {}
+
+
+def caught_by(*behaviours):
+    """Put a driver with one defect into the zoo."""
+
+    def keep(animal):
+        ZOO[animal] = frozenset(behaviours)
+        return animal
+
+    return keep
+
+
+class MinimalAnimal(MinimalDriver):
+    """Right but for one thing, and with the fewest of abilities."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = VirtualClock()
+
+    def build_anyway(self, request):
+        """Build without a look whether there is an instance with the key."""
+        key = f'{request.build_key}-{uuid.uuid4().hex}'
+        amphora_id = super()._build(dataclasses.replace(request, build_key=key))
+        self.change(amphora_id, build_key=request.build_key)
+        return amphora_id
+
+    def change(self, amphora_id, **facts):
+        """Change the record of an instance."""
+        with self._lock:
+            amphora = self._amphorae[amphora_id]
+            self._amphorae[amphora_id] = dataclasses.replace(amphora, **facts)
+
+
+class NoopAnimal(NoopDriver):
+    """Right but for one thing; has all abilities, takes its time, and can fail."""
+
+    cloud_options = LATENCIES
+
+    def __init__(self):
+        super().__init__(cloud=NoopCloud(clock=VirtualClock(), **self.cloud_options))

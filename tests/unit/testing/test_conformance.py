@@ -1,0 +1,240 @@
+"""The kit as a program: what it selects, reports, and leaves behind."""
+
+import json
+import logging
+import unittest
+
+from kiln.exceptions import DeleteFailed, ServiceUnavailable
+from kiln.models import AmphoraType, Limits, State
+from kiln.testing.clock import VirtualClock
+from kiln.testing.conformance import (
+    BehaviourOutcome,
+    CannotBeShown,
+    ComputeDriverConformance,
+    FaultConformance,
+    Faults,
+    run_conformance,
+)
+from kiln.testing.minimal import MinimalDriver
+
+
+class LiveBackend:
+    """One backend that outlives the drivers that are made for it."""
+
+    def __init__(self, driver_class=MinimalDriver):
+        self.driver = driver_class()
+        self.driver.clock = VirtualClock()
+        self.made = 0
+
+    def make_driver(self):
+        self.made += 1
+        return self.driver
+
+    def names(self):
+        owners = {amphora.owner for amphora in self.driver._amphorae.values()}
+        listed = [one for owner in owners for one in self.driver.list_amphorae(owner=owner)]
+        return [amphora.name for amphora in listed]
+
+
+class Broken(MinimalDriver):
+    def _get(self, amphora_id):
+        raise ServiceUnavailable('Cannot get anything.')
+
+
+class Undeletable(MinimalDriver):
+    def _delete(self, amphora_id):
+        raise DeleteFailed(f'Cannot delete {amphora_id}.')
+
+
+class Unlistable(MinimalDriver):
+    def _list(self, owner):
+        raise ServiceUnavailable('Cannot list anything.')
+
+
+class Narrow(MinimalDriver):
+    """Builds containers without files, and knows nothing of most options."""
+
+    limits = Limits(
+        amphora_types=frozenset({AmphoraType.CONTAINER}),
+        max_name_length=40,
+        max_files=2,
+        max_file_bytes=512,
+        max_user_data_bytes=100,
+        max_metadata_items=4,
+        refused_options=frozenset(
+            {'metadata', 'config_drive_files', 'server_group_id', 'image_id', 'keys'}
+        ),
+    )
+
+
+class QuietTestCase(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        logging.disable(logging.WARNING)
+        self.addCleanup(logging.disable, logging.NOTSET)
+
+
+class ReportTest(QuietTestCase):
+    def setUp(self):
+        super().setUp()
+        self.report = run_conformance(Broken, timeout_s=0.01)
+
+    def test_it_knows_every_behaviour_by_name_sentence_and_subject(self):
+        shown = {one.name: one for one in self.report.results}
+        result = shown['test_deleting_what_never_was_is_a_success']
+        self.assertEqual(result.sentence, 'deleting what never was is a success')
+        self.assertEqual(result.subject, 'Deleting')
+        self.assertIs(result.outcome, BehaviourOutcome.PASSED)
+        self.assertGreaterEqual(len(shown), 80)
+        self.assertEqual(len(shown), len(self.report.results))
+
+    def test_a_failure_comes_with_its_reason(self):
+        shown = {one.name: one for one in self.report.results}
+        result = shown['test_an_instance_is_found_by_its_id']
+        self.assertIs(result.outcome, BehaviourOutcome.FAILED)
+        self.assertIn('Cannot get anything', result.reason)
+
+    def test_what_cannot_be_shown_is_neither_passed_nor_failed(self):
+        faults = {one.name for one in self.report.results if one.subject == 'Faults'}
+        self.assertEqual(self.report.of(BehaviourOutcome.NOT_SHOWN), faults)
+
+    def test_it_is_plain_data_on_request(self):
+        data = self.report.to_dict()
+        self.assertEqual(json.loads(json.dumps(data)), data)
+        self.assertFalse(data['ok'])
+        self.assertEqual(data['passed'] + data['failed'] + data['not_shown'], len(data['results']))
+
+    def test_it_is_text_by_subject_on_request(self):
+        text = self.report.render()
+        self.assertIn('\nDeleting\n', text)
+        self.assertIn('  FAIL  an instance is found by its id\n', text)
+        self.assertIn('Cannot be shown here: no faults are offered.', text)
+        self.assertIn(f'{len(self.report.of(BehaviourOutcome.FAILED))} failed', text)
+
+
+class RunTest(QuietTestCase):
+    def test_behaviours_are_selected_by_name_or_subject(self):
+        report = run_conformance(MinimalDriver, select=['threads*', 'test_a_list_has_*'])
+        self.assertEqual({one.subject for one in report.results}, {'Listing', 'Threads and time'})
+
+    def test_a_run_that_showed_nothing_is_not_well(self):
+        self.assertFalse(run_conformance(MinimalDriver, select=['nothing']).ok)
+
+    def test_each_behaviour_is_told_as_it_comes_out(self):
+        told = []
+        report = run_conformance(MinimalDriver, select=['deleting'], progress=told.append)
+        self.assertEqual(tuple(told), report.results)
+
+    def test_a_narrow_driver_is_right_if_it_refuses_what_it_lacks(self):
+        report = run_conformance(Narrow)
+        self.assertTrue(report.ok, report.render())
+
+    def test_effects_are_waited_for_on_the_clock_that_is_handed_in(self):
+        class Slow(MinimalDriver):
+            def _status(self, amphora_id):
+                self._get(amphora_id)
+                state = State.ACTIVE if clock.monotonic() >= 90 else State.BUILDING
+                status = super()._status(amphora_id)
+                return type(status)(amphora_id=amphora_id, state=state)
+
+        clock = VirtualClock()
+        name = 'test_a_new_instance_becomes_active'
+        self.assertTrue(run_conformance(Slow, clock=clock, select=[name]).ok)
+        self.assertGreaterEqual(clock.monotonic(), 90)
+
+    def test_what_ends_in_error_is_not_waited_for(self):
+        class Failed(MinimalDriver):
+            def _status(self, amphora_id):
+                status = super()._status(amphora_id)
+                return type(status)(amphora_id=amphora_id, state=State.ERROR, fault='no luck')
+
+        report = run_conformance(Failed, select=['test_a_new_instance_becomes_active'])
+        self.assertIn('no luck', report.results[0].reason)
+
+    def test_what_never_comes_is_given_up_and_named(self):
+        class Never(MinimalDriver):
+            def _status(self, amphora_id):
+                status = super()._status(amphora_id)
+                return type(status)(amphora_id=amphora_id, state=State.BUILDING)
+
+        name = 'test_a_new_instance_becomes_active'
+        report = run_conformance(Never, clock=VirtualClock(), select=[name])
+        self.assertIn('After 600 s it is still not so', report.results[0].reason)
+
+    def test_ports_that_are_not_named_cannot_be_tried(self):
+        class WithPorts(MinimalDriver):
+            def _attach_port(self, amphora_id, port_id):
+                raise NotImplementedError
+
+            def _attach_network(self, amphora_id, network_id, address):
+                raise NotImplementedError
+
+        names = (
+            'test_an_attachment_tells_instance_and_port',
+            'test_an_attached_network_brings_a_port',
+        )
+        report = run_conformance(WithPorts, select=names)
+        self.assertEqual(report.of(BehaviourOutcome.NOT_SHOWN), frozenset(names))
+
+
+class LiveBackendTest(QuietTestCase):
+    def test_nothing_that_a_run_built_stays(self):
+        backend = LiveBackend()
+        self.assertTrue(run_conformance(backend.make_driver).ok)
+        self.assertEqual(backend.names(), [])
+
+    def test_nothing_stays_where_behaviours_fail(self):
+        backend = LiveBackend(Broken)
+        self.assertFalse(run_conformance(backend.make_driver, timeout_s=1).ok)
+        self.assertEqual(backend.names(), [])
+
+    def test_what_others_built_is_left_alone(self):
+        backend = LiveBackend()
+        ours = backend.driver.build(name='somebody-elses')
+        run_conformance(backend.make_driver)
+        self.assertEqual(backend.driver.status(ours).state, State.ACTIVE)
+        self.assertEqual(backend.names(), ['somebody-elses'])
+
+    def test_what_cannot_be_deleted_is_named(self):
+        backend = LiveBackend(Undeletable)
+        name = 'test_a_new_instance_becomes_active'
+        report = run_conformance(backend.make_driver, select=[name], timeout_s=5)
+        self.assertEqual(report.left_behind, tuple(backend.driver._amphorae))
+        self.assertFalse(report.ok)
+        self.assertIn(f'Left behind, delete by hand: {report.left_behind[0]}', report.render())
+
+    def test_a_backend_that_lists_nothing_is_swept_by_what_is_known(self):
+        backend = LiveBackend(Unlistable)
+        run_conformance(backend.make_driver, select=['test_a_new_instance_becomes_active'])
+        self.assertEqual(backend.driver._amphorae, {})
+
+    def test_an_instance_that_needs_arguments_gets_them(self):
+        class Choosy(MinimalDriver):
+            def _build(self, request):
+                assert request.flavor == 'm1.small'
+                return super()._build(request)
+
+        report = run_conformance(Choosy, build_arguments={'amphora_flavor': 'm1.small'})
+        self.assertTrue(report.ok, report.render())
+
+
+class UnfinishedFixtureTest(unittest.TestCase):
+    def test_a_fixture_without_driver_says_what_it_must_have(self):
+        class Unfinished(ComputeDriverConformance, unittest.TestCase):
+            pass
+
+        with self.assertRaisesRegex(NotImplementedError, 'make_driver'):
+            Unfinished('test_the_backend_builds_some_type').setUp()
+
+    def test_a_fixture_without_faults_says_what_it_must_have(self):
+        class Unfinished(FaultConformance, unittest.TestCase):
+            make_driver = staticmethod(MinimalDriver)
+
+        with self.assertRaisesRegex(NotImplementedError, 'make_faults'):
+            Unfinished('test_a_lack_of_room_is_told_from_other_failures').setUp()
+
+    def test_faults_that_nobody_wrote_cannot_be_shown(self):
+        report = run_conformance(MinimalDriver, faults=lambda driver: Faults(), select=['faults'])
+        names = {one.name for one in report.results}
+        self.assertEqual(report.of(BehaviourOutcome.NOT_SHOWN), names)
+        self.assertIsInstance(CannotBeShown('why'), unittest.SkipTest)
