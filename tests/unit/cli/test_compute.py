@@ -244,6 +244,19 @@ class Changing(Shell):
         self.assertEqual(2, err.count('kiln: '))
 
 
+class Crowding(Shell):
+    def test_what_finds_the_queue_full_is_said_of_each_and_the_others_are_done(self):
+        argv = ['--backend', 'crowded', 'compute']
+        err = self.fails(9, *argv, 'build', '--name', 'web', '--count', '30')
+        self.assertIn('web-1 ', self.out)
+        self.assertIn('operation_rejected', self.out)
+        self.assertIn('kiln: ', err)
+        words = [f'no-{n}' for n in range(30)]
+        self.fails(9, *argv, 'delete', *words)
+        self.assertIn('operation_rejected', self.out)
+        self.assertIn('instance_not_found', self.out)
+
+
 class LiveProgress(Shell):
     terminal = True
 

@@ -1,7 +1,5 @@
 """The commands about drivers."""
 
-import unittest
-
 from tests.unit.cli.shell import Shell
 
 
@@ -61,9 +59,36 @@ class Demo(Shell):
 
 
 class Kit(Shell):
-    def setUp(self):
-        super().setUp()
-        try:
-            import kiln.testing.conformance  # noqa: F401
-        except ImportError:
-            raise unittest.SkipTest('the kit is not merged yet') from None
+    some = ('--select', '*find*')
+
+    def test_a_right_driver_passes_bare_and_behind_its_guards(self):
+        for more in ([], ['--guarded']):
+            out = self.ok('driver', 'test', 'narrow', *self.some, *more)
+            self.assertRegex(out, r'narrow: [1-9]\d* behaviours shown, 0 failed')
+
+    def test_a_backend_that_breaks_a_promise_is_status_1_and_named(self):
+        self.fails(1, 'driver', 'test', 'broken', *self.some)
+        self.assertIn('FAIL', self.out)
+        self.assertIn('down for repairs', self.out)
+
+    def test_the_report_is_data_too(self):
+        report = self.json('driver', 'test', 'east', *self.some)
+        self.assertEqual((True, 0), (report['ok'], report['failed']))
+        self.assertEqual([], self.json('compute', 'list'))
+
+    def test_what_every_build_needs_is_handed_on(self):
+        self.ok('driver', 'test', 'east', '--select', '*key*', '--build', 'amphora_flavor=tiny',
+                '--build', 'network_ids=a,b', '--port', 'p', '--network', 'n')  # fmt: skip
+        self.fails(1, 'driver', 'test', 'east', '--select', '*key*', '--build',
+                   'amphora_flavor=none')  # fmt: skip
+
+    def test_a_selection_of_nothing_shows_nothing_and_fails(self):
+        self.fails(1, 'driver', 'test', 'east', '--select', 'xyzzy')
+
+
+class KitOnATerminal(Shell):
+    terminal = True
+
+    def test_each_behaviour_is_a_dot(self):
+        self.ok('driver', 'test', 'east', '--select', '*find*')
+        self.assertRegex(self.err, r'^[.-]+\n$')
