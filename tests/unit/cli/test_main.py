@@ -224,6 +224,21 @@ class Processes(unittest.TestCase):
         self.assertEqual(2, process.returncode)
         self.assertRegex(err, r'^kiln: Cannot set up the log: .*\n$')
 
+    def test_what_is_confided_is_printed_by_no_format_no_error_and_no_log(self):
+        with tempfile.TemporaryDirectory() as folder:
+            secret, log = pathlib.Path(folder, 'secret'), pathlib.Path(folder, 'log')
+            secret.write_text('hush-a-bye')
+            for more in (['-f', 'json'], ['--flavor', 'impossible'], ['--flavor', 'none']):
+                for logged in (['--debug'], ['--debug', '--log-file', str(log)]):
+                    process = self.start(
+                        *logged, 'compute', 'build', '--wait', '--key', 'hush-a-bye', *more,
+                        '--file', f'/etc/key={secret}', '--user-data', str(secret),
+                    )  # fmt: skip
+                    out, err = process.communicate(timeout=20)
+                    self.assertTrue(out + err)
+                    self.assertNotIn('hush', out + err)
+            self.assertNotIn('hush', log.read_text())
+
     def test_ctrl_c_and_sigterm_end_a_build_and_remove_what_it_made(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
