@@ -79,7 +79,9 @@ class Options(Generated):
             yield getattr(group, 'help', '') or ''
             yield ''
             for opt in options:
-                default = '' if opt.default is None else f' (default ``{opt.default}``)'
+                default = (
+                    '' if opt.default in (None, '', [], {}) else f' (default ``{opt.default}``)'
+                )
                 yield f'``{opt.dest}``{default}'
                 yield '    ' + re.sub(r'([*`|\\])', r'\\\1', opt.help)
                 yield ''

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import pathlib
+import socket
 import threading
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -169,6 +170,19 @@ class Building(Shell):
         self.assertIn('needs a probe', self.fails(2, 'compute', 'build', '--until', 'ready'))
         err = self.fails(2, 'compute', 'build', '--probe', 'tcp:22', '--wait')
         self.assertIn('only with until', err)
+
+    def test_a_probe_that_agrees_makes_it_ready(self):
+        # Addresses of simulated machines are this host's.
+        with socket.create_server(('', 0)) as server:
+            port = server.getsockname()[1]
+            (row,) = self.json('compute', 'build', '--probe', f'tcp:{port}', '--timeout', '20')
+        self.assertEqual('ready', row['result'])
+
+    def test_a_probe_that_never_agrees_is_status_6_and_leaves_nothing(self):
+        # Nobody serves port 1.
+        err = self.fails(6, 'compute', 'build', '--probe', 'tcp:1', '--timeout', '1')
+        self.assertIn('kiln: Cannot', err)
+        self.assertEqual({}, self.states())
 
 
 class SlowBuilding(Shell):
