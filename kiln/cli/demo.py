@@ -174,8 +174,8 @@ class Play:
         time.sleep(max(0.0, self._ledger.last_build + WINDOW_S + 0.1 - time.monotonic()))
         sent, errors = self._ledger.builds, list(self._failures())
         sent = self._ledger.builds - sent
-        self._say(f'{sent} builds fail: {errors[0]}')
-        self._say(f'Now the circuit is open: {errors[-1]}')
+        self._say(f'{sent} builds fail, the first of them so: {errors[0] if errors else "none"}')
+        self._say(f'What the next caller hears: {errors[-1] if errors else "nothing"}')
         took_s: list[float] = []
         refused = sum(self._timed(took_s, self._refused) for _ in range(REFUSALS))
         took_s.sort()

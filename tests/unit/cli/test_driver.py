@@ -1,5 +1,10 @@
 """The commands about drivers."""
 
+import io
+
+from kiln import conf as kiln_conf
+from kiln.cli.demo import Ledger, Play, cloud
+from kiln.driver_manager import DriverManager
 from tests.unit.cli.shell import Shell
 
 
@@ -56,6 +61,19 @@ class Demo(Shell):
         self.assertEqual(12, out.count('\nok  '), out)
         self.assertIn('closed -> open -> half-open -> closed', out)
         self.assertNotIn('\033', out)
+
+    def test_a_cloud_that_never_breaks_does_not_pass_for_one_that_recovered(self):
+        options = cloud(2, 0.1)
+        options.pop('KILN_COMPUTE_DEMO__FAULTS')
+        ledger = Ledger()
+        conf = kiln_conf.load([], [], environment=options)
+        with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
+            play = Play(compute, ledger, io.StringIO(), 2)
+            play.run()
+        false = [one.claim for one in play.expectations if not one.true]
+        self.assertIn('every caller was refused at once: 0, not 1000', false)
+        self.assertIn('the circuit opened once and closed once: ', ' '.join(false))
+        self.assertTrue(play.expectations[0].true)
 
 
 class Kit(Shell):
