@@ -1,5 +1,7 @@
 """Animals that delete, and wait, in a wrong way."""
 
+import threading
+
 from kiln.exceptions import DeleteFailed, InstanceNotFoundError
 from kiln.models import ComputeStatus, State
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
@@ -86,15 +88,16 @@ class FindsTheDeadByKey(MinimalAnimal):
         return self._once.get(build_key)
 
 
-@caught_by(
-    'test_deleting_one_instance_leaves_the_others',
-    'test_looking_is_possible_while_others_build_and_delete',
-)
+@caught_by('test_deleting_one_instance_leaves_the_others')
 class DeletesTheOldest(MinimalAnimal):
     """Deletes one more than it was asked to."""
 
     def _delete(self, amphora_id):
         super()._delete(amphora_id)
+        if threading.current_thread() is not threading.main_thread():
+            # Where several delete at once it would be chance who is hit, and
+            # a test that is caught by chance says nothing.
+            return
         with self._lock:
             for oldest in list(self._amphorae)[:1]:
                 del self._amphorae[oldest]
