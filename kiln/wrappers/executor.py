@@ -209,10 +209,8 @@ class ExecutorDriver(DriverWrapper):
             first, self._closed = not self._closed, True
             waiting = [task for task in self._tasks if not task.in_flight]
         for task in waiting:
-            if task.plan.in_grace:
-                task.operation.resolve(None)
-            elif not task.plan.outlives_closing:
-                task.operation.fail(task.plan.closed())
+            if not task.plan.outlives_closing:
+                task.plan.call_off()
         # Real time: a closing process does not live by a test's clock.
         deadline = Deadline.after(wait_s)
         with self._idle:
@@ -221,7 +219,7 @@ class ExecutorDriver(DriverWrapper):
             self._stopped = True
             left = list(self._tasks)
         for task in left:
-            task.operation.fail(task.plan.closed())
+            task.plan.call_off()
         if first:
             if self._own_pool:
                 self._lanes.close()
@@ -317,8 +315,9 @@ class ExecutorDriver(DriverWrapper):
             case Failed(error):
                 operation.fail(error)
             case Again(pause_s, why):
-                closing = self._closed and not task.plan.outlives_closing
-                if closing or pause_s >= task.deadline.remaining_s():
+                if self._closed and not task.plan.outlives_closing:
+                    task.plan.call_off()
+                elif pause_s >= task.deadline.remaining_s():
                     operation.fail(task.plan.overdue(in_flight=False))
                 elif operation.enter(OperationState.WAITING):
                     self._later(task, pause_s, why)
@@ -402,7 +401,7 @@ class ExecutorDriver(DriverWrapper):
         operation.add_done_callback(self._discarded)
         self._enlist(task)
         if self._stopped:
-            operation.fail(plan.closed())
+            plan.call_off()
         elif my_turn:
             self._lanes.queue(task)
         return operation

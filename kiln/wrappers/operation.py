@@ -157,17 +157,22 @@ class Operation(Generic[T]):
                 raise TimeoutError(f'{self.kind} {self.subject} is not done yet.')
         return self._error
 
-    def cancel(self) -> bool:
+    def cancel(self, why: str = 'the operation was cancelled') -> bool:
         """End it now; return False where it had an outcome already.
 
         A call that is under way cannot be called back: a build it makes is
         removed, any other effect may still happen, and the error says so.
         """
-        return self.fail(self.cancellation('the operation was cancelled'))
+        while not self.done():
+            # Whether it was sent is part of the error, so it must be so still
+            # when the error is given.
+            state = self.state
+            error = self._cancellation(why, unsent=state is OperationState.QUEUED)
+            if self._finish(OperationState.CANCELLED, None, error, seen=state):
+                return True
+        return False
 
-    def cancellation(self, why: str) -> OperationCancelled:
-        """Return the error of an operation that ends here, for a reason."""
-        unsent = self.state is OperationState.QUEUED
+    def _cancellation(self, why: str, *, unsent: bool) -> OperationCancelled:
         if unsent:
             left = 'It was never sent.'
         elif self.build_key is not None:
@@ -251,9 +256,15 @@ class Operation(Generic[T]):
         state = OperationState.CANCELLED if cancelled else OperationState.FAILED
         return self._finish(state, None, error)
 
-    def _finish(self, state: OperationState, value: Any, error: BaseException | None) -> bool:
+    def _finish(
+        self,
+        state: OperationState,
+        value: Any,
+        error: BaseException | None,
+        seen: OperationState | None = None,
+    ) -> bool:
         with self._lock:
-            if self.done():
+            if self.done() or (seen is not None and self.state is not seen):
                 return False
             self.state, self._error, self._value = state, error, value
             callbacks, self._callbacks = self._callbacks, None

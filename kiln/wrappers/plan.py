@@ -26,10 +26,6 @@ class CallPlan:
 
     #: Whether the backend may have something that nobody was told of.
     doubt = False
-    #: Whether it goes on while the executor closes; and whether all is done
-    #: but for a last look, so that it need not.
-    outlives_closing = False
-    in_grace = False
 
     def __init__(
         self, operation: Operation[Any], call: Call, args: tuple[Any, ...], backoff: Backoff
@@ -96,9 +92,14 @@ class CallPlan:
         error.__cause__ = self.last_error
         return error
 
-    def closed(self) -> BaseException:
-        """Return the error of an operation under which kiln was closed."""
-        return self.operation.cancellation('kiln was closed')
+    @property
+    def outlives_closing(self) -> bool:
+        """Whether it goes on while the executor closes."""
+        return False
+
+    def call_off(self) -> None:
+        """End the operation because kiln closes."""
+        self.operation.cancel('kiln was closed')
 
     @property
     def about(self) -> str:

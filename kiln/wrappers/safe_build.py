@@ -93,14 +93,17 @@ class BuildPlan(CallPlan):
             return self._unknown(self.last_error)
         return super().overdue(in_flight=False)
 
-    def closed(self) -> BaseException:
-        """Say that it is removed, or, where it was only looked for, that it is not."""
+    def call_off(self) -> None:
+        """Leave what was only looked for to the next who recovers it."""
         if self._request is not None:
-            return super().closed()
-        return OperationCancelled(
-            f'Cannot find what {self.operation.subject} built: kiln was closed first. '
-            f'Recover the operation again.',
-            **self.facts,
+            super().call_off()
+            return
+        self.operation.fail(
+            OperationCancelled(
+                f'Cannot find what {self.operation.subject} built: kiln was closed first. '
+                f'Recover the operation again.',
+                **self.facts,
+            )
         )
 
     def _ask(self, call: Call, argument: Any) -> None:
@@ -137,9 +140,7 @@ class DiscardPlan(CallPlan):
     known the last look comes after a grace.
     """
 
-    __slots__ = ('_deleted', '_grace_s', '_key', '_looks_left', 'in_grace')
-
-    outlives_closing = True
+    __slots__ = ('_deleted', '_grace_s', '_in_grace', '_key', '_looks_left')
 
     def __init__(
         self, operation: Operation[Any], build_key: str, *, grace_s: float, backoff: Backoff
@@ -149,23 +150,23 @@ class DiscardPlan(CallPlan):
         self._grace_s = grace_s
         self._looks_left = 2
         self._deleted: str | None = None
-        #: Whether nothing was found, and only the second look is missing.
-        self.in_grace = False
+        # Nothing was found, and only the second look is missing.
+        self._in_grace = False
         if operation.amphora_id is not None:
             self._looks_left = 1
             self._delete(operation.amphora_id)
 
     def answered(self, value: Any) -> Step:
         """After a delete look; after a look delete, or look once more."""
-        self.in_grace = False
+        self._in_grace = False
         if self.call is Call.DELETE:
             self.call, self.args = Call.FIND_BUILD, (self._key,)
             return Again()
         found: Amphora | None = value
         if found is None or found.state is State.DELETED:
             self._looks_left -= 1
-            self.in_grace = self._looks_left > 0
-            return Again(self._grace_s) if self.in_grace else Done(None)
+            self._in_grace = self._looks_left > 0
+            return Again(self._grace_s) if self._in_grace else Done(None)
         if found.state is State.DELETING:
             return self._later()
         first = found.id != self._deleted
@@ -190,9 +191,17 @@ class DiscardPlan(CallPlan):
         error.__cause__ = self.last_error
         return error
 
-    def closed(self) -> BaseException:
-        """Say what may be left."""
-        return self.overdue(in_flight=False)
+    @property
+    def outlives_closing(self) -> bool:
+        """Whether something may be left; a last look need not be waited for."""
+        return not self._in_grace
+
+    def call_off(self) -> None:
+        """Give up, and say what may be left, unless nothing is."""
+        if self._in_grace:
+            self.operation.resolve(None)
+        else:
+            self.operation.fail(self.overdue(in_flight=False))
 
     def _delete(self, amphora_id: str) -> None:
         self._deleted = self.operation.amphora_id = amphora_id

@@ -31,12 +31,12 @@ class Turns(Generic[T]):
         """Give an item's place to another; return whether that has its turn."""
         line = self._lines[key]
         line[line.index(item)] = heir
-        return line[0] is heir
+        return line[0] == heir
 
     def leave(self, key: str, item: T) -> T | None:
         """Go; return the item whose turn it is because of that."""
         line = self._lines[key]
-        had_turn = line[0] is item
+        had_turn = line[0] == item
         line.remove(item)
         if not line:
             del self._lines[key]

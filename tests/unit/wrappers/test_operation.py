@@ -1,0 +1,267 @@
+import asyncio
+import json
+import pickle
+import threading
+import unittest
+
+from kiln.clock import Deadline
+from kiln.exceptions import (
+    AmphoraComputeError,
+    OperationCancelled,
+    Outcome,
+    QuotaExceeded,
+    RateLimited,
+)
+from kiln.models import Resource
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.operation import MAX_EVENTS, Operation, OperationState, Priority
+
+
+def operation(kind='get', **facts):
+    clock = facts.pop('clock', None) or VirtualClock()
+    return Operation(kind, backend='east', clock=clock, **{'subject': 'id-1', **facts})
+
+
+class Outcomes(unittest.TestCase):
+    def test_the_first_outcome_wins(self):
+        op = operation()
+        self.assertTrue(op.resolve('first'))
+        self.assertFalse(op.resolve('second'))
+        self.assertFalse(op.fail(QuotaExceeded('late')))
+        self.assertFalse(op.cancel())
+        self.assertEqual(op.result(), 'first')
+        self.assertIs(op.state, OperationState.SUCCEEDED)
+
+    def test_none_is_a_result_too(self):
+        op = operation()
+        op.resolve(None)
+        self.assertTrue(op.done())
+        self.assertIsNone(op.result())
+
+    def test_a_failure_is_raised_and_returned(self):
+        op, error = operation(), QuotaExceeded('none left')
+        op.fail(error)
+        self.assertIs(op.exception(), error)
+        self.assertIs(op.state, OperationState.FAILED)
+        with self.assertRaises(QuotaExceeded):
+            op.result()
+
+    def test_waiting_ends_after_the_timeout(self):
+        with self.assertRaisesRegex(TimeoutError, 'get id-1 is not done'):
+            operation().result(timeout=0.01)
+
+    def test_several_threads_may_wait_at_once(self):
+        op, results = operation(), []
+        threads = [threading.Thread(target=lambda: results.append(op.result(10))) for _ in '123']
+        for thread in threads:
+            thread.start()
+        op.resolve(7)
+        for thread in threads:
+            thread.join(10)
+        self.assertEqual(results, [7, 7, 7])
+
+    def test_what_is_done_stays_in_its_state(self):
+        op = operation()
+        self.assertTrue(op.enter(OperationState.RUNNING))
+        self.assertTrue(op.running())
+        op.cancel()
+        self.assertFalse(op.enter(OperationState.WAITING))
+        self.assertTrue(op.cancelled())
+
+    def test_each_has_an_id_of_its_own(self):
+        self.assertEqual(len({operation().id for _ in range(100)}), 100)
+        op = operation()
+        self.assertEqual(op.id, op.id)
+
+
+class Cancelling(unittest.TestCase):
+    def cancelled(self, *states, **facts):
+        op = operation(**facts)
+        for state in states:
+            op.enter(state)
+        self.assertTrue(op.cancel())
+        with self.assertRaises(OperationCancelled) as raised:
+            op.result()
+        return raised.exception
+
+    def test_one_in_the_queue_was_never_sent(self):
+        error = self.cancelled()
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('never sent', str(error))
+
+    def test_one_that_was_sent_may_still_take_effect(self):
+        error = self.cancelled(OperationState.RUNNING)
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        self.assertIn('may still happen', str(error))
+
+    def test_what_a_build_made_is_removed(self):
+        error = self.cancelled(OperationState.WAITING, kind='build', build_key='k')
+        self.assertIn('removed', str(error))
+        self.assertEqual(error.build_key, 'k')
+
+
+class Callbacks(unittest.TestCase):
+    def test_all_are_called_once_with_the_operation(self):
+        op, heard = operation(), []
+        op.add_done_callback(heard.append)
+        op.add_done_callback(heard.append)
+        op.resolve(1)
+        op.add_done_callback(heard.append)
+        self.assertEqual(heard, [op, op, op])
+
+    def test_one_that_raises_is_logged_and_harms_nobody(self):
+        op, heard = operation(), []
+        op.add_done_callback(lambda _: 1 / 0)
+        op.add_done_callback(heard.append)
+        with self.assertLogs('kiln.wrappers.operation') as logs:
+            op.resolve(1)
+        self.assertEqual(heard, [op])
+        self.assertIn(op.id, logs.output[0])
+
+
+class Awaiting(unittest.TestCase):
+    def test_a_coroutine_gets_the_result_from_another_thread(self):
+        op = operation()
+
+        async def wait():
+            threading.Timer(0.01, op.resolve, ['done']).start()
+            return await op
+
+        self.assertEqual(asyncio.run(wait()), 'done')
+
+    def test_several_loops_may_wait_for_one_operation(self):
+        op, results, waiting = operation(), [], threading.Barrier(3)
+
+        async def wait():
+            waiting.wait(10)
+            return await op
+
+        threads = [
+            threading.Thread(target=lambda: results.append(asyncio.run(wait()))) for _ in '12'
+        ]
+        for thread in threads:
+            thread.start()
+        waiting.wait(10)
+        op.resolve('both')
+        for thread in threads:
+            thread.join(10)
+        self.assertEqual(results, ['both', 'both'])
+
+    def test_the_error_is_raised_in_the_coroutine(self):
+        async def wait():
+            op = operation()
+            op.fail(QuotaExceeded('none left'))
+            await op
+
+        with self.assertRaises(QuotaExceeded):
+            asyncio.run(wait())
+
+    def test_giving_up_waiting_leaves_the_operation_and_no_trace(self):
+        op = operation()
+
+        async def wait():
+            await asyncio.wait_for(op, 0.01)
+
+        with self.assertRaises(TimeoutError):
+            asyncio.run(wait())
+        self.assertFalse(op.done())
+        self.assertFalse(op._callbacks)
+        self.assertTrue(op.resolve(1))
+
+    def test_a_loop_that_was_closed_meanwhile_is_no_trouble(self):
+        op = operation()
+        loop = asyncio.new_event_loop()
+
+        async def wait():
+            await op
+
+        task = loop.create_task(wait())
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        with self.assertNoLogs('kiln.wrappers.operation'):
+            op.resolve(1)
+        # Nobody runs it any more; say so, or asyncio complains at exit.
+        task.get_coro().close()
+        task._log_destroy_pending = False
+
+
+class Story(unittest.TestCase):
+    def test_events_carry_their_time_and_words(self):
+        clock = VirtualClock(epoch=100)
+        op = operation(clock=clock)
+        clock.advance(5)
+        op.note('adopted', 'id-9')
+        (event,) = op.events
+        self.assertEqual((event.at, event.name, event.detail), (105, 'adopted', 'id-9'))
+
+    def test_a_long_story_keeps_its_beginning_and_its_end(self):
+        op = operation()
+        for number in range(MAX_EVENTS * 2):
+            op.note(str(number))
+        names = [event.name for event in op.events]
+        self.assertEqual(len(names), MAX_EVENTS)
+        self.assertEqual((names[0], names[-1]), ('0', str(MAX_EVENTS * 2 - 1)))
+
+
+class Saving(unittest.TestCase):
+    def again(self, op, clock=None):
+        saved = json.loads(json.dumps(op.to_dict()))
+        return Operation.from_dict(saved, clock=clock or VirtualClock())
+
+    def test_one_that_was_not_done_comes_back_without_an_outcome(self):
+        clock = VirtualClock(epoch=1000)
+        op = operation(
+            'build', clock=clock, build_key='k', deadline=Deadline.after(60, clock),
+            priority=Priority.HIGH,
+        )  # fmt: skip
+        op.note('lost', 'no answer')
+        later = VirtualClock(epoch=1020)
+        again = self.again(op, later)
+        self.assertFalse(again.done())
+        self.assertEqual(again.deadline.remaining_s(), 40)
+        for fact in ('id', 'kind', 'backend', 'subject', 'build_key', 'priority', 'events'):
+            self.assertEqual(getattr(again, fact), getattr(op, fact), fact)
+
+    def test_arguments_come_back_as_plain_data(self):
+        op = operation('statuses')
+        op.arguments = (('a', 'b'), 3, Resource(kind='port', id='p', owner='kiln'))
+        ids, number, resource = self.again(op).arguments
+        self.assertEqual((ids, number, resource['id']), (['a', 'b'], 3, 'p'))
+
+    def test_a_finished_build_comes_back_with_its_id(self):
+        op = operation('build', build_key='k')
+        op.amphora_id = 'id-7'
+        op.resolve('id-7')
+        self.assertEqual(self.again(op).result(), 'id-7')
+
+    def test_the_result_of_another_call_is_not_kept(self):
+        op = operation('console_log')
+        op.resolve('the password is swordfish')
+        self.assertNotIn('swordfish', json.dumps(op.to_dict()))
+        self.assertIsNone(self.again(op).result())
+
+    def test_a_failed_one_comes_back_with_its_error(self):
+        op = operation()
+        op.fail(RateLimited('slow down', retry_after=7, amphora_id='id-1'))
+        error = self.again(op).exception()
+        self.assertIsInstance(error, RateLimited)
+        self.assertEqual(error.to_dict(), op.exception().to_dict())
+
+    def test_a_cancelled_one_is_still_cancelled(self):
+        op = operation()
+        op.cancel()
+        self.assertTrue(self.again(op).cancelled())
+
+    def test_an_error_that_is_not_kilns_comes_back_as_the_root(self):
+        op = operation()
+        op.fail(ValueError('odd'))
+        error = self.again(op).exception()
+        self.assertIs(type(error), AmphoraComputeError)
+        self.assertIn('ValueError: odd', str(error))
+
+    def test_an_error_of_a_package_that_is_missing_comes_back_as_the_root(self):
+        saved = QuotaExceeded('none').to_dict() | {'code': 'acme_quota'}
+        error = AmphoraComputeError.from_dict(saved)
+        self.assertIs(type(error), AmphoraComputeError)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertEqual(pickle.loads(pickle.dumps(error)).to_dict(), error.to_dict())
