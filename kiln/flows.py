@@ -182,6 +182,9 @@ class BuildFlow:
         elif self._until is Until.ACTIVE:
             self._operation.resolve(self._operation.amphora_id or '')
         else:
+            if (deadline := self._operation.deadline) is not None:
+                # A probe that hangs must not hold up the verdict.
+                self._stack.scheduler.call_later(deadline.remaining_s(), self._look)
             self._look()
 
     def _look(self) -> None:

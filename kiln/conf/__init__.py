@@ -52,10 +52,11 @@ def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> Any:
 
     :raises ConfigurationError: a value is not what its option takes.
     """
-    conf.register_opts(opts, group)
     # A controller that brings its own ConfigOpts configures kiln in its files.
     environment = conf.environment if isinstance(conf, Configuration) else {}
+    opt = None
     try:
+        conf.register_opts(opts, group)
         for opt in opts:
             value = environment.get(environment_name(group, opt.dest))
             if value is not None:
@@ -65,7 +66,8 @@ def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> Any:
             # middle of a build.
             getattr(conf[group], opt.dest)
     except (cfg.Error, ValueError) as exc:
-        raise ConfigurationError(f'Cannot use option [{group}] {opt.dest}: {exc}') from exc
+        what = f'option [{group}] {opt.dest}' if opt else f'the options of [{group}]'
+        raise ConfigurationError(f'Cannot use {what}: {exc}') from exc
     return conf[group]
 
 

@@ -142,5 +142,5 @@ class FunctionPlan(CallPlan):
         return Failed(error)
 
     def unforeseen(self, exc: BaseException) -> BaseException:
-        """Pass an ordinary exception on as it is; no other may leave a thread."""
-        return exc if isinstance(exc, Exception) else super().unforeseen(exc)
+        """Pass that on too, as a future does."""
+        return exc

@@ -76,7 +76,11 @@ class BuildPlan(CallPlan):
             return Failed(self._unknown(error)) if isinstance(step, Failed) else step
         outcome = getattr(error, 'outcome', Outcome.UNKNOWN)
         if outcome is Outcome.NOT_APPLIED:
-            return super().failed(error)
+            step = super().failed(error)
+            # The request that was lost may be what fills the quota, and land
+            # yet: no refusal is certain after it.
+            final = isinstance(step, Failed)
+            return Failed(self._unknown(error)) if final and self.doubt else step
         self.doubt = True
         self.last_error = error
         self.operation.amphora_id = getattr(error, 'amphora_id', None)

@@ -7,6 +7,7 @@ import sys
 FOLDER = pathlib.Path(__file__).parent
 #: What a bench is run with: at full size, and small.
 SIZES = {
+    'bench_callers': [([], ['--hang', '5'])],
     'bench_noop': [([], ['--sizes', '1000,10000'])],
     'bench_watcher': [([], ['--waits', '10000'])],
     'bench_fleet': [
@@ -24,10 +25,14 @@ def main():
             arguments = sizes[small]
             print(f'---- {path.stem} {" ".join(arguments)}', flush=True)
             command = [sys.executable, '-m', f'tests.bench.{path.stem}', *arguments]
-            if subprocess.run(command, check=False).returncode:
+            done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+            sys.stderr.write(done.stderr)
+            # At its small size a figure is a sign, not a measurement: on a
+            # busy machine only a bench that breaks fails there.
+            if 'Traceback' in done.stderr if small else done.returncode:
                 failed.append(path.stem)
     if failed:
-        print(f'beyond their bounds: {", ".join(failed)}')
+        print(f'failed: {", ".join(failed)}')
     return 1 if failed else 0
 
 

@@ -105,6 +105,15 @@ class Building(FacadeTest):
         self.assertIn('port 22 is closed', str(error))
         self.nothing_left()
 
+    def test_a_probe_that_hangs_does_not_hold_up_the_deadline(self):
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+        operation = self.compute.build(
+            until=Until.READY, probe=lambda amphora: gate.wait(20), timeout=60
+        )
+        self.assertIsInstance(self.settled_error(operation), BuildTimeout)
+        self.nothing_left()
+
     def test_an_instance_that_vanishes_under_the_probe_fails_the_build(self):
         def probe(amphora):
             self.cloud.vanish(amphora.id)

@@ -57,6 +57,15 @@ class Loading(unittest.TestCase):
         values = kiln_conf.register(conf, 'compute', compute.SITE_OPTS)
         self.assertEqual('kiln', values.owner)
 
+    def test_two_different_options_of_one_name_are_one_clear_error(self):
+        conf = self.load()
+        with self.assertRaisesRegex(ConfigurationError, r'the options of \[compute\]'):
+            kiln_conf.register(conf, 'compute', [cfg.IntOpt('owner', help='Another.')])
+
+    def test_an_option_of_several_values_takes_a_line_each_from_the_environment(self):
+        conf = self.load(environment={'KILN_X__MANY': 'a\nb'})
+        self.assertEqual(['a', 'b'], kiln_conf.register(conf, 'x', [cfg.MultiStrOpt('many')]).many)
+
     def test_the_url_of_redis_is_never_printed(self):
         (url,) = [opt for opt in compute.BACKEND_OPTS if opt.name == 'circuit_redis_url']
         self.assertTrue(url.secret)

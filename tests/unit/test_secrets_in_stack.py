@@ -28,6 +28,9 @@ class SecretsInStackTest(unittest.TestCase):
     def facade(self, driver):
         settings = StackSettings(circuit=CircuitSettings(minimum_calls=1))
         compute = Compute(driver, settings=settings, listeners=self.ears.listeners)
+        # A call that hangs does so until its time has passed, closed or not, and
+        # its thread would keep the whole process from ending.
+        self.addCleanup(self.clock.run_until, lambda: not self.clock.waiting)
         self.addCleanup(compute.close, 0.1)
         return compute
 

@@ -105,7 +105,8 @@ def spec(request: BuildRequest) -> str:
 def automatic_address(number: int) -> tuple[str, str]:
     """Return address and MAC of the port of that number, alike in every run."""
     low, middle, high = number & 255, number >> 8 & 255, number >> 16 & 255
-    return f'10.{high}.{middle}.{low}', f'fa:16:3e:{high:02x}:{middle:02x}:{low:02x}'
+    # Within 127/8: whatever is sent to a simulated machine stays on this host.
+    return f'127.{64 + (high & 63)}.{middle}.{low}', f'fa:16:3e:{high:02x}:{middle:02x}:{low:02x}'
 
 
 def console(row: Row, lines: int | None) -> str:

@@ -59,7 +59,7 @@ class Errors(ConformanceFixture):
 
     def test_a_wrong_request_says_that_nothing_was_done(self) -> None:
         with self.assertRaises(InvalidBuildRequest) as caught:
-            self.build(amphora_type='abacus')
+            self.build(amphora_flavor=7)
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
         self.assertIs(caught.exception.circuit, Verdict.NEUTRAL)
         self.assertFalse(caught.exception.retryable)
@@ -80,7 +80,7 @@ class Errors(ConformanceFixture):
     def test_no_secret_is_in_the_error_of_a_refused_build(self) -> None:
         for wrong in (
             {'user_data': SECRET * 10_000},
-            {'user_data': SECRET, 'amphora_type': 'abacus'},
+            {'user_data': SECRET, 'amphora_flavor': 7},
             {'config_drive_files': {'/etc/key.pem': SECRET, 'not-absolute': SECRET}},
             {'config_drive_files': {'/etc/key.pem': (SECRET, SECRET, SECRET)}},
         ):

@@ -141,3 +141,71 @@ class WaitsForItsReboot(NoopAnimal):
     def _reboot(self, amphora_id, hard):
         super()._reboot(amphora_id, hard)
         self.clock.advance(20)
+
+
+class Buries(MinimalAnimal):
+    """Keeps what it deleted."""
+
+    def __init__(self):
+        super().__init__()
+        self._buried = {}
+
+    def _delete(self, amphora_id):
+        if amphora_id in self._amphorae:
+            self._buried[amphora_id] = self._amphorae[amphora_id]
+        super()._delete(amphora_id)
+
+
+@caught_by('test_a_deleted_instance_cannot_be_got', 'test_an_id_is_not_used_again')
+class DescribesTheDead(Buries):
+    """Describes by its id what is gone."""
+
+    def get_amphora(self, amphora_name=None, amphora_id=None):
+        if amphora_id in self._buried:
+            return self._buried[amphora_id]
+        return super().get_amphora(amphora_name, amphora_id)
+
+
+@caught_by('test_a_deleted_instance_is_not_listed')
+class ListsTheDead(Buries):
+    """Lists what is gone."""
+
+    def list_amphorae(self, *, owner=None):
+        dead = [one for one in self._buried.values() if one.owner == (owner or self.owner)]
+        return iter([*super().list_amphorae(owner=owner), *dead])
+
+
+@caught_by('test_a_deleted_instance_is_not_found_by_its_name')
+class FindsTheDeadByName(Buries):
+    """Finds by name what is gone."""
+
+    def _find(self, name):
+        return [one for one in (*self._list(self.owner), *self._buried.values())
+                if one.name == name]  # fmt: skip
+
+
+@caught_by('test_a_suspend_returns_before_its_effect')
+class WaitsForItsSuspend(NoopAnimal):
+    """Returns from a suspend when the instance is suspended."""
+
+    def _suspend(self, amphora_id):
+        super()._suspend(amphora_id)
+        self.clock.advance(6)
+
+
+@caught_by('test_a_resume_returns_before_its_effect')
+class WaitsForItsResume(NoopAnimal):
+    """Returns from a resume when the instance runs again."""
+
+    def _resume(self, amphora_id):
+        super()._resume(amphora_id)
+        self.clock.advance(6)
+
+
+@caught_by('test_a_rebuild_returns_before_its_effect')
+class WaitsForItsRebuild(NoopAnimal):
+    """Returns from a rebuild when the instance runs again."""
+
+    def _rebuild(self, amphora_id, image_id):
+        super()._rebuild(amphora_id, image_id)
+        self.clock.advance(40)

@@ -267,3 +267,40 @@ class TrustsItsMemory(NoopAnimal):
     def _delete(self, amphora_id):
         super()._delete(amphora_id)
         self._seen.pop(amphora_id, None)
+
+
+@caught_by('test_statuses_tell_of_every_instance_asked_for')
+class TellsOfTwo(MinimalAnimal):
+    """Answers for so many as its backend takes in one request."""
+
+    def _statuses(self, amphora_ids):
+        return super()._statuses(amphora_ids[:2])
+
+
+@caught_by('test_statuses_say_what_a_status_says')
+class TellsLessOfMany(MinimalAnimal):
+    """Does not look at the state where it is asked for many."""
+
+    def _statuses(self, amphora_ids):
+        found = super()._statuses(amphora_ids).items()
+        return {id_: dataclasses.replace(one, state=State.UNKNOWN) for id_, one in found}
+
+
+@caught_by('test_statuses_tell_when_they_were_observed')
+class ForgetsWhenItLookedAtMany(MinimalAnimal):
+    """Does not say when it looked where it is asked for many."""
+
+    def _statuses(self, amphora_ids):
+        found = super()._statuses(amphora_ids).items()
+        return {id_: dataclasses.replace(one, observed_at=0.0) for id_, one in found}
+
+
+@caught_by('test_each_answer_has_a_cursor_that_can_be_asked_with')
+class GivesNumbersForCursors(MinimalAnimal):
+    """Gives a cursor that it does not take."""
+
+    def _changes(self, since):
+        return dataclasses.replace(super()._changes(since), cursor=len(self._amphorae))
+
+    def changes(self, since=''):
+        return super().changes(str(since) if isinstance(since, int) else since)

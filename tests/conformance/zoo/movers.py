@@ -1,14 +1,16 @@
 """Animals that suspend, reboot, attach and group in a wrong way."""
 
+import contextlib
 import dataclasses
 
 from kiln.exceptions import (
+    InstanceNotFoundError,
     InstanceStateConflict,
     InvalidRequest,
     NotSuspendedError,
     ResourceNotFoundError,
 )
-from kiln.models import Resource
+from kiln.models import Resource, State
 from tests.conformance.zoo.species import NoopAnimal, caught_by
 
 
@@ -242,3 +244,139 @@ class FindsNoZoneValid(NoopAnimal):
 
     def _validate_zone(self, availability_zone):
         raise InvalidRequest(f'There is no zone {availability_zone}.')
+
+
+@caught_by('test_resuming_an_unknown_instance_is_not_found')
+class ResumesAnything(NoopAnimal):
+    """Takes a resume of what does not exist for done."""
+
+    def _resume(self, amphora_id):
+        with contextlib.suppress(InstanceNotFoundError):
+            super()._resume(amphora_id)
+
+
+@caught_by('test_rebooting_an_unknown_instance_is_not_found')
+class RebootsAnything(NoopAnimal):
+    """Takes a reboot of what does not exist for done."""
+
+    def _reboot(self, amphora_id, hard):
+        with contextlib.suppress(InstanceNotFoundError):
+            super()._reboot(amphora_id, hard)
+
+
+@caught_by('test_rebuilding_an_unknown_instance_is_not_found')
+class RebuildsAnything(NoopAnimal):
+    """Takes a rebuild of what does not exist for done."""
+
+    def _rebuild(self, amphora_id, image_id):
+        with contextlib.suppress(InstanceNotFoundError):
+            super()._rebuild(amphora_id, image_id)
+
+
+@caught_by('test_a_console_log_of_an_unknown_instance_is_not_found')
+class HasALogForAnything(NoopAnimal):
+    """Has an empty console for what does not exist."""
+
+    def _console_log(self, amphora_id, lines):
+        try:
+            return super()._console_log(amphora_id, lines)
+        except InstanceNotFoundError:
+            return ''
+
+
+@caught_by('test_a_resumed_instance_is_active_again')
+class ResumesNothing(NoopAnimal):
+    """Says that it resumes, and leaves it at that."""
+
+    def _resume(self, amphora_id):
+        if self.cloud.status(amphora_id).state != State.SUSPENDED:
+            super()._resume(amphora_id)
+
+
+@caught_by('test_a_detached_port_can_be_attached_elsewhere')
+class DetachesNothing(NoopAnimal):
+    """Says that it detaches, and leaves it at that."""
+
+    def _detach_port(self, amphora_id, port_id):
+        return None
+
+
+@caught_by(
+    'test_an_attached_network_brings_a_port',
+    'test_a_network_can_be_attached_to_two_instances',
+)
+class ForgetsThePortOfANetwork(NoopAnimal):
+    """Does not tell which port came with a network."""
+
+    def _attach_network(self, amphora_id, network_id, address):
+        attachment = super()._attach_network(amphora_id, network_id, address)
+        return dataclasses.replace(attachment, port_id='')
+
+
+@caught_by(
+    'test_detaching_a_network_that_hangs_nowhere_is_a_success',
+    'test_detaching_a_network_again_is_a_success',
+)
+class DetachesOnlyNetworksThatHang(NoopAnimal):
+    """Takes a detach of a network that does not hang there for a failure."""
+
+    def _detach_network(self, amphora_id, network_id):
+        networks = {address.network_id for address in self.cloud.get(amphora_id).addresses}
+        if network_id not in networks:
+            raise ResourceNotFoundError(f'Cannot detach {network_id}: it does not hang there.')
+        super()._detach_network(amphora_id, network_id)
+
+
+@caught_by('test_a_server_group_has_the_name_and_policy_it_was_given')
+class HasOnePolicy(NoopAnimal):
+    """Creates a group with the policy it likes best."""
+
+    def _create_server_group(self, name, policy):
+        return super()._create_server_group(name, 'soft-affinity')
+
+
+@caught_by('test_each_server_group_has_an_id_of_its_own')
+class HasOneGroup(NoopAnimal):
+    """Takes each group for the first one."""
+
+    def __init__(self):
+        super().__init__()
+        self._only = None
+
+    def _create_server_group(self, name, policy):
+        self._only = self._only or super()._create_server_group(name, policy)
+        return dataclasses.replace(self._only, name=name)
+
+
+@caught_by('test_resources_can_be_told_apart')
+class ListsResourcesTwice(NoopAnimal):
+    """Lists the same resources once for each way in which they are this site's."""
+
+    def _list_resources(self, owner):
+        return [*super()._list_resources(owner)] * 2
+
+
+@caught_by('test_a_deleted_resource_is_listed_no_more')
+class DeletesNoResource(NoopAnimal):
+    """Says that it deletes a resource, and leaves it at that."""
+
+    def _delete_resource(self, resource):
+        return None
+
+
+@caught_by('test_deleting_a_resource_again_is_a_success')
+class DeletesOnlyResourcesThatAre(NoopAnimal):
+    """Takes a delete of a resource that is gone for a failure."""
+
+    def _delete_resource(self, resource):
+        if resource.id not in {one.id for one in self.cloud.list_resources(self.owner)}:
+            raise ResourceNotFoundError(f'Cannot delete {resource.id}: there is none.')
+        super()._delete_resource(resource)
+
+
+@caught_by('test_an_unknown_image_is_refused_as_a_build_would_refuse_it')
+class FindsNoImageValid(NoopAnimal):
+    """Finds invalid what it will build."""
+
+    def _validate_image(self, image_id):
+        raise InvalidRequest(f'There is no image {image_id}.')

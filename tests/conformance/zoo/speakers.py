@@ -6,8 +6,13 @@ import functools
 import logging
 import threading
 
-from kiln.exceptions import AmphoraComputeError, InstanceNotFoundError, UnsupportedOperation
-from kiln.models import Ability, Amphora
+from kiln.exceptions import (
+    AmphoraComputeError,
+    BuildOutcomeUnknown,
+    InstanceNotFoundError,
+    UnsupportedOperation,
+)
+from kiln.models import Ability, Amphora, ComputeStatus
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
 
 LOG = logging.getLogger(__name__)
@@ -249,11 +254,11 @@ class TakesTimeoutsByPosition(MinimalAnimal):
 
 
 @caught_by('test_hooks_have_the_signatures_of_the_contract')
-class WantsMoreOfItsHooks(MinimalAnimal):
-    """Has a hook with an argument that nobody gives."""
+class CallsItsArgumentsOtherwise(MinimalAnimal):
+    """Has a hook whose argument has another name."""
 
-    def _get(self, amphora_id, deep=False):
-        return super()._get(amphora_id)
+    def _get(self, instance_id):
+        return super()._get(instance_id)
 
 
 @caught_by('test_the_driver_is_written_for_this_contract')
@@ -273,3 +278,74 @@ class ClosesOnce(MinimalAnimal):
 
     def close(self):
         self._sessions.pop()
+
+
+class VendorStatus(ComputeStatus):
+    """A status with more to it."""
+
+
+@caught_by('test_a_status_is_the_contract_s_own_value')
+class ReturnsItsOwnStatus(MinimalAnimal):
+    """Returns a status of a class of its own."""
+
+    def _status(self, amphora_id):
+        status = super()._status(amphora_id)
+        return VendorStatus(**{name: getattr(status, name) for name in STATUS_FACTS})
+
+
+STATUS_FACTS = tuple(one.name for one in dataclasses.fields(ComputeStatus))
+
+
+@caught_by('test_addresses_are_the_contract_s_own_values')
+class ReturnsAddressesAsText(Describing):
+    """Returns bare addresses."""
+
+    def describe(self, amphora):
+        return dataclasses.replace(amphora, addresses=('192.0.2.1',))
+
+
+@caught_by('test_capabilities_name_the_driver')
+class HasTwoNames(MinimalAnimal):
+    """Calls itself by the name of its product."""
+
+    def capabilities(self):
+        return dataclasses.replace(super().capabilities(), driver='Acme Cloud')
+
+
+@caught_by('test_capabilities_tell_the_abilities')
+class BoastsOfMore(MinimalAnimal):
+    """Tells of an ability that it does not have."""
+
+    def capabilities(self):
+        return dataclasses.replace(super().capabilities(), abilities=frozenset({Ability.SUSPEND}))
+
+
+@caught_by('test_an_error_is_plain_data_on_request')
+class RaisesObjects(Missing):
+    """Raises errors that carry what its client library made."""
+
+    def lament(self, error):
+        error.request_id = datetime.datetime.fromtimestamp(0, datetime.UTC)
+        return error
+
+
+@caught_by('test_an_error_names_its_backend_and_operation')
+class BlamesOthers(Missing):
+    """Raises errors that name another backend."""
+
+    def lament(self, error):
+        error.backend = 'elsewhere'
+        return error
+
+
+@caught_by('test_no_secret_is_in_the_error_of_a_failed_build')
+class QuotesWhatItLost(NoopAnimal):
+    """Quotes what it sent where no answer came."""
+
+    def perform(self, call, *args):
+        try:
+            return super().perform(call, *args)
+        except BuildOutcomeUnknown as exc:
+            raise BuildOutcomeUnknown(
+                f'{exc} It was {args[0].user_data!r}.', build_key=exc.build_key
+            ) from None

@@ -54,7 +54,7 @@ class VendorRoadTest(unittest.TestCase):
         )
 
     def test_the_tests_of_the_package_pass_conformance_among_them(self):
-        output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-v', cwd=self.package)
+        output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-vv', cwd=self.package)
         self.assertIn('AcmeConformance', output)
         self.assertNotIn('failed', output)
 

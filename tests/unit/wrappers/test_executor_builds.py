@@ -143,6 +143,18 @@ class Turns(StageCase):
         stage.until(stage.idle)
         self.assertEqual(list(stage.driver.instances), ['id-2'])
 
+    def test_a_build_waits_until_the_one_before_it_is_removed(self):
+        stage = self.stage(threads=True, delete=['refuse'] * 3)
+        gate, inside = self.hung(stage, 'build')
+        first = stage.executor.submit(Call.BUILD, request('k'))
+        self.arrive(inside)
+        first.cancel()
+        second = stage.executor.submit(Call.BUILD, request('k'))
+        gate.set()
+        self.assertEqual(stage.settle(second).result(), 'id-2')
+        self.assertEqual(list(stage.driver.instances), ['id-2'])
+        self.assertEqual(hooks(stage), ['build'] + ['delete'] * 4 + ['find_build', 'build'])
+
     def test_a_removal_asked_for_waits_for_the_build_and_is_one_for_all(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')

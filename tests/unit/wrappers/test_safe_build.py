@@ -77,6 +77,15 @@ class Building(unittest.TestCase):
         self.assertEqual(self.plan.failed(error), Failed(error))
         self.assertFalse(self.plan.doubt)
 
+    def test_a_refusal_after_a_doubt_is_not_told_as_certain(self):
+        self.lose()
+        self.plan.answered(None)
+        error = QuotaExceeded('no quota')
+        step = self.plan.failed(error)
+        self.assertIsInstance(step.error, BuildOutcomeUnknown)
+        self.assertIs(step.error.__cause__, error)
+        self.assertTrue(self.plan.doubt)
+
     def test_what_was_accepted_and_failed_is_left_to_be_removed(self):
         error = BuildTimeout('accepted, then broken', amphora_id='id-1')
         self.assertEqual(self.plan.failed(error), Failed(error))

@@ -81,7 +81,7 @@ class BuildTest(CloudCase):
             driver.build(network_ids=['net-1'])
         found = {a.address for i in driver.list_amphorae() for a in i.addresses}
         self.assertEqual(len(found), 300)
-        self.assertTrue(all(address.startswith('10.') for address in found))
+        self.assertTrue(all(address.startswith('127.') for address in found))
 
     def test_contents_and_keys_are_remembered_as_sizes_and_digests_only(self):
         driver = self.driver()
@@ -373,7 +373,7 @@ class LifeTest(CloudCase):
         self.assertEqual(driver.console_log(amphora_id), '')
         self.clock.advance(5)
         once = driver.console_log(amphora_id)
-        self.assertIn('n: 10.', once)
+        self.assertIn('n: 127.', once)
         self.assertEqual(driver.console_log(amphora_id, lines=1), 'web login:\n')
         driver.reboot(amphora_id)
         self.assertIn('(boot 2)', driver.console_log(amphora_id))

@@ -1,0 +1,5 @@
+"""``python -m kiln.cli`` is the command."""
+
+from kiln.cli.main import main
+
+main()

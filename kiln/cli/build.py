@@ -1,0 +1,218 @@
+"""The command that builds."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.base import (
+    KilnLister,
+    Rows,
+    add_timeout,
+    gather,
+    pair,
+    read_file,
+    whole,
+)
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.progress import Tally, tally
+from kiln.cli.views import cells
+from kiln.exceptions import AmphoraComputeError, InvalidRequest
+from kiln.flows import Until
+from kiln.models import AmphoraType, ComputeStatus
+from kiln.wrappers.operation import Operation, Priority
+from kiln.wrappers.probe import parse_probe
+
+if TYPE_CHECKING:
+    from kiln.compute import Compute
+    from kiln.models import Limits
+
+#: Seconds for which the command stays to remove what a failed build left.
+_CLEANUP_S = 30.0
+_TYPES = [kind.value for kind in AmphoraType]
+
+
+class Build(KilnLister):
+    """Build one amphora, or a fleet of equal ones.
+
+    Repeat a build that failed with the same --build-key: what exists by now is
+    adopted, nothing is built twice.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments, which are those of the contract."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('--name', help='Name; with --count, NAME-1 and so on (default: by build key).')
+        add('--build-key', metavar='KEY', help='Your own name for this build, used only once.')
+        add('--type', choices=_TYPES, default='vm', help='Kind of machine (default: vm).')
+        add('--flavor', help='Name of the flavor.')
+        add('--image', metavar='ID', help='Id of the image.')
+        add('--key', action='append', metavar='KEY', help='Key for SSH; may be repeated.')
+        add('--sec-group', action='append', metavar='GROUP', help='May be repeated.')
+        add('--network', action='append', metavar='ID', help='May be repeated.')
+        add('--port', action='append', metavar='ID', help='May be repeated.')
+        add('--zone', help='Availability zone.')
+        add('--server-group', metavar='ID', help='Id of the server group.')
+        add(
+            '--file',
+            action='append',
+            default=[],
+            metavar='PATH=LOCALFILE[:MODE[:OWNER]]',
+            help='Write a file at the first boot, such as /etc/app.key=app.key:0600:app; '
+            'may be repeated.',
+        )
+        add('--user-data', metavar='FILE', help='File with the user data.')
+        add('--metadata', action='append', type=pair, default=[], metavar='KEY=VALUE')
+        add('--count', type=whole, default=1, metavar='N', help='Build N of them.')
+        add(
+            '--priority',
+            choices=[one.name.lower() for one in Priority],
+            default='normal',
+            help='Who goes first where many wait (default: normal).',
+        )
+        self._add_waiting(parser)
+        return parser
+
+    @staticmethod
+    def _add_waiting(parser: argparse.ArgumentParser) -> None:
+        waiting = parser.add_mutually_exclusive_group()
+        waiting.add_argument(
+            '--until',
+            choices=[goal.value for goal in Until],
+            help='How far to wait (default: accepted, or ready where there is a probe). '
+            'What does not come so far is removed.',
+        )
+        waiting.add_argument('--wait', action='store_true', help='The same as --until active.')
+        parser.add_argument(
+            '--probe',
+            metavar='PROBE',
+            help='What tells that it is ready: tcp:22, http:8080/health or https:8443.',
+        )
+        add_timeout(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Start all builds, and wait for all."""
+        keyed = _names_and_keys(parsed_args)
+        goal = _goal(parsed_args)
+        with (
+            self.app.open_backend(wait_s=_CLEANUP_S) as compute,
+            tally(self.app, len(keyed), parsed_args.formatter) as progress,
+        ):
+            arguments = _arguments(parsed_args, compute.capabilities().limits)
+            operations = {
+                name: _start(compute, name, key, arguments, progress)
+                for name, key in keyed.items()
+            }
+            try:
+                for name, operation in operations.items():
+                    _tell_end(progress, name, operation, goal)
+                results = gather(operations)
+            except KeyboardInterrupt:
+                built = sum(_built(operation) for operation in operations.values())
+                self.app.say(f'{built} of {len(keyed)} were built; the others are removed.')
+                raise
+        errors = [one for one in results.values() if isinstance(one, AmphoraComputeError)]
+        self.settle(errors, len(keyed))
+        return ('id', 'name', 'build_key', 'result', 'error'), [
+            _row(name, keyed[name], result, goal) for name, result in results.items()
+        ]
+
+
+def _names_and_keys(args: argparse.Namespace) -> dict[str, str]:
+    key = args.build_key or uuid.uuid4().hex
+    name = args.name or f'amphora-{key}'
+    if args.count == 1:
+        return {name: key}
+    if args.port:
+        raise UsageError('Cannot build several with --port: a port hangs on one machine only.')
+    return {f'{name}-{n}': f'{key}-{n}' for n in range(1, args.count + 1)}
+
+
+def _goal(args: argparse.Namespace) -> Until:
+    if args.wait:
+        args.until = Until.ACTIVE.value
+    return Until(args.until or (Until.READY if args.probe else Until.ACCEPTED))
+
+
+def _arguments(args: argparse.Namespace, limits: Limits) -> dict[str, Any]:
+    user_data = args.user_data and read_file(args.user_data, limits.max_user_data_bytes)
+    return {
+        'amphora_type': args.type,
+        'amphora_flavor': args.flavor,
+        'image_id': args.image,
+        'keys': args.key,
+        'sec_groups': args.sec_group,
+        'network_ids': args.network,
+        'port_ids': args.port,
+        'config_drive_files': dict(_file(text, limits.max_file_bytes) for text in args.file),
+        'user_data': user_data,
+        'availability_zone': args.zone,
+        'server_group_id': args.server_group,
+        'metadata': dict(args.metadata),
+        'timeout': args.timeout,
+        'until': _goal(args),
+        'probe': parse_probe(args.probe) if args.probe else None,
+        'priority': Priority[args.priority.upper()],
+    }
+
+
+def _file(text: str, max_bytes: int) -> tuple[str, Any]:
+    """Return path and content of ``PATH=LOCALFILE[:MODE[:OWNER]]``."""
+    path, sign, rest = text.partition('=')
+    if not sign or not rest:
+        raise UsageError(
+            f'Cannot read --file {text!r}: write it as PATH=LOCALFILE[:MODE[:OWNER]].'
+        )
+    local, *more = rest.split(':')
+    if len(more) > 2:
+        raise UsageError(f'Cannot read --file {text!r}: it has more than a mode and an owner.')
+    mode, owner = [*more, '0644', 'root'][:2] if len(more) != 1 else [more[0], 'root']
+    try:
+        bits = int(mode, 8)
+    except ValueError:
+        raise UsageError(
+            f'Cannot read --file {text!r}: mode {mode!r} is not octal; write it like 0600.'
+        ) from None
+    return path, (read_file(local, max_bytes), bits, owner)
+
+
+def _start(
+    compute: Compute, name: str, key: str, arguments: Mapping[str, Any], progress: Tally
+) -> Operation[str] | AmphoraComputeError:
+    def seen(status: ComputeStatus) -> None:
+        progress.set(name, status.state.value)
+
+    progress.set(name, 'queued')
+    try:
+        return compute.build(name=name, build_key=key, on_status=seen, **arguments)
+    except InvalidRequest:
+        # Wrong for one is wrong for all.
+        raise
+    except AmphoraComputeError as exc:
+        return exc
+
+
+def _tell_end(
+    progress: Tally, name: str, operation: Operation[str] | AmphoraComputeError, goal: Until
+) -> None:
+    if isinstance(operation, AmphoraComputeError):
+        progress.end(name, 'failed')
+        return
+    operation.add_done_callback(
+        lambda done: progress.end(name, 'failed' if done.exception() else goal.value)
+    )
+
+
+def _built(operation: Operation[str] | AmphoraComputeError) -> bool:
+    if isinstance(operation, AmphoraComputeError) or not operation.done():
+        return False
+    return operation.exception() is None
+
+
+def _row(name: str, key: str, result: str | AmphoraComputeError, goal: Until) -> Sequence[Any]:
+    if isinstance(result, AmphoraComputeError):
+        return cells([result.amphora_id, name, key, 'failed', result.code])
+    return cells([result, name, key, goal.value, None])

@@ -1,0 +1,71 @@
+"""Which class serves which command; none is imported before it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+from importlib.metadata import EntryPoint
+
+from cliff.command import Command
+from cliff.commandmanager import CommandManager
+
+from kiln.cli.exit_codes import UsageError
+
+_HOMES = {
+    'compute build': 'build:Build',
+    'compute list': 'look:List',
+    'compute show': 'look:Show',
+    'compute status': 'look:Status',
+    'compute console': 'look:Console',
+    'compute check': 'look:Check',
+    'compute watch': 'watch:Watch',
+    'compute suspend': 'act:Suspend',
+    'compute resume': 'act:Resume',
+    'compute reboot': 'act:Reboot',
+    'compute rebuild': 'act:Rebuild',
+    'compute delete': 'act:Delete',
+    'compute orphans': 'orphans:Orphans',
+    'driver list': 'driver:List',
+    'driver show': 'driver:Show',
+    'driver new': 'driver:New',
+    'driver test': 'driver_test:Test',
+    'circuit list': 'circuit:List',
+    'circuit open': 'circuit:Open',
+    'circuit close': 'circuit:Close',
+    'demo': 'demo:Demo',
+}
+
+
+class NoSuchCommand(UsageError, ValueError):
+    """The words name no command; a ValueError because cliff asks for one."""
+
+    remedy = "'kiln --help' lists all commands."
+
+
+class CommandTable(CommandManager):
+    """The commands of kiln, as entry points that no package had to register."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, home in _HOMES.items():
+            self.commands[name] = EntryPoint(name, f'kiln.cli.{home}', 'kiln.cli')
+
+    def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
+        """Return the class, the name and the arguments of a command.
+
+        :raises NoSuchCommand: there is none; the message names what is near.
+        """
+        try:
+            found: tuple[type[Command], str, list[str]] = super().find_command(argv)
+        except ValueError:
+            words = ' '.join(argv[: self._get_last_possible_command_index(argv)])
+            raise NoSuchCommand(self._advice(words)) from None
+        return found
+
+    def _advice(self, words: str) -> str:
+        group = f'{words} '
+        if members := [name for name in self.commands if name.startswith(group)]:
+            choice = ', '.join(name.removeprefix(group) for name in members)
+            return f"Cannot run 'kiln {words}' alone: add one of {choice}."
+        near = difflib.get_close_matches(words, self.commands, n=3)
+        hint = f'; did you mean {" or ".join(map(repr, near))}?' if near else '.'
+        return f'Cannot find a command {words!r}{hint}'

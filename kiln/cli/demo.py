@@ -1,0 +1,294 @@
+"""What kiln is for, in half a minute, on a simulated cloud."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kiln import conf as kiln_conf
+from kiln.cli.base import KilnCommand, whole
+from kiln.cli.exit_codes import ExitCode
+from kiln.cli.progress import Tally, live
+from kiln.driver_manager import DriverManager
+from kiln.exceptions import AmphoraComputeError, CircuitOpenError
+from kiln.flows import Until
+from kiln.listeners import CallRecord, Listener
+from kiln.models import ComputeStatus
+from kiln.orphans import Rules, find_orphans, take_look
+from kiln.wrappers.operation import Operation
+
+if TYPE_CHECKING:
+    from kiln.compute import Compute
+
+#: How many builds the broken cloud fails; as many as open the circuit.
+BREAK = 5
+REFUSALS = 1000
+PROBES = 20
+WINDOW_S = 2.0
+
+
+def cloud(fleet: int) -> dict[str, str]:
+    """Return the options of a cloud that breaks once the fleet stands."""
+    options = {
+        'driver': 'noop',
+        'build_s': '2.5',
+        'suspend_s': '0.8',
+        'resume_s': '0.8',
+        'delete_s': '1.0',
+        'accept_s': '0.01',
+        'jitter': '0.6',
+        'faults': f'build:refuse=the demo has pulled the plug:after={fleet},times={BREAK}',
+        'watch_interval': '0.1',
+        'watch_max_interval': '0.1',
+        # Short, so that the outage is not outweighed by what went well before.
+        'circuit_window': str(WINDOW_S),
+        'circuit_minimum_calls': str(BREAK),
+        'circuit_open': '3',
+    }
+    return {f'KILN_COMPUTE_DEMO__{name.upper()}': value for name, value in options.items()}
+
+
+class Ledger(Listener):
+    """Counts what reaches the cloud, and what becomes of the circuits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.builds = 0
+        self.probes = 0
+        self.last_build = 0.0
+        self.circuit = ['closed']
+
+    def call_started(self, record: CallRecord) -> None:
+        """Count a build that is really sent."""
+        if record.operation == 'build':
+            with self._lock:
+                self.builds += 1
+                self.probes += self.circuit[-1] == 'half-open'
+                self.last_build = time.monotonic()
+
+    def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
+        """Note a new state of the circuit for builds."""
+        if traffic == 'build':
+            self.circuit.append(new)
+
+
+@dataclasses.dataclass
+class Expectation:
+    """Something the demo claims, and whether it came true."""
+
+    claim: str
+    true: bool
+
+
+class Demo(KilnCommand):
+    """Build, break, recover and delete a fleet on a simulated cloud; needs no server."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--fleet', type=whole, default=50, help='How many (default: 50).')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Play; fail if any expectation does."""
+        ledger = Ledger()
+        conf = kiln_conf.load([], [], environment=cloud(parsed_args.fleet))
+        with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
+            play = Play(compute, ledger, self.app.stdout, parsed_args.fleet)
+            play.run()
+        if not all(one.true for one in play.expectations):
+            self.status = ExitCode.UNFORESEEN
+
+
+class Play:
+    """The five acts."""
+
+    def __init__(self, compute: Compute, ledger: Ledger, out: TextIO, fleet: int) -> None:
+        self._compute = compute
+        self._ledger = ledger
+        self._out = out
+        self._fleet = fleet
+        self._ids: list[str] = []
+        self._colours = out.isatty()
+        self.expectations: list[Expectation] = []
+
+    def run(self) -> None:
+        """Play them, and print what came true."""
+        began = time.monotonic()
+        self._build()
+        self._suspend_and_resume()
+        self._break()
+        self._recover()
+        self._delete()
+        self._title('What was promised')
+        for one in self.expectations:
+            self._say(f'{"ok  " if one.true else "FAIL"}  {one.claim}', '32' if one.true else '31')
+        self._say(f'All in {time.monotonic() - began:.1f} s.', '1')
+
+    # ---- the acts --------------------------------------------------------
+
+    def _build(self) -> None:
+        self._title(f'1. Build a fleet of {self._fleet}')
+        began = time.monotonic()
+        took_s: list[float] = []
+        with self._tally(self._fleet, 'building ') as progress:
+            operations = [
+                self._timed(took_s, functools.partial(self._start, f'demo-{n}', progress))
+                for n in range(self._fleet)
+            ]
+            self._ids = [operation.result() for operation in operations]
+        median_us = statistics.median(took_s) * 1e6
+        self._say(
+            f'{self._fleet} machines active after {time.monotonic() - began:.1f} s; '
+            f'asking for one took {median_us:.0f} µs of the caller, waiting none.'
+        )
+        there = self._compute.list_amphorae().result()
+        self._expect(f'{self._fleet} builds made {self._fleet} machines', len(there), self._fleet)
+
+    def _suspend_and_resume(self) -> None:
+        some = self._ids[: max(1, len(self._ids) // 3)]
+        self._title(f'2. Suspend {len(some)}, and resume them')
+        self._each(some, 'suspended', lambda one: self._compute.suspend(one, wait=True))
+        states = {one.state.value for one in self._compute.statuses(some).result().values()}
+        self._expect('what was suspended is suspended', states, {'suspended'})
+        self._each(some, 'active', lambda one: self._compute.resume(one, wait=True))
+        states = {one.state.value for one in self._compute.statuses(some).result().values()}
+        self._expect('what was resumed is active', states, {'active'})
+
+    def _break(self) -> None:
+        self._title('3. Break the cloud')
+        # So that the window of the circuit holds nothing but the outage.
+        time.sleep(max(0.0, self._ledger.last_build + WINDOW_S + 0.1 - time.monotonic()))
+        sent, errors = self._ledger.builds, list(self._failures())
+        sent = self._ledger.builds - sent
+        self._say(f'{sent} builds fail: {errors[0]}')
+        self._say(f'Now the circuit is open: {errors[-1]}')
+        took_s: list[float] = []
+        refused = sum(self._timed(took_s, self._refused) for _ in range(REFUSALS))
+        took_s.sort()
+        self._say(
+            f'{refused} of {REFUSALS} further callers are refused in '
+            f'{took_s[len(took_s) // 2] * 1e6:.0f} µs each (p99 {took_s[-10] * 1e6:.0f} µs), '
+            f'and the cloud has its peace.'
+        )
+        self._expect('the circuit opened after as many failures as configured', sent, BREAK)
+        self._expect('every caller was refused at once', refused, REFUSALS)
+        alive = len(self._compute.list_amphorae().result())
+        self._expect('reads went on while builds were refused', alive, self._fleet)
+
+    def _recover(self) -> None:
+        self._title('4. Recover')
+        build = next(one for one in self._compute.circuits() if one.name.endswith('/build'))
+        pause_s = (build.retry_after or 0.0) + 0.05
+        self._say(f'The cloud is well again. The circuit gives it {pause_s:.1f} s of peace.')
+        time.sleep(pause_s)
+        with ThreadPoolExecutor(PROBES) as callers:
+            self._ids += callers.map(self._insist, range(PROBES))
+        self._say(
+            f'{PROBES} callers at once: {self._ledger.probes} build went ahead as the probe, the '
+            f'others followed when it came back. The circuit: {" -> ".join(self._ledger.circuit)}.'
+        )
+        self._expect('one probe alone found out', self._ledger.probes, 1)
+        wanted = ['closed', 'open', 'half-open', 'closed']
+        self._expect('the circuit opened once and closed once', self._ledger.circuit, wanted)
+
+    def _delete(self) -> None:
+        self._title(f'5. Delete all {len(self._ids)}')
+        self._each(self._ids, 'gone', lambda one: self._compute.delete(one, wait=True))
+        compute = self._compute
+        self._expect('no machine is left', len(compute.list_amphorae().result()), 0)
+        self._expect('no port is left', len(compute.list_resources().result()), 0)
+        owner = compute.driver.owner
+        orphans = find_orphans(take_look(compute, owner), Rules(owner=owner, grace_s=0.1))
+        self._expect('no orphan is found', len(orphans), 0)
+        self._expect('no build is in flight', compute.builds_in_flight, 0)
+
+    # ---- what they are made of -------------------------------------------
+
+    def _start(self, name: str, progress: Tally) -> Operation[str]:
+        def seen(status: ComputeStatus) -> None:
+            progress.set(name, status.state.value)
+
+        progress.set(name, 'queued')
+        operation = self._compute.build(name=name, until=Until.ACTIVE, on_status=seen)
+        operation.add_done_callback(functools.partial(_end, progress, name, 'active'))
+        return operation
+
+    def _failures(self) -> Iterator[AmphoraComputeError]:
+        """Yield why builds fail, one by one, until the circuit refuses them."""
+        for number in range(10 * BREAK):
+            try:
+                self._ids.append(self._compute.build(name=f'bad-{number}', timeout=0.2).result())
+            except CircuitOpenError as exc:
+                yield exc
+                return
+            except AmphoraComputeError as exc:
+                yield exc
+
+    def _insist(self, number: int) -> str:
+        while True:
+            try:
+                return self._compute.build(name=f'late-{number}').result()
+            except CircuitOpenError as exc:
+                time.sleep(exc.retry_after or 0.1)
+
+    def _refused(self) -> bool:
+        try:
+            self._compute.build(name='refused')
+        except CircuitOpenError:
+            return True
+        return False
+
+    def _each(self, ids: Sequence[str], state: str, act: Callable[[str], Operation[None]]) -> None:
+        began = time.monotonic()
+        with self._tally(len(ids), '') as progress:
+            operations = []
+            for one in ids:
+                progress.set(one, 'queued')
+                operation = act(one)
+                operation.add_done_callback(functools.partial(_end, progress, one, state))
+                operations.append(operation)
+            for operation in operations:
+                operation.result()
+        self._say(f'{len(ids)} {state} after {time.monotonic() - began:.1f} s.')
+
+    @staticmethod
+    def _timed(took_s: list[float], act: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        result = act()
+        took_s.append(time.perf_counter() - began)
+        return result
+
+    def _expect(self, claim: str, seen: object, wanted: object) -> None:
+        text = claim if seen == wanted else f'{claim}: {seen}, not {wanted}'
+        self.expectations.append(Expectation(text, seen == wanted))
+
+    @contextlib.contextmanager
+    def _tally(self, total: int, title: str) -> Iterator[Tally]:
+        if self._colours:
+            with live(total, self._out, title) as drawn:
+                yield drawn
+        else:
+            yield Tally(total)
+
+    def _title(self, text: str) -> None:
+        self._out.write('\n')
+        self._say(text, '1;36')
+
+    def _say(self, text: str, colour: str = '') -> None:
+        self._out.write(
+            f'\033[{colour}m{text}\033[0m\n' if colour and self._colours else f'{text}\n'
+        )
+        self._out.flush()
+
+
+def _end(progress: Tally, one: str, state: str, operation: Operation[Any]) -> None:
+    progress.end(one, 'failed' if operation.exception() else state)

@@ -1,0 +1,94 @@
+"""The command that judges a driver by the conformance kit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from kiln.cli.base import KilnCommand, add_text_format, pair, seconds
+from kiln.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from kiln.compute_drivers.base import AmphoraComputeDriver
+    from kiln.testing.conformance import BehaviourResult
+
+
+class Test(KilnCommand):
+    """Judge a backend by every promise of the contract; builds and deletes amphorae there.
+
+    Only what this run built is touched, and all of it is deleted again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('name', metavar='NAME', help='A backend of the configuration, or a driver.')
+        add('--guarded', action='store_true', help='Judge it behind all of its guards.')
+        add(
+            '--select',
+            action='append',
+            metavar='PATTERN',
+            help='Only behaviours of this name or subject, with wildcards; may be repeated.',
+        )
+        add(
+            '--build',
+            action='append',
+            type=pair,
+            default=[],
+            metavar='ARGUMENT=VALUE',
+            help='What each build needs here, such as amphora_flavor=small or '
+            'network_ids=NET1,NET2; may be repeated.',
+        )
+        add('--port', action='append', default=[], metavar='ID', help='A port to try with.')
+        add('--network', action='append', default=[], metavar='ID', help='A network to try with.')
+        add(
+            '--timeout',
+            type=seconds,
+            default=600.0,
+            metavar='SECONDS',
+            help='Seconds within which a change must have its effect (default: 600).',
+        )
+        add_text_format(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Run the kit, and print its report."""
+        # The kit is for developers: nobody else pays for it.
+        from kiln.testing.conformance import run_conformance
+
+        def make_driver() -> AmphoraComputeDriver:
+            compute = self.app.backends.open(parsed_args.name)
+            return compute.guarded if parsed_args.guarded else compute.driver
+
+        def progress(result: BehaviourResult) -> None:
+            self.app.stderr.write({'passed': '.', 'failed': 'F'}.get(result.outcome.value, '-'))
+            self.app.stderr.flush()
+
+        live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
+        report = run_conformance(
+            make_driver,
+            select=parsed_args.select,
+            build_arguments=_build_arguments(parsed_args.build),
+            port_ids=parsed_args.port,
+            network_ids=parsed_args.network,
+            timeout_s=parsed_args.timeout,
+            progress=progress if live else None,
+        )
+        if live:
+            self.app.stderr.write('\n')
+        text = (
+            report.render()
+            if parsed_args.formatter == 'text'
+            else json.dumps(report.to_dict(), indent=2)
+        )
+        self.app.stdout.write(f'{text}\n')
+        self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
+
+
+_LISTS = ('keys', 'sec_groups', 'network_ids', 'port_ids')
+
+
+def _build_arguments(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
+    return {name: value.split(',') if name in _LISTS else value for name, value in pairs}

@@ -1,0 +1,122 @@
+"""What the command's exit status means, and the line that explains it.
+
+=====  ==============  ======================================================
+code   name            when
+=====  ==============  ======================================================
+0      OK              done
+1      UNFORESEEN      the backend failed a build for reasons of its own, or
+                       something happened that kiln has no class for
+2      USAGE           wrong arguments, an invalid request or configuration
+3      NOT_FOUND       no amphora, resource or file of that name
+4      CONFLICT        its state forbids it, it is taken, or it is ambiguous
+5      NO_ROOM         the quota is used up, or the backend is full
+6      UNAVAILABLE     no service, no answer in time, an open circuit, a limit
+7      NOT_ALLOWED     wrong credentials, or too few rights
+8      UNSUPPORTED     the backend cannot do this at all
+9      PARTIAL         some of it was done; each failure has its line
+130    INTERRUPTED     stopped from the keyboard, or cancelled
+141    OUTPUT_CLOSED   nobody reads the output any more
+143    TERMINATED      stopped by SIGTERM
+=====  ==============  ======================================================
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+
+from kiln import exceptions as exc
+
+
+class ExitCode(enum.IntEnum):
+    """The exit status of the command."""
+
+    OK = 0
+    UNFORESEEN = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    NO_ROOM = 5
+    UNAVAILABLE = 6
+    NOT_ALLOWED = 7
+    UNSUPPORTED = 8
+    PARTIAL = 9
+    INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
+    TERMINATED = 143
+
+
+class UsageError(exc.KilnError):
+    """The command line cannot be used as it is written."""
+
+    code = 'usage_error'
+    remedy = "See the command's --help."
+
+
+#: A class stands for its subclasses, unless they are named themselves.
+CODES: dict[type[BaseException], ExitCode] = {
+    UsageError: ExitCode.USAGE,
+    exc.ConfigurationError: ExitCode.USAGE,
+    exc.InvalidRequest: ExitCode.USAGE,
+    exc.InstanceNotFoundError: ExitCode.NOT_FOUND,
+    exc.ResourceNotFoundError: ExitCode.NOT_FOUND,
+    exc.AmbiguousInstanceError: ExitCode.CONFLICT,
+    exc.BuildConflict: ExitCode.CONFLICT,
+    exc.InstanceStateConflict: ExitCode.CONFLICT,
+    exc.DeleteFailed: ExitCode.CONFLICT,
+    exc.QuotaExceeded: ExitCode.NO_ROOM,
+    exc.InsufficientCapacity: ExitCode.NO_ROOM,
+    exc.BuildTimeout: ExitCode.UNAVAILABLE,
+    exc.BuildOutcomeUnknown: ExitCode.UNAVAILABLE,
+    exc.DeleteTimeout: ExitCode.UNAVAILABLE,
+    exc.ComputeServiceError: ExitCode.UNAVAILABLE,
+    exc.CircuitOpenError: ExitCode.UNAVAILABLE,
+    exc.OperationRejected: ExitCode.UNAVAILABLE,
+    exc.OperationTimeout: ExitCode.UNAVAILABLE,
+    exc.AuthenticationFailed: ExitCode.NOT_ALLOWED,
+    exc.PermissionDenied: ExitCode.NOT_ALLOWED,
+    exc.UnsupportedOperation: ExitCode.UNSUPPORTED,
+    exc.OperationCancelled: ExitCode.INTERRUPTED,
+}
+
+
+def code_of(error: BaseException) -> ExitCode:
+    """Return the exit status for an error."""
+    for kind in type(error).__mro__:
+        if kind in CODES:
+            return CODES[kind]
+    return ExitCode.UNFORESEEN
+
+
+def code_of_all(errors: Collection[BaseException], attempts: int) -> ExitCode:
+    """Return the exit status of several attempts, of which some failed."""
+    if not errors:
+        return ExitCode.OK
+    codes = {code_of(error) for error in errors}
+    return codes.pop() if len(codes) == 1 and len(errors) == attempts else ExitCode.PARTIAL
+
+
+def explain(error: BaseException) -> str:
+    """Return what went wrong and what to do, in one line without secrets."""
+    if isinstance(error, OSError):
+        # Of files, commands speak themselves; this is a full disk or the like.
+        return exc.redact(_one_line(f'Cannot go on: {error}.'))
+    if not isinstance(error, exc.KilnError):
+        text = f'Unexpected {type(error).__name__}: {error}'.rstrip(': ')
+        text += '. This is a defect of kiln; --debug shows where.'
+        return exc.redact(_one_line(text))
+    text = _one_line(str(error))
+    if not text.endswith(('.', '?')):
+        text += '.'
+    # A message of two sentences says in the second what to do.
+    return text if '. ' in text else f'{text} {_remedy(error)}'
+
+
+def _remedy(error: exc.KilnError) -> str:
+    retry_after = getattr(error, 'retry_after', None)
+    pause = 'some' if retry_after is None else f'{max(retry_after, 0.1):.1f}'
+    return error.remedy.replace('retry_after', pause)
+
+
+def _one_line(text: str) -> str:
+    return ' '.join(text.split())

@@ -1,0 +1,41 @@
+"""Starts oslo.log, for those who want to see or keep the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+from oslo_log import log
+
+from kiln.exceptions import ConfigurationError
+
+
+def set_up(
+    config_files: Sequence[str] | None,
+    config_dirs: Sequence[str] | None,
+    *,
+    debug: bool = False,
+    to_stderr: bool = False,
+    log_file: str | None = None,
+) -> None:
+    """Log as the options of oslo.log in [DEFAULT], and then the arguments, say.
+
+    :raises ConfigurationError: they cannot be used.
+    """
+    # Options of its own: oslo.log must register before the files are read,
+    # and kiln's have been read before anybody knows that a log is wanted.
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    try:
+        conf(
+            args=[],
+            project='kiln',
+            default_config_files=None if config_files is None else list(config_files),
+            default_config_dirs=None if config_dirs is None else list(config_dirs),
+        )
+        for name, value in {'debug': debug, 'use_stderr': to_stderr, 'log_file': log_file}.items():
+            if value:
+                conf.set_override(name, value)
+        log.setup(conf, 'kiln')
+    except (cfg.Error, log.LogConfigError, OSError, ValueError) as exc:
+        raise ConfigurationError(f'Cannot set up the log: {exc}') from exc

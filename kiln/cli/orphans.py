@@ -1,0 +1,176 @@
+"""The command that finds what nobody needs any more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kiln.cli.base import KilnLister, Rows, read_file, seconds
+from kiln.cli.exit_codes import UsageError, code_of_all
+from kiln.cli.views import age, cells, moment
+from kiln.exceptions import AmphoraComputeError
+from kiln.orphans import Rules, Suspect, find_orphans, is_orphan, remove, take_look
+
+if TYPE_CHECKING:
+    from kiln.compute import Compute
+
+_MAX_FILE = 64 * 1024 * 1024
+
+
+class Sightings:
+    """The suspects of earlier runs, in a file that is replaced as a whole."""
+
+    def __init__(self, path: str, backend: str, owner: str) -> None:
+        self._path = Path(path)
+        self._about = {'backend': backend, 'owner': owner}
+
+    def load(self) -> list[Suspect]:
+        """Return them; none where there is no file yet.
+
+        :raises UsageError: the file is no such file, or another backend's.
+        """
+        if not self._path.exists():
+            return []
+        try:
+            data = json.loads(read_file(str(self._path), _MAX_FILE))
+            about = {name: data[name] for name in self._about}
+            suspects = [Suspect.from_dict(one) for one in data['suspects']]
+        except (ValueError, KeyError, TypeError) as exc:
+            raise UsageError(
+                f'Cannot use {self._path}: it holds no sightings. Remove it, or name another.'
+            ) from exc
+        if about != self._about:
+            raise UsageError(
+                f'Cannot use {self._path}: it is about backend {about["backend"]!r} and owner '
+                f'{about["owner"]!r}. Name another file for this one.'
+            )
+        return suspects
+
+    def save(self, suspects: Sequence[Suspect]) -> None:
+        """Replace them.
+
+        :raises UsageError: the file cannot be written.
+        """
+        data = {**self._about, 'suspects': [suspect.to_dict() for suspect in suspects]}
+        try:
+            with tempfile.NamedTemporaryFile(
+                'w', dir=self._path.parent, prefix=f'.{self._path.name}.', delete=False
+            ) as file:
+                json.dump(data, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(file.name).replace(self._path)
+        except OSError as exc:
+            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
+
+
+class Orphans(KilnLister):
+    """Find what this site made and nobody needs, by two sightings; --delete removes it.
+
+    Orphans are ports and volumes whose amphora is gone; with --known, amphorae
+    that are not in the list; with --errors, amphorae in ERROR. What is younger
+    than the grace, under way, or another site's is left alone. Without --state
+    the command waits for the grace between its two looks.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('--delete', action='store_true', help='Delete them; else they are only shown.')
+        add(
+            '--grace',
+            type=seconds,
+            default=900.0,
+            metavar='SECONDS',
+            help='Time between the two sightings, and the least age (default: 900).',
+        )
+        add(
+            '--known',
+            metavar='FILE',
+            help='Ids or build keys of the amphorae that are needed, one a line; read '
+            'anew for each look.',
+        )
+        add('--errors', action='store_true', help='Amphorae in ERROR are orphans, too.')
+        add(
+            '--state',
+            metavar='FILE',
+            help='Keep the sightings here and look once, for runs by cron.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Look twice, then show or remove."""
+        with self.app.open_backend() as compute:
+            suspects = self._sightings(compute, parsed_args)
+            failures: dict[int, AmphoraComputeError] = {}
+            verdicts = []
+            for number, suspect in enumerate(suspects):
+                try:
+                    verdicts.append(_judge(compute, suspect, parsed_args))
+                except AmphoraComputeError as exc:
+                    failures[number] = exc
+                    verdicts.append('failed')
+        for error in failures.values():
+            self.app.complain(error)
+        self.status = code_of_all(failures.values(), len(suspects))
+        columns = (
+            'kind', 'id', 'name', 'age', 'reason', 'sightings', 'first_seen', 'verdict',
+        )  # fmt: skip
+        return columns, [
+            cells(
+                [
+                    one.kind,
+                    one.id,
+                    one.name,
+                    age(one.age_s()),
+                    one.reason,
+                    one.sightings,
+                    moment(one.first_seen),
+                    verdict,
+                ]
+            )
+            for one, verdict in zip(suspects, verdicts, strict=True)
+        ]
+
+    def _sightings(self, compute: Compute, args: argparse.Namespace) -> list[Suspect]:
+        owner = compute.driver.owner
+        rules = _rules(args, owner)
+        if args.state:
+            file = Sightings(args.state, compute.name, owner)
+            earlier = file.load()
+            found = find_orphans(take_look(compute, owner), rules, earlier)
+            # Before anything is deleted: what fails now is tried by the next run.
+            file.save(found)
+            return found
+        first = find_orphans(take_look(compute, owner), rules)
+        if not first:
+            return []
+        self.app.say(f'{len(first)} suspects; looking again in {age(args.grace)}.')
+        compute.driver.clock.sleep(args.grace)
+        return find_orphans(take_look(compute, owner), _rules(args, owner), first)
+
+
+def _judge(compute: Compute, suspect: Suspect, args: argparse.Namespace) -> str:
+    if not suspect.confirmed(args.grace):
+        return 'suspect'
+    rules = _rules(args, compute.driver.owner)
+    if args.delete:
+        return 'deleted' if remove(compute, suspect, rules) else 'spared'
+    return 'orphan' if is_orphan(compute, suspect, rules) else 'spared'
+
+
+def _rules(args: argparse.Namespace, owner: str) -> Rules:
+    known = None
+    if args.known:
+        try:
+            text = read_file(args.known, _MAX_FILE).decode()
+        except UnicodeDecodeError as exc:
+            raise UsageError(f'Cannot read {args.known}: it is no text.') from exc
+        known = frozenset(line.strip() for line in text.splitlines() if line.strip())
+    return Rules(owner=owner, grace_s=args.grace, known=known, errors=args.errors)

@@ -1,0 +1,111 @@
+"""Values as columns: one spelling for people, one for programs; pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cliff.columns import FormattableColumn
+
+from kiln.models import Amphora, ComputeStatus, State
+
+BRIEF = ('id', 'name', 'state', 'addresses', 'zone', 'created_at')
+
+
+class Cell(FormattableColumn[Any]):
+    """A value of any kind: missing, yes or no, a text, a list or a mapping."""
+
+    def human_readable(self) -> str:
+        """Return it as one would write it."""
+        value = self._value
+        if value is None:
+            return ''
+        if isinstance(value, bool):
+            return 'yes' if value else 'no'
+        if isinstance(value, Mapping):
+            return ', '.join(f'{key}={item}' for key, item in value.items())
+        if isinstance(value, list):
+            return ', '.join(map(str, value))
+        return str(value)
+
+    def __lt__(self, other: object) -> bool:
+        # For --sort-column: what is missing comes last.
+        if not isinstance(other, Cell):
+            return NotImplemented
+        mine, theirs = self._value, other._value
+        if mine is None or theirs is None:
+            return mine is not None
+        return bool(mine < theirs)
+
+
+def cells(values: Sequence[Any]) -> list[Any]:
+    """Return a row in which nothing is printed as Python would."""
+    return [Cell(value) for value in values]
+
+
+def moment(epoch_s: float | None) -> str | None:
+    """Return a time as people and programs both read it."""
+    if epoch_s is None:
+        return None
+    at = datetime.datetime.fromtimestamp(epoch_s, datetime.UTC)
+    return at.isoformat(timespec='seconds').replace('+00:00', 'Z')
+
+
+def age(seconds: float | None) -> str | None:
+    """Return a time span in its two largest units."""
+    if seconds is None:
+        return None
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in (('d', 86400), ('h', 3600), ('m', 60), ('s', 1)):
+        count, left = divmod(left, size)
+        if count or parts or unit == 's':
+            parts.append(f'{count}{unit}')
+    return ' '.join(parts[:2])
+
+
+def amphora_fields(amphora: Amphora) -> dict[str, Any]:
+    """Return all that may be shown of an amphora, brief columns first."""
+    return {
+        'id': amphora.id,
+        'name': amphora.name,
+        'state': amphora.state.value,
+        'addresses': [address.address for address in amphora.addresses],
+        'zone': amphora.availability_zone,
+        'created_at': moment(amphora.created_at),
+        'type': amphora.amphora_type.value,
+        'flavor': amphora.flavor,
+        'image': amphora.image_id,
+        'server_group': amphora.server_group_id,
+        'build_key': amphora.build_key,
+        'owner': amphora.owner,
+        'task_state': amphora.task_state,
+        'fault': amphora.fault,
+        'fault_code': amphora.fault_code,
+        'metadata': dict(amphora.metadata),
+    }
+
+
+#: Every column there is of an amphora.
+COLUMNS = tuple(amphora_fields(Amphora(id='', name='', state=State.UNKNOWN)))
+
+
+def status_fields(status: ComputeStatus, name: str) -> dict[str, Any]:
+    """Return all that may be shown of a status."""
+    return {
+        'id': status.amphora_id,
+        'name': name,
+        'state': status.state.value,
+        'ready': status.ready,
+        'task_state': status.task_state,
+        'fault': status.fault,
+        'fault_code': status.fault_code,
+        'observed_at': moment(status.observed_at),
+        'stale': status.stale,
+    }
+
+
+def fields(values: Mapping[str, Any]) -> tuple[Sequence[str], list[Any]]:
+    """Return names and cells of one thing, for a command that shows it."""
+    return tuple(values), cells(list(values.values()))

@@ -1,0 +1,245 @@
+"""What nobody needs any more: found by two sightings, never by one.
+
+Pure, but for the last part. A single look proves little: a build may be on its
+way, a list may lag behind, a controller may not have written down yet what it
+made. So a suspect must be seen twice, at least a grace apart, and fit the rules
+each time and once more right before it is removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from kiln.exceptions import InstanceNotFoundError, InvalidRequest
+from kiln.models import Ability, Amphora, Resource, State
+
+if TYPE_CHECKING:
+    from kiln.compute import Compute
+
+AMPHORA = 'amphora'
+#: Kinds of resources that exist for one amphora. A server group does not: an
+#: empty one may wait for its first member.
+KINDS = frozenset({'port', 'volume'})
+
+# In any other state something is under way, or nobody knows what is.
+_AT_REST = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What counts as an orphan of one site."""
+
+    owner: str
+    #: Seconds between the two sightings, and the age below which nothing is one.
+    grace_s: float
+    #: Ids or build keys of the amphorae that somebody needs; None: not known.
+    known: frozenset[str] | None = None
+    #: Whether an amphora in ERROR that nobody is known to need is one, too.
+    errors: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.owner:
+            raise InvalidRequest('Cannot look for orphans without an owner tag: name the owner.')
+        if not self.grace_s > 0:
+            raise InvalidRequest(f'grace must be above 0 seconds, not {self.grace_s}.')
+        if self.known is not None and not self.known:
+            # An empty answer is what a broken query looks like, too.
+            raise InvalidRequest(
+                'Cannot take an empty list of known amphorae: all would be orphans. '
+                'Delete them by name if that is what you want.'
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Look:
+    """What there was of one site at one moment, in seconds since the epoch."""
+
+    at: float
+    amphorae: Sequence[Amphora] = ()
+    resources: Sequence[Resource] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Suspect:
+    """Something that may be an orphan, and how often it looked like one."""
+
+    kind: str
+    id: str
+    name: str
+    reason: str
+    created_at: float | None
+    first_seen: float
+    last_seen: float
+    sightings: int = 1
+
+    @property
+    def key(self) -> tuple[str, str, float | None]:
+        """What makes it the same thing at the next look; an id may be used again."""
+        return self.kind, self.id, self.created_at
+
+    def age_s(self) -> float:
+        """Return its age when it was last seen, as far as that is known."""
+        born = self.first_seen if self.created_at is None else self.created_at
+        return self.last_seen - born
+
+    def confirmed(self, grace_s: float) -> bool:
+        """Whether two sightings, far enough apart, say so."""
+        return self.sightings > 1 and self.last_seen - self.first_seen >= grace_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return what ``to_dict`` made plain.
+
+        :raises ValueError: it was made by something else.
+        """
+        expected = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(data, Mapping) or set(data) != expected:
+            raise ValueError('it is no list of sightings')
+        suspect = cls(**data)
+        numbers = (suspect.first_seen, suspect.last_seen, suspect.sightings)
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise ValueError('a sighting has no time')
+        return suspect
+
+
+def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> list[Suspect]:
+    """Return the suspects of a look, with the sightings of earlier ones counted.
+
+    One that no longer fits the rules is forgotten: if it does so again later,
+    that is a first sighting. Which are orphans, ``confirmed`` tells.
+    """
+    before = {suspect.key: suspect for suspect in earlier}
+    found = []
+    for suspect in _suspects(look, rules):
+        seen = before.get(suspect.key)
+        # A sighting from the future was made by a clock that has been set
+        # back since: it proves nothing about how much time has passed.
+        if seen is not None and seen.first_seen <= seen.last_seen <= look.at:
+            suspect = dataclasses.replace(
+                suspect, first_seen=seen.first_seen, sightings=seen.sightings + 1
+            )
+        found.append(suspect)
+    return found
+
+
+def _suspects(look: Look, rules: Rules) -> Iterable[Suspect]:
+    present = {one.id for one in look.amphorae if one.state is not State.DELETED}
+    for resource in look.resources:
+        reason = _why_resource(resource, rules, present)
+        if reason and _old_enough(resource.created_at, look.at, rules):
+            yield Suspect(
+                kind=resource.kind,
+                id=resource.id,
+                name=resource.name,
+                reason=reason,
+                created_at=resource.created_at,
+                first_seen=look.at,
+                last_seen=look.at,
+            )
+    for amphora in look.amphorae:
+        reason = _why_amphora(amphora, rules)
+        if reason and _old_enough(amphora.created_at, look.at, rules):
+            yield Suspect(
+                kind=AMPHORA,
+                id=amphora.id,
+                name=amphora.name,
+                reason=reason,
+                created_at=amphora.created_at,
+                first_seen=look.at,
+                last_seen=look.at,
+            )
+
+
+def _old_enough(created_at: float | None, now: float, rules: Rules) -> bool:
+    # Of unknown age: the two sightings alone prove that it is old enough.
+    return created_at is None or now - created_at >= rules.grace_s
+
+
+def _why_resource(resource: Resource, rules: Rules, present: set[str]) -> str | None:
+    if resource.owner != rules.owner or resource.kind not in KINDS:
+        return None
+    if resource.amphora_id is None:
+        return 'belongs to no amphora'
+    if resource.amphora_id not in present:
+        return f'its amphora {resource.amphora_id} is gone'
+    return None
+
+
+def _why_amphora(amphora: Amphora, rules: Rules) -> str | None:
+    if amphora.owner != rules.owner:
+        return None
+    if amphora.state not in _AT_REST or amphora.task_state is not None:
+        return None
+    if rules.known is not None:
+        needed = amphora.id in rules.known or amphora.build_key in rules.known
+        return None if needed else 'not among the known amphorae'
+    if rules.errors and amphora.state is State.ERROR:
+        return f'in error: {amphora.fault}' if amphora.fault else 'in error'
+    return None
+
+
+# ---- at the backend ----------------------------------------------------------
+
+
+def take_look(compute: Compute, owner: str) -> Look:
+    """Ask a backend for all that carries an owner's tag."""
+    # Resources first: what an amphora that is built meanwhile brings along is
+    # then not seen without it.
+    resources: Sequence[Resource] = ()
+    if Ability.LIST_RESOURCES in compute.capabilities().abilities:
+        resources = compute.list_resources(owner).result()
+    amphorae = compute.list_amphorae(owner=owner).result()
+    return Look(at=compute.driver.clock.time(), amphorae=amphorae, resources=resources)
+
+
+def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | None:
+    """Ask about one suspect alone; return it if it still fits the rules."""
+    now = compute.driver.clock.time()
+    if suspect.kind == AMPHORA:
+        look = Look(at=now, amphorae=_get(compute, suspect.id))
+    else:
+        listed = compute.list_resources(rules.owner).result()
+        resources = [one for one in listed if (one.kind, one.id) == (suspect.kind, suspect.id)]
+        # A list may lag; whether the amphora is gone is asked by its id.
+        owners = [
+            amphora
+            for resource in resources
+            if resource.amphora_id
+            for amphora in _get(compute, resource.amphora_id)
+        ]
+        look = Look(at=now, resources=resources, amphorae=owners)
+    for again in find_orphans(look, rules, [suspect]):
+        if again.key == suspect.key:
+            return again
+    return None
+
+
+def is_orphan(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
+    """Whether a suspect is an orphan by now, asked of the backend once more."""
+    again = look_again(compute, suspect, rules)
+    return again is not None and suspect.confirmed(rules.grace_s)
+
+
+def remove(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
+    """Remove an orphan, and say so; leave it alone if it is none any more."""
+    if not is_orphan(compute, suspect, rules):
+        return False
+    if suspect.kind == AMPHORA:
+        compute.delete(suspect.id).result()
+    else:
+        resource = Resource(kind=suspect.kind, id=suspect.id, owner=rules.owner)
+        compute.delete_resource(resource).result()
+    return True
+
+
+def _get(compute: Compute, amphora_id: str) -> list[Amphora]:
+    try:
+        return [compute.get_amphora(amphora_id=amphora_id).result()]
+    except InstanceNotFoundError:
+        return []

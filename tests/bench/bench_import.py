@@ -1,0 +1,44 @@
+"""CPU seconds of importing kiln, and of opening Noop, beside a bare interpreter.
+
+python -m tests.bench.bench_import
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+# pybreaker imports redis wherever it is installed, so what kiln's own
+# dependencies cost is seen with redis out of the way.
+WITHOUT_EXTRAS = 'import sys; sys.modules.update(redis=None, tornado=None); '
+PROGRAMS = {
+    'bare interpreter': 'pass',
+    'import kiln': 'import kiln',
+    'open noop': WITHOUT_EXTRAS + 'import kiln; kiln.open_compute("noop")',
+    'open noop, with all extras': 'import kiln; kiln.open_compute("noop")',
+}
+BOUND_S = 0.25
+
+
+def cpu_s(program):
+    before = os.times()
+    subprocess.run([sys.executable, '-c', program], check=True)
+    after = os.times()
+    return (after.children_user - before.children_user) + (
+        after.children_system - before.children_system
+    )
+
+
+def main():
+    figures = {}
+    for name, program in PROGRAMS.items():
+        cpu_s(program)
+        figures[name] = statistics.median(cpu_s(program) for _ in range(7))
+        print(f'{name:<28} {figures[name]:.3f} s of CPU')
+    good = figures['open noop'] <= BOUND_S
+    print(f'opening noop stays under {BOUND_S} s: {"yes" if good else "NO"}')
+    return 0 if good else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Any stack of wrappers keeps the promises of the driver inside."""
+
+import dataclasses
+import unittest
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.listeners import Listener, Listeners
+from kiln.stack import StackSettings, assemble
+from kiln.testing.clock import VirtualClock
+from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.breaker import BreakerDriver
+from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.observer import ObserverDriver
+from kiln.wrappers.rate import RateDriver, RateSettings
+from tests.conformance.noop_faults import NoopFaults
+
+PLENTY = RateSettings(rate_per_s=100_000, burst=1000)
+
+
+class WrappedConformance(ComputeDriverConformance, FaultConformance):
+    """The kit around one wrapper, or several, on a cloud that takes its time."""
+
+    port_ids = ('port-1',)
+    network_ids = ('net-1',)
+
+    effect_s = 30.0
+
+    def wrap(self, driver):
+        raise NotImplementedError
+
+    def a_clock(self):
+        return VirtualClock()
+
+    def make_driver(self):
+        names = ('build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s', 'rebuild_s')
+        latencies = dict.fromkeys(names, self.effect_s)
+        return self.wrap(NoopDriver(cloud=NoopCloud(clock=self.a_clock(), **latencies)))
+
+    def make_faults(self, driver):
+        while isinstance(driver, DriverWrapper):
+            driver = driver.inner
+        return NoopFaults(driver.cloud)
+
+
+class PlainWrapperConformance(WrappedConformance, unittest.TestCase):
+    def wrap(self, driver):
+        return DriverWrapper(driver)
+
+
+class ObserverConformance(WrappedConformance, unittest.TestCase):
+    def wrap(self, driver):
+        return ObserverDriver(driver, Listeners([Listener()]))
+
+
+class BreakerConformance(WrappedConformance, unittest.TestCase):
+    def wrap(self, driver):
+        return BreakerDriver(driver)
+
+
+class RateConformance(WrappedConformance, unittest.TestCase):
+    def wrap(self, driver):
+        return RateDriver(driver, settings=PLENTY)
+
+
+class AssembledConformance(WrappedConformance, unittest.TestCase):
+    """All guards in the order of the facade, seen as a driver that blocks.
+
+    Nobody is left to move a virtual clock while it does, so this one is real.
+    """
+
+    effect_s = 0.01
+
+    settings = StackSettings(
+        executor=ExecutorSettings(first_delay_s=0.01, max_delay_s=0.02),
+        rate=dataclasses.replace(PLENTY, pause_s=0.01),
+    )
+
+    def a_clock(self):
+        return SYSTEM_CLOCK
+
+    def wrap(self, driver):
+        stack = assemble(driver, self.settings, [Listener()])
+        self.addCleanup(stack.close, 5.0)
+        return stack.executor

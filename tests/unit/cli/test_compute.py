@@ -1,0 +1,302 @@
+"""The commands about amphorae, on a cloud in a file that they share."""
+
+import contextlib
+import csv
+import io
+import json
+import pathlib
+import threading
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from tests.unit.cli.shell import Shell
+
+
+class Looking(Shell):
+    def test_what_one_command_builds_another_one_lists_shows_and_deletes(self):
+        amphora_id = self.build('web')
+        self.assertEqual({'web': 'active'}, self.states())
+        self.assertEqual(amphora_id, self.json('compute', 'show', 'web')['id'])
+        self.ok('compute', 'delete', 'web', '--wait')
+        self.assertEqual({}, self.states())
+
+    def test_a_name_and_an_id_are_as_good_as_each_other(self):
+        amphora_id = self.build('web')
+        for word in ('web', amphora_id):
+            self.assertEqual('web', self.json('compute', 'show', word)['name'])
+            self.assertTrue(self.json('compute', 'status', word)['ready'])
+
+    def test_what_does_not_exist_is_status_3(self):
+        for command in ('show', 'status', 'console'):
+            self.assertIn("Cannot find 'web'", self.fails(3, 'compute', command, 'web'))
+
+    def test_a_name_of_two_is_status_4_and_lists_their_ids(self):
+        ids = [self.build('web'), self.build('web')]
+        err = self.fails(4, 'compute', 'show', 'web')
+        for amphora_id in ids:
+            self.assertIn(amphora_id, err)
+
+    def test_a_list_prints_what_is_asked_for_in_any_format(self):
+        self.build('web', '--metadata', 'role=front')
+        self.assertEqual('web active\n', self.ok(
+            'compute', 'list', '-f', 'value', '-c', 'name', '-c', 'state'))  # fmt: skip
+        rows = list(csv.reader(io.StringIO(self.ok(
+            'compute', 'list', '-f', 'csv', '-c', 'name', '-c', 'metadata'))))  # fmt: skip
+        self.assertEqual([['name', 'metadata'], ['web', "{'role': 'front'}"]], rows)
+        self.assertIn('role: front', self.ok('compute', 'list', '-f', 'yaml'))
+        self.assertIn('role=front', self.ok('compute', 'list', '--long'))
+        self.assertNotIn('role=front', self.ok('compute', 'list'))
+
+    def test_a_column_that_does_not_exist_is_status_2_and_lists_those_that_do(self):
+        self.assertIn('choose from id, name', self.fails(2, 'compute', 'list', '-c', 'zork'))
+        self.build('web')
+        self.assertIn('task_state', self.fails(2, 'compute', 'show', 'web', '-c', 'zork'))
+
+    def test_a_list_is_sorted_as_told_and_what_is_missing_comes_last(self):
+        self.build('a', '--flavor', 'tiny')
+        self.build('b')
+        self.build('c', '--flavor', 'small')
+        listed = self.ok(
+            'compute', 'list', '--sort-column', 'flavor', '-f', 'value', '-c', 'name',
+            '-c', 'flavor',
+        )  # fmt: skip
+        self.assertEqual(['c small', 'a tiny', 'b None'], listed.splitlines())
+
+    def test_another_sites_amphorae_are_listed_only_by_its_tag(self):
+        self.build('ours')
+        self.assertEqual([], self.json('compute', 'list', '--owner', 'them'))
+
+    def test_the_console_is_text_or_json(self):
+        self.build('web')
+        text = self.ok('compute', 'console', 'web')
+        self.assertTrue(text.endswith('\n') and not text.startswith('{'))
+        self.assertEqual(text.strip(), self.json('compute', 'console', 'web')['console'].strip())
+        last = self.ok('compute', 'console', 'web', '--lines', '1')
+        self.assertEqual(text.splitlines()[-1:], last.splitlines())
+
+    def test_a_check_tells_abilities_and_health(self):
+        answer = self.json('compute', 'check')
+        self.assertEqual(('east', True), (answer['backend'], answer['healthy']))
+        self.assertIn('suspend', answer['abilities'])
+
+    def test_a_backend_that_does_not_answer_is_status_6(self):
+        err = self.fails(6, '--backend', 'broken', 'compute', 'check')
+        self.assertIn('down for repairs', err)
+        self.fails(6, '--backend', 'broken', 'compute', 'list')
+
+
+class Building(Shell):
+    def test_the_id_is_all_that_a_script_needs_to_read(self):
+        amphora_id = self.ok('compute', 'build', '--name', 'web', '-f', 'value', '-c', 'id')
+        self.assertEqual(amphora_id.strip(), self.json('compute', 'show', 'web')['id'])
+
+    def test_every_argument_of_the_contract_arrives(self):
+        secret = self.folder / 'key.pem'
+        secret.write_text('top')
+        port = '11111111-1111-1111-1111-111111111111'
+        self.build(
+            'web', '--build-key', 'k1', '--type', 'container', '--flavor', 'tiny',
+            '--image', 'img', '--key', 'mine', '--sec-group', 'sg', '--network', 'net-1',
+            '--port', port, '--zone', 'az2', '--file', f'/etc/k={secret}:0600:app',
+            '--file', f'/etc/l={secret}', '--user-data', str(secret),
+            '--metadata', 'a=b=c', '--priority', 'high', '--timeout', '30',
+        )  # fmt: skip
+        shown = self.json('compute', 'show', 'web')
+        self.assertEqual(
+            ('k1', 'container', 'tiny', 'img', 'az2', {'a': 'b=c'}, 'us'),
+            tuple(
+                shown[name]
+                for name in ('build_key', 'type', 'flavor', 'image', 'zone', 'metadata', 'owner')
+            ),
+        )
+        self.assertEqual(2, len(shown['addresses']))
+
+    def test_the_same_key_adopts_what_exists(self):
+        self.assertEqual(self.build('web', '--build-key', 'k'), self.build(
+            'web', '--build-key', 'k'))  # fmt: skip
+
+    def test_a_fleet_has_numbered_names_and_keys(self):
+        rows = self.json('compute', 'build', '--name', 'web', '--build-key', 'k', '--count', '3')
+        self.assertEqual(['web-1', 'web-2', 'web-3'], [row['name'] for row in rows])
+        self.assertEqual(['k-1', 'k-2', 'k-3'], [row['build_key'] for row in rows])
+        self.assertEqual(3, len(self.states()))
+
+    def test_without_a_name_the_key_is_the_name(self):
+        (row,) = self.json('compute', 'build')
+        self.assertEqual(f'amphora-{row["build_key"]}', row['name'])
+
+    def test_a_fleet_tells_of_each_on_stderr_and_is_quiet_when_asked_to(self):
+        self.ok('compute', 'build', '--name', 'web', '--count', '2', '--wait')
+        self.assertRegex(self.err, r'web-\d: active \(1 of 2\)\nweb-\d: active \(2 of 2\)\n')
+        self.ok('-q', 'compute', 'build', '--name', 'x', '--count', '2', '--wait')
+        self.assertEqual('', self.err)
+        self.json('compute', 'build', '--name', 'y', '--count', '2')
+        self.assertEqual('', self.err)
+
+    def test_a_request_that_can_never_work_is_status_2(self):
+        self.assertIn('flavor', self.fails(2, 'compute', 'build', '--flavor', 'none'))
+        self.assertIn('name is empty', self.fails(2, 'compute', 'build', '--name', ' x'))
+        self.assertIn('port hangs on one', self.fails(
+            2, 'compute', 'build', '--port', 'p', '--count', '2'))  # fmt: skip
+        for wrong in (['--count', '0'], ['--timeout', '-1'], ['--timeout', 'nan'],
+                      ['--metadata', 'x'], ['--wait', '--until', 'ready']):  # fmt: skip
+            self.fails(2, 'compute', 'build', *wrong)
+        self.assertEqual({}, self.states())
+
+    def test_files_that_cannot_be_used_are_named(self):
+        for text, words in {
+            '/etc/x': 'write it as PATH=LOCALFILE',
+            '/etc/x=': 'write it as PATH=LOCALFILE',
+            '/etc/x=/nowhere': 'Cannot read /nowhere: No such file',
+            f'/etc/x={self.config}:rw': "mode 'rw' is not octal",
+            f'/etc/x={self.config}:0600:me:too': 'more than a mode and an owner',
+        }.items():
+            self.assertIn(words, self.fails(2, 'compute', 'build', '--file', text))
+
+    def test_a_file_that_is_too_large_is_refused_and_not_read_to_its_end(self):
+        err = self.fails(2, 'compute', 'build', '--user-data', '/dev/zero')
+        self.assertIn('user_data is larger', err)
+
+    def test_no_room_is_status_5(self):
+        err = self.fails(5, 'compute', 'build', '--flavor', 'impossible')
+        self.assertIn('Cannot build', err)
+
+    def test_a_probe_that_never_agrees_is_status_6_and_leaves_nothing(self):
+        # Addresses of simulated machines are this host's; nobody serves port 1.
+        err = self.fails(6, 'compute', 'build', '--probe', 'tcp:1', '--timeout', '1')
+        self.assertIn('kiln: Cannot', err)
+        self.assertEqual({}, self.states())
+        self.fails(2, 'compute', 'build', '--probe', 'ping')
+        self.fails(2, 'compute', 'build', '--until', 'ready')
+
+
+class SlowBuilding(Shell):
+    east = 'build_s = 30'
+
+    def test_a_build_that_misses_its_deadline_is_status_6_and_leaves_nothing(self):
+        self.fails(6, 'compute', 'build', '--wait', '--timeout', '0.3')
+        self.assertEqual({}, self.states())
+
+    def test_a_build_that_need_not_be_waited_for_is_not(self):
+        (row,) = self.json('compute', 'build', '--name', 'web')
+        self.assertEqual('accepted', row['result'])
+        self.assertEqual({'web': 'building'}, self.states())
+
+
+class ScarceBuilding(Shell):
+    east = 'quota = 2'
+
+    def test_a_fleet_that_fails_in_part_is_status_9_and_says_which(self):
+        self.assertEqual(9, self.sh(
+            'compute', 'build', '--name', 'web', '--count', '3', '-f', 'value',
+            '-c', 'result', '-c', 'error'))  # fmt: skip
+        self.assertCountEqual(
+            ['accepted None', 'accepted None', 'failed quota_exceeded'], self.out.splitlines()
+        )
+        self.assertEqual(1, self.err.count('kiln: '))
+
+    def test_a_fleet_that_fails_for_one_reason_has_the_status_of_that(self):
+        self.ok('compute', 'build', '--count', '2')
+        self.fails(5, 'compute', 'build', '--count', '2')
+
+
+class Changing(Shell):
+    def test_machines_are_suspended_resumed_rebooted_and_rebuilt(self):
+        self.build('web')
+        self.assertEqual(
+            'suspended', self.json('compute', 'suspend', 'web', '--wait')[0]['result']
+        )
+        self.assertEqual({'web': 'suspended'}, self.states())
+        self.ok('compute', 'resume', 'web', '--wait')
+        self.ok('compute', 'reboot', 'web', '--hard', '--wait')
+        self.ok('compute', 'rebuild', 'web', '--image', 'other', '--wait')
+        self.assertEqual('other', self.json('compute', 'show', 'web')['image'])
+        self.assertEqual({'web': 'active'}, self.states())
+
+    def test_what_is_agreed_but_not_waited_for_is_called_so(self):
+        self.build('web')
+        self.assertEqual('rebooting', self.json('compute', 'reboot', 'web')[0]['result'])
+
+    def test_some_that_fail_do_not_stop_the_others(self):
+        self.build('a')
+        self.build('b')
+        err = self.fails(9, 'compute', 'delete', 'a', 'none', 'b', '--wait')
+        self.assertIn("Cannot find 'none'", err)
+        self.assertRegex(self.out, r'none +\| failed +\| instance_not_found')
+        self.assertEqual({}, self.states())
+
+    def test_a_word_given_twice_counts_once(self):
+        self.build('a')
+        self.assertEqual(1, len(self.json('compute', 'delete', 'a', 'a')))
+
+    def test_a_state_that_forbids_it_is_status_4(self):
+        self.build('web')
+        self.assertIn('kiln: Cannot resume', self.fails(4, 'compute', 'resume', 'web'))
+
+    def test_an_ability_that_is_lacking_is_status_8(self):
+        path = self.folder / 'cloud.db'
+        self.build('web')
+        text = self.config.read_text()
+        self.config.write_text(f'{text}path = {path}\n')
+        err = self.fails(8, '--backend', 'narrow', 'compute', 'suspend', 'web')
+        self.assertIn("driver 'narrow' lacks this ability", err)
+
+    def test_a_backend_that_does_not_answer_is_said_of_each(self):
+        err = self.fails(6, '--backend', 'broken', 'compute', 'delete', 'a', 'b')
+        self.assertEqual(2, err.count('kiln: '))
+
+
+class LiveProgress(Shell):
+    terminal = True
+
+    def test_on_a_terminal_a_fleet_is_drawn(self):
+        self.ok('compute', 'build', '--name', 'web', '--count', '3', '--wait')
+        self.assertIn('3/3', self.err)
+        self.assertIn('3 active', self.err)
+        self.assertIn('■', self.err)
+
+    def test_one_alone_is_not_drawn(self):
+        self.ok('compute', 'build', '--wait')
+        self.assertEqual('', self.err)
+
+
+class Watching(Shell):
+    def events(self, *argv):
+        self.ok('compute', 'watch', '-f', 'json', '--interval', '0.02', *argv)
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def cloud(self):
+        return self.enterContext(
+            contextlib.closing(NoopCloud(pathlib.Path(self.folder, 'cloud.db'), suspend_s=0.2))
+        )
+
+    def test_it_tells_each_change_until_the_state_asked_for(self):
+        amphora_id = self.build('web')
+        cloud = self.cloud()
+        threading.Timer(0.1, cloud.suspend, [amphora_id]).start()
+        events = self.events('web', '--until', 'suspended')
+        self.assertEqual(('active', None), (events[0]['state'], events[0]['task_state']))
+        self.assertEqual('suspended', events[-1]['state'])
+        self.assertEqual({'web'}, {event['name'] for event in events})
+
+    def test_it_ends_when_all_that_are_named_are_gone(self):
+        amphora_id = self.build('web')
+        cloud = self.cloud()
+        threading.Timer(0.1, cloud.vanish, [amphora_id]).start()
+        self.assertEqual(['active', 'deleted'], [event['state'] for event in self.events('web')])
+
+    def test_what_can_never_be_reached_is_status_3(self):
+        amphora_id = self.build('web')
+        cloud = self.cloud()
+        threading.Timer(0.1, cloud.vanish, [amphora_id]).start()
+        err = self.fails(3, 'compute', 'watch', 'web', '--until', 'stopped', '--interval', '0.02')
+        self.assertIn('Cannot wait for web to be stopped', err)
+
+    def test_without_names_it_follows_all_until_its_time_is_over(self):
+        self.build('web')
+        cloud = self.cloud()
+        threading.Timer(0.1, lambda: cloud.crash(cloud.instances()[0].id, 'the host died')).start()
+        self.assertEqual(6, self.sh(
+            'compute', 'watch', '--interval', '0.02', '--timeout', '0.6'))  # fmt: skip
+        lines = self.out.splitlines()
+        self.assertRegex(lines[0], r'^\S+Z  \S+  web  active$')
+        self.assertRegex(lines[-1], r'web  error: the host died$')

@@ -1,0 +1,93 @@
+"""Each class of error has one exit status and one line that helps."""
+
+import unittest
+
+from kiln import exceptions
+from kiln.cli.exit_codes import ExitCode, UsageError, code_of, code_of_all, explain
+
+EXPECTED = {
+    'KilnError': 1,
+    'AmphoraComputeError': 1,
+    'AmphoraBuildError': 1,
+    'ConfigurationError': 2,
+    'DriverNotFound': 2,
+    'DriverLoadError': 2,
+    'DriverConflict': 2,
+    'InvalidRequest': 2,
+    'InvalidBuildRequest': 2,
+    'UserDataTooLarge': 2,
+    'InstanceNotFoundError': 3,
+    'ResourceNotFoundError': 3,
+    'AmbiguousInstanceError': 4,
+    'BuildConflict': 4,
+    'DeleteFailed': 4,
+    'InstanceStateConflict': 4,
+    'NotSuspendedError': 4,
+    'QuotaExceeded': 5,
+    'InsufficientCapacity': 5,
+    'BuildTimeout': 6,
+    'BuildOutcomeUnknown': 6,
+    'DeleteTimeout': 6,
+    'ComputeServiceError': 6,
+    'ServiceUnavailable': 6,
+    'ServiceTimeout': 6,
+    'RateLimited': 6,
+    'CircuitOpenError': 6,
+    'OperationRejected': 6,
+    'OperationTimeout': 6,
+    'AuthenticationFailed': 7,
+    'PermissionDenied': 7,
+    'UnsupportedOperation': 8,
+    'OperationCancelled': 130,
+}
+
+
+class Codes(unittest.TestCase):
+    def test_every_error_of_kiln_has_the_code_of_its_class(self):
+        kinds = {
+            name: kind
+            for name, kind in vars(exceptions).items()
+            if isinstance(kind, type) and issubclass(kind, exceptions.KilnError)
+        }
+        self.assertEqual(EXPECTED, {name: code_of(kind('x')) for name, kind in kinds.items()})
+
+    def test_what_kiln_has_no_class_for_is_unforeseen(self):
+        self.assertEqual(ExitCode.UNFORESEEN, code_of(ZeroDivisionError()))
+
+    def test_several_failures_of_one_code_are_partial_only_if_some_of_it_was_done(self):
+        missing = exceptions.InstanceNotFoundError('x')
+        self.assertEqual(ExitCode.OK, code_of_all([], 2))
+        self.assertEqual(ExitCode.NOT_FOUND, code_of_all([missing, missing], 2))
+        self.assertEqual(ExitCode.PARTIAL, code_of_all([missing], 2))
+        self.assertEqual(ExitCode.PARTIAL, code_of_all([missing, UsageError('x')], 2))
+
+
+class Lines(unittest.TestCase):
+    def test_a_message_of_one_sentence_gets_the_remedy_of_its_class(self):
+        self.assertEqual(
+            'Cannot do x: gone. Check the id or name; the instance may have been deleted.',
+            explain(exceptions.InstanceNotFoundError('Cannot do x: gone')),
+        )
+
+    def test_a_message_that_says_what_to_do_is_left_as_it_is(self):
+        text = 'Cannot do x: it is taken. Take another.'
+        self.assertEqual(text, explain(exceptions.BuildConflict(text)))
+
+    def test_the_remedy_says_how_long_to_wait(self):
+        error = exceptions.RateLimited('Cannot do x: too fast.', retry_after=2.5)
+        self.assertEqual('Cannot do x: too fast. Repeat after 2.5 seconds.', explain(error))
+
+    def test_a_pause_that_is_not_known_is_not_printed_as_none(self):
+        self.assertIn('after some seconds', explain(exceptions.RateLimited('Cannot do x.')))
+
+    def test_several_lines_become_one(self):
+        self.assertNotIn('\n', explain(UsageError('a\n  b\nc')))
+
+    def test_a_defect_is_called_one_and_shows_no_secret(self):
+        line = explain(RuntimeError('password=hunter2 is wrong'))
+        self.assertRegex(line, r'^Unexpected RuntimeError: .* defect of kiln; --debug')
+        self.assertNotIn('hunter2', line)
+
+    def test_a_full_disk_is_no_defect(self):
+        line = explain(OSError(28, 'No space left on device'))
+        self.assertEqual('Cannot go on: [Errno 28] No space left on device.', line)

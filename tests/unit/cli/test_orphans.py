@@ -1,0 +1,121 @@
+"""The sweep from the command line: dry by default, and for cron."""
+
+import contextlib
+import json
+import pathlib
+import time
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from tests.unit.cli.shell import Shell
+
+GRACE = '0.2'
+
+
+class Sweep(Shell):
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / 'sightings.json'
+
+    def leak(self):
+        self.build('leaky', '--metadata', 'noop:fault=leak')
+        self.ok('compute', 'delete', 'leaky', '--wait')
+        # Older than the grace, so that the first look sees it.
+        time.sleep(0.25)
+
+    def ports(self):
+        with contextlib.closing(NoopCloud(pathlib.Path(self.folder, 'cloud.db'))) as cloud:
+            return len(cloud.list_resources('us'))
+
+    def sweep(self, *argv):
+        return self.json('compute', 'orphans', '--grace', GRACE, *argv)
+
+    def test_two_looks_show_an_orphan_and_leave_it(self):
+        self.leak()
+        (row,) = self.sweep()
+        self.assertEqual(('port', 2, 'orphan'), (row['kind'], row['sightings'], row['verdict']))
+        self.assertIn('looking again in', self.err)
+        self.assertEqual(1, self.ports())
+
+    def test_delete_removes_it(self):
+        self.leak()
+        self.assertEqual('deleted', self.sweep('--delete')[0]['verdict'])
+        self.assertEqual(0, self.ports())
+
+    def test_nothing_suspect_needs_no_second_look(self):
+        self.build('web')
+        began = time.monotonic()
+        self.assertEqual([], self.json('compute', 'orphans', '--grace', '3600'))
+        self.assertLess(time.monotonic() - began, 5)
+
+    def test_with_a_file_each_run_looks_once_and_the_second_deletes(self):
+        self.leak()
+        argv = ['--state', str(self.state), '--delete']
+        self.assertEqual('suspect', self.sweep(*argv)[0]['verdict'])
+        self.assertEqual(1, self.ports())
+        time.sleep(0.25)
+        self.assertEqual('deleted', self.sweep(*argv)[0]['verdict'])
+        self.assertEqual(0, self.ports())
+        self.assertEqual([], self.sweep(*argv))
+        self.assertEqual([], json.loads(self.state.read_text())['suspects'])
+        self.assertEqual([self.state], list(self.folder.glob('*sightings*')))
+
+    def test_amphorae_that_nobody_knows_are_swept_by_key_or_id(self):
+        kept = self.build('kept')
+        self.build('keyed', '--build-key', 'k')
+        self.build('lost')
+        time.sleep(0.25)
+        known = self.folder / 'known'
+        known.write_text(f'{kept}\n\n  k \n')
+        (row,) = self.sweep('--known', str(known), '--delete')
+        self.assertEqual(('lost', 'deleted'), (row['name'], row['verdict']))
+        self.assertEqual({'kept', 'keyed'}, set(self.states()))
+
+    def test_amphorae_in_error_are_swept_when_asked_for(self):
+        self.build('fine')
+        self.sh('compute', 'build', '--name', 'bad', '--metadata', 'noop:fault=error=no host')
+        time.sleep(0.25)
+        self.assertEqual([], self.sweep())
+        (row,) = self.sweep('--errors')
+        self.assertEqual(('bad', 'in error: no host'), (row['name'], row['reason']))
+
+    def test_what_cannot_be_deleted_is_said_and_tried_again_by_the_next_run(self):
+        self.leak()
+        argv = ['compute', 'orphans', '--grace', GRACE, '--state', str(self.state), '--delete']
+        self.ok(*argv)
+        time.sleep(0.25)
+        text = self.config.read_text()
+        self.config.write_text(text.replace(
+            'driver = noop\npath', 'driver = noop\ncall_timeout = 0.3\n'
+            'faults = delete_resource:refuse\npath', 1))  # fmt: skip
+        self.assertIn('kiln: Cannot', self.fails(6, *argv))
+        self.assertIn('failed', self.out)
+        self.config.write_text(text)
+        self.assertIn('deleted', self.ok(*argv))
+
+    def test_an_empty_list_of_the_known_is_refused(self):
+        self.build('web')
+        known = self.folder / 'known'
+        known.write_text('\n')
+        err = self.fails(2, 'compute', 'orphans', '--known', str(known), '--delete')
+        self.assertIn('all would be orphans', err)
+
+    def test_files_that_cannot_be_used_are_named(self):
+        binary = self.folder / 'binary'
+        binary.write_bytes(b'\xff\xfe')
+        self.assertIn('it is no text', self.fails(2, 'compute', 'orphans', '--known', str(binary)))
+        self.assertIn('/nowhere', self.fails(2, 'compute', 'orphans', '--known', '/nowhere'))
+        for text in ('', '[]', '{"backend": "east", "owner": "us", "suspects": [{}]}'):
+            self.state.write_text(text)
+            err = self.fails(2, 'compute', 'orphans', '--state', str(self.state))
+            self.assertIn('it holds no sightings. Remove it', err)
+        err = self.fails(2, 'compute', 'orphans', '--state', '/nowhere/at/all')
+        self.assertIn('Cannot write /nowhere/at/all', err)
+
+    def test_the_sightings_of_another_backend_are_refused(self):
+        self.ok('compute', 'orphans', '--state', str(self.state))
+        err = self.fails(2, '--backend', 'narrow', 'compute', 'orphans',
+                         '--state', str(self.state))  # fmt: skip
+        self.assertIn("it is about backend 'east' and owner 'us'", err)
+
+    def test_a_backend_that_lists_no_resources_is_swept_for_amphorae(self):
+        self.assertEqual([], self.json('--backend', 'narrow', 'compute', 'orphans'))

@@ -1,0 +1,164 @@
+"""Who may import whom: the table of the architecture, enforced."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = ROOT / 'kiln'
+
+VALUES = {'kiln.exceptions', 'kiln.models'}
+BASE = {
+    'kiln.compute_drivers.base',
+    'kiln.compute_drivers.calls',
+    'kiln.compute_drivers.hooks',
+    'kiln.compute_drivers.redaction',
+    'kiln.compute_drivers.validation',
+}
+CONTRACT = VALUES | BASE | {'kiln.clock'}
+
+#: A module or folder, and what of kiln it may import beside itself. The
+#: longest name that fits a module counts.
+MAY_IMPORT = {
+    'kiln': {'kiln.compute', 'kiln.driver_manager'},
+    'kiln.exceptions': set(),
+    'kiln.clock': set(),
+    'kiln.models': {'kiln.exceptions'},
+    'kiln.listeners': {'kiln.exceptions'},
+    'kiln.orphans': VALUES | {'kiln.compute'},
+    'kiln.compute_drivers': CONTRACT,
+    'kiln.wrappers': CONTRACT | {'kiln.listeners'},
+    'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
+    'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
+    'kiln.compute': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack', 'kiln.flows'},
+    'kiln.loading': CONTRACT,
+    'kiln.telemetry': VALUES | {'kiln.listeners'},
+    'kiln.conf': {'kiln.exceptions'},
+    'kiln.conf.opts': {'kiln.conf', 'kiln.compute_drivers.noop.conf'},
+    'kiln.driver_manager': CONTRACT
+    | {
+        'kiln.compute', 'kiln.conf', 'kiln.listeners', 'kiln.loading', 'kiln.stack',
+        'kiln.telemetry', 'kiln.wrappers',
+    },
+    'kiln.scaffold': VALUES,
+    'kiln.testing': CONTRACT,
+    # The demonstration is about the simulated cloud, so it names it.
+    'kiln.cli.demo': {'kiln'},
+    'kiln.cli': CONTRACT
+    | {
+        'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.flows', 'kiln.loading',
+        'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
+    },
+}  # fmt: skip
+
+#: Lines; forty are the aim, and a plain list of things may be a little longer.
+LONGEST = 45
+
+#: The only homes of other people's packages.
+HOMES = {
+    'cliff': ('kiln.cli',),
+    'rich': ('kiln.cli',),
+    'futurist': ('kiln.wrappers.executor',),
+    'opentelemetry': ('kiln.telemetry.tracing',),
+    'oslo_config': ('kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.cli.logs'),
+    'oslo_log': ('kiln.cli',),
+    'prometheus_client': ('kiln.telemetry.prometheus',),
+    'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
+    'redis': ('kiln.wrappers.circuit_storage',),
+    'stevedore': ('kiln.loading',),
+}
+
+
+def within(name, place):
+    return name == place or name.startswith(f'{place}.')
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob('*.py')):
+        if 'templates' in path.parts:
+            continue
+        parts = path.relative_to(ROOT).with_suffix('').parts
+        yield '.'.join(parts[:-1] if parts[-1] == '__init__' else parts), path.read_text()
+
+
+def imports(source):
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                joined = f'{node.module}.{alias.name}'
+                path = ROOT / joined.replace('.', '/')
+                is_module = path.is_dir() or path.with_suffix('.py').exists()
+                yield joined if is_module else node.module
+
+
+def wrongs(module, source):
+    """Yield what a module imports that it may not."""
+    row = max((place for place in MAY_IMPORT if within(module, place)), key=len)
+    own = module.rpartition('.')[0] if row == 'kiln.compute_drivers' else row
+    for imported in imports(source):
+        top = imported.split('.')[0]
+        if top == 'kiln':
+            allowed = {*MAY_IMPORT[row], module, own if own != 'kiln' else module}
+            if not any(within(imported, place) for place in allowed):
+                yield f'{module} may not import {imported}'
+        elif top in HOMES:
+            if not any(module.startswith(home) for home in HOMES[top]):
+                yield f'{top} has its home in {HOMES[top]}, not in {module}'
+        elif top not in sys.stdlib_module_names and not top.startswith('_'):
+            yield f'{module} imports {imported}, which has no home in the table'
+
+
+class Layering(unittest.TestCase):
+    def test_every_module_imports_only_what_its_layer_may(self):
+        found = [wrong for module, source in modules() for wrong in wrongs(module, source)]
+        self.assertEqual([], found)
+
+    def test_the_check_finds_a_wrong_import(self):
+        for module, source in (
+            ('kiln.wrappers.new', 'from kiln.compute_drivers.noop.driver import NoopDriver'),
+            ('kiln.compute_drivers.acme.driver', 'import kiln.compute_drivers.noop.cloud'),
+            ('kiln.models', 'from kiln import conf'),
+            ('kiln.flows', 'import futurist'),
+            ('kiln.flows', 'import requests'),
+        ):
+            with self.subTest(module, source=source):
+                self.assertEqual(1, len(list(wrongs(module, source))))
+
+    def test_importing_kiln_imports_nothing_that_is_not_asked_for(self):
+        heavy = [
+            'docker', 'futurist', 'heatclient', 'novaclient', 'oslo_config', 'oslo_log',
+            'prometheus_client', 'pybreaker', 'redis', 'sqlalchemy', 'stevedore',
+        ]  # fmt: skip
+        code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
+        done = subprocess.run(
+            [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        self.assertEqual('[]', done.stdout.strip())
+
+
+class Shape(unittest.TestCase):
+    def test_no_module_outgrows_its_reader(self):
+        long = [name for name, source in modules() if len(source.splitlines()) > 500]
+        self.assertEqual([], long, 'split them')
+
+    def test_no_function_outgrows_its_reader(self):
+        # Arguments and docstring are the contract; the rest must fit a head.
+        long = []
+        for module, source in modules():
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.FunctionDef):
+                    lines = node.end_lineno - node.body[0].lineno + 1
+                    if ast.get_docstring(node):
+                        lines -= node.body[0].end_lineno - node.body[0].lineno + 1
+                    if lines > LONGEST:
+                        long.append(f'{module}.{node.name}: {lines}')
+        self.assertEqual([], long, 'split them')
+
+    def test_no_room_is_named_after_nothing(self):
+        nothings = {'utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager'}
+        named = [name for name, _ in modules() if nothings & set(name.split('.'))]
+        self.assertEqual([], named)
