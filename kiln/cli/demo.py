@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kiln import conf as kiln_conf
-from kiln.cli.base import KilnCommand, whole
+from kiln.cli.base import KilnCommand, seconds, whole
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.progress import Tally, live
 from kiln.driver_manager import DriverManager
@@ -32,17 +32,15 @@ if TYPE_CHECKING:
 BREAK = 5
 REFUSALS = 1000
 PROBES = 20
-WINDOW_S = 2.0
+WINDOW_S = 1.5
 
 
-def cloud(fleet: int) -> dict[str, str]:
+def cloud(fleet: int, pace: float) -> dict[str, str]:
     """Return the options of a cloud that breaks once the fleet stands."""
+    times = {'build': 2.5, 'suspend': 0.8, 'resume': 0.8, 'delete': 1.0}
     options = {
         'driver': 'noop',
-        'build_s': '2.5',
-        'suspend_s': '0.8',
-        'resume_s': '0.8',
-        'delete_s': '1.0',
+        **{f'{verb}_s': str(time_s * pace) for verb, time_s in times.items()},
         'accept_s': '0.01',
         'jitter': '0.6',
         'faults': f'build:refuse=the demo has pulled the plug:after={fleet},times={BREAK}',
@@ -51,7 +49,7 @@ def cloud(fleet: int) -> dict[str, str]:
         # Short, so that the outage is not outweighed by what went well before.
         'circuit_window': str(WINDOW_S),
         'circuit_minimum_calls': str(BREAK),
-        'circuit_open': '3',
+        'circuit_open': str(max(0.3, 3.0 * pace)),
     }
     return {f'KILN_COMPUTE_DEMO__{name.upper()}': value for name, value in options.items()}
 
@@ -95,12 +93,19 @@ class Demo(KilnCommand):
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--fleet', type=whole, default=50, help='How many (default: 50).')
+        parser.add_argument(
+            '--pace',
+            type=seconds,
+            default=1.0,
+            metavar='FACTOR',
+            help='Multiply the times that the cloud takes; 0.2 is five times as fast.',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Play; fail if any expectation does."""
         ledger = Ledger()
-        conf = kiln_conf.load([], [], environment=cloud(parsed_args.fleet))
+        conf = kiln_conf.load([], [], environment=cloud(parsed_args.fleet, parsed_args.pace))
         with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
             play = Play(compute, ledger, self.app.stdout, parsed_args.fleet)
             play.run()
@@ -169,8 +174,8 @@ class Play:
         time.sleep(max(0.0, self._ledger.last_build + WINDOW_S + 0.1 - time.monotonic()))
         sent, errors = self._ledger.builds, list(self._failures())
         sent = self._ledger.builds - sent
-        self._say(f'{sent} builds fail: {errors[0]}')
-        self._say(f'Now the circuit is open: {errors[-1]}')
+        self._say(f'{sent} builds fail, the first of them so: {errors[0] if errors else "none"}')
+        self._say(f'What the next caller hears: {errors[-1] if errors else "nothing"}')
         took_s: list[float] = []
         refused = sum(self._timed(took_s, self._refused) for _ in range(REFUSALS))
         took_s.sort()

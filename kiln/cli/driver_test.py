@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,11 @@ class Test(KilnCommand):
         # The kit is for developers: nobody else pays for it.
         from kiln.testing.conformance import run_conformance
 
+        opened = contextlib.ExitStack()
+
         def make_driver() -> AmphoraComputeDriver:
             compute = self.app.backends.open(parsed_args.name)
+            opened.callback(compute.close, 0.0)
             return compute.guarded if parsed_args.guarded else compute.driver
 
         def progress(result: BehaviourResult) -> None:
@@ -67,15 +71,16 @@ class Test(KilnCommand):
             self.app.stderr.flush()
 
         live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
-        report = run_conformance(
-            make_driver,
-            select=parsed_args.select,
-            build_arguments=_build_arguments(parsed_args.build),
-            port_ids=parsed_args.port,
-            network_ids=parsed_args.network,
-            timeout_s=parsed_args.timeout,
-            progress=progress if live else None,
-        )
+        with opened:
+            report = run_conformance(
+                make_driver,
+                select=parsed_args.select,
+                build_arguments=_build_arguments(parsed_args.build),
+                port_ids=parsed_args.port,
+                network_ids=parsed_args.network,
+                timeout_s=parsed_args.timeout,
+                progress=progress if live else None,
+            )
         if live:
             self.app.stderr.write('\n')
         text = (

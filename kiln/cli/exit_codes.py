@@ -108,6 +108,8 @@ def explain(error: BaseException) -> str:
     text = _one_line(str(error))
     if not text.endswith(('.', '?')):
         text += '.'
+    if isinstance(error, exc.CircuitOpenError) and error.__cause__ is not None:
+        return f'{text} It opened because: {_one_line(str(error.__cause__))}'
     # A message of two sentences says in the second what to do.
     return text if '. ' in text else f'{text} {_remedy(error)}'
 

@@ -10,7 +10,8 @@ from cliff.columns import FormattableColumn
 
 from kiln.models import Amphora, ComputeStatus, State
 
-BRIEF = ('id', 'name', 'state', 'addresses', 'zone', 'created_at')
+#: As much as fits beside an id on a narrow terminal.
+BRIEF = ('id', 'name', 'state', 'addresses', 'zone')
 
 
 class Cell(FormattableColumn[Any]):

@@ -12,6 +12,7 @@ import os
 import random
 import sqlite3
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterator
@@ -104,6 +105,20 @@ END;
 """
 
 
+def _patiently(db: sqlite3.Connection, statement: str) -> None:
+    # SQLite's own patience does not cover the change to WAL, which another
+    # process that opens or leaves the file may be in the way of.
+    give_up = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            db.execute(statement)
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+        time.sleep(0.01)
+
+
 class Store:
     """The tables, and the one lock and connection through which they are seen."""
 
@@ -126,7 +141,7 @@ class Store:
         weakref.finalize(self, db.close)
         db.row_factory = sqlite3.Row
         if self.shared:
-            db.execute('PRAGMA journal_mode = WAL')
+            _patiently(db, 'PRAGMA journal_mode = WAL')
             # Enough to survive the death of a process; only that of the whole
             # host could undo the newest calls.
             db.execute('PRAGMA synchronous = NORMAL')

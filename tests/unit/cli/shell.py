@@ -23,6 +23,11 @@ watch_max_interval = 0.05
 driver = noop
 faults = *:refuse=down for repairs
 call_timeout = 0.3
+[compute:crowded]
+driver = noop
+accept_s = 0.2
+max_queue = 1
+max_workers = 3
 [compute:narrow]
 driver = noop
 missing_abilities = suspend,list_resources

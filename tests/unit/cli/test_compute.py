@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import pathlib
+import socket
 import threading
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -156,25 +157,41 @@ class Building(Shell):
         err = self.fails(2, 'compute', 'build', '--user-data', '/dev/zero')
         self.assertIn('user_data is larger', err)
 
+    def test_a_width_of_80_holds_a_list_without_breaking_ids(self):
+        self.build('web')
+        self.assertLessEqual(max(map(len, self.ok('compute', 'list').splitlines())), 80)
+
     def test_no_room_is_status_5(self):
         err = self.fails(5, 'compute', 'build', '--flavor', 'impossible')
         self.assertIn('Cannot build', err)
 
+    def test_to_wait_until_ready_needs_a_probe_that_there_is(self):
+        self.assertIn('write it like tcp:22', self.fails(2, 'compute', 'build', '--probe', 'ping'))
+        self.assertIn('needs a probe', self.fails(2, 'compute', 'build', '--until', 'ready'))
+        err = self.fails(2, 'compute', 'build', '--probe', 'tcp:22', '--wait')
+        self.assertIn('only with until', err)
+
+    def test_a_probe_that_agrees_makes_it_ready(self):
+        # Addresses of simulated machines are this host's.
+        with socket.create_server(('', 0)) as server:
+            port = server.getsockname()[1]
+            (row,) = self.json('compute', 'build', '--probe', f'tcp:{port}', '--timeout', '20')
+        self.assertEqual('ready', row['result'])
+
     def test_a_probe_that_never_agrees_is_status_6_and_leaves_nothing(self):
-        # Addresses of simulated machines are this host's; nobody serves port 1.
+        # Nobody serves port 1.
         err = self.fails(6, 'compute', 'build', '--probe', 'tcp:1', '--timeout', '1')
         self.assertIn('kiln: Cannot', err)
         self.assertEqual({}, self.states())
-        self.fails(2, 'compute', 'build', '--probe', 'ping')
-        self.fails(2, 'compute', 'build', '--until', 'ready')
 
 
 class SlowBuilding(Shell):
     east = 'build_s = 30'
 
     def test_a_build_that_misses_its_deadline_is_status_6_and_leaves_nothing(self):
-        self.fails(6, 'compute', 'build', '--wait', '--timeout', '0.3')
-        self.assertEqual({}, self.states())
+        for how_far in (['--wait'], ['--probe', 'tcp:22']):
+            self.fails(6, 'compute', 'build', *how_far, '--timeout', '0.3')
+            self.assertEqual({}, self.states())
 
     def test_a_build_that_need_not_be_waited_for_is_not(self):
         (row,) = self.json('compute', 'build', '--name', 'web')
@@ -243,6 +260,19 @@ class Changing(Shell):
     def test_a_backend_that_does_not_answer_is_said_of_each(self):
         err = self.fails(6, '--backend', 'broken', 'compute', 'delete', 'a', 'b')
         self.assertEqual(2, err.count('kiln: '))
+
+
+class Crowding(Shell):
+    def test_what_finds_the_queue_full_is_said_of_each_and_the_others_are_done(self):
+        argv = ['--backend', 'crowded', 'compute']
+        err = self.fails(9, *argv, 'build', '--name', 'web', '--count', '30')
+        self.assertIn('web-1 ', self.out)
+        self.assertIn('operation_rejected', self.out)
+        self.assertIn('kiln: ', err)
+        words = [f'no-{n}' for n in range(30)]
+        self.fails(9, *argv, 'delete', *words)
+        self.assertIn('operation_rejected', self.out)
+        self.assertIn('instance_not_found', self.out)
 
 
 class LiveProgress(Shell):

@@ -1,7 +1,10 @@
 """The commands about drivers."""
 
-import unittest
+import io
 
+from kiln import conf as kiln_conf
+from kiln.cli.demo import Ledger, Play, cloud
+from kiln.driver_manager import DriverManager
 from tests.unit.cli.shell import Shell
 
 
@@ -54,16 +57,56 @@ class Circuits(Shell):
 
 class Demo(Shell):
     def test_the_demo_keeps_what_it_promises(self):
-        out = self.ok('demo', '--fleet', '6')
+        out = self.ok('demo', '--fleet', '6', '--pace', '0.1')
         self.assertEqual(12, out.count('\nok  '), out)
         self.assertIn('closed -> open -> half-open -> closed', out)
         self.assertNotIn('\033', out)
 
+    def test_a_cloud_that_never_breaks_does_not_pass_for_one_that_recovered(self):
+        options = cloud(2, 0.1)
+        options.pop('KILN_COMPUTE_DEMO__FAULTS')
+        ledger = Ledger()
+        conf = kiln_conf.load([], [], environment=options)
+        with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
+            play = Play(compute, ledger, io.StringIO(), 2)
+            play.run()
+        false = [one.claim for one in play.expectations if not one.true]
+        self.assertIn('every caller was refused at once: 0, not 1000', false)
+        self.assertIn('the circuit opened once and closed once: ', ' '.join(false))
+        self.assertTrue(play.expectations[0].true)
+
 
 class Kit(Shell):
-    def setUp(self):
-        super().setUp()
-        try:
-            import kiln.testing.conformance  # noqa: F401
-        except ImportError:
-            raise unittest.SkipTest('the kit is not merged yet') from None
+    some = ('--select', '*find*')
+
+    def test_a_right_driver_passes_bare_and_behind_its_guards(self):
+        for more in ([], ['--guarded']):
+            out = self.ok('driver', 'test', 'narrow', *self.some, *more)
+            self.assertRegex(out, r'narrow: [1-9]\d* behaviours shown, 0 failed')
+
+    def test_a_backend_that_breaks_a_promise_is_status_1_and_named(self):
+        self.fails(1, 'driver', 'test', 'broken', *self.some)
+        self.assertIn('FAIL', self.out)
+        self.assertIn('down for repairs', self.out)
+
+    def test_the_report_is_data_too(self):
+        report = self.json('driver', 'test', 'east', *self.some)
+        self.assertEqual((True, 0), (report['ok'], report['failed']))
+        self.assertEqual([], self.json('compute', 'list'))
+
+    def test_what_every_build_needs_is_handed_on(self):
+        self.ok('driver', 'test', 'east', '--select', '*key*', '--build', 'amphora_flavor=tiny',
+                '--build', 'network_ids=a,b', '--port', 'p', '--network', 'n')  # fmt: skip
+        self.fails(1, 'driver', 'test', 'east', '--select', '*key*', '--build',
+                   'amphora_flavor=none')  # fmt: skip
+
+    def test_a_selection_of_nothing_shows_nothing_and_fails(self):
+        self.fails(1, 'driver', 'test', 'east', '--select', 'xyzzy')
+
+
+class KitOnATerminal(Shell):
+    terminal = True
+
+    def test_each_behaviour_is_a_dot(self):
+        self.ok('driver', 'test', 'east', '--select', '*find*')
+        self.assertRegex(self.err, r'^[.-]+\n$')

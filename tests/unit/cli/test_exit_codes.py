@@ -80,6 +80,14 @@ class Lines(unittest.TestCase):
     def test_a_pause_that_is_not_known_is_not_printed_as_none(self):
         self.assertIn('after some seconds', explain(exceptions.RateLimited('Cannot do x.')))
 
+    def test_an_open_circuit_says_what_opened_it(self):
+        error = exceptions.CircuitOpenError('Circuit a/read is open; repeat in 3.0 s.')
+        error.__cause__ = exceptions.ServiceUnavailable('Cannot list: no route.')
+        self.assertEqual(
+            'Circuit a/read is open; repeat in 3.0 s. It opened because: Cannot list: no route.',
+            explain(error),
+        )
+
     def test_several_lines_become_one(self):
         self.assertNotIn('\n', explain(UsageError('a\n  b\nc')))
 

@@ -93,7 +93,7 @@ class Errors(Shell):
 
     def test_an_unknown_backend_names_those_that_are_configured(self):
         err = self.fails(2, '--backend', 'west', 'compute', 'list')
-        self.assertIn('broken, east, narrow', err)
+        self.assertIn('broken, crowded, east, narrow', err)
 
     def test_errors_of_the_library_are_seen_and_its_warnings_are_not(self):
         class Talker(Command):
@@ -164,9 +164,10 @@ class Processes(unittest.TestCase):
 
     def test_a_list_needs_neither_rich_nor_oslo_log(self):
         code = (
-            'import sys, io; from kiln.cli.main import KilnApp; '
+            'import sys, io, os; from kiln.cli.main import KilnApp; '
             "KilnApp(stdout=io.StringIO()).run(['compute', 'list']); "
-            "print('loaded', sorted({'rich', 'oslo_log.log', 'cmd2'} & set(sys.modules)))"
+            "print('loaded', sorted({'rich', 'oslo_log.log', 'cmd2'} & set(sys.modules)), "
+            'flush=True); os._exit(0)'
         )
         done = subprocess.run(
             [sys.executable, '-c', code],
@@ -215,13 +216,28 @@ class Processes(unittest.TestCase):
         )  # fmt: skip
         _, err = process.communicate(timeout=20)
         self.assertIn('Circuit noop/read: closed -> open', err)
-        self.assertIn('\nkiln: Cannot list', err)
+        self.assertRegex(err, r'\nkiln: C.*refuses all work')
 
     def test_a_log_that_cannot_be_opened_is_one_line(self):
         process = self.start('--log-file', '/nowhere/kiln.log', 'compute', 'list')
         _, err = process.communicate(timeout=20)
         self.assertEqual(2, process.returncode)
         self.assertRegex(err, r'^kiln: Cannot set up the log: .*\n$')
+
+    def test_what_is_confided_is_printed_by_no_format_no_error_and_no_log(self):
+        with tempfile.TemporaryDirectory() as folder:
+            secret, log = pathlib.Path(folder, 'secret'), pathlib.Path(folder, 'log')
+            secret.write_text('hush-a-bye')
+            for more in (['-f', 'json'], ['--flavor', 'impossible'], ['--flavor', 'none']):
+                for logged in (['--debug'], ['--debug', '--log-file', str(log)]):
+                    process = self.start(
+                        *logged, 'compute', 'build', '--wait', '--key', 'hush-a-bye', *more,
+                        '--file', f'/etc/key={secret}', '--user-data', str(secret),
+                    )  # fmt: skip
+                    out, err = process.communicate(timeout=20)
+                    self.assertTrue(out + err)
+                    self.assertNotIn('hush', out + err)
+            self.assertNotIn('hush', log.read_text())
 
     def test_ctrl_c_and_sigterm_end_a_build_and_remove_what_it_made(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
