@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
@@ -168,6 +169,29 @@ class AmphoraComputeError(KilnError):
             'circuit': self.circuit.value,
             **{name: value for name, value in facts.items() if value is not None},
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AmphoraComputeError:
+        """Return the error that :meth:`to_dict` described.
+
+        Its class is found by its code, among this class and those below it; a
+        code that nobody has, of a package not installed, makes it this class.
+        """
+        kinds = [cls]
+        for kind in kinds:
+            if kind.code == data.get('code'):
+                break
+            kinds.extend(kind.__subclasses__())
+        else:
+            kind = cls
+        return kind(
+            data.get('message', 'Cannot tell what failed: the record of the error is empty.'),
+            retryable=data.get('retryable'),
+            retry_after=data.get('retry_after'),
+            outcome=Outcome(data['outcome']) if 'outcome' in data else None,
+            circuit=Verdict(data['circuit']) if 'circuit' in data else None,
+            **{name: data[name] for name in cls.FACTS if name in data},
+        )
 
 
 class InvalidRequest(AmphoraComputeError):

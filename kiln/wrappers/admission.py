@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from kiln.compute_drivers.calls import Traffic
@@ -14,45 +14,54 @@ T = TypeVar('T')
 
 
 class Admission(Generic[T]):
-    """A bounded queue in front of a number of lanes. The caller holds a lock.
+    """A queue in front of a number of lanes. The caller holds a lock.
 
     A lane is a thread at work. No kind of traffic may take so many that
     another is left without one: builds that hang must not keep a delete, or a
     look, from its thread.
     """
 
-    def __init__(self, *, lanes: int, max_waiting: int, wanted: Callable[[T], bool]) -> None:
+    def __init__(
+        self, *, lanes: int, shares: Mapping[Traffic, int], wanted: Callable[[T], bool]
+    ) -> None:
         self._lanes = lanes
-        self._max_waiting = max_waiting
+        self._shares = shares
         # Whether an item still is what it was put here for.
         self._wanted = wanted
         self._queues: dict[Traffic, list[tuple[int, int, T]]] = {t: [] for t in Traffic}
         self._running = dict.fromkeys(Traffic, 0)
         self._held_until = dict.fromkeys(Traffic, 0.0)
         self._order = itertools.count()
+        self._withdrawn = 0
         self.waiting = 0
         self.running = 0
-        # Builds and changes are slow, reads are many: neither of the slow
-        # ones gets more than half, even where nobody else asks.
-        half = max(1, lanes // 2)
-        self._shares = {Traffic.READ: lanes, Traffic.BUILD: half, Traffic.CHANGE: half}
 
-    @property
-    def full(self) -> bool:
-        """Whether one more must be rejected."""
-        return self.waiting >= self._max_waiting
+    def put(self, traffic: Traffic, priority: Priority, item: T, order: int | None = None) -> int:
+        """Add an item behind those of its priority; return its place in the order.
 
-    def put(self, traffic: Traffic, priority: Priority, item: T) -> None:
-        """Add an item behind those of its priority."""
-        heapq.heappush(self._queues[traffic], (priority, next(self._order), item))
+        Given the order it had before, it goes back to its old place.
+        """
+        order = next(self._order) if order is None else order
+        heapq.heappush(self._queues[traffic], (priority, order, item))
         self.waiting += 1
+        return order
 
     def withdraw(self) -> None:
-        """Count one less: an item in the queue is wanted no more."""
+        """Count one less: an item in a queue is wanted no more."""
         self.waiting -= 1
+        self._withdrawn += 1
+        # What hangs at the head of a queue keeps the rest from coming up, so
+        # what was cancelled in there would stay as long.
+        if self._withdrawn > 1000 and self._withdrawn > self.waiting:
+            self._withdrawn = 0
+            for traffic, queue in self._queues.items():
+                self._queues[traffic] = [entry for entry in queue if self._wanted(entry[2])]
+                heapq.heapify(self._queues[traffic])
 
     def take(self, now: float) -> tuple[Traffic, T] | None:
-        """Return the item to go next and give it a lane, or None if none may."""
+        """Return the item to go next, and give it a lane; None if none may go."""
+        if not self.waiting or self.running >= self._lanes:
+            return None
         best: Traffic | None = None
         for traffic, queue in self._queues.items():
             while queue and not self._wanted(queue[0][2]):
@@ -77,12 +86,6 @@ class Admission(Generic[T]):
     def hold(self, traffic: Traffic, until: float) -> None:
         """Let none of a kind go before a moment."""
         self._held_until[traffic] = max(self._held_until[traffic], until)
-
-    def ready(self, now: float) -> bool:
-        """Whether some item would get a lane now."""
-        return self.waiting > 0 and any(
-            queue and self._may_run(traffic, now) for traffic, queue in self._queues.items()
-        )
 
     def _may_run(self, traffic: Traffic, now: float) -> bool:
         if self._held_until[traffic] > now or self._running[traffic] >= self._shares[traffic]:

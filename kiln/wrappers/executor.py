@@ -1,17 +1,17 @@
 """Runs the calls of a backend on a few threads, so that no caller ever waits.
 
-The only home of futurist. Its pool gives the threads; who may wait and who
-goes next is kiln's own (admission.py), since futurist's queue knows neither
-bounds per kind nor priorities. A thread, once started, serves as a *lane*: it
-takes one call after the other until none may go. Nothing sleeps in a lane:
-what has to wait for its next attempt waits with the scheduler.
+The only home of futurist, whose pool gives the threads. They serve as *lanes*
+(lanes.py), and who gets one next is kiln's own choice (admission.py). What an
+operation sends, and whether again, is for its *plan* to say (plan.py,
+safe_build.py). Nothing sleeps in a lane: what has to wait for its next
+attempt, or for its turn, waits with the scheduler or in line (turns.py).
 """
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import logging
-import operator
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -19,27 +19,28 @@ from typing import Any
 
 import futurist
 
-from kiln.clock import Deadline
+from kiln.clock import Deadline, current_deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
-    AmphoraBuildError,
     AmphoraComputeError,
-    CircuitOpenError,
+    KilnError,
     OperationRejected,
-    Outcome,
     RateLimited,
-    UnsupportedOperation,
 )
-from kiln.listeners import Listener
-from kiln.wrappers.admission import Admission
+from kiln.listeners import Listener, Listeners
+from kiln.models import BuildRequest
 from kiln.wrappers.base import DriverWrapper
-from kiln.wrappers.discard import Discard
 from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.lanes import Lanes
 from kiln.wrappers.operation import Operation, OperationState, Priority
-from kiln.wrappers.retry import backoff_s, may_repeat, must_look_first
+from kiln.wrappers.plan import CallPlan, FunctionPlan
+from kiln.wrappers.recovery import describe, plan_again
+from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
+from kiln.wrappers.safe_build import BuildPlan, DiscardPlan
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.task import Task
+from kiln.wrappers.turns import Turns
 
 LOG = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ LOG = logging.getLogger(__name__)
 class ExecutorDriver(DriverWrapper):
     """Gives each call a thread when there is one, and an Operation at once.
 
-    As a plain driver its methods block until the operation is done.
+    As a plain driver its methods block until the operation is done. Close it
+    before its scheduler, which gives it the time of retries and deadlines.
     """
 
     def __init__(
@@ -62,21 +64,28 @@ class ExecutorDriver(DriverWrapper):
     ) -> None:
         super().__init__(inner)
         self.settings = settings or ExecutorSettings()
-        self.scheduler = scheduler
-        listener = listener or Listener()
-        self._tell_queue = None if type(listener) is Listener else listener.queue_changed
-        self._rng = rng or random.Random()  # noqa: S311  # spreads retries, guards no secret
+        self._scheduler = scheduler
+        self._listener = _guarded(listener)
+        self._backoff = Backoff(
+            first_s=self.settings.first_delay_s,
+            max_s=self.settings.max_delay_s,
+            rng=rng or random.Random(),  # noqa: S311  # spreads retries, guards no secret
+        )
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._admission: Admission[Task] = Admission(
-            lanes=self.settings.max_workers,
-            max_waiting=self.settings.max_queue,
-            wanted=operator.attrgetter('queued'),
+        self._turns: Turns[Task] = Turns()
+        self._tasks: set[Task] = set()
+        self._discards: dict[str, Operation[None]] = {}
+        self._own_pool = pool is None
+        self._lanes = Lanes(
+            self.name,
+            pool or futurist.ThreadPoolExecutor(max_workers=self.settings.max_workers),
+            self.settings,
+            clock=self.clock,
+            scheduler=scheduler,
+            work=self._attempt,
+            changed=self._changed,
         )
-        self._pool = pool or futurist.ThreadPoolExecutor(max_workers=self.settings.max_workers)
-        self._lanes = 0
-        self._alive: set[Task] = set()
-        self._discards: dict[str, Discard] = {}
         # No more is taken from callers; then: no thread is left for anybody.
         self._closed = self._stopped = False
 
@@ -91,347 +100,330 @@ class ExecutorDriver(DriverWrapper):
     ) -> Operation[Any]:
         """Have a call made; return at once.
 
+        The operation ends by its deadline, whatever the backend does:
+        ``timeout_s`` from now, or that of the scope it is called in.
+
         :raises OperationRejected: the queue is full, or this is closed.
         :raises CircuitOpenError: the circuit of such calls is open.
         :raises UnsupportedOperation: the driver lacks the ability.
         """
         refused = self.inner.refusal(call)
-        if isinstance(refused, CircuitOpenError | UnsupportedOperation):
+        if refused is not None and not isinstance(refused, RateLimited):
             raise refused
-        return self._admit(call, args, timeout_s, priority)
+        deadline = self._deadline(timeout_s)
+        operation: Operation[Any] = Operation(
+            call.label,
+            backend=self.name,
+            deadline=deadline,
+            clock=self.clock,
+            priority=priority,
+        )
+        describe(operation, args)
+        plan: CallPlan
+        if call is Call.BUILD:
+            request: BuildRequest = args[0]
+            plan = BuildPlan(operation, request.build_key, request, self._backoff)
+        else:
+            plan = CallPlan(operation, call, args, self._backoff)
+        return self._admit(Task(operation, plan, deadline, key=operation.build_key))
 
     def run(
-        self, function: Callable[[], Any], *, timeout_s: float | None = None
+        self,
+        function: Callable[[], Any],
+        *,
+        timeout_s: float | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> Operation[Any]:
-        """Run a function on a thread of the pool, as reads run."""
-        return self._admit(Call.CHECK, (), timeout_s, Priority.NORMAL, work=function)
+        """Run a function on a thread of the pool, as reads run; its errors pass as they are.
+
+        :raises OperationRejected: the queue is full, or this is closed.
+        """
+        deadline = self._deadline(timeout_s)
+        operation: Operation[Any] = Operation(
+            'run', backend=self.name, deadline=deadline, clock=self.clock, priority=priority
+        )
+        return self._admit(
+            Task(operation, FunctionPlan(operation, function, self._backoff), deadline)
+        )
 
     def perform(self, call: Call, *args: Any) -> Any:
         """Have a call made, and wait for it: the face of a plain driver."""
-        return self.submit(call, *args).result()
+        if self._lanes.here:
+            # A thread that waits for threads like itself may wait for ever.
+            return self.inner.perform(call, *args)
+        operation = self.submit(call, *args)
+        try:
+            return operation.result()
+        except BaseException:
+            # Whoever is interrupted has no way to ask for it any more.
+            operation.cancel()
+            raise
 
     def discard_build(self, build_key: str, amphora_id: str | None) -> Operation[None]:
         """See to it that nothing of a build is left, however long it takes.
 
         Goes on in the background for ``cleanup_timeout_s``; what is left then
-        is logged with its key and found by the orphan sweep.
+        is logged with its key and found by the orphan sweep. A build of that
+        key that is under way ends first, one asked for later comes after.
         """
-        with self._lock:
-            running = self._discards.get(build_key)
-            if running is not None:
-                return running.operation
-            discard = Discard(self, build_key, amphora_id)
-            self._discards[build_key] = discard
-        discard.operation.add_done_callback(lambda _: self._discarded(build_key))
-        discard.start()
-        return discard.operation
-
-    def _discarded(self, build_key: str) -> None:
-        with self._lock:
-            self._discards.pop(build_key, None)
-            self._idle.notify_all()
+        running = self._discards.get(build_key)
+        return running or self._discard(build_key, amphora_id)
 
     def recover(self, saved: Mapping[str, Any]) -> Operation[Any]:
-        """Take up an operation that another process saved."""
+        """Take up an operation that another process saved.
+
+        A build is looked for, never sent; what may be repeated is sent again;
+        of anything else the outcome is said to be unknown. One whose deadline
+        has passed gets the time of a new one.
+
+        :raises OperationRejected: the queue is full, or this is closed.
+        """
         operation: Operation[Any] = Operation.from_dict(saved, clock=self.clock)
-        call = {call.label: call for call in Call}.get(operation.kind)
+        if operation.done():
+            return operation
         operation.note('recovered')
-        if call is Call.BUILD and operation.build_key is not None:
-            found = self.submit(Call.FIND_BUILD, operation.build_key)
-            found.add_done_callback(functools.partial(_recovered, operation))
-        elif call is not None and call.repeatable and operation.subject:
-            again = self.submit(call, operation.subject)
-            again.add_done_callback(lambda done: _copy(done, operation))
-        else:
+        if operation.deadline is None or operation.deadline.passed:
+            operation.deadline = Deadline.after(self.settings.timeout_s, self.clock)
+        plan = plan_again(operation, self._backoff)
+        if plan is None:
             operation.fail(
                 AmphoraComputeError(
                     f'Cannot tell whether {operation.kind} of {operation.subject} took effect '
                     f'before the restart: look at its status.',
                     backend=self.name,
                     operation=operation.kind,
+                    amphora_id=operation.amphora_id,
                 )
             )
-        return operation
+            return operation
+        key = None
+        if isinstance(plan, BuildPlan):
+            key = operation.build_key
+            operation.add_done_callback(functools.partial(self._called_off, plan))
+        operation.enter(OperationState.WAITING)
+        return self._admit(Task(operation, plan, operation.deadline, key=key))
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop: what waits is cancelled, what runs gets ``wait_s``; safe to repeat."""
         with self._lock:
             first, self._closed = not self._closed, True
-            waiting = set(self._alive)
+            waiting = [task for task in self._tasks if not task.in_flight]
         for task in waiting:
-            if not task.in_flight:
-                task.operation.fail(task.closed())
+            if not task.plan.outlives_closing:
+                task.plan.call_off()
+        # Real time: a closing process does not live by a test's clock.
         deadline = Deadline.after(wait_s)
         with self._idle:
-            while self._alive or self._discards:
-                # Real time: a closing process does not live by a test's clock.
-                if not self._idle.wait(max(0.0, deadline.remaining_s())):
-                    break
-            left = set(self._alive)
-        for task in left:
-            task.operation.fail(task.closed())
-        for discard in list(self._discards.values()):
-            discard.give_up('kiln was closed')
-        with self._lock:
+            while (self._tasks or self._lanes.running) and not deadline.passed:
+                self._idle.wait(max(0.0, deadline.remaining_s()))
             self._stopped = True
+            left = list(self._tasks)
+        for task in left:
+            task.plan.call_off()
         if first:
-            # Lanes take what waits themselves, so futurist's own queue, which
-            # its shutdown would lose, is empty.
-            self._pool.shutdown(wait=False)
+            if self._own_pool:
+                self._lanes.close()
             self.inner.close()
-
-    # ---- for discards: never rejected, never refused at the door ---------------
-
-    def submit_anyway(self, call: Call, *args: Any) -> Operation[Any]:
-        """Have a call made though the queue is full or this is closing."""
-        return self._admit(call, args, None, Priority.HIGH, anyway=True)
 
     # ---- admission -------------------------------------------------------------
 
-    def _admit(
-        self,
-        call: Call,
-        args: tuple[Any, ...],
-        timeout_s: float | None,
-        priority: Priority,
-        *,
-        work: Callable[[], Any] | None = None,
-        anyway: bool = False,
-    ) -> Operation[Any]:
-        seconds = self.settings.timeout_s if timeout_s is None else timeout_s
-        operation: Operation[Any] = Operation(
-            call.label,
-            backend=self.name,
-            deadline=Deadline.after(seconds, self.clock),
-            clock=self.clock,
-            priority=priority,
+    def _deadline(self, timeout_s: float | None) -> Deadline:
+        outer = current_deadline()
+        if timeout_s is None and outer is not None:
+            return outer
+        own = Deadline.after(
+            self.settings.timeout_s if timeout_s is None else timeout_s, self.clock
         )
-        task = Task(operation, call, args, work)
-        with self._lock:
-            if not anyway and (self._closed or self._admission.full):
-                raise self._rejection(call)
-            self._alive.add(task)
-        operation.add_done_callback(functools.partial(self._settled, task))
-        task.expiry = self.scheduler.call_later(seconds, functools.partial(self._expire, task))
-        discard = self._discards.get(operation.build_key) if operation.build_key else None
-        if discard is not None and call is Call.BUILD:
-            # What is being removed must be gone before it is built anew, or
-            # the removal would take the new one.
-            operation.state = OperationState.WAITING
-            discard.operation.add_done_callback(lambda _: self._queue(task))
-        else:
-            self._queue(task)
-        return operation
+        return outer if outer is not None and outer.at < own.at else own
 
-    def _queue(self, task: Task) -> None:
-        if self._stopped:
-            task.operation.fail(task.closed())
+    def _admit(self, task: Task) -> Operation[Any]:
         with self._lock:
-            task.on_lane = False
-            settled = task.operation.done()
-            if not settled:
-                task.queued = True
-                self._admission.put(task.traffic, task.operation.priority, task)
-        if settled:
-            self._dismiss(task)
+            if self._closed:
+                raise self._rejection(task, 'kiln is closed')
+            if len(self._tasks) - self._lanes.running >= self.settings.max_queue:
+                raise self._rejection(task, f'{self.settings.max_queue} operations wait')
+            self._tasks.add(task)
+            my_turn = task.key is None or self._turns.join(task.key, task)
+        self._enlist(task)
+        if my_turn:
+            self._lanes.queue(task)
         else:
-            self._start_lane()
-            self._changed()
+            task.operation.note('waits', 'for an earlier build of its key to end')
+        return task.operation
 
-    def _rejection(self, call: Call) -> OperationRejected:
-        why = 'kiln is closed' if self._closed else f'{self._admission.waiting} operations wait'
+    def _enlist(self, task: Task) -> None:
+        task.expiry = self._scheduler.call_later(
+            task.deadline.remaining_s(), functools.partial(self._expire, task)
+        )
+        task.operation.add_done_callback(functools.partial(self._ended, task))
+
+    def _rejection(self, task: Task, why: str) -> OperationRejected:
         return OperationRejected(
-            f'Cannot {call.label} on {self.name!r} now: {why}.',
-            backend=self.name,
-            operation=call.label,
+            f'{task.plan.about} on {self.name!r} now: {why}.',
             retryable=not self._closed,
+            **task.plan.facts,
         )
 
     # ---- on a lane ---------------------------------------------------------------
 
-    def _lane(self) -> None:
-        while True:
-            with self._lock:
-                taken = self._admission.take(self.clock.monotonic())
-                if taken is None:
-                    self._lanes -= 1
-                    return
-                traffic, task = taken
-                task.queued, task.on_lane = False, True
-            self._start_lane()
-            self._changed()
-            try:
-                self._attempt(task)
-            # A defect of ours must not cost the pool its thread (g4), nor the
-            # caller his answer.
-            except BaseException as exc:
-                LOG.exception('Operation %s failed within kiln', task.operation.id)
-                self._end(task, error=exc)
-            finally:
-                with self._lock:
-                    self._admission.give_back(traffic)
-
     def _attempt(self, task: Task) -> None:
-        operation = task.operation
-        if operation.done():
-            self._dismiss(task)
+        plan, operation = task.plan, task.operation
+        refused = plan.refusal(self.inner)
+        if isinstance(refused, RateLimited) and self._hold(task, refused):
             return
-        refused = None if task.work else self.inner.refusal(task.next_call)
-        if isinstance(refused, RateLimited):
-            self._hold(task, refused.retry_after or 0.0)
+        if task.deadline.passed:
+            operation.fail(plan.overdue(in_flight=False))
             return
-        operation.state = OperationState.RUNNING
-        task.attempt += 1
-        task.in_flight = True
+        # One that was cancelled in the queue is never sent: its caller has
+        # been told so.
+        if not operation.enter(OperationState.RUNNING):
+            return
+        with self._lock:
+            if task.ended:
+                return
+            task.in_flight = True
+            task.order = None
         try:
-            result = task.attempt_on(self.inner)
-        except AmphoraComputeError as exc:
-            task.in_flight = False
-            self._failed(task, exc)
-        # Probes and defects: SystemExit in a task would end the lane (g4).
+            step = plan.answered(task.send(self.inner))
+        except KilnError as exc:
+            step = plan.failed(exc)
+        # Probes may raise anything; so may a driver's defects, SystemExit too.
         except BaseException as exc:
-            task.in_flight = False
-            self._end(task, error=exc)
-        else:
-            task.in_flight = False
-            self._succeeded(task, result)
-
-    def _hold(self, task: Task, seconds: float) -> None:
-        """Put a task back in its place: the backend's rate allows none now."""
+            step = plan.failed(plan.unforeseen(exc))
         with self._lock:
-            self._admission.hold(task.traffic, self.clock.monotonic() + seconds)
-        self._queue(task)
-        self.scheduler.call_later(seconds, self._start_lane)
-
-    def _start_lane(self) -> None:
-        """Start one more thread if there is work for it; it starts the next."""
-        with self._lock:
-            start = self._lanes < self.settings.max_workers and self._admission.ready(
-                self.clock.monotonic()
-            )
-            self._lanes += start
-        if start:
-            self._pool.submit(self._lane)
-
-    # ---- outcomes ------------------------------------------------------------------
-
-    def _succeeded(self, task: Task, result: Any) -> None:
-        operation = task.operation
-        if task.looking:
-            task.looking = False
-            if result is None:
-                operation.note('not there', 'the lost request made nothing; it is sent again')
-                self._again(task, 0.0)
-                return
-            operation.note('adopted', result.id)
-            result = result.id
-        if task.call is Call.BUILD:
-            operation.amphora_id = result
-        self._end(task, result=result)
-
-    def _failed(self, task: Task, error: AmphoraComputeError) -> None:
-        task.last_error = error
-        operation = task.operation
-        call = task.next_call
-        if operation.done():
+            task.in_flight = False
+            ended = task.ended
+        if ended:
             # Too late for the caller; but what it may have made must go.
-            task.lost = task.lost or must_look_first(call, error)
-            self._dismiss(task)
-        elif must_look_first(call, error):
-            task.lost = task.looking = True
-            operation.note('lost', str(error))
-            self._again(task, 0.0)
-        elif may_repeat(call, error):
-            self._again(task, self._pause_s(task, error))
+            self._conclude(task)
         else:
-            self._end(task, error=error)
+            self._follow(task, step)
 
-    def _pause_s(self, task: Task, error: AmphoraComputeError) -> float:
-        settings = self.settings
-        pause_s = backoff_s(
-            task.attempt, first_s=settings.first_delay_s, max_s=settings.max_delay_s, rng=self._rng
-        )
-        return max(pause_s, error.retry_after or 0.0)
+    def _hold(self, task: Task, refused: RateLimited) -> bool:
+        """Put a task back in its place until the backend's rate allows more."""
+        pause_s = refused.retry_after or self.settings.first_delay_s
+        if pause_s >= task.deadline.remaining_s():
+            return False
+        self._lanes.hold(task, pause_s)
+        return True
 
-    def _again(self, task: Task, pause_s: float) -> None:
-        deadline = task.operation.deadline
-        if deadline is not None and pause_s >= deadline.remaining_s():
-            self._end(task, error=task.last_error)
-            return
-        task.operation.state = OperationState.WAITING
-        if pause_s > 0:
-            task.operation.note('waits', f'{pause_s:.2f} s after: {task.last_error}')
-            self.scheduler.call_later(pause_s, functools.partial(self._queue, task))
-        else:
-            self._queue(task)
-
-    def _end(self, task: Task, *, result: Any = None, error: BaseException | None = None) -> None:
-        """Give the outcome on the lane that brought it, unless the caller has one."""
+    def _follow(self, task: Task, step: Step) -> None:
         operation = task.operation
-        failed = error is not None and operation.fail(task.verdict(error))
-        told = failed or (error is None and operation.resolve(result))
-        self._dismiss(task, unclaimed=None if told else result)
+        match step:
+            case Done(value):
+                operation.resolve(value)
+            case Failed(error):
+                operation.fail(error)
+            case Again(pause_s, why):
+                if self._closed and not task.plan.outlives_closing:
+                    task.plan.call_off()
+                elif pause_s >= task.deadline.remaining_s():
+                    operation.fail(task.plan.overdue(in_flight=False))
+                elif operation.enter(OperationState.WAITING):
+                    self._later(task, pause_s, why)
 
-    def _settled(self, task: Task, _: Operation[Any]) -> None:
-        """Let go of a task whose operation has its outcome, whoever gave it."""
-        with self._lock:
-            if task.queued:
-                task.queued = False
-                self._admission.withdraw()
-            busy = task.on_lane
-        # On a lane the task is dealt with there, once the backend lets it go.
-        if not busy:
-            self._dismiss(task)
+    def _later(self, task: Task, pause_s: float, why: str) -> None:
+        if pause_s <= 0:
+            self._lanes.queue(task)
+            return
+        task.operation.note(
+            'waits', f'{pause_s:.2f} s after: {why}' if why else f'{pause_s:.2f} s'
+        )
+        self._scheduler.call_later(pause_s, functools.partial(self._lanes.queue, task))
 
-    def _dismiss(self, task: Task, *, unclaimed: str | None = None) -> None:
-        """Forget a task, but not what it may have built for nobody."""
-        with self._lock:
-            if task not in self._alive:
-                return
-            self._alive.discard(task)
-            if task.expiry is not None:
-                task.expiry.cancel()
-        if task.call is Call.BUILD:
-            failed = task.operation.exception() is not None
-            if unclaimed is not None or (task.lost and failed):
-                self.discard_build(task.args[0].build_key, unclaimed)
-        with self._lock:
-            self._idle.notify_all()
-
-    # ---- deadlines -------------------------------------------------------------------
+    # ---- the end of a task ----------------------------------------------------------
 
     def _expire(self, task: Task) -> None:
         """Tell the caller in time, whatever the backend does."""
-        if not task.operation.done():
-            task.operation.fail(task.verdict(task.overdue()))
+        if not task.ended:
+            task.operation.fail(task.plan.overdue(in_flight=task.in_flight))
+
+    def _ended(self, task: Task, _: Operation[Any]) -> None:
+        """Let go of a task whose operation has its outcome, whoever gave it."""
+        with self._lock:
+            task.ended = True
+            self._tasks.discard(task)
+            busy = task.in_flight
+        self._lanes.withdraw(task)
+        if task.expiry is not None:
+            task.expiry.cancel()
+        # What the backend has is dealt with when it lets it go.
+        if not busy:
+            self._conclude(task)
+        self._changed()
+
+    def _called_off(self, plan: BuildPlan, operation: Operation[Any]) -> None:
+        # Not found in time, a recovered build is left to whoever recovers it
+        # next; but who cancels it wants nothing of it.
+        plan.doubt = plan.doubt or (operation.cancelled() and not self._closed)
+
+    def _conclude(self, task: Task) -> None:
+        """Part with a task that is neither anybody's nor in the backend any more."""
+        heir = None
+        if task.key is not None:
+            if task.plan.doubt and task.operation.exception() is not None:
+                self._discard(task.key, task.operation.amphora_id, after=task)
+            else:
+                with self._lock:
+                    heir = self._turns.leave(task.key, task)
+        if heir is not None:
+            self._lanes.queue(heir)
+
+    def _discard(
+        self, build_key: str, amphora_id: str | None, *, after: Task | None = None
+    ) -> Operation[None]:
+        """Remove a build when its turn comes; ``after`` a failed one, before any other."""
+        operation: Operation[None] = Operation(
+            'discard',
+            backend=self.name,
+            subject=build_key,
+            deadline=Deadline.after(self.settings.cleanup_timeout_s, self.clock),
+            clock=self.clock,
+            build_key=build_key,
+            priority=Priority.HIGH,
+        )
+        operation.amphora_id = amphora_id
+        plan = DiscardPlan(
+            operation, build_key, grace_s=self.settings.cleanup_grace_s, backoff=self._backoff
+        )
+        assert operation.deadline is not None
+        # Not in the context of the caller, whose own deadline may be over.
+        task = Task(
+            operation, plan, operation.deadline, key=build_key, context=contextvars.Context()
+        )
+        with self._lock:
+            self._discards[build_key] = operation
+            self._tasks.add(task)
+            if after is None:
+                my_turn = self._turns.join(build_key, task)
+            else:
+                my_turn = self._turns.hand_over(build_key, after, task)
+        operation.add_done_callback(self._discarded)
+        self._enlist(task)
+        if self._stopped:
+            plan.call_off()
+        elif my_turn:
+            self._lanes.queue(task)
+        return operation
+
+    def _discarded(self, operation: Operation[None]) -> None:
+        if self._discards.get(operation.subject) is operation:
+            del self._discards[operation.subject]
+        if (error := operation.exception()) is not None:
+            LOG.error('%s', error)
 
     def _changed(self) -> None:
-        if self._tell_queue is not None:
-            self._tell_queue(self.name, self._admission.waiting, self._admission.running)
+        if self._listener is not None:
+            running = self._lanes.running
+            waiting = max(0, len(self._tasks) - running)
+            self._listener.queue_changed(self.name, waiting, running)
+        if self._closed:
+            with self._lock:
+                self._idle.notify_all()
 
 
-def _copy(source: Operation[Any], target: Operation[Any]) -> None:
-    error = source.exception()
-    if error is None:
-        target.resolve(source.result())
-    else:
-        target.fail(error)
-
-
-def _recovered(operation: Operation[Any], found: Operation[Any]) -> None:
-    error = found.exception()
-    if error is not None:
-        operation.fail(error)
-    elif (amphora := found.result()) is not None:
-        operation.amphora_id = amphora.id
-        operation.resolve(amphora.id)
-    else:
-        operation.fail(
-            AmphoraBuildError(
-                f'Cannot find what {operation.subject} built before the restart: nothing has '
-                f'its key. Build again with build_key={operation.build_key!r}.',
-                outcome=Outcome.NOT_APPLIED,
-                build_key=operation.build_key,
-                backend=operation.backend,
-            )
-        )
+def _guarded(listener: Listener | None) -> Listener | None:
+    """Return a listener that cannot harm its caller, or None where nobody listens."""
+    if listener is None or type(listener) is Listener:
+        return None
+    return listener if isinstance(listener, Listeners) else Listeners([listener])

@@ -13,6 +13,11 @@ class ExecutorSettings:
     """How many calls run and wait, for how long, and how they are repeated."""
 
     max_workers: int = 16
+    #: How many of these each kind of traffic may have; one is kept for each.
+    read_workers: int = 16
+    build_workers: int = 8
+    change_workers: int = 12
+    #: Operations that may wait for a thread or a retry; one more is rejected.
     max_queue: int = 10_000
     #: Seconds for one operation until the backend has agreed, all included.
     timeout_s: float = 60.0
@@ -26,6 +31,9 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         rules = {
             'max_workers': (self.max_workers >= len(Traffic), f'{len(Traffic)} or more'),
+            'read_workers': (self.read_workers >= 1, '1 or more'),
+            'build_workers': (self.build_workers >= 1, '1 or more'),
+            'change_workers': (self.change_workers >= 1, '1 or more'),
             'max_queue': (self.max_queue >= 1, '1 or more'),
             'timeout_s': (self.timeout_s > 0, 'above 0 seconds'),
             'cleanup_timeout_s': (self.cleanup_timeout_s > 0, 'above 0 seconds'),
@@ -37,3 +45,12 @@ class ExecutorSettings:
             if not fits:
                 value = getattr(self, name)
                 raise ConfigurationError(f'Executor setting {name} must be {rule}, not {value!r}.')
+
+    @property
+    def shares(self) -> dict[Traffic, int]:
+        """How many threads each kind of traffic may have."""
+        return {
+            Traffic.READ: self.read_workers,
+            Traffic.BUILD: self.build_workers,
+            Traffic.CHANGE: self.change_workers,
+        }

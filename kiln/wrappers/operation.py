@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.exceptions import AmphoraComputeError, OperationCancelled, Outcome
+from kiln.models import Resource
 
 LOG = logging.getLogger(__name__)
 
@@ -63,8 +64,8 @@ class Operation(Generic[T]):
 
     __slots__ = (
         '_callbacks', '_clock', '_error', '_events', '_id', '_lock', '_value', '_waiter',
-        'amphora_id', 'backend', 'build_key', 'deadline', 'kind', 'priority', 'state',
-        'subject',
+        'amphora_id', 'arguments', 'backend', 'build_key', 'deadline', 'kind', 'priority',
+        'state', 'subject',
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +87,9 @@ class Operation(Generic[T]):
         self.deadline = deadline
         self.priority = priority
         self.state = OperationState.QUEUED
+        # What it takes to repeat the call after a restart: ids and numbers,
+        # never the request of a build.
+        self.arguments: tuple[Any, ...] | None = None
         self._clock = clock
         self._lock = threading.Lock()
         self._id: str | None = None
@@ -153,23 +157,35 @@ class Operation(Generic[T]):
                 raise TimeoutError(f'{self.kind} {self.subject} is not done yet.')
         return self._error
 
-    def cancel(self) -> bool:
+    def cancel(self, why: str = 'the operation was cancelled') -> bool:
         """End it now; return False where it had an outcome already.
 
         A call that is under way cannot be called back: a build it makes is
-        removed, any other effect may still happen.
+        removed, any other effect may still happen, and the error says so.
         """
-        return self.fail(
-            OperationCancelled(
-                f'Cannot {self.kind} {self.subject}: the operation was cancelled.',
-                outcome=(
-                    Outcome.NOT_APPLIED if self.state is OperationState.QUEUED else Outcome.UNKNOWN
-                ),
-                build_key=self.build_key,
-                amphora_id=self.amphora_id,
-                backend=self.backend,
-                operation=self.kind,
-            )
+        while not self.done():
+            # Whether it was sent is part of the error, so it must be so still
+            # when the error is given.
+            state = self.state
+            error = self._cancellation(why, unsent=state is OperationState.QUEUED)
+            if self._finish(OperationState.CANCELLED, None, error, seen=state):
+                return True
+        return False
+
+    def _cancellation(self, why: str, *, unsent: bool) -> OperationCancelled:
+        if unsent:
+            left = 'It was never sent.'
+        elif self.build_key is not None:
+            left = 'What it has built, or builds yet, is removed.'
+        else:
+            left = 'It had been sent, so its effect may still happen.'
+        return OperationCancelled(
+            f'Cannot {self.kind} {self.subject}'.rstrip() + f': {why}. {left}',
+            outcome=Outcome.NOT_APPLIED if unsent else Outcome.UNKNOWN,
+            build_key=self.build_key,
+            amphora_id=self.amphora_id,
+            backend=self.backend,
+            operation=self.kind,
         )
 
     def add_done_callback(self, function: Callable[[Operation[T]], object]) -> None:
@@ -202,7 +218,11 @@ class Operation(Generic[T]):
                 return
 
         self.add_done_callback(done)
-        yield from woken.__await__()
+        try:
+            yield from woken.__await__()
+        finally:
+            # A task that gave up waiting must not stay known here for hours.
+            self._forget(done)
         return self.result()
 
     # ---- for who does the work ---------------------------------------------
@@ -218,6 +238,14 @@ class Operation(Generic[T]):
                 del self._events[MAX_EVENTS // 2]
             self._events.append(event)
 
+    def enter(self, state: OperationState) -> bool:
+        """Say what it is doing now; False where it is done, and stays so."""
+        with self._lock:
+            if self.done():
+                return False
+            self.state = state
+            return True
+
     def resolve(self, value: T) -> bool:
         """Give the result; False where there was an outcome already."""
         return self._finish(OperationState.SUCCEEDED, value, None)
@@ -228,9 +256,15 @@ class Operation(Generic[T]):
         state = OperationState.CANCELLED if cancelled else OperationState.FAILED
         return self._finish(state, None, error)
 
-    def _finish(self, state: OperationState, value: Any, error: BaseException | None) -> bool:
+    def _finish(
+        self,
+        state: OperationState,
+        value: Any,
+        error: BaseException | None,
+        seen: OperationState | None = None,
+    ) -> bool:
         with self._lock:
-            if self.done():
+            if self.done() or (seen is not None and self.state is not seen):
                 return False
             self.state, self._error, self._value = state, error, value
             callbacks, self._callbacks = self._callbacks, None
@@ -240,6 +274,11 @@ class Operation(Generic[T]):
         for function in callbacks or ():
             self._tell(function)
         return True
+
+    def _forget(self, function: Callable[[Operation[T]], object]) -> None:
+        with self._lock:
+            if self._callbacks and function in self._callbacks:
+                self._callbacks.remove(function)
 
     def _tell(self, function: Callable[[Operation[T]], object]) -> None:
         try:
@@ -253,12 +292,12 @@ class Operation(Generic[T]):
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, without anything confidential.
 
-        ``Compute.recover`` of another process takes it up from there.
+        ``Compute.recover`` of another process takes it up from there. The
+        result of a build is its id; that of any other call is not kept.
         """
         deadline = None
         if self.deadline is not None:
             deadline = self._clock.time() + self.deadline.remaining_s()
-        error = self._error
         return {
             'id': self.id,
             'kind': self.kind,
@@ -269,13 +308,14 @@ class Operation(Generic[T]):
             'state': self.state.value,
             'priority': self.priority.value,
             'deadline': deadline,
+            'arguments': self.arguments and [_plain(argument) for argument in self.arguments],
             'events': [dataclasses.asdict(event) for event in self.events],
-            'error': error.to_dict() if isinstance(error, AmphoraComputeError) else None,
+            'error': _error_to_dict(self._error),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return an operation that another process saved, without an outcome."""
+        """Return an operation that another process saved; its outcome if it had one."""
         deadline = None
         if data.get('deadline') is not None:
             deadline = Deadline.after(data['deadline'] - clock.time(), clock)
@@ -290,7 +330,28 @@ class Operation(Generic[T]):
         )
         operation._id = data['id']
         operation.amphora_id = data.get('amphora_id')
+        if (arguments := data.get('arguments')) is not None:
+            operation.arguments = tuple(arguments)
         operation._events = [
             (event['at'], event['name'], event['detail']) for event in data.get('events', ())
         ] or None
+        if data['state'] == OperationState.SUCCEEDED:
+            built: Any = data.get('amphora_id') if data.get('build_key') else None
+            operation.resolve(built)
+        elif data['state'] in (OperationState.FAILED, OperationState.CANCELLED):
+            operation.fail(AmphoraComputeError.from_dict(data.get('error') or {}))
         return operation
+
+
+def _plain(argument: Any) -> Any:
+    if isinstance(argument, Resource):
+        return dataclasses.asdict(argument)
+    return list(argument) if isinstance(argument, tuple) else argument
+
+
+def _error_to_dict(error: BaseException | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    if isinstance(error, AmphoraComputeError):
+        return error.to_dict()
+    return {'code': AmphoraComputeError.code, 'message': f'{type(error).__name__}: {error}'}

@@ -94,8 +94,10 @@ class Storm(unittest.TestCase):
             return left == wanted or (vanished and left.items() <= wanted.items())
 
         clock.run_until(calm, real_timeout_s=60)
+        # What was lost may land late, and is removed then too; the threads that
+        # do it need real time, which a leap of the clock does not give them.
         clock.advance(300)
-        self.assertTrue(calm(), (wanted, there()))
+        clock.run_until(calm, real_timeout_s=60)
         keys = list(there().values())
         self.assertEqual(len(keys), len(set(keys)))
         compute.close(0.1)

@@ -1,86 +1,174 @@
-"""The queue is bounded and fair, and no kind of traffic takes the last lane."""
-
 import unittest
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kiln.compute_drivers.calls import Traffic
+from kiln.exceptions import ConfigurationError
 from kiln.wrappers.admission import Admission
+from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import Priority
+from kiln.wrappers.turns import Turns
+
+READ, BUILD, CHANGE = Traffic.READ, Traffic.BUILD, Traffic.CHANGE
 
 
-def admission(lanes=4, max_waiting=100, wanted=lambda item: True):
-    return Admission(lanes=lanes, max_waiting=max_waiting, wanted=wanted)
+def admission(lanes=4, **shares):
+    return Admission(
+        lanes=lanes,
+        shares={traffic: shares.get(traffic.value, lanes) for traffic in Traffic},
+        wanted=lambda _: True,
+    )
 
 
-class AdmissionTest(unittest.TestCase):
-    def test_priorities_first_and_within_them_the_first_come(self):
-        queue = admission(lanes=8)
-        for item, priority in (
-            ('a', Priority.NORMAL),
-            ('b', Priority.NORMAL),
-            ('c', Priority.HIGH),
-        ):
-            queue.put(Traffic.READ, priority, item)
-        self.assertEqual(['c', 'a', 'b'], [queue.take(0)[1] for _ in range(3)])
-        self.assertIsNone(queue.take(0))
+def taken(queue, now=0.0):
+    items = []
+    while (pair := queue.take(now)) is not None:
+        items.append(pair[1])
+    return items
 
-    def test_it_is_full_at_its_bound_and_not_before(self):
-        queue = admission(max_waiting=2)
-        queue.put(Traffic.READ, Priority.LOW, 'a')
-        self.assertFalse(queue.full)
-        queue.put(Traffic.READ, Priority.LOW, 'b')
-        self.assertTrue(queue.full)
 
-    def test_builds_that_hang_leave_lanes_for_looks_and_deletes(self):
-        queue = admission(lanes=8)
-        for i in range(20):
-            queue.put(Traffic.BUILD, Priority.HIGH, i)
-        taken = 0
-        while queue.take(0):
-            taken += 1
-        self.assertEqual(4, taken)
-        queue.put(Traffic.READ, Priority.LOW, 'look')
-        queue.put(Traffic.CHANGE, Priority.LOW, 'delete')
-        self.assertEqual({'look', 'delete'}, {queue.take(0)[1], queue.take(0)[1]})
+class Order(unittest.TestCase):
+    def test_priority_goes_first_and_arrival_within_it_across_kinds(self):
+        queue = admission(lanes=9)
+        queue.put(READ, Priority.LOW, 'low')
+        queue.put(READ, Priority.NORMAL, 'first')
+        queue.put(CHANGE, Priority.NORMAL, 'second')
+        queue.put(BUILD, Priority.HIGH, 'high')
+        queue.put(READ, Priority.NORMAL, 'third')
+        self.assertEqual(taken(queue), ['high', 'first', 'second', 'third', 'low'])
 
-    def test_a_held_kind_waits_until_its_moment_and_others_go(self):
+    def test_one_that_is_put_back_keeps_its_place(self):
         queue = admission()
-        queue.put(Traffic.BUILD, Priority.HIGH, 'build')
-        queue.put(Traffic.READ, Priority.LOW, 'look')
-        queue.hold(Traffic.BUILD, 5.0)
-        queue.hold(Traffic.BUILD, 3.0)
-        self.assertEqual('look', queue.take(4.0)[1])
-        self.assertFalse(queue.ready(4.0))
-        self.assertTrue(queue.ready(5.0))
-        self.assertEqual('build', queue.take(5.0)[1])
+        order = queue.put(READ, Priority.NORMAL, 'first')
+        queue.put(READ, Priority.NORMAL, 'second')
+        self.assertEqual(queue.take(0.0), (READ, 'first'))
+        queue.give_back(READ)
+        queue.put(READ, Priority.NORMAL, 'first', order)
+        self.assertEqual(taken(queue), ['first', 'second'])
 
-    def test_what_is_wanted_no_more_is_passed_over(self):
-        unwanted = {'a'}
-        queue = admission(wanted=lambda item: item not in unwanted)
-        queue.put(Traffic.READ, Priority.NORMAL, 'a')
-        queue.put(Traffic.READ, Priority.NORMAL, 'b')
-        queue.withdraw()
-        self.assertEqual(1, queue.waiting)
-        self.assertEqual('b', queue.take(0)[1])
+    def test_a_kind_that_is_held_waits_while_others_go(self):
+        queue = admission()
+        queue.put(READ, Priority.HIGH, 'read')
+        queue.put(CHANGE, Priority.LOW, 'change')
+        queue.hold(READ, 5.0)
+        queue.hold(READ, 3.0)
+        self.assertEqual(taken(queue, 4.9), ['change'])
+        self.assertEqual(taken(queue, 5.0), ['read'])
+
+
+class Shares(unittest.TestCase):
+    def test_no_kind_takes_more_than_its_share(self):
+        queue = admission(lanes=16, build=3)
+        for number in range(5):
+            queue.put(BUILD, Priority.NORMAL, number)
+        self.assertEqual(taken(queue), [0, 1, 2])
+
+    def test_one_lane_is_left_for_each_kind_that_has_none(self):
+        queue = admission(lanes=5)
+        for number in range(9):
+            queue.put(BUILD, Priority.HIGH, number)
+        self.assertEqual(len(taken(queue)), 3)
+        queue.put(READ, Priority.LOW, 'read')
+        queue.put(CHANGE, Priority.LOW, 'change')
+        self.assertEqual(taken(queue), ['read', 'change'])
+        self.assertEqual(queue.running, 5)
 
     @given(
-        lanes=st.integers(3, 12),
-        steps=st.lists(st.tuples(st.sampled_from(list(Traffic)), st.booleans()), max_size=120),
+        st.integers(3, 6),
+        st.lists(st.sampled_from([*Traffic, 'back', 'cancel']), max_size=60),
+        st.randoms(use_true_random=False),
     )
-    def test_lanes_never_leak_and_a_kind_that_asks_is_never_shut_out(self, lanes, steps):
-        queue, running = admission(lanes=lanes), []
-        for traffic, finish in steps:
-            queue.put(traffic, Priority.NORMAL, traffic)
-            while (taken := queue.take(0)) is not None:
-                running.append(taken[0])
-            self.assertEqual(len(running), queue.running)
-            self.assertLessEqual(len(running), lanes)
-            # The kind that just asked has a lane, or had one already.
-            self.assertIn(traffic, running)
-            if finish:
-                queue.give_back(running.pop(0))
-        for traffic in running:
-            queue.give_back(traffic)
-        self.assertEqual(0, queue.running)
+    def test_lanes_are_never_leaked_nor_overdrawn(self, lanes, events, chance):
+        gone = set()
+        queue = Admission(
+            lanes=lanes, shares=dict.fromkeys(Traffic, 4), wanted=lambda item: item not in gone
+        )
+        waiting, running, number = set(), [], 0
+
+        def take():
+            while (pair := queue.take(0.0)) is not None:
+                waiting.discard(pair[1])
+                running.append(pair[0])
+            for traffic in Traffic:
+                free = lanes - len(running)
+                lacking = [t for t in Traffic if t not in running]
+                self.assertLessEqual(len(lacking), free)
+                self.assertLessEqual(running.count(traffic), 4)
+
+        for event in events:
+            if event == 'back':
+                if running:
+                    queue.give_back(running.pop(chance.randrange(len(running))))
+            elif event == 'cancel':
+                if waiting:
+                    victim = chance.choice(sorted(waiting))
+                    waiting.discard(victim)
+                    gone.add(victim)
+                    queue.withdraw()
+            else:
+                number += 1
+                waiting.add(number)
+                queue.put(event, Priority(chance.randrange(3)), number)
+            take()
+            self.assertEqual((queue.waiting, queue.running), (len(waiting), len(running)))
+        while running:
+            queue.give_back(running.pop())
+            take()
+        self.assertEqual((queue.waiting, queue.running, waiting), (0, 0, set()))
+
+    def test_what_was_cancelled_behind_a_hang_is_not_kept(self):
+        gone = set()
+        queue = Admission(
+            lanes=3, shares=dict.fromkeys(Traffic, 1), wanted=lambda item: item not in gone
+        )
+        queue.put(READ, Priority.NORMAL, 'hangs')
+        queue.take(0.0)
+        for number in range(5000):
+            queue.put(READ, Priority.NORMAL, number)
+            gone.add(number)
+            queue.withdraw()
+        self.assertLess(len(queue._queues[READ]), 1500)
+        self.assertEqual(queue.waiting, 0)
+
+
+class OneAtATime(unittest.TestCase):
+    def test_the_first_of_a_key_goes_and_each_other_after_it(self):
+        turns = Turns()
+        self.assertTrue(turns.join('k', 'a'))
+        self.assertFalse(turns.join('k', 'b'))
+        self.assertTrue(turns.join('other', 'c'))
+        self.assertEqual(turns.leave('k', 'a'), 'b')
+        self.assertIsNone(turns.leave('k', 'b'))
+        self.assertIsNone(turns.leave('other', 'c'))
+        self.assertEqual(len(turns), 0)
+
+    def test_one_that_gives_up_in_line_gives_no_turn(self):
+        turns = Turns()
+        for item in 'abc':
+            turns.join('k', item)
+        self.assertIsNone(turns.leave('k', 'b'))
+        self.assertEqual(turns.leave('k', 'a'), 'c')
+
+    def test_an_heir_takes_the_place_of_its_forebear(self):
+        turns = Turns()
+        for item in 'ab':
+            turns.join('k', item)
+        self.assertTrue(turns.hand_over('k', 'a', 'heir'))
+        self.assertFalse(turns.hand_over('k', 'b', 'second'))
+        self.assertEqual(turns.leave('k', 'heir'), 'second')
+
+
+class Settings(unittest.TestCase):
+    def test_a_value_that_cannot_work_is_refused_by_name(self):
+        for name, value in (
+            ('max_workers', 2), ('max_queue', 0), ('read_workers', 0), ('build_workers', 0),
+            ('change_workers', 0), ('timeout_s', 0), ('cleanup_timeout_s', -1),
+            ('cleanup_grace_s', -1), ('first_delay_s', 0), ('max_delay_s', 0.1),
+        ):  # fmt: skip
+            with self.subTest(name), self.assertRaisesRegex(ConfigurationError, name):
+                ExecutorSettings(**{name: value})
+
+    def test_defaults_leave_builds_and_changes_a_part_each(self):
+        shares = ExecutorSettings().shares
+        self.assertEqual(shares, {READ: 16, BUILD: 8, CHANGE: 12})

@@ -1,499 +1,490 @@
-"""The executor: nobody waits, nothing is lost, no slot leaks."""
-
 import contextvars
+import signal
 import threading
 import time
 import unittest
 
 import futurist
+from oslo_context import context as oslo_context
 
-from kiln.clock import current_deadline
-from kiln.compute_drivers import validation
-from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.clock import Deadline, current_deadline, deadline_scope
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
-    AmphoraBuildError,
     AmphoraComputeError,
-    BuildOutcomeUnknown,
-    ConfigurationError,
+    CircuitOpenError,
+    DeleteFailed,
     DeleteTimeout,
-    InstanceNotFoundError,
     OperationCancelled,
     OperationRejected,
     OperationTimeout,
     Outcome,
-    QuotaExceeded,
     RateLimited,
     ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
 )
 from kiln.listeners import Listener
-from kiln.models import Amphora, Limits, State
-from kiln.testing.clock import VirtualClock
-from kiln.wrappers.executor import ExecutorDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.operation import Operation, OperationState, Priority
-from kiln.wrappers.scheduler import Scheduler
+from kiln.wrappers.operation import OperationState, Priority
+from tests.unit.wrappers.scripted import Stage, request
 
 
-class ScriptedDriver(AmphoraComputeDriver):
-    """Does what its script says, call by call; then what a good driver does.
+class StageCase(unittest.TestCase):
+    def stage(self, **options):
+        return self.enterContext(Stage(**options))
 
-    A step is an error to raise, or a function that gets the call's name.
-    """
+    def hung(self, stage, hook='get', count=1):
+        """Let a hook hang; return its gate, and a semaphore of those that hang."""
+        gate, inside = stage.gate(), threading.Semaphore(0)
 
-    limits = Limits()
+        def hang():
+            inside.release()
+            gate.wait(10)
 
-    def __init__(self, clock):
-        self.clock = clock
-        self.there = {}
-        self.asked = []
-        self.script = {}
-        self.bucket_empty_until = 0.0
+        stage.driver.scripts.setdefault(hook, []).extend([hang] * count)
+        return gate, inside
 
-    def perform(self, call, *args):
-        self.asked.append(call)
-        steps = self.script.get(call)
-        step = steps.pop(0) if steps else None
-        after = None
-        if isinstance(step, tuple):
-            step, after = None, step[0]
-        if callable(step) and not isinstance(step, type):
-            step(call)
-        elif step is not None:
-            raise step
-        result = super().perform(call, *args)
-        if after is not None:
-            raise after
-        return result
-
-    def refusal(self, call):
-        wait_s = self.bucket_empty_until - self.clock.monotonic()
-        return RateLimited('slower', retry_after=wait_s) if wait_s > 0 else super().refusal(call)
-
-    def _build(self, request):
-        amphora_id = f'id-{request.build_key}'
-        self.there.setdefault(amphora_id, request.build_key)
-        return amphora_id
-
-    def _delete(self, amphora_id):
-        if self.there.pop(amphora_id, None) is None:
-            raise InstanceNotFoundError('gone')
-
-    def _get(self, amphora_id):
-        if amphora_id not in self.there:
-            raise InstanceNotFoundError('none')
-        return Amphora(
-            id=amphora_id, name='a', state=State.ACTIVE, build_key=self.there[amphora_id]
-        )
-
-    def _list(self, owner):
-        return [self._get(amphora_id) for amphora_id in self.there]
+    def arrive(self, inside, count=1):
+        for _ in range(count):
+            self.assertTrue(inside.acquire(timeout=10))
 
 
-class ExecutorTest(unittest.TestCase):
-    settings = ExecutorSettings(max_workers=4, max_queue=6)
-    pool = None
+class Admitting(StageCase):
+    def test_a_call_is_answered_by_an_operation(self):
+        stage = self.stage()
+        build = stage.executor.submit(Call.BUILD, request())
+        self.assertEqual(build.result(), 'id-1')
+        self.assertEqual((build.kind, build.build_key), ('build', 'key-1'))
+        self.assertEqual(build.amphora_id, 'id-1')
+        found = stage.executor.submit(Call.GET, 'id-1')
+        self.assertEqual(found.result().id, 'id-1')
+        self.assertEqual((found.subject, found.amphora_id), ('id-1', 'id-1'))
+        self.assertTrue(stage.idle())
 
-    def setUp(self):
-        self.clock = VirtualClock()
-        self.driver = ScriptedDriver(self.clock)
-        self.scheduler = Scheduler(clock=self.clock)
-        self.addCleanup(self.scheduler.close)
-        self.executor = ExecutorDriver(
-            self.driver, scheduler=self.scheduler, settings=self.settings, pool=self.pool
-        )
-        self.addCleanup(self.executor.close, 0.1)
-        self.gate = threading.Event()
-        self.addCleanup(self.gate.set)
+    def test_it_is_a_driver_and_then_waits(self):
+        stage = self.stage(threads=True)
+        self.assertEqual(stage.executor.build(build_key='k'), 'id-1')
+        stage.executor.delete('id-1')
+        self.assertEqual(stage.driver.instances, {})
 
-    def request(self, key='k'):
-        return validation.build_request(self.driver.limits, owner='kiln', build_key=key)
-
-    def build(self, key='k', **options):
-        return self.executor.submit(Call.BUILD, self.request(key), **options)
-
-    def hang(self, _):
-        self.gate.wait(10)
-
-    def until(self, holds):
-        give_up = time.monotonic() + 10
-        while not holds():
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.001)
-
-    def ended(self, operation):
-        self.clock.run_until(operation.done)
-        return operation.exception()
-
-
-class Admitting(ExecutorTest):
-    def hold_all_lanes(self):
-        self.driver.script = {
-            call: [self.hang] * 9 for call in (Call.GET, Call.DELETE, Call.BUILD)
-        }
-        operations = [
-            self.executor.submit(Call.GET, 'x'),
-            self.executor.submit(Call.GET, 'x'),
-            self.executor.submit(Call.DELETE, 'x'),
-            self.build(),
-        ]
-        self.until(lambda: len(self.driver.asked) == 4)
-        return operations
-
-    def test_a_full_queue_rejects_at_once(self):
-        self.hold_all_lanes()
-        for _ in range(6):
-            self.executor.submit(Call.GET, 'x')
-        with self.assertRaisesRegex(OperationRejected, '6 operations wait') as caught:
-            self.executor.submit(Call.GET, 'x')
-        self.assertTrue(caught.exception.retryable)
-
-    def test_a_cancelled_operation_makes_room_and_is_never_sent(self):
-        held = self.hold_all_lanes()
-        waiting = [self.executor.submit(Call.STATUS, 'x') for _ in range(6)]
-        waiting[0].cancel()
-        extra = self.executor.submit(Call.STATUS, 'x')
-        self.gate.set()
-        for operation in (*held, *waiting, extra):
-            self.ended(operation)
-        self.assertEqual(6, self.driver.asked.count(Call.STATUS))
-
-    def test_the_higher_priority_goes_first(self):
-        self.hold_all_lanes()
-        low = self.executor.submit(Call.STATUS, 'low', priority=Priority.LOW)
-        high = self.executor.submit(Call.STATUS, 'high', priority=Priority.HIGH)
-        order = []
-        low.add_done_callback(lambda _: order.append('low'))
-        high.add_done_callback(lambda _: order.append('high'))
-        # One lane alone is let go, so that one after the other is taken.
-        self.driver.script[Call.GET] = []
-        self.gate.set()
-        self.ended(low), self.ended(high)
-        self.assertEqual('high', order[0])
-
-    def test_what_the_driver_lacks_is_refused_at_once(self):
+    def test_an_open_circuit_and_a_lacking_ability_are_refused_at_once(self):
+        stage = self.stage()
+        stage.driver.refusals[Call.GET] = CircuitOpenError('open', retry_after=3)
+        with self.assertRaises(CircuitOpenError):
+            stage.executor.submit(Call.GET, 'id-1')
         with self.assertRaises(UnsupportedOperation):
-            self.executor.submit(Call.SUSPEND, 'x')
+            stage.executor.submit(Call.REBOOT, 'id-1', False)
+        self.assertEqual(stage.driver.sent, [])
+        self.assertTrue(stage.idle())
 
-    def test_looks_go_on_while_builds_hang(self):
-        self.driver.script = {Call.BUILD: [self.hang] * 9}
-        for i in range(5):
-            self.build(f'k{i}')
-        self.assertIsInstance(
-            self.ended(self.executor.submit(Call.GET, 'x')), InstanceNotFoundError
-        )
+    def test_a_full_queue_rejects_at_once_and_takes_again_when_there_is_room(self):
+        settings = ExecutorSettings(max_workers=3, max_queue=2)
+        stage = self.stage(threads=True, settings=settings)
+        gate, inside = self.hung(stage)
+        running = stage.executor.submit(Call.GET, 'a')
+        self.arrive(inside)
+        waiting = [stage.executor.submit(Call.GET, name) for name in 'bc']
+        started = time.perf_counter()
+        with self.assertRaisesRegex(OperationRejected, '2 operations wait') as raised:
+            stage.executor.submit(Call.GET, 'd')
+        self.assertLess(time.perf_counter() - started, 0.05)
+        self.assertTrue(raised.exception.retryable)
+        self.assertTrue(waiting[0].cancel())
+        self.assertFalse(stage.executor.submit(Call.GET, 'd').done())
+        gate.set()
+        self.assertIsInstance(running.exception(10), AmphoraComputeError)
+        stage.until(stage.idle)
 
-    def test_settings_out_of_bounds_are_refused(self):
-        for wrong in (
-            {'max_workers': 2}, {'max_queue': 0}, {'timeout_s': 0}, {'cleanup_timeout_s': 0},
-            {'cleanup_grace_s': -1}, {'first_delay_s': 0}, {'max_delay_s': 0.1},
-        ):  # fmt: skip
-            with (
-                self.subTest(wrong),
-                self.assertRaisesRegex(ConfigurationError, next(iter(wrong))),
-            ):
-                ExecutorSettings(**wrong)
+    def test_one_that_waits_for_a_retry_takes_room_too(self):
+        settings = ExecutorSettings(max_workers=3, max_queue=1)
+        stage = self.stage(settings=settings, get=['refuse'])
+        waiting = stage.executor.submit(Call.GET, 'a')
+        self.assertIs(waiting.state, OperationState.WAITING)
+        with self.assertRaises(OperationRejected):
+            stage.executor.submit(Call.GET, 'b')
+        stage.settle(waiting)
+        stage.executor.submit(Call.GET, 'b')
 
-
-class Retrying(ExecutorTest):
-    def test_a_read_is_repeated_until_it_succeeds(self):
-        self.driver.there['id'] = 'k'
-        self.driver.script = {Call.GET: [ServiceUnavailable('1'), ServiceTimeout('2')]}
-        operation = self.executor.submit(Call.GET, 'id')
-        self.assertIsNone(self.ended(operation))
-        self.assertEqual(3, len(self.driver.asked))
-        self.assertEqual(['waits', 'waits'], [event.name for event in operation.events])
-
-    def test_retry_after_is_waited_for(self):
-        self.driver.script = {Call.GET: [RateLimited('slower', retry_after=20)]}
-        self.ended(self.executor.submit(Call.GET, 'id'))
-        self.assertGreaterEqual(self.clock.monotonic(), 20)
-
-    def test_where_the_next_try_would_be_too_late_the_error_is_told_now(self):
-        self.driver.script = {Call.GET: [RateLimited('slower', retry_after=90)]}
-        operation = self.executor.submit(Call.GET, 'id', timeout_s=60)
-        self.until(operation.done)
-        self.assertIsInstance(operation.exception(), RateLimited)
-        self.assertLess(self.clock.monotonic(), 1)
-
-    def test_a_change_that_may_have_happened_is_not_repeated(self):
-        class Suspending(ScriptedDriver):
-            def _suspend(self, amphora_id):
-                raise ServiceTimeout('no answer')
-
-        driver = Suspending(self.clock)
-        executor = ExecutorDriver(driver, scheduler=self.scheduler)
-        self.addCleanup(executor.close, 0.1)
-        self.assertIsInstance(self.ended(executor.submit(Call.SUSPEND, 'x')), ServiceTimeout)
-        self.assertEqual([Call.SUSPEND], driver.asked)
-
-    def test_a_delete_is_repeated_since_twice_is_once(self):
-        self.driver.there['id'] = 'k'
-        self.driver.script = {Call.DELETE: [(ServiceTimeout('lost'),)]}
-        self.assertIsNone(self.ended(self.executor.submit(Call.DELETE, 'id')))
-        self.assertEqual(2, len(self.driver.asked))
-
-    def test_an_empty_bucket_holds_the_queue_and_burns_no_attempt(self):
-        self.driver.bucket_empty_until = 30.0
-        operations = [self.build(f'k{i}') for i in range(3)]
+    def test_urgent_ones_go_first_and_the_rest_as_they_came(self):
+        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
+        gate, inside = self.hung(stage)
+        stage.executor.submit(Call.GET, 'hangs')
+        self.arrive(inside)
+        operations = [
+            stage.executor.submit(Call.GET, name, priority=priority)
+            for name, priority in (
+                ('low', Priority.LOW), ('one', Priority.NORMAL), ('two', Priority.NORMAL),
+                ('high', Priority.HIGH),
+            )
+        ]  # fmt: skip
+        gate.set()
         for operation in operations:
-            self.assertIsNone(self.ended(operation))
-        self.assertEqual([Call.BUILD] * 3, self.driver.asked)
-        self.assertGreaterEqual(self.clock.monotonic(), 30)
-
-
-class BuildingSafely(ExecutorTest):
-    def test_a_lost_build_is_looked_for_and_adopted(self):
-        self.driver.script = {Call.BUILD: [(BuildOutcomeUnknown('lost'),)]}
-        operation = self.build()
-        self.assertIsNone(self.ended(operation))
-        self.assertEqual('id-k', operation.result())
-        self.assertEqual([Call.BUILD, Call.FIND_BUILD], self.driver.asked)
-        self.assertIn('adopted', [event.name for event in operation.events])
-
-    def test_a_build_that_is_certainly_not_there_is_sent_again(self):
-        self.driver.script = {Call.BUILD: [BuildOutcomeUnknown('lost')]}
-        self.assertIsNone(self.ended(self.build()))
-        self.assertEqual([Call.BUILD, Call.FIND_BUILD, Call.BUILD], self.driver.asked)
-
-    def test_a_defect_of_the_driver_may_have_built_too(self):
-        self.driver.script = {Call.BUILD: [AmphoraComputeError('defect')]}
-        self.ended(self.build())
-        self.assertEqual(Call.FIND_BUILD, self.driver.asked[1])
-
-    def test_without_certainty_the_caller_is_told_so_and_the_rest_is_removed(self):
-        self.driver.script = {
-            Call.BUILD: [(BuildOutcomeUnknown('lost'),)],
-            Call.FIND_BUILD: [ServiceUnavailable('down')] * 12,
-        }
-        operation = self.build(timeout_s=5)
-        error = self.ended(operation)
-        self.assertIsInstance(error, BuildOutcomeUnknown)
-        self.assertEqual('k', error.build_key)
-        self.clock.run_until(lambda: not self.driver.there and Call.DELETE in self.driver.asked)
-
-    def test_a_refusal_after_a_lost_attempt_is_not_told_as_certain(self):
-        self.driver.script = {Call.BUILD: [BuildOutcomeUnknown('lost'), QuotaExceeded('full')]}
-        error = self.ended(self.build())
-        self.assertIsInstance(error, BuildOutcomeUnknown)
-        self.assertIsInstance(error.__cause__, QuotaExceeded)
-
-    def test_a_plain_refusal_is_told_as_it_is_and_nothing_is_looked_for(self):
-        self.driver.script = {Call.BUILD: [QuotaExceeded('full')]}
-        self.assertIsInstance(self.ended(self.build()), QuotaExceeded)
-        self.assertEqual([Call.BUILD], self.driver.asked)
-
-    def test_a_build_that_comes_after_its_deadline_is_removed(self):
-        self.driver.script = {Call.BUILD: [self.hang]}
-        operation = self.build(timeout_s=10)
-        self.assertIsInstance(self.ended(operation), BuildOutcomeUnknown)
-        self.gate.set()
-        self.clock.run_until(lambda: Call.DELETE in self.driver.asked and not self.driver.there)
-
-    def test_a_build_cancelled_in_flight_is_removed_when_it_comes(self):
-        self.driver.script = {Call.BUILD: [self.hang]}
-        operation = self.build()
-        self.until(lambda: self.driver.asked)
-        operation.cancel()
-        self.gate.set()
-        self.clock.run_until(lambda: Call.DELETE in self.driver.asked and not self.driver.there)
-
-    def test_a_new_build_of_a_key_waits_until_the_old_one_is_removed(self):
-        self.driver.script = {Call.BUILD: [self.hang], Call.DELETE: [ServiceUnavailable('no')] * 3}
-        first = self.build()
-        self.until(lambda: self.driver.asked)
-        first.cancel()
-        self.gate.set()
-        self.until(lambda: self.executor._discards)
-        second = self.build()
-        self.assertIsNone(self.ended(second))
-        self.assertEqual({'id-k': 'k'}, self.driver.there)
-        self.assertGreater(
-            self.driver.asked.index(Call.DELETE), self.driver.asked.index(Call.BUILD)
+            operation.exception(10)
+        self.assertEqual(
+            [subject for _, subject in stage.driver.sent], ['hangs', 'high', 'one', 'two', 'low']
         )
-        self.assertEqual(Call.BUILD, self.driver.asked[-1])
 
-    def test_a_removal_that_takes_too_long_is_given_up_loudly(self):
-        self.driver.script = {Call.FIND_BUILD: [ServiceUnavailable('down')] * 999}
-        with self.assertLogs('kiln.wrappers.discard', 'ERROR') as logs:
-            discarded = self.executor.discard_build('k', None)
-            self.clock.run_until(discarded.done, step_s=5)
-        self.assertIn('orphan sweep', logs.output[0])
+    def test_hung_builds_leave_threads_to_looks_and_deletes(self):
+        settings = ExecutorSettings(max_workers=4, build_workers=4)
+        stage = self.stage(threads=True, settings=settings)
+        _, inside = self.hung(stage, 'build', 9)
+        for number in range(9):
+            stage.executor.submit(Call.BUILD, request(f'k{number}'))
+        self.arrive(inside, 2)
+        self.assertIsInstance(
+            stage.executor.submit(Call.GET, 'id-1').exception(10), AmphoraComputeError
+        )
+        self.assertIsNone(stage.executor.submit(Call.DELETE, 'id-1').result(10))
+        self.assertFalse(inside.acquire(blocking=False))
 
-    def test_one_removal_serves_all_who_ask_for_it(self):
-        self.driver.script = {Call.FIND_BUILD: [self.hang]}
-        first = self.executor.discard_build('k', None)
-        self.assertIs(first, self.executor.discard_build('k', None))
+    def test_one_cancelled_in_the_queue_is_never_sent(self):
+        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
+        gate, inside = self.hung(stage)
+        stage.executor.submit(Call.GET, 'hangs')
+        self.arrive(inside)
+        operation = stage.executor.submit(Call.GET, 'queued')
+        self.assertTrue(operation.cancel())
+        self.assertIs(operation.exception().outcome, Outcome.NOT_APPLIED)
+        gate.set()
+        stage.until(stage.idle)
+        self.assertEqual(stage.driver.sent, [('get', 'hangs')])
+
+    def test_an_interrupted_waiter_cancels_what_it_waited_for(self):
+        stage = self.stage(threads=True)
+        gate, inside = self.hung(stage, 'build')
+        # Late enough that this thread waits for the result when it comes.
+        interrupt = threading.Timer(
+            0.1, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]
+        )
+        interrupt.start()
+        with self.assertRaises(KeyboardInterrupt):
+            stage.executor.build(build_key='k')
+        self.arrive(inside)
+        gate.set()
+        stage.until(stage.idle)
+        self.assertEqual([hook for hook, _ in stage.driver.sent][:2], ['build', 'delete'])
+        self.assertEqual(stage.driver.instances, {})
+
+    def test_a_call_from_within_a_thread_of_the_pool_waits_for_no_other(self):
+        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
+        stage.driver.instances['id-1'] = 'found'
+        depth = [
+            stage.executor.run(lambda: stage.executor.perform(Call.GET, 'id-1')) for _ in range(9)
+        ]
+        self.assertEqual([operation.result(10) for operation in depth], ['found'] * 9)
+
+    def test_the_functions_of_probes_run_and_fail_as_they_are(self):
+        stage = self.stage()
+        self.assertEqual(stage.executor.run(lambda: 42).result(), 42)
+        self.assertIsInstance(stage.executor.run(lambda: 1 / 0).exception(), ZeroDivisionError)
+
+    def test_no_thread_means_a_later_chance_not_a_lost_slot(self):
+        class Poor(futurist.SynchronousExecutor):
+            poor = True
+
+            def submit(self, *args, **kwargs):
+                if self.poor:
+                    self.poor = False
+                    raise RuntimeError("can't start new thread")
+                return super().submit(*args, **kwargs)
+
+        stage = self.stage(pool=Poor())
+        with self.assertLogs('kiln.wrappers.lanes', 'ERROR'):
+            operation = stage.executor.submit(Call.LIST, 'kiln')
+        self.assertEqual(stage.settle(operation).result(), ())
+        self.assertTrue(stage.idle())
 
 
-class Deadlines(ExecutorTest):
-    def overdue(self, call, *args):
-        self.driver.script = {call: [self.hang]}
-        operation = self.executor.submit(call, *args, timeout_s=10)
-        self.until(lambda: self.driver.asked)
-        return self.ended(operation)
+class Deadlines(StageCase):
+    def test_a_hang_ends_for_its_caller_at_the_deadline(self):
+        for hook, call, kind in (
+            ('get', Call.GET, ServiceTimeout),
+            ('delete', Call.DELETE, DeleteTimeout),
+            ('suspend', Call.SUSPEND, ServiceTimeout),
+        ):
+            with self.subTest(hook):
+                stage = self.stage(threads=True)
+                gate, inside = self.hung(stage, hook)
+                operation = stage.executor.submit(call, 'id-1', timeout_s=7)
+                self.arrive(inside)
+                self.assertIs(operation.state, OperationState.RUNNING)
+                stage.settle(operation)
+                self.assertLess(stage.clock.monotonic(), 8.1)
+                error = operation.exception()
+                self.assertIs(type(error), kind)
+                self.assertIs(error.outcome, Outcome.UNKNOWN)
+                self.assertIn(f'{hook} id-1', str(error))
+                self.assertEqual(stage.executor._lanes.running, 1)
+                gate.set()
+                stage.until(stage.idle)
 
-    def test_a_look_that_hangs_is_a_service_timeout(self):
-        self.assertIsInstance(self.overdue(Call.GET, 'x'), ServiceTimeout)
+    def test_one_whose_time_is_over_in_the_queue_was_never_sent(self):
+        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
+        _, inside = self.hung(stage)
+        stage.executor.submit(Call.GET, 'hangs')
+        self.arrive(inside)
+        operation = stage.executor.submit(Call.SUSPEND, 'queued', timeout_s=0.0)
+        self.assertIsInstance(stage.settle(operation).exception(), OperationTimeout)
+        self.assertIs(operation.exception().outcome, Outcome.NOT_APPLIED)
+        self.assertEqual(stage.driver.sent, [('get', 'hangs')])
 
-    def test_a_delete_that_hangs_may_have_happened(self):
-        error = self.overdue(Call.DELETE, 'x')
-        self.assertIsInstance(error, DeleteTimeout)
-        self.assertIs(Outcome.UNKNOWN, error.outcome)
+    def test_the_driver_sees_the_deadline_of_its_operation(self):
+        stage, seen = self.stage(), []
+        stage.driver.scripts['list'] = [lambda: seen.append(current_deadline())] * 2
+        stage.executor.submit(Call.LIST, 'kiln', timeout_s=7)
+        near = Deadline.after(3, stage.clock)
+        with deadline_scope(near):
+            stage.executor.submit(Call.LIST, 'kiln')
+        self.assertEqual([deadline.at for deadline in seen], [7, 3])
 
-    def test_what_never_got_a_thread_was_not_applied(self):
-        self.driver.script = {Call.BUILD: [self.hang] * 9}
-        operations = [self.build(f'k{i}', timeout_s=10 + i) for i in range(4)]
-        error = self.ended(operations[-1])
-        self.assertIsInstance(error, OperationTimeout)
-        self.assertIs(Outcome.NOT_APPLIED, error.outcome)
-
-    def test_a_driver_sees_the_deadline_of_its_call(self):
-        seen = []
-        self.driver.script = {Call.GET: [lambda _: seen.append(current_deadline())]}
-        operation = self.executor.submit(Call.GET, 'x', timeout_s=7)
-        self.ended(operation)
-        self.assertEqual([operation.deadline], seen)
+    def test_the_nearer_of_two_deadlines_holds_and_a_far_one_is_believed(self):
+        stage = self.stage()
+        with deadline_scope(Deadline.after(300, stage.clock)):
+            self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').deadline.at, 300)
+            near = stage.executor.submit(Call.LIST, 'kiln', timeout_s=5)
+        with deadline_scope(Deadline.after(3, stage.clock)):
+            nearer = stage.executor.submit(Call.LIST, 'kiln', timeout_s=5)
+        self.assertEqual((near.deadline.at, nearer.deadline.at), (5, 3))
 
 
-class Contexts(ExecutorTest):
-    def test_context_variables_reach_the_worker(self):
-        variable, seen = contextvars.ContextVar('variable'), []
-        variable.set('mine')
-        self.driver.script = {Call.GET: [lambda _: seen.append(variable.get('none'))]}
-        self.ended(self.executor.submit(Call.GET, 'x'))
-        self.assertEqual(['mine'], seen)
+class Retrying(StageCase):
+    def test_reads_and_repeatable_changes_are_sent_until_answered(self):
+        stage = self.stage(list=['refuse', 'vanish', 'lose'], delete=['vanish', 'refuse'])
+        listed = stage.settle(stage.executor.submit(Call.LIST, 'kiln'))
+        self.assertEqual(listed.result(), ())
+        self.assertIsNone(stage.settle(stage.executor.submit(Call.DELETE, 'id-1')).result())
+        hooks = [hook for hook, _ in stage.driver.sent]
+        self.assertEqual(hooks, ['list'] * 4 + ['delete'] * 3)
+        self.assertEqual([event.name for event in listed.events], ['waits'] * 3)
 
-    def test_the_request_context_of_oslo_reaches_the_worker(self):
-        from oslo_context import context
+    def test_a_change_whose_outcome_is_unknown_is_not_repeated(self):
+        stage = self.stage(suspend=['refuse', 'lose'])
+        operation = stage.settle(stage.executor.submit(Call.SUSPEND, 'id-1'))
+        self.assertIsInstance(operation.exception(), ServiceTimeout)
+        self.assertEqual(len(stage.driver.sent), 2)
 
-        mine, seen = context.RequestContext(request_id='req-1'), []
-        self.addCleanup(setattr, context._request_store, 'context', None)
-        self.driver.script = {Call.GET: [lambda _: seen.append(context.get_current())]}
-        self.ended(self.executor.submit(Call.GET, 'x'))
-        self.assertEqual([mine], seen)
+    def test_the_last_error_is_given_when_no_further_try_would_fit(self):
+        errors = [ServiceUnavailable(f'down {number}') for number in range(99)]
+        stage = self.stage(list=errors)
+        operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=20))
+        self.assertEqual(str(operation.exception()), f'down {len(stage.driver.sent) - 1}')
+        self.assertLess(stage.clock.monotonic(), 20)
 
+    def test_the_pause_the_backend_asks_for_is_kept(self):
+        stage = self.stage(list=[RateLimited('slow', retry_after=9)])
+        stage.settle(stage.executor.submit(Call.LIST, 'kiln'))
+        self.assertGreaterEqual(stage.clock.monotonic(), 9)
+
+    def test_an_open_circuit_is_waited_for_only_if_it_opens_in_time(self):
+        opened = CircuitOpenError('open', retry_after=9)
+        stage = self.stage(list=[opened, opened, CircuitOpenError('by hand')])
+        operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=15))
+        self.assertIs(operation.exception(), opened)
+        self.assertEqual(len(stage.driver.sent), 2)
+        by_hand = stage.executor.submit(Call.LIST, 'kiln')
+        self.assertTrue(by_hand.done())
+
+    def test_an_empty_bucket_holds_its_kind_in_order_and_no_other(self):
+        stage = self.stage()
+        stage.driver.refusals[Call.GET] = lambda: (
+            RateLimited('empty', retry_after=4) if stage.clock.monotonic() < 4 else None
+        )
+        reads = [stage.executor.submit(Call.GET, name) for name in 'abc']
+        self.assertIsNone(stage.executor.submit(Call.DELETE, 'x').result())
+        self.assertEqual({read.state for read in reads}, {OperationState.QUEUED})
+        for read in reads:
+            stage.settle(read)
+        self.assertEqual([subject for _, subject in stage.driver.sent], ['x', 'a', 'b', 'c'])
+
+    def test_an_empty_bucket_that_fills_too_late_is_the_error(self):
+        stage = self.stage()
+        stage.driver.refusals[Call.GET] = RateLimited('empty', retry_after=90)
+        stage.driver.scripts['get'] = [stage.driver.refusals[Call.GET]]
+        operation = stage.executor.submit(Call.GET, 'a', timeout_s=60)
+        self.assertIsInstance(operation.exception(0), RateLimited)
+
+    def test_what_no_driver_should_raise_ends_the_operation_not_the_thread(self):
+        stage = self.stage(threads=True, delete=['exit'], suspend=['exit'])
+        error = stage.executor.submit(Call.DELETE, 'id-1').exception(10)
+        self.assertIsInstance(error, DeleteFailed)
+        self.assertIsInstance(error.__cause__, SystemExit)
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        error = stage.executor.submit(Call.SUSPEND, 'id-1').exception(10)
+        self.assertIs(type(error), AmphoraComputeError)
+        for _ in range(8):
+            leaving = stage.executor.run(lambda: exit(3)).exception(10)
+            self.assertIsInstance(leaving, SystemExit)
+        self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(10), ())
+
+    def test_a_defect_around_the_call_ends_the_operation_and_frees_its_lane(self):
+        stage = self.stage()
+        once = iter([None, ZeroDivisionError()])
+
+        def refusal():
+            if error := next(once):
+                raise error
+
+        stage.driver.refusals[Call.GET] = refusal
+        with self.assertLogs('kiln.wrappers.lanes', 'ERROR'):
+            operation = stage.executor.submit(Call.GET, 'id-1')
+        self.assertIsInstance(operation.exception(0).__cause__, ZeroDivisionError)
+        self.assertTrue(stage.idle())
+
+
+WORD = contextvars.ContextVar('word', default='unset')
+
+
+class Contexts(StageCase):
+    def test_the_callers_contexts_reach_the_driver_in_every_attempt(self):
+        stage, seen = self.stage(threads=True), []
+
+        def look():
+            seen.append((WORD.get(), oslo_context.get_current()))
+            if len(seen) == 1:
+                raise ServiceUnavailable('once more')
+
+        stage.driver.scripts['list'] = [look, look]
+        mine = oslo_context.RequestContext(overwrite=True)
+        reset = WORD.set('mine')
+        operation = stage.executor.submit(Call.LIST, 'kiln')
+        WORD.reset(reset)
+        oslo_context.RequestContext(overwrite=True)
+        stage.settle(operation)
+        self.assertEqual(seen, [('mine', mine), ('mine', mine)])
+
+    def test_a_thread_forgets_the_request_of_the_operation_before(self):
+        stage, seen = self.stage(threads=True), []
+        look = [lambda: seen.append(oslo_context.get_current())]
+        stage.driver.scripts['list'] = look * 2
+        theirs = oslo_context.RequestContext(overwrite=True)
+        stage.executor.submit(Call.LIST, 'kiln').result(10)
+        thread = threading.Thread(
+            target=lambda: stage.executor.submit(Call.LIST, 'kiln').result(10)
+        )
+        # A thread of its own has no request yet.
+        thread.start()
+        thread.join(10)
+        self.assertIs(seen[0], theirs)
+        self.assertTrue(seen[1] is None or seen[1].request_id != theirs.request_id)
+
+    def test_without_threads_the_caller_keeps_its_own_context(self):
+        stage = self.stage()
+        mine = oslo_context.RequestContext(overwrite=True)
+        stage.driver.scripts['list'] = [lambda: oslo_context.RequestContext(overwrite=True)]
+        stage.executor.submit(Call.LIST, 'kiln')
+        self.assertIs(oslo_context.get_current(), mine)
+
+
+class Telling(StageCase):
     def test_listeners_hear_of_the_queue(self):
         heard = []
 
-        class Recorder(Listener):
+        class Ear(Listener):
             def queue_changed(self, backend, waiting, running):
-                heard.append((waiting, running))
+                heard.append((backend, waiting, running))
 
-        executor = ExecutorDriver(self.driver, scheduler=self.scheduler, listener=Recorder())
-        self.addCleanup(executor.close, 0.1)
-        self.ended(executor.submit(Call.GET, 'x'))
-        self.assertIn((0, 1), heard)
-
-
-class Running(ExecutorTest):
-    def test_any_function_can_be_run_and_its_error_is_the_operations(self):
-        self.assertEqual(4, self.executor.run(lambda: 2 + 2).result(5))
-        self.assertIsInstance(self.ended(self.executor.run(lambda: 1 / 0)), ZeroDivisionError)
-
-    def test_a_task_that_exits_ends_neither_thread_nor_pool(self):
-        def leave(_=None):
-            raise SystemExit
-
-        for _ in range(8):
-            self.assertIsInstance(self.ended(self.executor.run(leave)), SystemExit)
-        self.assertEqual(1, self.executor.run(lambda: 1).result(5))
-
-    def test_as_a_plain_driver_it_blocks_until_done(self):
-        self.assertEqual('id-k', self.executor.build(build_key='k'))
-        self.assertEqual('id-k', self.executor.get_amphora(amphora_id='id-k').id)
-        self.executor.delete('id-k')
-
-
-class WithoutThreads(ExecutorTest):
-    def setUp(self):
-        self.pool = futurist.SynchronousExecutor()
-        super().setUp()
-
-    def test_a_synchronous_pool_serves_too(self):
-        operation = self.build()
-        self.assertTrue(operation.done())
-        self.assertEqual('id-k', operation.result())
-
-
-class Recovering(ExecutorTest):
-    def saved(self, kind, **facts):
-        operation = Operation(kind, backend='compute', clock=self.clock, **facts)
-        return operation.to_dict()
-
-    def test_a_build_that_exists_is_taken_up_by_its_key(self):
-        self.driver.there['id-k'] = 'k'
-        operation = self.executor.recover(self.saved('build', build_key='k', subject='a'))
-        self.assertIsNone(self.ended(operation))
-        self.assertEqual('id-k', operation.result())
-
-    def test_a_build_that_does_not_exist_is_not_sent_again(self):
-        error = self.ended(self.executor.recover(self.saved('build', build_key='k', subject='a')))
-        self.assertIsInstance(error, AmphoraBuildError)
-        self.assertIs(Outcome.NOT_APPLIED, error.outcome)
-        self.assertIn("build_key='k'", str(error))
-        self.assertEqual([Call.FIND_BUILD], self.driver.asked)
-
-    def test_a_build_that_cannot_be_looked_for_says_why(self):
-        self.driver.script = {Call.FIND_BUILD: [QuotaExceeded('odd')]}
-        error = self.ended(self.executor.recover(self.saved('build', build_key='k', subject='a')))
-        self.assertIsInstance(error, QuotaExceeded)
-
-    def test_a_delete_is_sent_again(self):
-        self.driver.there['id-k'] = 'k'
-        self.assertIsNone(self.ended(self.executor.recover(self.saved('delete', subject='id-k'))))
-        self.assertEqual({}, self.driver.there)
-
-    def test_what_is_repeated_may_fail_again(self):
-        error = self.ended(self.executor.recover(self.saved('get', subject='nobody')))
-        self.assertIsInstance(error, InstanceNotFoundError)
-
-    def test_of_anything_else_the_outcome_is_unknown(self):
-        error = self.ended(self.executor.recover(self.saved('suspend', subject='id-k')))
-        self.assertIs(Outcome.UNKNOWN, error.outcome)
-        self.assertEqual([], self.driver.asked)
-
-
-class Closing(ExecutorTest):
-    def test_every_operation_is_resolved_and_later_ones_are_rejected(self):
-        self.driver.script = {Call.BUILD: [self.hang] * 9, Call.GET: [ServiceUnavailable('x')] * 9}
-        operations = [self.build(f'k{i}') for i in range(4)]
-        operations.append(self.executor.submit(Call.GET, 'x'))
-        self.until(lambda: operations[-1].state is OperationState.WAITING)
-        self.executor.close(0.05)
+        stage = self.stage(threads=True, listener=Ear(), settings=ExecutorSettings(max_workers=3))
+        gate, inside = self.hung(stage)
+        operations = [stage.executor.submit(Call.GET, name) for name in 'ab']
+        self.arrive(inside)
+        self.assertIn(('east', 1, 1), heard)
+        gate.set()
         for operation in operations:
+            operation.exception(10)
+        stage.until(lambda: heard[-1] == ('east', 0, 0))
+
+    def test_one_that_raises_harms_no_operation(self):
+        class Bad(Listener):
+            def queue_changed(self, backend, waiting, running):
+                raise ValueError('bad listener')
+
+        stage = self.stage(listener=Bad())
+        with self.assertLogs('kiln.listeners'):
+            self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(0), ())
+
+
+class Closing(StageCase):
+    def test_all_futures_are_resolved_and_no_more_are_taken(self):
+        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3), list=['refuse'])
+        gate, inside = self.hung(stage)
+        running = stage.executor.submit(Call.GET, 'a')
+        self.arrive(inside)
+        queued = stage.executor.submit(Call.GET, 'b')
+        stage.executor.close(0.05)
+        for operation in (running, queued):
             self.assertIsInstance(operation.exception(0), OperationCancelled)
+        self.assertIs(queued.exception().outcome, Outcome.NOT_APPLIED)
+        self.assertIs(running.exception().outcome, Outcome.UNKNOWN)
         with self.assertRaisesRegex(OperationRejected, 'closed'):
-            self.executor.submit(Call.GET, 'x')
-        self.executor.close(0.05)
+            stage.executor.submit(Call.GET, 'c')
+        gate.set()
+        stage.executor.close(1)
+        self.assertEqual(stage.driver.closed, 1)
 
-    def test_what_runs_may_finish(self):
-        self.driver.script = {Call.BUILD: [lambda _: self.gate.wait(0.05)]}
-        operation = self.build()
-        self.until(lambda: self.driver.asked)
-        self.executor.close(5)
-        self.assertEqual('id-k', operation.result(0))
+    def test_what_runs_may_end_in_the_time_given(self):
+        stage = self.stage(threads=True)
+        gate, inside = self.hung(stage, 'list')
+        operation = stage.executor.submit(Call.LIST, 'kiln')
+        self.arrive(inside)
+        threading.Timer(0.05, gate.set).start()
+        stage.executor.close(10)
+        self.assertEqual(operation.result(0), ())
 
-    def test_submitting_from_a_callback_while_closing_does_not_deadlock(self):
-        self.driver.script = {Call.BUILD: [self.hang] * 9}
-        said = []
+    def test_what_would_have_to_be_retried_ends_at_once(self):
+        stage = self.stage(threads=True)
+        gate, inside = self.hung(stage, 'list')
+        stage.driver.scripts['list'].append('refuse')
+        hangs = stage.executor.submit(Call.LIST, 'kiln')
+        self.arrive(inside)
+        retried = stage.executor.submit(Call.LIST, 'kiln')
+        stage.until(lambda: retried.state is OperationState.WAITING)
+        threading.Timer(0.05, gate.set).start()
+        stage.executor.close(10)
+        self.assertEqual(hangs.result(0), ())
+        self.assertIsInstance(retried.exception(0), OperationCancelled)
 
-        def again(_):
+    def test_a_failure_while_closing_is_not_retried(self):
+        stage = self.stage(threads=True)
+        gate, inside = self.hung(stage, 'list')
+
+        def fail():
+            inside.release()
+            gate.wait(10)
+            raise ServiceUnavailable('down')
+
+        stage.driver.scripts['list'] = [fail]
+        operation = stage.executor.submit(Call.LIST, 'kiln')
+        self.arrive(inside)
+        threading.Timer(0.05, gate.set).start()
+        stage.executor.close(10)
+        self.assertIsInstance(operation.exception(0), OperationCancelled)
+        self.assertEqual(len(stage.driver.sent), 1)
+
+    def test_a_callback_that_submits_while_closing_is_rejected_not_locked(self):
+        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
+        _, inside = self.hung(stage)
+        stage.executor.submit(Call.GET, 'a')
+        self.arrive(inside)
+        outcomes = []
+
+        def submit(_):
             try:
-                self.executor.submit(Call.GET, 'x')
+                stage.executor.submit(Call.GET, 'again')
             except OperationRejected as exc:
-                said.append(exc)
+                outcomes.append(exc)
 
-        for i in range(4):
-            self.build(f'k{i}').add_done_callback(again)
-        self.executor.close(0.05)
-        self.assertEqual(4, len(said))
+        stage.executor.submit(Call.GET, 'b').add_done_callback(submit)
+        stage.executor.close(0.01)
+        self.assertEqual(len(outcomes), 1)
 
-    def test_a_removal_under_way_is_given_up_with_a_word(self):
-        self.driver.script = {Call.FIND_BUILD: [self.hang]}
-        discarded = self.executor.discard_build('k', None)
-        with self.assertLogs('kiln.wrappers.discard', 'ERROR'):
-            self.executor.close(0.05)
-        self.assertTrue(discarded.done())
+    def test_it_leaves_no_thread(self):
+        before = set(threading.enumerate())
+        stage = self.stage(threads=True)
+        for _ in range(9):
+            stage.executor.submit(Call.LIST, 'kiln').result(10)
+        stage.executor.close(10)
+        stage.scheduler.close()
+        give_up = time.monotonic() + 0.5
+        while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up:
+            time.sleep(0.001)
+        self.assertEqual(left, set())

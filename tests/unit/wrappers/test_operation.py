@@ -1,180 +1,267 @@
-"""An operation is a future that tells its story and survives a restart."""
-
 import asyncio
 import json
+import pickle
 import threading
 import unittest
 
 from kiln.clock import Deadline
-from kiln.exceptions import OperationCancelled, Outcome, ServiceUnavailable
+from kiln.exceptions import (
+    AmphoraComputeError,
+    OperationCancelled,
+    Outcome,
+    QuotaExceeded,
+    RateLimited,
+)
+from kiln.models import Resource
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.operation import MAX_EVENTS, Operation, OperationState, Priority
 
 
-class OperationTest(unittest.TestCase):
-    def setUp(self):
-        self.clock = VirtualClock()
-        self.operation = Operation('build', backend='east', subject='a', clock=self.clock)
+def operation(kind='get', **facts):
+    clock = facts.pop('clock', None) or VirtualClock()
+    return Operation(kind, backend='east', clock=clock, **{'subject': 'id-1', **facts})
 
 
-class Outcomes(OperationTest):
+class Outcomes(unittest.TestCase):
     def test_the_first_outcome_wins(self):
-        self.assertTrue(self.operation.resolve(1))
-        self.assertFalse(self.operation.resolve(2))
-        self.assertFalse(self.operation.fail(ValueError()))
-        self.assertEqual(1, self.operation.result())
-        self.assertIs(OperationState.SUCCEEDED, self.operation.state)
+        op = operation()
+        self.assertTrue(op.resolve('first'))
+        self.assertFalse(op.resolve('second'))
+        self.assertFalse(op.fail(QuotaExceeded('late')))
+        self.assertFalse(op.cancel())
+        self.assertEqual(op.result(), 'first')
+        self.assertIs(op.state, OperationState.SUCCEEDED)
 
-    def test_none_is_a_result_as_good_as_any(self):
-        self.operation.resolve(None)
-        self.assertTrue(self.operation.done())
-        self.assertIsNone(self.operation.result())
+    def test_none_is_a_result_too(self):
+        op = operation()
+        op.resolve(None)
+        self.assertTrue(op.done())
+        self.assertIsNone(op.result())
 
-    def test_a_failure_is_raised_by_result_and_returned_by_exception(self):
-        error = ServiceUnavailable('gone')
-        self.operation.fail(error)
-        self.assertIs(error, self.operation.exception())
-        with self.assertRaises(ServiceUnavailable):
-            self.operation.result()
-        self.assertIs(OperationState.FAILED, self.operation.state)
+    def test_a_failure_is_raised_and_returned(self):
+        op, error = operation(), QuotaExceeded('none left')
+        op.fail(error)
+        self.assertIs(op.exception(), error)
+        self.assertIs(op.state, OperationState.FAILED)
+        with self.assertRaises(QuotaExceeded):
+            op.result()
 
-    def test_waiting_too_short_is_a_timeout_and_no_outcome(self):
-        with self.assertRaises(TimeoutError):
-            self.operation.result(0.01)
-        self.assertFalse(self.operation.done())
+    def test_waiting_ends_after_the_timeout(self):
+        with self.assertRaisesRegex(TimeoutError, 'get id-1 is not done'):
+            operation().result(timeout=0.01)
 
-    def test_a_waiting_thread_is_woken(self):
-        got = []
+    def test_several_threads_may_wait_at_once(self):
+        op, results = operation(), []
+        threads = [threading.Thread(target=lambda: results.append(op.result(10))) for _ in '123']
+        for thread in threads:
+            thread.start()
+        op.resolve(7)
+        for thread in threads:
+            thread.join(10)
+        self.assertEqual(results, [7, 7, 7])
+
+    def test_what_is_done_stays_in_its_state(self):
+        op = operation()
+        self.assertTrue(op.enter(OperationState.RUNNING))
+        self.assertTrue(op.running())
+        op.cancel()
+        self.assertFalse(op.enter(OperationState.WAITING))
+        self.assertTrue(op.cancelled())
+
+    def test_each_has_an_id_of_its_own(self):
+        self.assertEqual(len({operation().id for _ in range(100)}), 100)
+        op = operation()
+        self.assertEqual(op.id, op.id)
+
+
+class Cancelling(unittest.TestCase):
+    def cancelled(self, *states, **facts):
+        op = operation(**facts)
+        for state in states:
+            op.enter(state)
+        self.assertTrue(op.cancel())
+        with self.assertRaises(OperationCancelled) as raised:
+            op.result()
+        return raised.exception
+
+    def test_one_in_the_queue_was_never_sent(self):
+        error = self.cancelled()
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('never sent', str(error))
+
+    def test_one_that_was_sent_may_still_take_effect(self):
+        error = self.cancelled(OperationState.RUNNING)
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        self.assertIn('may still happen', str(error))
+
+    def test_what_a_build_made_is_removed(self):
+        error = self.cancelled(OperationState.WAITING, kind='build', build_key='k')
+        self.assertIn('removed', str(error))
+        self.assertEqual(error.build_key, 'k')
+
+
+class Callbacks(unittest.TestCase):
+    def test_all_are_called_once_with_the_operation(self):
+        op, heard = operation(), []
+        op.add_done_callback(heard.append)
+        op.add_done_callback(heard.append)
+        op.resolve(1)
+        op.add_done_callback(heard.append)
+        self.assertEqual(heard, [op, op, op])
+
+    def test_one_that_raises_is_logged_and_harms_nobody(self):
+        op, heard = operation(), []
+        op.add_done_callback(lambda _: 1 / 0)
+        op.add_done_callback(heard.append)
+        with self.assertLogs('kiln.wrappers.operation') as logs:
+            op.resolve(1)
+        self.assertEqual(heard, [op])
+        self.assertIn(op.id, logs.output[0])
+
+
+class Awaiting(unittest.TestCase):
+    def test_a_coroutine_gets_the_result_from_another_thread(self):
+        op = operation()
+
+        async def wait():
+            threading.Timer(0.01, op.resolve, ['done']).start()
+            return await op
+
+        self.assertEqual(asyncio.run(wait()), 'done')
+
+    def test_several_loops_may_wait_for_one_operation(self):
+        op, results, waiting = operation(), [], threading.Barrier(3)
+
+        async def wait():
+            waiting.wait(10)
+            return await op
+
         threads = [
-            threading.Thread(target=lambda: got.append(self.operation.result(5))) for _ in range(3)
+            threading.Thread(target=lambda: results.append(asyncio.run(wait()))) for _ in '12'
         ]
         for thread in threads:
             thread.start()
-        self.operation.resolve('x')
+        waiting.wait(10)
+        op.resolve('both')
         for thread in threads:
-            thread.join(5)
-        self.assertEqual(['x'] * 3, got)
+            thread.join(10)
+        self.assertEqual(results, ['both', 'both'])
+
+    def test_the_error_is_raised_in_the_coroutine(self):
+        async def wait():
+            op = operation()
+            op.fail(QuotaExceeded('none left'))
+            await op
+
+        with self.assertRaises(QuotaExceeded):
+            asyncio.run(wait())
+
+    def test_giving_up_waiting_leaves_the_operation_and_no_trace(self):
+        op = operation()
+
+        async def wait():
+            await asyncio.wait_for(op, 0.01)
+
+        with self.assertRaises(TimeoutError):
+            asyncio.run(wait())
+        self.assertFalse(op.done())
+        self.assertFalse(op._callbacks)
+        self.assertTrue(op.resolve(1))
+
+    def test_a_loop_that_was_closed_meanwhile_is_no_trouble(self):
+        op = operation()
+        loop = asyncio.new_event_loop()
+
+        async def wait():
+            await op
+
+        task = loop.create_task(wait())
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        with self.assertNoLogs('kiln.wrappers.operation'):
+            op.resolve(1)
+        # Nobody runs it any more; say so, or asyncio complains at exit.
+        task.get_coro().close()
+        task._log_destroy_pending = False
 
 
-class Cancelling(OperationTest):
-    def test_what_never_left_the_queue_was_not_applied(self):
-        self.assertTrue(self.operation.cancel())
-        self.assertTrue(self.operation.cancelled())
-        self.assertIs(Outcome.NOT_APPLIED, self.operation.exception().outcome)
+class Story(unittest.TestCase):
+    def test_events_carry_their_time_and_words(self):
+        clock = VirtualClock(epoch=100)
+        op = operation(clock=clock)
+        clock.advance(5)
+        op.note('adopted', 'id-9')
+        (event,) = op.events
+        self.assertEqual((event.at, event.name, event.detail), (105, 'adopted', 'id-9'))
 
-    def test_what_was_under_way_may_have_been_applied(self):
-        self.operation.state = OperationState.RUNNING
-        self.assertTrue(self.operation.running())
-        self.operation.cancel()
-        self.assertIs(Outcome.UNKNOWN, self.operation.exception().outcome)
-
-    def test_what_is_done_cannot_be_cancelled(self):
-        self.operation.resolve(1)
-        self.assertFalse(self.operation.cancel())
-        self.assertFalse(self.operation.cancelled())
-
-
-class Callbacks(OperationTest):
-    def test_they_are_called_once_each_with_the_operation(self):
-        heard = []
-        self.operation.add_done_callback(heard.append)
-        self.operation.add_done_callback(heard.append)
-        self.operation.resolve(1)
-        self.operation.add_done_callback(heard.append)
-        self.assertEqual([self.operation] * 3, heard)
-
-    def test_one_that_raises_is_logged_and_harms_nobody(self):
-        heard = []
-        self.operation.add_done_callback(lambda _: 1 / 0)
-        self.operation.add_done_callback(heard.append)
-        with self.assertLogs('kiln.wrappers.operation', 'ERROR'):
-            self.operation.resolve(1)
-        self.assertEqual([self.operation], heard)
+    def test_a_long_story_keeps_its_beginning_and_its_end(self):
+        op = operation()
+        for number in range(MAX_EVENTS * 2):
+            op.note(str(number))
+        names = [event.name for event in op.events]
+        self.assertEqual(len(names), MAX_EVENTS)
+        self.assertEqual((names[0], names[-1]), ('0', str(MAX_EVENTS * 2 - 1)))
 
 
-class Awaiting(OperationTest):
-    def test_a_coroutine_gets_the_result_or_the_error(self):
-        failed = Operation('get', backend='east')
+class Saving(unittest.TestCase):
+    def again(self, op, clock=None):
+        saved = json.loads(json.dumps(op.to_dict()))
+        return Operation.from_dict(saved, clock=clock or VirtualClock())
 
-        async def main():
-            threading.Timer(0.01, self.operation.resolve, [7]).start()
-            threading.Timer(0.01, failed.fail, [ServiceUnavailable('gone')]).start()
-            self.assertEqual(7, await self.operation)
-            with self.assertRaises(ServiceUnavailable):
-                await failed
-            return await self.operation
-
-        self.assertEqual(7, asyncio.run(main()))
-
-    def test_cancelling_the_task_leaves_the_operation_alone(self):
-        async def main():
-            waiting = asyncio.create_task(self.wait())
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with self.assertRaises(asyncio.CancelledError):
-                await waiting
-
-        asyncio.run(main())
-        self.assertFalse(self.operation.done())
-        # Its loop is closed by now; that must not reach who gives the result.
-        self.assertTrue(self.operation.resolve(1))
-
-    async def wait(self):
-        return await self.operation
-
-
-class TheStory(OperationTest):
-    def test_events_are_told_in_order_with_their_time(self):
-        self.operation.note('accepted', 'id-1')
-        self.clock.advance(5)
-        self.operation.note('active')
-        first, second = self.operation.events
-        self.assertEqual(('accepted', 'id-1'), (first.name, first.detail))
-        self.assertEqual(5, second.at - first.at)
-
-    def test_a_long_story_loses_its_middle_and_never_its_ends(self):
-        for i in range(MAX_EVENTS * 3):
-            self.operation.note(str(i))
-        self.assertEqual(MAX_EVENTS, len(self.operation.events))
-        self.assertEqual('0', self.operation.events[0].name)
-        self.assertEqual(str(MAX_EVENTS * 3 - 1), self.operation.events[-1].name)
-
-    def test_repr_names_kind_subject_and_state(self):
-        self.assertEqual('<Operation build a queued>', repr(self.operation))
-
-
-class OverARestart(OperationTest):
-    def test_it_is_plain_data_and_comes_back_without_an_outcome(self):
-        operation = Operation(
-            'build', backend='east', subject='a', build_key='k', clock=self.clock,
-            deadline=Deadline.after(60, self.clock), priority=Priority.HIGH,
+    def test_one_that_was_not_done_comes_back_without_an_outcome(self):
+        clock = VirtualClock(epoch=1000)
+        op = operation(
+            'build', clock=clock, build_key='k', deadline=Deadline.after(60, clock),
+            priority=Priority.HIGH,
         )  # fmt: skip
-        operation.amphora_id = 'id-1'
-        operation.note('accepted', 'id-1')
-        saved = json.loads(json.dumps(operation.to_dict()))
-        self.clock.advance(10)
-        again = Operation.from_dict(saved, clock=self.clock)
+        op.note('lost', 'no answer')
+        later = VirtualClock(epoch=1020)
+        again = self.again(op, later)
         self.assertFalse(again.done())
-        for name in ('id', 'kind', 'backend', 'subject', 'build_key', 'amphora_id', 'priority'):
-            self.assertEqual(getattr(operation, name), getattr(again, name), name)
-        self.assertEqual(operation.events, again.events)
-        self.assertEqual(50, again.deadline.remaining_s())
+        self.assertEqual(again.deadline.remaining_s(), 40)
+        for fact in ('id', 'kind', 'backend', 'subject', 'build_key', 'priority', 'events'):
+            self.assertEqual(getattr(again, fact), getattr(op, fact), fact)
 
-    def test_its_error_is_saved_as_data(self):
-        self.operation.fail(ServiceUnavailable('gone', retry_after=3))
-        saved = self.operation.to_dict()
-        self.assertEqual(
-            ('service_unavailable', 3), (saved['error']['code'], saved['error']['retry_after'])
-        )
-        self.assertIsNone(saved['deadline'])
+    def test_arguments_come_back_as_plain_data(self):
+        op = operation('statuses')
+        op.arguments = (('a', 'b'), 3, Resource(kind='port', id='p', owner='kiln'))
+        ids, number, resource = self.again(op).arguments
+        self.assertEqual((ids, number, resource['id']), (['a', 'b'], 3, 'p'))
 
-    def test_every_operation_has_its_own_id_and_keeps_it(self):
-        other = Operation('build', backend='east')
-        self.assertNotEqual(self.operation.id, other.id)
-        self.assertEqual(other.id, other.id)
+    def test_a_finished_build_comes_back_with_its_id(self):
+        op = operation('build', build_key='k')
+        op.amphora_id = 'id-7'
+        op.resolve('id-7')
+        self.assertEqual(self.again(op).result(), 'id-7')
 
+    def test_the_result_of_another_call_is_not_kept(self):
+        op = operation('console_log')
+        op.resolve('the password is swordfish')
+        self.assertNotIn('swordfish', json.dumps(op.to_dict()))
+        self.assertIsNone(self.again(op).result())
 
-class CancelledErrors(OperationTest):
-    def test_a_cancelled_error_from_elsewhere_counts_as_cancelled(self):
-        self.operation.fail(OperationCancelled('closed'))
-        self.assertTrue(self.operation.cancelled())
+    def test_a_failed_one_comes_back_with_its_error(self):
+        op = operation()
+        op.fail(RateLimited('slow down', retry_after=7, amphora_id='id-1'))
+        error = self.again(op).exception()
+        self.assertIsInstance(error, RateLimited)
+        self.assertEqual(error.to_dict(), op.exception().to_dict())
+
+    def test_a_cancelled_one_is_still_cancelled(self):
+        op = operation()
+        op.cancel()
+        self.assertTrue(self.again(op).cancelled())
+
+    def test_an_error_that_is_not_kilns_comes_back_as_the_root(self):
+        op = operation()
+        op.fail(ValueError('odd'))
+        error = self.again(op).exception()
+        self.assertIs(type(error), AmphoraComputeError)
+        self.assertIn('ValueError: odd', str(error))
+
+    def test_an_error_of_a_package_that_is_missing_comes_back_as_the_root(self):
+        saved = QuotaExceeded('none').to_dict() | {'code': 'acme_quota'}
+        error = AmphoraComputeError.from_dict(saved)
+        self.assertIs(type(error), AmphoraComputeError)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertEqual(pickle.loads(pickle.dumps(error)).to_dict(), error.to_dict())

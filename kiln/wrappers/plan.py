@@ -1,0 +1,146 @@
+"""How an operation goes on after each answer: the decisions, without a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import (
+    AmphoraComputeError,
+    DeleteFailed,
+    DeleteTimeout,
+    OperationTimeout,
+    Outcome,
+    ServiceTimeout,
+)
+from kiln.wrappers.operation import Operation
+from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step, may_repeat
+
+
+class CallPlan:
+    """One call, sent until it is answered, where that can do no harm."""
+
+    __slots__ = ('args', 'attempt', 'backoff', 'call', 'last_error', 'operation')
+
+    #: Whether the backend may have something that nobody was told of.
+    doubt = False
+
+    def __init__(
+        self, operation: Operation[Any], call: Call, args: tuple[Any, ...], backoff: Backoff
+    ) -> None:
+        self.operation = operation
+        # The call to be sent next; a plan of several steps changes it.
+        self.call = call
+        self.args = args
+        self.backoff = backoff
+        self.attempt = 0
+        self.last_error: BaseException | None = None
+
+    def refusal(self, driver: AmphoraComputeDriver) -> AmphoraComputeError | None:
+        """Return the error that the next call would be refused with now."""
+        return driver.refusal(self.call)
+
+    def send(self, driver: AmphoraComputeDriver) -> Any:
+        """Make the next call."""
+        return driver.perform(self.call, *self.args)
+
+    def answered(self, value: Any) -> Step:
+        """Decide what follows a result."""
+        return Done(value)
+
+    def failed(self, error: BaseException) -> Step:
+        """Decide what follows an error."""
+        self.last_error = error
+        if isinstance(error, AmphoraComputeError) and may_repeat(self.call, error):
+            return self.again(error)
+        return Failed(error)
+
+    def again(self, error: BaseException) -> Again:
+        """Pause after an error, longer each time."""
+        self.attempt += 1
+        known = error if isinstance(error, AmphoraComputeError) else None
+        return Again(self.backoff.pause_s(self.attempt, known), str(error))
+
+    def unforeseen(self, exc: BaseException) -> BaseException:
+        """Return the error for what no driver should raise, such as SystemExit."""
+        kind = DeleteFailed if self.call is Call.DELETE else AmphoraComputeError
+        error = kind(
+            f'{self.about}: the driver raised {type(exc).__name__}: {exc}. '
+            f'This is a defect of the driver.',
+            outcome=Outcome.UNKNOWN,
+            **self.facts,
+        )
+        error.__cause__ = exc
+        return error
+
+    def overdue(self, *, in_flight: bool) -> BaseException:
+        """Return the error of an operation whose time is over."""
+        if not in_flight:
+            return self.last_error or OperationTimeout(
+                f'{self.about}: no thread was free for it before its deadline. It was never sent.',
+                outcome=Outcome.NOT_APPLIED,
+                **self.facts,
+            )
+        text = f'{self.about}: {self.operation.backend!r} gave no answer before the deadline.'
+        error: AmphoraComputeError
+        if self.call is Call.DELETE:
+            error = DeleteTimeout(text, outcome=Outcome.UNKNOWN, **self.facts)
+        else:
+            error = ServiceTimeout(text, **self.facts)
+        error.__cause__ = self.last_error
+        return error
+
+    @property
+    def outlives_closing(self) -> bool:
+        """Whether it goes on while the executor closes."""
+        return False
+
+    def call_off(self) -> None:
+        """End the operation because kiln closes."""
+        self.operation.cancel('kiln was closed')
+
+    @property
+    def about(self) -> str:
+        """How each of its errors begins."""
+        return f'Cannot {self.operation.kind} {self.operation.subject}'.rstrip()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What each of its errors carries."""
+        operation = self.operation
+        return {
+            'backend': operation.backend,
+            'operation': operation.kind,
+            'amphora_id': operation.amphora_id,
+            'build_key': operation.build_key,
+        }
+
+
+class FunctionPlan(CallPlan):
+    """A function that is no call, run once on a thread of the reads."""
+
+    __slots__ = ('_function',)
+
+    def __init__(
+        self, operation: Operation[Any], function: Callable[[], Any], backoff: Backoff
+    ) -> None:
+        super().__init__(operation, Call.CHECK, (), backoff)
+        self._function = function
+
+    def refusal(self, driver: AmphoraComputeDriver) -> AmphoraComputeError | None:
+        """Refuse nothing: the function may not ask the backend at all."""
+        return None
+
+    def send(self, driver: AmphoraComputeDriver) -> Any:
+        """Call the function."""
+        return self._function()
+
+    def failed(self, error: BaseException) -> Step:
+        """Pass the error on: what it means is the caller's business."""
+        return Failed(error)
+
+    def unforeseen(self, exc: BaseException) -> BaseException:
+        """Pass that on too, as a future does."""
+        return exc

@@ -1,0 +1,200 @@
+import random
+import unittest
+
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    AuthenticationFailed,
+    BuildOutcomeUnknown,
+    BuildTimeout,
+    CircuitOpenError,
+    ConfigurationError,
+    DeleteFailed,
+    OperationTimeout,
+    Outcome,
+    QuotaExceeded,
+    ServiceTimeout,
+    ServiceUnavailable,
+)
+from kiln.models import Amphora, State
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.operation import Operation
+from kiln.wrappers.retry import Again, Backoff, Done, Failed
+from kiln.wrappers.safe_build import BuildPlan, DiscardPlan
+from tests.unit.wrappers.scripted import request
+
+BACKOFF = Backoff(first_s=0.5, max_s=30, rng=random.Random(1))
+
+
+def operation(kind='build', amphora_id=None):
+    op = Operation(kind, backend='east', subject='name', clock=VirtualClock(), build_key='k')
+    op.amphora_id = amphora_id
+    return op
+
+
+def amphora(state=State.ACTIVE, amphora_id='id-1'):
+    return Amphora(id=amphora_id, name='name', state=state, build_key='k')
+
+
+class Building(unittest.TestCase):
+    def setUp(self):
+        self.plan = BuildPlan(operation(), 'k', request('k'), BACKOFF)
+
+    def lose(self, error=None):
+        step = self.plan.failed(error or BuildOutcomeUnknown('no answer'))
+        self.assertIsInstance(step, Again)
+        self.assertGreater(step.pause_s, 0)
+        self.assertEqual((self.plan.call, self.plan.args), (Call.FIND_BUILD, ('k',)))
+        self.assertTrue(self.plan.doubt)
+
+    def test_an_id_is_the_result(self):
+        self.assertEqual(self.plan.answered('id-1'), Done('id-1'))
+        self.assertEqual(self.plan.operation.amphora_id, 'id-1')
+
+    def test_after_a_doubt_the_key_is_looked_for_and_what_is_found_adopted(self):
+        self.lose()
+        self.assertEqual(self.plan.answered(amphora()), Done('id-1'))
+        self.assertEqual([event.name for event in self.plan.operation.events], ['lost', 'adopted'])
+
+    def test_certain_that_there_is_nothing_it_is_sent_again(self):
+        self.lose(ServiceTimeout('no answer'))
+        self.assertIsInstance(self.plan.answered(None), Again)
+        self.assertEqual(self.plan.call, Call.BUILD)
+        self.assertEqual(self.plan.args[0].build_key, 'k')
+
+    def test_a_defect_of_the_driver_is_looked_after_but_not_repeated(self):
+        defect = AmphoraComputeError('KeyError')
+        self.lose(defect)
+        self.assertEqual(self.plan.answered(None), Failed(defect))
+
+    def test_what_never_arrived_is_sent_again_without_a_look(self):
+        self.assertIsInstance(self.plan.failed(ServiceUnavailable('refused')), Again)
+        self.assertEqual((self.plan.call, self.plan.doubt), (Call.BUILD, False))
+
+    def test_a_refusal_is_the_outcome(self):
+        error = QuotaExceeded('no quota')
+        self.assertEqual(self.plan.failed(error), Failed(error))
+        self.assertFalse(self.plan.doubt)
+
+    def test_a_refusal_after_a_doubt_is_not_told_as_certain(self):
+        self.lose()
+        self.plan.answered(None)
+        error = QuotaExceeded('no quota')
+        step = self.plan.failed(error)
+        self.assertIsInstance(step.error, BuildOutcomeUnknown)
+        self.assertIs(step.error.__cause__, error)
+        self.assertTrue(self.plan.doubt)
+
+    def test_what_was_accepted_and_failed_is_left_to_be_removed(self):
+        error = BuildTimeout('accepted, then broken', amphora_id='id-1')
+        self.assertEqual(self.plan.failed(error), Failed(error))
+        self.assertTrue(self.plan.doubt)
+        self.assertEqual(self.plan.operation.amphora_id, 'id-1')
+
+    def test_an_error_that_says_nothing_of_the_outcome_is_a_doubt(self):
+        self.lose(ConfigurationError('odd'))
+
+    def test_a_look_that_can_never_succeed_ends_in_an_unknown_outcome(self):
+        self.lose()
+        denied = AuthenticationFailed('who are you')
+        step = self.plan.failed(denied)
+        self.assertIsInstance(step.error, BuildOutcomeUnknown)
+        self.assertIs(step.error.__cause__, denied)
+        self.assertEqual(step.error.build_key, 'k')
+
+    def test_a_look_is_retried_through_an_outage(self):
+        self.lose()
+        self.assertIsInstance(self.plan.failed(ServiceUnavailable('down')), Again)
+        self.assertIs(self.plan.call, Call.FIND_BUILD)
+
+    def test_what_its_deadline_leaves_unknown_is_called_so(self):
+        self.assertIsInstance(self.plan.overdue(in_flight=True), BuildOutcomeUnknown)
+        self.lose()
+        self.assertIsInstance(self.plan.overdue(in_flight=False), BuildOutcomeUnknown)
+
+    def test_its_deadline_in_the_queue_means_nothing_was_built(self):
+        error = self.plan.overdue(in_flight=False)
+        self.assertIsInstance(error, OperationTimeout)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+
+    def test_its_deadline_after_refusals_gives_the_last(self):
+        error = ServiceUnavailable('refused')
+        self.plan.failed(error)
+        self.assertIs(self.plan.overdue(in_flight=False), error)
+
+
+class Recovering(unittest.TestCase):
+    def setUp(self):
+        self.plan = BuildPlan(operation(), 'k', None, BACKOFF)
+
+    def test_it_is_only_looked_for(self):
+        self.assertIs(self.plan.call, Call.FIND_BUILD)
+        self.assertEqual(self.plan.answered(amphora()), Done('id-1'))
+
+    def test_where_there_is_nothing_the_caller_may_build_again(self):
+        error = self.plan.answered(None).error
+        self.assertIsInstance(error, AmphoraBuildError)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn("build_key='k'", str(error))
+
+    def test_a_machine_that_could_not_be_found_in_time_is_not_removed(self):
+        self.assertIsInstance(self.plan.overdue(in_flight=True), BuildOutcomeUnknown)
+        self.assertFalse(self.plan.doubt)
+
+
+class Discarding(unittest.TestCase):
+    def plan(self, amphora_id=None):
+        return DiscardPlan(operation('discard', amphora_id), 'k', grace_s=5, backoff=BACKOFF)
+
+    def test_a_known_id_is_deleted_and_then_looked_for(self):
+        plan = self.plan('id-1')
+        self.assertEqual((plan.call, plan.args), (Call.DELETE, ('id-1',)))
+        self.assertEqual(plan.answered(None), Again())
+        self.assertEqual((plan.call, plan.args), (Call.FIND_BUILD, ('k',)))
+        self.assertEqual(plan.answered(None), Done(None))
+
+    def test_where_no_id_is_known_the_last_look_comes_after_a_grace(self):
+        plan = self.plan()
+        self.assertEqual(plan.answered(None), Again(5))
+        self.assertFalse(plan.outlives_closing)
+        self.assertEqual(plan.answered(amphora()), Again())
+        self.assertTrue(plan.outlives_closing)
+        self.assertEqual((plan.call, plan.args), (Call.DELETE, ('id-1',)))
+        plan.answered(None)
+        self.assertEqual(plan.answered(None), Done(None))
+
+    def test_what_is_still_there_is_deleted_again_after_a_pause(self):
+        plan = self.plan('id-1')
+        plan.answered(None)
+        self.assertGreater(plan.answered(amphora()).pause_s, 0)
+        self.assertIs(plan.call, Call.DELETE)
+
+    def test_what_is_being_deleted_is_waited_for_and_deleted_is_gone(self):
+        plan = self.plan('id-1')
+        plan.answered(None)
+        self.assertGreater(plan.answered(amphora(State.DELETING)).pause_s, 0)
+        self.assertIs(plan.call, Call.FIND_BUILD)
+        self.assertEqual(plan.answered(amphora(State.DELETED)), Done(None))
+
+    def test_no_error_ends_it_and_the_pause_asked_for_is_kept(self):
+        plan = self.plan('id-1')
+        for error in (
+            AuthenticationFailed('no'),
+            CircuitOpenError('open'),
+            DeleteFailed('locked'),
+        ):
+            step = plan.failed(error)
+            self.assertIsInstance(step, Again)
+            self.assertLess(step.pause_s, 31)
+            self.assertIs(plan.call, Call.DELETE)
+        self.assertGreaterEqual(plan.failed(CircuitOpenError('o', retry_after=77)).pause_s, 77)
+
+    def test_what_may_be_left_is_named_by_key_and_id(self):
+        plan = self.plan('id-1')
+        plan.failed(DeleteFailed('locked'))
+        error = plan.overdue(in_flight=False)
+        self.assertIsInstance(error, DeleteFailed)
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        for word in ('build k ', 'id id-1', 'locked'):
+            self.assertIn(word, str(error))
