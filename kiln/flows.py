@@ -81,7 +81,7 @@ class EffectFlow:
             if (error := sent.exception()) is not None:
                 self._operation.fail(error)
                 return
-            self._operation.state = OperationState.WAITING
+            self._operation.enter(OperationState.WAITING)
             self._operation.note('accepted')
             watcher, subject = self._stack.watcher, self._operation.subject
             deadline = self._operation.deadline
@@ -158,7 +158,7 @@ class BuildFlow:
         if self._operation.done():
             self._discard()
             return
-        self._operation.state = OperationState.WAITING
+        self._operation.enter(OperationState.WAITING)
         self._operation.note('accepted', amphora_id)
         self._waiting = self._stack.watcher.watch(
             amphora_id,
@@ -314,7 +314,7 @@ def followed(
     stack: Stack, kind: str, subject: str, future: Future[Any], operation: Operation[Any]
 ) -> Operation[Any]:
     """Return an operation that ends as a watcher's future does."""
-    operation.state = OperationState.WAITING
+    operation.enter(OperationState.WAITING)
 
     def done(future: Future[Any]) -> None:
         if future.cancelled():
