@@ -226,10 +226,10 @@ class Compute:
         goals = frozenset(State(state) for state in goal)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
         operation = self._operation('watch', amphora_id, seconds, amphora_id=amphora_id)
-        future = self._stack.watcher.watch(
+        watch = self._stack.watcher.watch(
             amphora_id, goals, deadline=operation.deadline, on_status=on_status
         )
-        return followed(self._stack, 'watch', amphora_id, future, operation)
+        return followed(watch, operation)
 
     # ---- execution state -------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
 from typing import Any
 
 from kiln.compute_drivers.calls import Call
@@ -20,7 +19,6 @@ from kiln.exceptions import (
     BuildTimeout,
     DeleteTimeout,
     InstanceNotFoundError,
-    OperationCancelled,
     OperationTimeout,
     Outcome,
 )
@@ -28,6 +26,7 @@ from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
 from kiln.wrappers.operation import Operation, OperationState
+from kiln.wrappers.watch import Watch
 
 Probe = Callable[[Amphora], bool]
 OnStatus = Callable[[ComputeStatus], None]
@@ -71,7 +70,7 @@ class EffectFlow:
     def __init__(self, stack: Stack, operation: Operation[Any]) -> None:
         self._stack = stack
         self._operation = operation
-        self._waiting: Future[Any] | None = None
+        self._waiting: Watch[Any] | None = None
 
     def start(self, sent: Operation[Any], goal: Collection[State] | None) -> None:
         """Wait for a goal, or for the amphora to be gone where there is none."""
@@ -94,10 +93,8 @@ class EffectFlow:
 
         sent.add_done_callback(agreed)
 
-    def _seen(self, future: Future[Any]) -> None:
-        if future.cancelled():
-            return
-        error = future.exception()
+    def _seen(self, watch: Watch[Any]) -> None:
+        error = watch.exception()
         if error is None:
             self._operation.resolve(None)
         elif isinstance(error, OperationTimeout) and self._operation.kind == Call.DELETE.label:
@@ -135,7 +132,7 @@ class BuildFlow:
         self._probe = probe
         self._on_status = on_status
         self._sent: Operation[str] | None = None
-        self._waiting: Future[ComputeStatus] | None = None
+        self._waiting: Watch[ComputeStatus] | None = None
         self._not_ready = ''
 
     def start(self, sent: Operation[str]) -> None:
@@ -173,10 +170,10 @@ class BuildFlow:
         if self._on_status is not None:
             self._on_status(status)
 
-    def _active(self, future: Future[ComputeStatus]) -> None:
-        if future.cancelled():
+    def _active(self, watch: Watch[ComputeStatus]) -> None:
+        if self._operation.done():
             return
-        error = future.exception()
+        error = watch.exception()
         if error is not None:
             self._fail(self._build_error(error))
         elif self._until is Until.ACTIVE:
@@ -310,22 +307,16 @@ def derived(
     return operation
 
 
-def followed(
-    stack: Stack, kind: str, subject: str, future: Future[Any], operation: Operation[Any]
-) -> Operation[Any]:
-    """Return an operation that ends as a watcher's future does."""
+def followed(watch: Watch[Any], operation: Operation[Any]) -> Operation[Any]:
+    """Return an operation that ends as a watch does."""
     operation.enter(OperationState.WAITING)
 
-    def done(future: Future[Any]) -> None:
-        if future.cancelled():
-            operation.fail(
-                OperationCancelled(f'Cannot {kind} {subject}: nobody watches any more.')
-            )
-        elif (error := future.exception()) is not None:
+    def done(watch: Watch[Any]) -> None:
+        if (error := watch.exception()) is not None:
             operation.fail(error)
         else:
-            operation.resolve(future.result())
+            operation.resolve(watch.result())
 
-    operation.add_done_callback(lambda done: future.cancel() if done.cancelled() else None)
-    future.add_done_callback(done)
+    operation.add_done_callback(lambda done: watch.cancel() if done.cancelled() else None)
+    watch.add_done_callback(done)
     return operation

@@ -17,6 +17,8 @@ from kiln.models import AmphoraType, BuildRequest, InjectedFile, Limits, Resourc
 #: Metadata keys that begin so are kiln's own, on every backend.
 RESERVED_METADATA = 'kiln:'
 
+_NO_FACTS: Mapping[str, str] = MappingProxyType({})
+
 # As strict as the strictest backend: Nova allows 60 characters in a tag, with
 # neither '/' nor ',', and kiln puts its own prefix before the key.
 _BUILD_KEY = re.compile(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}')
@@ -185,7 +187,7 @@ def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraTyp
 
 def _metadata(metadata: Mapping[str, str] | None, limits: Limits) -> Mapping[str, str]:
     if metadata is None:
-        return MappingProxyType({})
+        return _NO_FACTS
     if not isinstance(metadata, Mapping):
         raise InvalidBuildRequest(
             f'Cannot build: metadata must be a mapping of strings, not {_kind(metadata)}.'

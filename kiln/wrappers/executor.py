@@ -125,7 +125,7 @@ class ExecutorDriver(DriverWrapper):
             plan = BuildPlan(operation, request.build_key, request, self._backoff)
         else:
             plan = CallPlan(operation, call, args, self._backoff)
-        return self._admit(Task(operation, plan, deadline, key=operation.build_key))
+        return self._admit(Task(self, operation, plan, deadline, key=operation.build_key))
 
     def run(
         self,
@@ -143,7 +143,7 @@ class ExecutorDriver(DriverWrapper):
             'run', backend=self.name, deadline=deadline, clock=self.clock, priority=priority
         )
         return self._admit(
-            Task(operation, FunctionPlan(operation, function, self._backoff), deadline)
+            Task(self, operation, FunctionPlan(operation, function, self._backoff), deadline)
         )
 
     def perform(self, call: Call, *args: Any) -> Any:
@@ -201,7 +201,7 @@ class ExecutorDriver(DriverWrapper):
             key = operation.build_key
             operation.add_done_callback(functools.partial(self._called_off, plan))
         operation.enter(OperationState.WAITING)
-        return self._admit(Task(operation, plan, operation.deadline, key=key))
+        return self._admit(Task(self, operation, plan, operation.deadline, key=key))
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop: what waits is cancelled, what runs gets ``wait_s``; safe to repeat."""
@@ -252,10 +252,8 @@ class ExecutorDriver(DriverWrapper):
         return task.operation
 
     def _enlist(self, task: Task) -> None:
-        task.expiry = self._scheduler.call_later(
-            task.deadline.remaining_s(), functools.partial(self._expire, task)
-        )
-        task.operation.add_done_callback(functools.partial(self._ended, task))
+        task.expiry = self._scheduler.call_later(task.deadline.remaining_s(), task.expire)
+        task.operation.add_done_callback(task.settled)
 
     def _rejection(self, task: Task, why: str) -> OperationRejected:
         return OperationRejected(
@@ -333,12 +331,12 @@ class ExecutorDriver(DriverWrapper):
 
     # ---- the end of a task ----------------------------------------------------------
 
-    def _expire(self, task: Task) -> None:
+    def expire(self, task: Task) -> None:
         """Tell the caller in time, whatever the backend does."""
         if not task.ended:
             task.operation.fail(task.plan.overdue(in_flight=task.in_flight))
 
-    def _ended(self, task: Task, _: Operation[Any]) -> None:
+    def settled(self, task: Task) -> None:
         """Let go of a task whose operation has its outcome, whoever gave it."""
         with self._lock:
             task.ended = True
@@ -389,7 +387,7 @@ class ExecutorDriver(DriverWrapper):
         assert operation.deadline is not None
         # Not in the context of the caller, whose own deadline may be over.
         task = Task(
-            operation, plan, operation.deadline, key=build_key, context=contextvars.Context()
+            self, operation, plan, operation.deadline, key=build_key, context=contextvars.Context()
         )
         with self._lock:
             self._discards[build_key] = operation

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import logging
-import threading
 import uuid
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.exceptions import AmphoraComputeError, OperationCancelled, Outcome
 from kiln.models import Resource
-
-LOG = logging.getLogger(__name__)
+from kiln.wrappers.promise import Promise
 
 T = TypeVar('T')
 
@@ -51,21 +48,12 @@ class OperationEvent:
     detail: str = ''
 
 
-_PENDING: Any = object()
-
-
-class Operation(Generic[T]):
-    """The outcome of a call, as soon as there is one; may be waited for in any way.
-
-    Thread-safe. ``result()`` blocks, ``add_done_callback`` does not, and in a
-    coroutine ``await operation`` works on any loop; cancelling the waiting
-    task does not cancel the operation, since others may wait for it too.
-    """
+class Operation(Promise[T]):
+    """The outcome of a call, as soon as there is one, and what happened until then."""
 
     __slots__ = (
-        '_callbacks', '_clock', '_error', '_events', '_id', '_lock', '_value', '_waiter',
-        'amphora_id', 'arguments', 'backend', 'build_key', 'deadline', 'kind', 'priority',
-        'state', 'subject',
+        '_clock', '_events', '_id', 'amphora_id', 'arguments', 'backend', 'build_key',
+        'deadline', 'kind', 'priority', 'state', 'subject',
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +67,7 @@ class Operation(Generic[T]):
         build_key: str | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> None:
+        super().__init__()
         self.kind = kind
         self.backend = backend
         self.subject = subject
@@ -91,15 +80,8 @@ class Operation(Generic[T]):
         # never the request of a build.
         self.arguments: tuple[Any, ...] | None = None
         self._clock = clock
-        self._lock = threading.Lock()
         self._id: str | None = None
-        # An operation in flight costs memory ten thousand times over, so what
-        # only some need is made when it is needed.
-        self._waiter: threading.Event | None = None
-        self._callbacks: list[Callable[[Operation[T]], object]] | None = None
         self._events: list[tuple[float, str, str]] | None = None
-        self._value: Any = _PENDING
-        self._error: BaseException | None = None
 
     def __repr__(self) -> str:
         return f'<Operation {self.kind} {self.subject} {self.state.value}>'
@@ -121,10 +103,6 @@ class Operation(Generic[T]):
         """What happened so far, oldest first."""
         return tuple(OperationEvent(*event) for event in self._events or ())
 
-    def done(self) -> bool:
-        """Whether there is an outcome."""
-        return self._value is not _PENDING
-
     def running(self) -> bool:
         """Whether a thread is at it now."""
         return self.state is OperationState.RUNNING
@@ -132,30 +110,6 @@ class Operation(Generic[T]):
     def cancelled(self) -> bool:
         """Whether it was cancelled before it had an outcome."""
         return self.state is OperationState.CANCELLED
-
-    def result(self, timeout: float | None = None) -> T:
-        """Return the result, or raise the error.
-
-        :raises TimeoutError: there is neither after ``timeout`` seconds.
-        """
-        if (error := self.exception(timeout)) is not None:
-            raise error
-        value: T = self._value
-        return value
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error, or None after a success.
-
-        :raises TimeoutError: there is neither after ``timeout`` seconds.
-        """
-        if not self.done():
-            with self._lock:
-                if not self.done() and self._waiter is None:
-                    self._waiter = threading.Event()
-                waiter = self._waiter
-            if waiter is not None and not waiter.wait(timeout) and not self.done():
-                raise TimeoutError(f'{self.kind} {self.subject} is not done yet.')
-        return self._error
 
     def cancel(self, why: str = 'the operation was cancelled') -> bool:
         """End it now; return False where it had an outcome already.
@@ -187,43 +141,6 @@ class Operation(Generic[T]):
             backend=self.backend,
             operation=self.kind,
         )
-
-    def add_done_callback(self, function: Callable[[Operation[T]], object]) -> None:
-        """Have a function called with the operation once it is done, or now."""
-        with self._lock:
-            if not self.done():
-                if self._callbacks is None:
-                    self._callbacks = []
-                self._callbacks.append(function)
-                return
-        self._tell(function)
-
-    def __await__(self) -> Generator[Any, None, T]:
-        # Whoever awaits has a loop, so this costs nothing there, and everyone
-        # else is spared a thirtieth of a second.
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
-
-        def wake() -> None:
-            if not woken.done():
-                woken.set_result(None)
-
-        def done(_: Operation[T]) -> None:
-            try:
-                loop.call_soon_threadsafe(wake)
-            except RuntimeError:
-                # The loop was closed: nobody waits there any more.
-                return
-
-        self.add_done_callback(done)
-        try:
-            yield from woken.__await__()
-        finally:
-            # A task that gave up waiting must not stay known here for hours.
-            self._forget(done)
-        return self.result()
 
     # ---- for who does the work ---------------------------------------------
 
@@ -267,25 +184,8 @@ class Operation(Generic[T]):
             if self.done() or (seen is not None and self.state is not seen):
                 return False
             self.state, self._error, self._value = state, error, value
-            callbacks, self._callbacks = self._callbacks, None
-            waiter = self._waiter
-        if waiter is not None:
-            waiter.set()
-        for function in callbacks or ():
-            self._tell(function)
+        self._announce()
         return True
-
-    def _forget(self, function: Callable[[Operation[T]], object]) -> None:
-        with self._lock:
-            if self._callbacks and function in self._callbacks:
-                self._callbacks.remove(function)
-
-    def _tell(self, function: Callable[[Operation[T]], object]) -> None:
-        try:
-            function(self)
-        # A caller's callback must not end the thread that works for others.
-        except Exception:
-            LOG.exception('A callback of operation %s failed', self.id)
 
     # ---- over a restart ------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
-from typing import Any
+from typing import Any, Protocol
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -14,16 +14,27 @@ from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.scheduler import Appointment
 
 
+class Runner(Protocol):
+    """Who has tasks worked on; each knows it, so it need not have callbacks."""
+
+    def expire(self, task: Task) -> None:
+        """Tell the caller of a task whose deadline has come."""
+
+    def settled(self, task: Task) -> None:
+        """Let go of a task whose operation has its outcome."""
+
+
 class Task:
     """Where an operation is, and the caller's context to make its calls in."""
 
     __slots__ = (
         'context', 'deadline', 'ended', 'expiry', 'in_flight', 'key', 'operation', 'order',
-        'oslo_context', 'plan', 'queued',
+        'oslo_context', 'plan', 'queued', 'runner',
     )  # fmt: skip
 
     def __init__(
         self,
+        runner: Runner,
         operation: Operation[Any],
         plan: CallPlan,
         deadline: Deadline,
@@ -31,6 +42,7 @@ class Task:
         key: str | None = None,
         context: contextvars.Context | None = None,
     ) -> None:
+        self.runner = runner
         self.operation = operation
         self.plan = plan
         self.deadline = deadline
@@ -51,6 +63,14 @@ class Task:
     def traffic(self) -> Traffic:
         """The kind of thread that its next call needs."""
         return self.plan.call.traffic
+
+    def expire(self) -> None:
+        """Tell the caller, as the deadline has come."""
+        self.runner.expire(self)
+
+    def settled(self, _: Operation[Any]) -> None:
+        """Leave the runner, as there is an outcome, whoever gave it."""
+        self.runner.settled(self)
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
         """Make its next call, as the caller who submitted it would."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kiln.exceptions import (
     AmphoraBuildError,
     InstanceNotFoundError,
     InsufficientCapacity,
+    OperationCancelled,
     Outcome,
     QuotaExceeded,
 )
 from kiln.models import ComputeStatus, State
+from kiln.wrappers.promise import Promise
 from kiln.wrappers.scheduler import Appointment
 
 LOG = logging.getLogger(__name__)
@@ -26,14 +27,24 @@ T = TypeVar('T')
 _BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
 
 
-class Watch(Future[T], abc.ABC):
-    """A future that knows what it waits for.
+class Keeper(Protocol):
+    """Who looks for the watches: each has one, so it need not have callbacks."""
 
-    One object and not two, as there are a hundred thousand of them.
-    """
+    def expire(self, watch: Watch[Any]) -> None:
+        """End a watch whose deadline has come."""
 
-    def __init__(self, backend: str, amphora_id: str, on_status: OnStatus | None = None) -> None:
+    def ended(self, watch: Watch[Any]) -> None:
+        """Forget a watch that has its outcome."""
+
+
+class Watch(Promise[T], abc.ABC):
+    """A promise that knows what it waits for."""
+
+    def __init__(
+        self, keeper: Keeper, backend: str, amphora_id: str, on_status: OnStatus | None = None
+    ) -> None:
         super().__init__()
+        self._keeper = keeper
         self.backend = backend
         self.amphora_id = amphora_id
         #: Whether it has heard of any status yet.
@@ -70,20 +81,31 @@ class Watch(Future[T], abc.ABC):
     def _judge(self, status: ComputeStatus) -> None:
         """End if the status is the end."""
 
-    def succeed(self, result: T) -> None:
-        """Set the result, unless the wait has ended otherwise."""
-        try:
-            self.set_result(result)
-        except InvalidStateError:
-            # The caller cancelled, or the deadline passed, a moment ago.
-            pass
+    def expire(self) -> None:
+        """End, as the deadline has come."""
+        self._keeper.expire(self)
 
-    def fail(self, error: Exception) -> None:
-        """Set the error, unless the wait has ended otherwise."""
-        try:
-            self.set_exception(error)
-        except InvalidStateError:
-            pass
+    def succeed(self, result: T) -> bool:
+        """Give the result; False where the wait has ended otherwise."""
+        return self._settle(result, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Give the error; False where the wait has ended otherwise."""
+        return self._settle(None, error)
+
+    def cancel(self, why: str = 'the wait was cancelled') -> bool:
+        """Wait no longer; False where the wait has ended otherwise."""
+        return self.fail(
+            OperationCancelled(
+                f'Cannot wait longer for amphora {self.amphora_id} to be {self.wanted}: {why}.',
+                backend=self.backend,
+                amphora_id=self.amphora_id,
+            )
+        )
+
+    def _announce(self) -> None:
+        self._keeper.ended(self)
+        super()._announce()
 
 
 class GoneWatch(Watch[None]):
@@ -108,12 +130,13 @@ class StateWatch(Watch[ComputeStatus]):
 
     def __init__(
         self,
+        keeper: Keeper,
         backend: str,
         amphora_id: str,
         goal: frozenset[State],
         on_status: OnStatus | None = None,
     ) -> None:
-        super().__init__(backend, amphora_id, on_status)
+        super().__init__(keeper, backend, amphora_id, on_status)
         self._goal = goal
 
     @property
@@ -145,9 +168,9 @@ class StateWatch(Watch[ComputeStatus]):
         # With a task under way an amphora may be on its way out of ERROR, as
         # one is that somebody reboots by its power switch.
         elif status.state is State.ERROR and status.task_state is None:
-            self.fail(self._error(status))
+            self.fail(self._failure(status))
 
-    def _error(self, status: ComputeStatus) -> AmphoraBuildError:
+    def _failure(self, status: ComputeStatus) -> AmphoraBuildError:
         error = _BUILD_ERRORS.get(status.fault_code or '', AmphoraBuildError)
         return error(
             f'Amphora {self.amphora_id} on {self.backend!r} went to error while it was waited '

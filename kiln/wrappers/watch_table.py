@@ -76,13 +76,15 @@ class WatchTable:
             self._arrivals.clear()
 
     def drop(self, watch: Watch[Any]) -> None:
-        """Forget a watch, and with its last one the amphora."""
+        """Forget a watch that is here, and with its last one the amphora."""
         amphora_id = watch.amphora_id
         with self._lock:
             if watch in self._arrivals:
                 del self._arrivals[watch]
                 return
-            watched = self._watched[amphora_id]
+            watched = self._watched.get(amphora_id)
+            if watched is None or watch not in watched.watches:
+                return
             watched.watches.remove(watch)
             if watched.watches:
                 return

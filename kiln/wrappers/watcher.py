@@ -7,7 +7,6 @@ import functools
 import logging
 import threading
 from collections.abc import Collection
-from concurrent.futures import Future
 from typing import Any
 
 from kiln.clock import Deadline
@@ -15,7 +14,6 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
     AmphoraComputeError,
     InvalidRequest,
-    OperationCancelled,
     OperationTimeout,
 )
 from kiln.listeners import Listener, Listeners
@@ -39,7 +37,7 @@ CLOSE_S = 1.0
 class Watcher:
     """Serves every waiter of one backend from one bulk question per look.
 
-    Futures end, and callbacks are called, on the watcher's thread; deadlines
+    Promises are kept, and callbacks called, on the watcher's thread; deadlines
     on the scheduler's, so that a backend that hangs does not hold them up.
     Trouble with the backend ends nobody's wait: the watcher backs off and
     looks again.
@@ -78,34 +76,28 @@ class Watcher:
         *,
         deadline: Deadline | None = None,
         on_status: OnStatus | None = None,
-    ) -> Future[ComputeStatus]:
-        """Return a future of the status in which an amphora reaches a state of the goal.
+    ) -> Watch[ComputeStatus]:
+        """Return a promise of the status in which an amphora reaches a state of the goal.
 
         ACTIVE counts once no task is under way. ``on_status`` hears of each
-        change until then; it must be quick. Cancel the future to stop.
+        change until then; it must be quick. Cancel the promise to stop.
 
-        The future fails with InstanceNotFoundError when the amphora is gone;
+        It fails with InstanceNotFoundError when the amphora is gone;
         InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
         error; OperationTimeout at the deadline; OperationCancelled when the
         watcher is closed.
         """
-        try:
-            states = frozenset(map(State, goal))
-        except ValueError as exc:
-            raise InvalidRequest(f'goal must be a collection of states: {exc}.') from exc
-        if not states:
-            raise InvalidRequest('goal must name at least one state.')
-        watch = StateWatch(self._backend, amphora_id, states, on_status)
+        watch = StateWatch(self, self._backend, amphora_id, _states(frozenset(goal)), on_status)
         self._begin(watch, deadline)
         return watch
 
-    def watch_gone(self, amphora_id: str, *, deadline: Deadline | None = None) -> Future[None]:
-        """Return a future that is done when an amphora is gone.
+    def watch_gone(self, amphora_id: str, *, deadline: Deadline | None = None) -> Watch[None]:
+        """Return a promise that is kept when an amphora is gone.
 
         It fails with OperationTimeout at the deadline and OperationCancelled
         when the watcher is closed.
         """
-        watch = GoneWatch(self._backend, amphora_id)
+        watch = GoneWatch(self, self._backend, amphora_id)
         self._begin(watch, deadline)
         return watch
 
@@ -136,20 +128,17 @@ class Watcher:
     # ---- the life of a watch --------------------------------------------
 
     def _begin(self, watch: Watch[Any], deadline: Deadline | None) -> None:
+        if deadline is not None:
+            watch.appointment = self._scheduler.call_later(deadline.remaining_s(), watch.expire)
         with self._wake:
             closed = self._closed
             if not closed:
                 self._enter(watch)
         if closed:
             self._cancel(watch)
-            return
-        if deadline is not None:
-            watch.appointment = self._scheduler.call_later(
-                deadline.remaining_s(), functools.partial(self._expire, watch)
-            )
-        # Last: for a watch that has ended by now it is called at once, and
-        # finds all there is to be undone.
-        watch.add_done_callback(self._ended)
+        # Its deadline may have come before it was entered.
+        elif watch.done():
+            self._table.drop(watch)
 
     def _enter(self, watch: Watch[Any]) -> None:
         if self._table.add(watch):
@@ -162,16 +151,14 @@ class Watcher:
             )
             self._thread.start()
 
-    def _ended(self, future: Future[Any]) -> None:
-        assert isinstance(future, Watch)
-        if future.appointment is not None:
-            future.appointment.cancel()
-        self._table.drop(future)
-        if future.cancelled():
-            # Without this, concurrent.futures.wait() would not see the end.
-            future.set_running_or_notify_cancel()
+    def ended(self, watch: Watch[Any]) -> None:
+        """Forget a watch that has its outcome."""
+        if watch.appointment is not None:
+            watch.appointment.cancel()
+        self._table.drop(watch)
 
-    def _expire(self, watch: Watch[Any]) -> None:
+    def expire(self, watch: Watch[Any]) -> None:
+        """End a watch whose deadline has come."""
         text = (
             f'Cannot wait longer for amphora {watch.amphora_id} to be {watch.wanted} on '
             f'{self._backend!r}: {self._last_seen(watch.amphora_id)}.'
@@ -189,14 +176,7 @@ class Watcher:
         return f'it was {status.state}{task} when last seen, {age_s:.1f} s ago'
 
     def _cancel(self, watch: Watch[Any]) -> None:
-        watch.fail(
-            OperationCancelled(
-                f'Cannot wait longer for amphora {watch.amphora_id} to be {watch.wanted}: '
-                f'the watcher of {self._backend!r} is closed.',
-                backend=self._backend,
-                amphora_id=watch.amphora_id,
-            )
-        )
+        watch.cancel(f'the watcher of {self._backend!r} is closed')
 
     # ---- the thread -----------------------------------------------------
 
@@ -274,3 +254,15 @@ class Watcher:
         retry_after = error.retry_after if isinstance(error, AmphoraComputeError) else None
         with self._wake:
             self._pace.failed(ended, retry_after)
+
+
+# A fleet waits for the same few states; each watch need not have its own set.
+@functools.lru_cache(maxsize=64)
+def _states(goal: frozenset[State]) -> frozenset[State]:
+    try:
+        states = frozenset(map(State, goal))
+    except ValueError as exc:
+        raise InvalidRequest(f'goal must be a collection of states: {exc}.') from exc
+    if not states:
+        raise InvalidRequest('goal must name at least one state.')
+    return states

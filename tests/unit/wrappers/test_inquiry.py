@@ -8,6 +8,7 @@ from kiln.wrappers.inquiry import FEW, Inquiry
 from kiln.wrappers.watch import GoneWatch
 from kiln.wrappers.watch_table import WatchTable
 from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver
+from tests.unit.wrappers.watching import Nobody
 
 
 class InquiryTest(unittest.TestCase):
@@ -25,7 +26,7 @@ class InquiryTest(unittest.TestCase):
             amphora_id = f'a{len(self.watches)}'
             if exist:
                 self.driver.put(amphora_id)
-            self.watches.append(GoneWatch('east', amphora_id))
+            self.watches.append(GoneWatch(Nobody(), 'east', amphora_id))
             self.table.add(self.watches[-1])
 
     def look(self):

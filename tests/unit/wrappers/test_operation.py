@@ -47,7 +47,7 @@ class Outcomes(unittest.TestCase):
             op.result()
 
     def test_waiting_ends_after_the_timeout(self):
-        with self.assertRaisesRegex(TimeoutError, 'get id-1 is not done'):
+        with self.assertRaisesRegex(TimeoutError, 'get id-1 queued> is not done'):
             operation().result(timeout=0.01)
 
     def test_several_threads_may_wait_at_once(self):
@@ -113,10 +113,10 @@ class Callbacks(unittest.TestCase):
         op, heard = operation(), []
         op.add_done_callback(lambda _: 1 / 0)
         op.add_done_callback(heard.append)
-        with self.assertLogs('kiln.wrappers.operation') as logs:
+        with self.assertLogs('kiln.wrappers.promise') as logs:
             op.resolve(1)
         self.assertEqual(heard, [op])
-        self.assertIn(op.id, logs.output[0])
+        self.assertIn('get id-1', logs.output[0])
 
 
 class Awaiting(unittest.TestCase):

@@ -7,6 +7,7 @@ from kiln.wrappers import watch_table
 from kiln.wrappers.watch import GoneWatch
 from kiln.wrappers.watch_table import WatchTable, missing
 from tests.unit.wrappers.cursor_driver import status
+from tests.unit.wrappers.watching import Nobody
 
 
 class WatchTableTest(unittest.TestCase):
@@ -14,17 +15,17 @@ class WatchTableTest(unittest.TestCase):
         self.table = WatchTable()
 
     def add(self, amphora_id='a', *, admit=True):
-        watch = GoneWatch('east', amphora_id)
+        watch = GoneWatch(Nobody(), 'east', amphora_id)
         self.table.add(watch)
         if admit:
             self.table.admit()
         return watch
 
     def test_only_the_first_arrival_before_an_admission_is_the_first(self):
-        self.assertTrue(self.table.add(GoneWatch('east', 'a')))
-        self.assertFalse(self.table.add(GoneWatch('east', 'b')))
+        self.assertTrue(self.table.add(GoneWatch(Nobody(), 'east', 'a')))
+        self.assertFalse(self.table.add(GoneWatch(Nobody(), 'east', 'b')))
         self.table.admit()
-        self.assertTrue(self.table.add(GoneWatch('east', 'c')))
+        self.assertTrue(self.table.add(GoneWatch(Nobody(), 'east', 'c')))
 
     def test_an_arrival_hears_nothing_before_it_is_admitted(self):
         early, late = self.add(), self.add(admit=False)

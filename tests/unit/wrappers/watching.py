@@ -19,6 +19,16 @@ class Ticks(Listener):
         self.seen.append((backend, watched, lag_s))
 
 
+class Nobody:
+    """Keeps watches for whose end it does not care."""
+
+    def expire(self, watch):
+        pass
+
+    def ended(self, watch):
+        pass
+
+
 class WatchingTest(unittest.TestCase):
     settings = WatcherSettings()
 
