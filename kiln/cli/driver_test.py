@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from typing import TYPE_CHECKING
 
 from kiln.cli.base import KilnCommand, add_text_format, pair, seconds
 from kiln.cli.exit_codes import ExitCode
+from kiln.wrappers.base import DriverWrapper
 
 if TYPE_CHECKING:
+    from kiln.compute import Compute
     from kiln.compute_drivers.base import AmphoraComputeDriver
     from kiln.testing.conformance import BehaviourResult
 
@@ -59,28 +60,25 @@ class Test(KilnCommand):
         # The kit is for developers: nobody else pays for it.
         from kiln.testing.conformance import run_conformance
 
-        opened = contextlib.ExitStack()
-
         def make_driver() -> AmphoraComputeDriver:
             compute = self.app.backends.open(parsed_args.name)
-            opened.callback(compute.close, 0.0)
-            return compute.guarded if parsed_args.guarded else compute.driver
+            # A driver without its guards has nothing to close but itself.
+            return _Guarded(compute) if parsed_args.guarded else compute.driver
 
         def progress(result: BehaviourResult) -> None:
             self.app.stderr.write({'passed': '.', 'failed': 'F'}.get(result.outcome.value, '-'))
             self.app.stderr.flush()
 
         live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
-        with opened:
-            report = run_conformance(
-                make_driver,
-                select=parsed_args.select,
-                build_arguments=_build_arguments(parsed_args.build),
-                port_ids=parsed_args.port,
-                network_ids=parsed_args.network,
-                timeout_s=parsed_args.timeout,
-                progress=progress if live else None,
-            )
+        report = run_conformance(
+            make_driver,
+            select=parsed_args.select,
+            build_arguments=_build_arguments(parsed_args.build),
+            port_ids=parsed_args.port,
+            network_ids=parsed_args.network,
+            timeout_s=parsed_args.timeout,
+            progress=progress if live else None,
+        )
         if live:
             self.app.stderr.write('\n')
         text = (
@@ -90,6 +88,18 @@ class Test(KilnCommand):
         )
         self.app.stdout.write(f'{text}\n')
         self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
+
+
+class _Guarded(DriverWrapper):
+    """A whole backend as the driver of one behaviour: closed, it leaves no thread."""
+
+    def __init__(self, compute: Compute) -> None:
+        super().__init__(compute.guarded)
+        self._compute = compute
+
+    def close(self) -> None:
+        """Close the guards with the driver, once what they clean up is gone."""
+        self._compute.close()
 
 
 _LISTS = ('keys', 'sec_groups', 'network_ids', 'port_ids')

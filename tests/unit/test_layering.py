@@ -29,6 +29,8 @@ MAY_IMPORT = {
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
+    # What a driver is judged with belongs to the kit; nothing but the kit loads it.
+    'kiln.compute_drivers.noop.bench': CONTRACT | {'kiln.compute_drivers.noop', 'kiln.testing'},
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
