@@ -16,6 +16,7 @@ from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.compute_drivers.redaction import sealed
+from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,
@@ -424,7 +425,7 @@ class AmphoraComputeDriver(ComputeHooks):
         # Only ids: other arguments may hold what must not be shown.
         subject = args[0] if args and isinstance(args[0], str) else ''
         message = (
-            f'Cannot {call.label} {subject}'.rstrip() + f': driver {self.name!r} failed with '
+            f'Cannot {attempt(call.label, subject)}: driver {self.name!r} failed with '
             f'{type(exc).__name__}: {exc}. This is a defect of the driver.'
         )
         error = DeleteFailed if call is Call.DELETE else AmphoraComputeError

@@ -28,7 +28,9 @@ def describe(operation: Operation[Any], args: tuple[Any, ...]) -> None:
         operation.build_key = subject.build_key
         return
     operation.arguments = args
-    if isinstance(subject, str):
+    if isinstance(subject, Resource):
+        operation.subject = f'{subject.kind} {subject.id}'
+    elif isinstance(subject, str):
         operation.subject = subject
         if operation.kind in _ON_AMPHORA:
             operation.amphora_id = subject

@@ -16,6 +16,7 @@ BASE = {
     'kiln.compute_drivers.hooks',
     'kiln.compute_drivers.redaction',
     'kiln.compute_drivers.validation',
+    'kiln.compute_drivers.wording',
 }
 CONTRACT = VALUES | BASE | {'kiln.clock'}
 
