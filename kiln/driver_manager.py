@@ -89,8 +89,8 @@ class DriverManager:
         options = kiln_conf.register(self._conf, group, driver_class.options)
         try:
             driver = driver_class.open(options, name=name, owner=self._site.owner, clock=clock)
-        except ConfigurationError:
-            raise
+        except ConfigurationError as exc:
+            raise ConfigurationError(f'Cannot open backend {name!r}: {exc}') from exc
         # A vendor's constructor may raise anything; the operator needs one line.
         except Exception as exc:
             raise ConfigurationError(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 from typing import TYPE_CHECKING
 
 from kiln.cli.base import KilnCommand, add_text_format, pair, seconds
-from kiln.cli.exit_codes import ExitCode
+from kiln.cli.exit_codes import ExitCode, UsageError
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.wrappers.base import DriverWrapper
 
 if TYPE_CHECKING:
     from kiln.compute import Compute
-    from kiln.compute_drivers.base import AmphoraComputeDriver
     from kiln.testing.conformance import BehaviourResult
 
 
@@ -59,6 +60,10 @@ class Test(KilnCommand):
         """Run the kit, and print its report."""
         # The kit is for developers: nobody else pays for it.
         from kiln.testing.conformance import run_conformance
+        from kiln.testing.conformance.run import behaviours
+
+        if not any(behaviours(parsed_args.select)):
+            raise UsageError(f'Cannot find a behaviour called {" or ".join(parsed_args.select)}.')
 
         def make_driver() -> AmphoraComputeDriver:
             compute = self.app.backends.open(parsed_args.name)
@@ -106,4 +111,10 @@ _LISTS = ('keys', 'sec_groups', 'network_ids', 'port_ids')
 
 
 def _build_arguments(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
+    known = inspect.signature(AmphoraComputeDriver.build).parameters.keys() - {'self'}
+    for name, _ in pairs:
+        if name not in known:
+            raise UsageError(
+                f'Cannot build with {name!r}: choose from {", ".join(sorted(known))}.'
+            )
     return {name: value.split(',') if name in _LISTS else value for name, value in pairs}

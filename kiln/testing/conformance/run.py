@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import time
 import unittest
@@ -17,7 +18,7 @@ from kiln.testing.conformance.faults import FaultConformance
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.conformance.suite import ComputeDriverConformance
-from kiln.testing.conformance.sweep import remains
+from kiln.testing.conformance.sweep import remains, sweep
 
 MakeDriver = Callable[[], AmphoraComputeDriver]
 MakeFaults = Callable[[AmphoraComputeDriver], Faults]
@@ -60,18 +61,21 @@ def run_conformance(
     Given.port_ids, Given.network_ids = port_ids, network_ids
 
     results = []
-    for suite, subject, name in behaviours(select):
-        case = type(subject, (Given, suite), {})(name)
-        result = _show(case, subject, name)
-        results.append(result)
-        if progress is not None:
-            progress(result)
-    driver = make_driver()
     try:
+        for suite, subject, name in behaviours(select):
+            case = type(subject, (Given, suite), {})(name)
+            result = _show(case, subject, name)
+            results.append(result)
+            if progress is not None:
+                progress(result)
+    except BaseException:
+        # Stopped half-way: nobody waits for the deletes, but they are sent.
+        with contextlib.closing(make_driver()) as driver:
+            sweep(driver, Given.prefix)
+        raise
+    with contextlib.closing(make_driver()) as driver:
         left = remains(driver, Given.prefix, clock or driver.clock, timeout_s)
         return ConformanceReport(driver=driver.name, results=tuple(results), left_behind=left)
-    finally:
-        driver.close()
 
 
 def behaviours(
@@ -124,7 +128,12 @@ _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, 
 def _show(case: unittest.TestCase, subject: str, name: str) -> BehaviourResult:
     verdict = _Verdict()
     started = time.monotonic()
-    case.run(verdict)
+    try:
+        case.run(verdict)
+    except BaseException:
+        # Ctrl-C passes the test case by, cleanups and all.
+        case.doCleanups()
+        raise
     return BehaviourResult(
         name=name,
         sentence=name.removeprefix('test_').replace('_', ' '),

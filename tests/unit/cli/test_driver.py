@@ -136,8 +136,14 @@ class Kit(Shell):
         self.fails(1, 'driver', 'test', 'east', '--select', '*key*', '--build',
                    'amphora_flavor=none')  # fmt: skip
 
-    def test_a_selection_of_nothing_shows_nothing_and_fails(self):
-        self.fails(1, 'driver', 'test', 'east', '--select', 'xyzzy')
+    def test_a_selection_of_nothing_is_refused_with_its_words(self):
+        err = self.fails(2, 'driver', 'test', 'east', '--select', 'xyzzy', '--select', 'y')
+        self.assertIn('Cannot find a behaviour called xyzzy or y.', err)
+
+    def test_a_build_argument_that_is_none_is_refused_before_anything_is_built(self):
+        err = self.fails(2, 'driver', 'test', 'east', '--build', 'flavour=tiny')
+        self.assertIn("Cannot build with 'flavour': choose from amphora_flavor, ", err)
+        self.assertNotIn('self', err)
 
 
 class KitOnATerminal(Shell):
