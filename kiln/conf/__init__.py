@@ -51,7 +51,8 @@ def load(
     except (OSError, ValueError) as exc:
         # Of a directory or a binary file oslo.config does not say which it was.
         files = ', '.join(config_files or ['kiln.conf'])
-        raise ConfigurationError(f'Cannot read the configuration in {files}: {exc}') from exc
+        why = exc.strerror if isinstance(exc, OSError) else exc
+        raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
     register(conf, compute.GROUP, compute.SITE_OPTS)
     return conf
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
+from kiln.exceptions import DriverLoadError
 
 
 class CannotBeShown(unittest.SkipTest):
@@ -77,10 +78,18 @@ class Bench(Faults):
 
 
 def bench_of(driver: AmphoraComputeDriver) -> Bench:
-    """Return the bench of a driver, or an empty one where it names none."""
+    """Return the bench of a driver, or an empty one where it names none.
+
+    :raises DriverLoadError: it names one that cannot be imported.
+    """
     innermost: Any = driver
     while hasattr(innermost, 'inner'):
         innermost = innermost.inner
     path = getattr(innermost, 'bench', None)
-    bench: Bench = (pkgutil.resolve_name(path) if path else Bench)(innermost)
-    return bench
+    if path is None:
+        return Bench(innermost)
+    try:
+        bench_class: type[Bench] = pkgutil.resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise DriverLoadError(f'Cannot load bench {path!r} of {driver.name!r}: {exc}.') from exc
+    return bench_class(innermost)

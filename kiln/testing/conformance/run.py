@@ -13,7 +13,7 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.testing.conformance.bench import Faults
+from kiln.testing.conformance.bench import Faults, bench_of
 from kiln.testing.conformance.faults import FaultConformance
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
@@ -45,6 +45,8 @@ def run_conformance(
     driver fail, is taken from the driver's bench. ``select`` has names or
     subjects, with wildcards; ``progress`` hears of each behaviour as it comes
     out.
+
+    :raises DriverLoadError: the driver names a bench that cannot be imported.
     """
 
     class Given(ConformanceFixture, unittest.TestCase):
@@ -60,6 +62,9 @@ def run_conformance(
     Given.build_arguments = build_arguments or {}
     Given.port_ids, Given.network_ids = port_ids, network_ids
 
+    with contextlib.closing(make_driver()) as driver:
+        # One that is not there is one error, not one of each behaviour.
+        bench_of(driver)
     results = []
     try:
         for suite, subject, name in behaviours(select):

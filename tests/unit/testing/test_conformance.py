@@ -5,7 +5,7 @@ import logging
 import unittest
 from types import MappingProxyType
 
-from kiln.exceptions import DeleteFailed, InvalidBuildRequest, ServiceUnavailable
+from kiln.exceptions import DeleteFailed, DriverLoadError, InvalidBuildRequest, ServiceUnavailable
 from kiln.models import AmphoraType, Limits, State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
@@ -264,6 +264,22 @@ class Equipped(MinimalDriver):
         return super()._build(request)
 
 
+class Stopped(MinimalDriver):
+    """Somebody presses Ctrl-C while it is asked for a status."""
+
+    builds = closed = 0
+
+    def _build(self, request):
+        self.builds += 1
+        return super()._build(request)
+
+    def _status(self, amphora_id):
+        raise KeyboardInterrupt
+
+    def close(self):
+        self.closed += 1
+
+
 class BenchTest(unittest.TestCase):
     def fixture(self, driver, **given):
         class Given(FaultConformance, unittest.TestCase):
@@ -300,10 +316,19 @@ class BenchTest(unittest.TestCase):
         )
         self.assertEqual(report.of(BehaviourOutcome.FAILED), frozenset())
 
-    def test_a_bench_that_is_not_there_fails_and_is_named(self):
-        class Mistaken(MinimalDriver):
-            bench = f'{__name__}:NoSuchBench'
+    def test_a_bench_that_is_not_there_is_one_error_that_names_it(self):
+        for path in (f'{__name__}:NoSuchBench', 'no_such_module:Bench', 'not a path'):
+            mistaken = type('Mistaken', (MinimalDriver,), {'bench': path})
+            with (
+                self.subTest(path),
+                self.assertRaisesRegex(DriverLoadError, f"bench '{path}' of 'minimal'"),
+            ):
+                run_conformance(mistaken)
 
-        report = run_conformance(Mistaken, select=['*status*'])
-        self.assertFalse(report.ok)
-        self.assertIn('NoSuchBench', report.render())
+    def test_who_stops_a_run_half_way_leaves_nothing_behind(self):
+        live = LiveBackend(Stopped)
+        with self.assertRaises(KeyboardInterrupt):
+            run_conformance(live.make_driver, select=['test_a_new_instance_becomes_active'])
+        self.assertEqual(1, live.driver.builds)
+        self.assertEqual([], list(live.driver.list_amphorae()))
+        self.assertEqual(3, live.driver.closed)
