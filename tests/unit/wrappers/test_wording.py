@@ -4,7 +4,9 @@ import unittest
 
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.wording import attempt
+from kiln.exceptions import AmphoraComputeError
 from kiln.models import BuildRequest, Resource
+from kiln.testing.minimal import MinimalDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import Operation
 from kiln.wrappers.plan import CallPlan
@@ -88,3 +90,25 @@ class WordingTest(unittest.TestCase):
 
     def test_braces_in_a_name_are_only_braces(self):
         self.assertEqual(attempt('status', '{other}'), 'read the status of {other}')
+
+
+class Defective(MinimalDriver):
+    """Raises what no driver should, whatever it is asked."""
+
+    def _get(self, amphora_id):
+        raise ZeroDivisionError('oh')
+
+    def _list(self, owner):
+        raise ZeroDivisionError('oh')
+
+
+class DefectTest(unittest.TestCase):
+    def test_a_defect_of_a_driver_is_told_of_the_call_and_its_amphora_alone(self):
+        for ask, sentence, amphora_id in (
+            (lambda driver: driver.get_amphora(amphora_id='m1'), 'Cannot get m1: ', 'm1'),
+            (lambda driver: driver.list_amphorae(), 'Cannot list the amphorae of kiln: ', None),
+        ):
+            with self.subTest(sentence), self.assertRaises(AmphoraComputeError) as caught:
+                ask(Defective())
+            self.assertTrue(str(caught.exception).startswith(sentence), caught.exception)
+            self.assertEqual(caught.exception.amphora_id, amphora_id)
