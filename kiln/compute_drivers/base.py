@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
 from kiln.compute_drivers.redaction import sealed
+from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,
@@ -424,7 +425,7 @@ class AmphoraComputeDriver(ComputeHooks):
         # Only ids: other arguments may hold what must not be shown.
         subject = args[0] if args and isinstance(args[0], str) else ''
         message = (
-            f'Cannot {call.label} {subject}'.rstrip() + f': driver {self.name!r} failed with '
+            f'Cannot {attempt(call.label, subject)}: driver {self.name!r} failed with '
             f'{type(exc).__name__}: {exc}. This is a defect of the driver.'
         )
         error = DeleteFailed if call is Call.DELETE else AmphoraComputeError
@@ -434,7 +435,7 @@ class AmphoraComputeDriver(ComputeHooks):
             circuit=Verdict.FAILURE,
             backend=self.name,
             operation=call.label,
-            amphora_id=subject or None,
+            amphora_id=subject if call in ON_AMPHORA else None,
             build_key=args[0].build_key if call is Call.BUILD else None,
         )
 

@@ -54,6 +54,20 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, 'Cannot read the configuration'):
             self.load('this is not a configuration')
 
+    def test_a_missing_directory_is_one_clear_error(self):
+        with self.assertRaisesRegex(ConfigurationError, 'there is no directory /nowhere'):
+            kiln_conf.load([], ['/nowhere'])
+
+    def test_a_file_that_cannot_be_read_as_text_is_named(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / 'binary.conf').write_bytes(b'\xff\xfe\x00')
+        for path in (folder, folder / 'binary.conf'):
+            with (
+                self.subTest(path.name),
+                self.assertRaisesRegex(ConfigurationError, f'configuration in {path}: '),
+            ):
+                kiln_conf.load([str(path)])
+
     def test_a_controllers_own_options_object_works_without_the_environment(self):
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])

@@ -87,6 +87,25 @@ class Errors(Shell):
     def test_a_group_alone_lists_its_commands(self):
         self.assertIn('add one of list, open, close', self.fails(2, 'circuit'))
 
+    def test_an_option_that_is_none_is_named(self):
+        self.assertIn("Cannot use option '--nonsense' here", self.fails(2, '--nonsense'))
+        self.assertIn("'-z'", self.fails(2, '-z', 'compute', 'list'))
+
+    def test_a_number_that_is_none_is_said_to_be_none(self):
+        for word in ('x', '-1', '0', 'nan', 'inf'):
+            err = self.fails(2, 'compute', 'check', f'--timeout={word}')
+            self.assertIn(f"'{word}' is no number above 0", err)
+        self.assertIn("'1.5' is no whole number above 0", self.fails(2, 'demo', '--fleet', '1.5'))
+
+    def test_a_configuration_that_cannot_be_read_is_one_line_and_status_2(self):
+        for argv in (
+            ['--config-file', str(self.folder)], ['--config-dir', '/nowhere'],
+            ['--config-file', '/dev/zero/x'],
+        ):  # fmt: skip
+            with self.subTest(argv):
+                self.assertEqual(2, self.run_bare(*argv, 'compute', 'list'), self.err)
+                self.assertRegex(self.err, r'^kiln: Cannot read the configuration.*\n$')
+
     def test_a_missing_configuration_file_is_one_line(self):
         self.assertEqual(2, self.run_bare('--config-file', '/nowhere.conf', 'compute', 'list'))
         self.assertRegex(self.err, r'^kiln: Cannot read the configuration: .*nowhere.conf')
@@ -253,6 +272,37 @@ class Processes(unittest.TestCase):
                 self.assertEqual(status, process.returncode, err)
                 self.assertNotIn('Traceback', err)
                 self.await_machines(cloud, 0)
+
+    def test_ctrl_c_and_sigterm_end_a_conformance_run_and_remove_what_it_built(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                cloud = f'{folder}/cloud.db'
+                process = self.start(
+                    'driver', 'test', 'noop', '--guarded',
+                    '--select', 'test_a_new_instance_becomes_active',
+                    KILN_COMPUTE_NOOP__PATH=cloud, KILN_COMPUTE_NOOP__BUILD_S='60',
+                )  # fmt: skip
+                self.await_machines(cloud, 1)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=20)
+                self.assertEqual(status, process.returncode, err)
+                self.assertEqual('', out)
+                self.assertNotIn('Traceback', err)
+                self.await_machines(cloud, 0)
+
+    def test_closed_output_changes_nothing_but_what_is_seen(self):
+        program = f'{sys.executable} -m kiln.cli'
+        for command, status in (
+            (f'{program} compute list >&-', 0), (f'{program} compute list 2>&-', 0),
+            (f'{program} compute list >&- 2>&-', 0), (f'{program} compute show x >&-', 3),
+            (f'{program} xyzzy 2>&-', 2),
+        ):  # fmt: skip
+            with self.subTest(command):
+                done = subprocess.run(
+                    ['sh', '-c', command], cwd=ROOT, capture_output=True, text=True, timeout=20
+                )
+                self.assertEqual(status, done.returncode, done.stderr)
+                self.assertNotIn('defect', done.stderr)
 
     def test_a_backend_that_hangs_does_not_hold_up_the_end(self):
         began = time.monotonic()
