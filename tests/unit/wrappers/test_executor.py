@@ -1,7 +1,9 @@
 import contextvars
 import signal
+import sys
 import threading
 import time
+import traceback
 import unittest
 
 import futurist
@@ -27,6 +29,13 @@ from kiln.listeners import Listener
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import OperationState, Priority
 from tests.unit.wrappers.scripted import Stage, request
+
+
+def within_a_wait(thread_id):
+    """Return whether a thread stands where it waits for an operation."""
+    frame = sys._current_frames()[thread_id]
+    stack = [entry.name for entry in traceback.extract_stack(frame)]
+    return stack[-1] == 'wait' and 'exception' in stack
 
 
 class StageCase(unittest.TestCase):
@@ -152,13 +161,21 @@ class Admitting(StageCase):
     def test_an_interrupted_waiter_cancels_what_it_waited_for(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
-        # Late enough that this thread waits for the result when it comes.
-        interrupt = threading.Timer(
-            0.1, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]
-        )
-        interrupt.start()
+        # A process started in the background of a shell ignores the signal.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        waiter = threading.get_ident()
+
+        def interrupt():
+            while not within_a_wait(waiter):
+                time.sleep(0.001)
+            signal.pthread_kill(waiter, signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
         with self.assertRaises(KeyboardInterrupt):
+            thread.start()
             stage.executor.build(build_key='k')
+        thread.join()
         self.arrive(inside)
         gate.set()
         stage.until(stage.idle)
