@@ -270,13 +270,11 @@ class Processes(unittest.TestCase):
                 self.await_machines(cloud, 0)
 
     def test_a_backend_that_hangs_does_not_hold_up_the_end(self):
-        began = time.monotonic()
         process = self.start(
-            'compute', 'list', '--timeout', '0.3', KILN_COMPUTE_NOOP__FAULTS='*:hang=60'
+            'compute', 'list', '--timeout', '0.3', KILN_COMPUTE_NOOP__FAULTS='*:hang=3600'
         )
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=30)
         self.assertEqual(6, process.returncode, err)
-        self.assertLess(time.monotonic() - began, 10)
 
     def await_machines(self, path, count):
         with contextlib.closing(NoopCloud(path)) as cloud:
