@@ -220,7 +220,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         An id that is not in the answer does not exist: the backend said so.
         """
-        ids = tuple(validation.check_text('amphora_ids', id_) for id_ in amphora_ids)
+        ids = validation.check_ids(amphora_ids)
         if not ids:
             return {}
         found: Mapping[str, ComputeStatus] = self.perform(Call.STATUSES, ids)
@@ -232,9 +232,7 @@ class AmphoraComputeDriver(ComputeHooks):
         The empty cursor, and one too old, answer with everything
         (``complete``). A change may be told twice, never left out.
         """
-        if not isinstance(since, str):
-            raise InvalidRequest(f'since must be a cursor of an earlier answer, not {since!r}.')
-        changes: Changes = self.perform(Call.CHANGES, since)
+        changes: Changes = self.perform(Call.CHANGES, validation.check_cursor(since))
         return changes
 
     # ---- execution state ------------------------------------------------

@@ -33,6 +33,7 @@ from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.operation import OperationState
 from kiln.wrappers.rate import RateSettings
 
 
@@ -211,6 +212,8 @@ class Deleting(FacadeTest):
     def test_a_delete_that_takes_too_long_is_a_delete_timeout(self):
         amphora_id = self.build()
         operation = self.compute.delete(amphora_id, wait=True, timeout=2)
+        # Sent before its time starts to pass, or it would never be.
+        self.clock.run_until(lambda: operation.state is OperationState.WAITING, step_s=0)
         self.assertIsInstance(self.settled_error(operation), DeleteTimeout)
 
     def test_waiting_for_a_delete_can_be_cancelled(self):

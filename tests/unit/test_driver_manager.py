@@ -77,6 +77,12 @@ class Opening(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\]'):
             self.open('noop', '[compute:noop]\ncall_timeout = -1\n')
 
+    def test_what_the_driver_says_of_its_options_is_told(self):
+        with self.assertRaisesRegex(ConfigurationError, "Cannot read fault 'nonsense'"):
+            self.open('noop', '[compute:noop]\nfaults = nonsense\n')
+        with self.assertRaisesRegex(ConfigurationError, 'a simulated cloud in file /nowhere'):
+            self.open('noop', '[compute:noop]\npath = /nowhere/at/all.db\n')
+
     def test_a_rate_is_put_into_the_stack_where_it_is_set(self):
         compute = self.open('noop', '[compute:noop]\nrate = 100\nrate_burst = 3\n')
         compute.build().result()

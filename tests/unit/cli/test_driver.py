@@ -7,7 +7,7 @@ from kiln import conf as kiln_conf
 from kiln.cli.demo import Ledger, Play, cloud
 from kiln.cli.main import KilnApp
 from kiln.driver_manager import DriverManager
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import Shell, Terminal
 
 
 class Drivers(Shell):
@@ -77,6 +77,20 @@ class Demo(Shell):
         self.assertIn('every caller was refused at once: 0, not 1000', false)
         self.assertIn('the circuit opened once and closed once: ', ' '.join(false))
         self.assertTrue(play.expectations[0].true)
+
+    def test_the_ledger_keeps_the_story_of_the_circuit_for_builds_alone(self):
+        ledger = Ledger()
+        before = list(ledger.circuit)
+        ledger.circuit_changed('demo', 'read', 'closed', 'open')
+        ledger.circuit_changed('demo', 'build', 'closed', 'open')
+        self.assertEqual([*before, 'open'], ledger.circuit)
+
+    def test_on_a_terminal_the_demo_is_in_colour(self):
+        app = self.app()
+        app.stdout = Terminal()
+        self.assertEqual(0, self.run_bare('demo', '--fleet', '6', '--pace', '0.1', app=app))
+        self.assertIn('\033[', self.out)
+        self.assertIn('closed -> open -> half-open -> closed', self.out)
 
 
 def schedulers():
