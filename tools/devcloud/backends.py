@@ -4,22 +4,16 @@ import os
 import pathlib
 import socket
 import subprocess
+from collections.abc import Iterable
 
 from . import packages
 from .errors import CloudError
 from .place import HOST, Place
-from .processes import Process, Supervisor, until
+from .processes import Process, Supervisor, listens, until
 from .settings import write
 
 READY_S = 120.0
 BACKENDS = ('rabbit', 'epmd', 'mariadb', 'memcached')
-
-
-def listens(port: int) -> bool:
-    """Tell whether somebody listens on a port of the loopback."""
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((HOST, port)) == 0
 
 
 class Database:
@@ -46,6 +40,11 @@ class Database:
     def count(self, sql: str) -> int:
         """Return the number that a query answers."""
         return int(self.query(sql)[0][0])
+
+    def create(self, names: Iterable[str]) -> None:
+        """Make the databases that are not there."""
+        for name in names:
+            self.query(f'create database if not exists `{name}` character set utf8mb3')
 
     def start(self, supervisor: Supervisor) -> None:
         """Start the server, on a data folder made for it when there is none."""
@@ -95,12 +94,13 @@ def start_rabbit(place: Place, supervisor: Supervisor) -> None:
     write(folder / 'enabled_plugins', '[].\n')
     write(folder / 'env', '')
     mapper = ('epmd', '-address', HOST, '-port', str(place.port('epmd')))
-    supervisor.start(Process('epmd', mapper))
+    supervisor.start(Process('epmd', mapper, port=place.port('epmd')))
     supervisor.start(
         Process(
             'rabbit',
             ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
             environment=_rabbit_environment(place, folder),
+            port=place.port('rabbit'),
         )
     )
     until(
@@ -137,7 +137,8 @@ def start_memcached(place: Place, supervisor: Supervisor) -> None:
     user = ('-u', 'root') if os.geteuid() == 0 else ()
     port = place.port('memcached')
     listen = ('-l', HOST, '-p', str(port), '-U', '0')
-    supervisor.start(Process('memcached', ('memcached', *user, *listen, '-m', '64', '-t', '2')))
+    command = ('memcached', *user, *listen, '-m', '64', '-t', '2')
+    supervisor.start(Process('memcached', command, port=port))
     until(lambda: listens(port), lambda: supervisor.death('memcached'), READY_S, 'memcached')
 
 

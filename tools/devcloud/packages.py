@@ -92,9 +92,12 @@ class Venv:
         """Its interpreter."""
         return self.path / 'bin' / 'python'
 
-    def program(self, name: str) -> pathlib.Path:
-        """Return the path of a console script."""
-        return self.path / 'bin' / name
+    def script(self, name: str) -> tuple[str, str]:
+        """Return the command of a console script.
+
+        Its first line may name the interpreter of the folder it was copied from.
+        """
+        return str(self.python), str(self.path / 'bin' / name)
 
     def file(self, name: str) -> pathlib.Path:
         """Return the path of a data file that a package installs."""
@@ -142,9 +145,9 @@ def _identity(requirement: str) -> str:
 
 
 def _interpreter() -> str:
-    chosen = os.environ.get('DEVCLOUD_PYTHON') or os.path.realpath(sys.executable)
+    chosen = os.environ.get('KILN_CLOUD_PYTHON') or os.path.realpath(sys.executable)
     if shutil.which(chosen) is None:
-        raise CloudError(f'DEVCLOUD_PYTHON names {chosen!r}, which is no program')
+        raise CloudError(f'KILN_CLOUD_PYTHON names {chosen!r}, which is no program')
     return chosen
 
 

@@ -5,6 +5,8 @@ import os
 import pathlib
 from collections.abc import Mapping
 
+from .errors import CloudError
+
 HOST = '127.0.0.1'
 PASSWORD = 'kiln'
 REGION = 'RegionOne'
@@ -24,7 +26,7 @@ PORTS = {
     'octavia_heartbeat': 5555,
     'placement': 8778,
     'rabbit': 5672,
-    'rabbit_peers': 15672,
+    'rabbit_peers': 4370,
 }
 # A socket's path must fit in 108 bytes, and the longest of ours adds 16.
 LONGEST_HOME = 88
@@ -32,21 +34,22 @@ LONGEST_HOME = 88
 FOREIGN = ('PYTHONDONTWRITEBYTECODE', 'PYTHONHOME', 'PYTHONPATH', 'VIRTUAL_ENV')
 
 
+def default_home(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
+    """Return the folder that KILN_CLOUD_HOME names, or one among the user's state."""
+    state = environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')
+    return pathlib.Path(environ.get('KILN_CLOUD_HOME') or f'{state}/kiln-devcloud').absolute()
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """The folders and ports of one cloud; several may live side by side."""
 
     home: pathlib.Path
-    base_port: int = 10000
+    base_port: int
 
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> 'Place':
-        """Return the place that DEVCLOUD_HOME and DEVCLOUD_BASE_PORT name."""
-        cache = environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
-        home = environ.get('DEVCLOUD_HOME') or os.path.join(cache, 'kiln', 'devcloud')
-        return cls(
-            pathlib.Path(home).absolute(), int(environ.get('DEVCLOUD_BASE_PORT') or 10000)
-        )
+    def __post_init__(self) -> None:
+        if len(str(self.home)) > LONGEST_HOME:
+            raise CloudError(f'{self.home}: a home of more than {LONGEST_HOME} characters')
 
     @property
     def etc(self) -> pathlib.Path:
@@ -77,6 +80,21 @@ class Place:
     def clouds_yaml(self) -> pathlib.Path:
         """The clients' configuration."""
         return self.home / 'clouds.yaml'
+
+    @property
+    def golden(self) -> pathlib.Path:
+        """The files of the snapshot; its tables lie in the database."""
+        return self.data / 'golden'
+
+    @property
+    def seeded(self) -> pathlib.Path:
+        """The ids of what Octavia's configuration must name."""
+        return self.data / 'seeded.json'
+
+    @property
+    def wishes(self) -> pathlib.Path:
+        """What the last `up` was asked for."""
+        return self.home / 'wishes.json'
 
     @property
     def socket(self) -> pathlib.Path:

@@ -8,12 +8,13 @@ import os
 import pathlib
 import resource
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 
 from .errors import CloudError
-from .place import Place
+from .place import HOST, Place
 
 OPEN_FILES = 65536
 POLL_S = 0.05
@@ -36,14 +37,13 @@ class Process:
     stage: Stage = Stage.CONTROL
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     config: tuple[pathlib.Path, ...] = ()
+    port: int = 0
     url: str = ''
     ready_text: str = ''  # in its log, from this start on
 
     def digest(self) -> str:
         """Return what changes when the process must be started anew."""
-        digest = hashlib.sha256(
-            repr((self.command, sorted(self.environment.items()))).encode()
-        )
+        digest = hashlib.sha256(repr((self.command, sorted(self.environment.items()))).encode())
         for path in self.config:
             digest.update(path.read_bytes() if path.exists() else b'')
         return digest.hexdigest()
@@ -67,6 +67,13 @@ def birth(pid: int) -> str | None:
     except (OSError, IndexError):
         return None
     return None if fields[0] == 'Z' else fields[19]
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody listens on a port of the loopback."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def until(
@@ -111,6 +118,11 @@ class Supervisor:
             if running.digest == digest:
                 return False
             self.stop(process.name)
+        # Else the other's answers would be taken for ours.
+        if process.port and listens(process.port):
+            raise CloudError(
+                f'{process.name}: port {process.port} is taken; --port-base chooses others'
+            )
         with self.log(process.name).open('ab') as log:
             offset = log.tell()
             child = subprocess.Popen(
@@ -125,9 +137,7 @@ class Supervisor:
             )
         born = birth(child.pid) or ''
         self._pid_file(process.name).write_text(
-            json.dumps(
-                dataclasses.asdict(Running(child.pid, born, digest, offset, time.time()))
-            )
+            json.dumps(dataclasses.asdict(Running(child.pid, born, digest, offset, time.time())))
         )
         return True
 

@@ -38,7 +38,16 @@ class Setting:
         parts = path.split('.')
         if not equals or len(parts) != 3 or not all(parts):
             raise CloudError(f'{text!r} is not SERVICE.SECTION.OPTION=VALUE')
-        return cls(*parts, value)
+        service, section, option = parts
+        return cls(service, section, option, value)
+
+    @property
+    def path(self) -> str:
+        """What it sets."""
+        return f'{self.service}.{self.section}.{self.option}'
+
+    def __str__(self) -> str:
+        return f'{self.path}={self.value}'
 
 
 def apply(sections: Sections, settings: Iterable[Setting], service: str) -> Sections:

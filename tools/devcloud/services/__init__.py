@@ -1,6 +1,6 @@
 """The services of the cloud, each in a module of its own."""
 
-from .base import Service, Wishes
+from .base import Service
 from .glance import Glance
 from .heat import Heat
 from .ironic import Ironic
@@ -13,4 +13,4 @@ from .placement import Placement
 CORE: tuple[type[Service], ...] = (Keystone, Placement, Glance, Neutron, Nova)
 OPTIONAL: tuple[type[Service], ...] = (Heat, Ironic, Octavia)
 
-__all__ = ['CORE', 'OPTIONAL', 'Nova', 'Service', 'Wishes']
+__all__ = ['CORE', 'OPTIONAL', 'Service']

@@ -1,27 +1,18 @@
 """What a service of the cloud says about itself."""
 
 import abc
-import dataclasses
 import pathlib
 from collections.abc import Mapping
 
+from ..backends import Database
 from ..packages import HERE, Venv
 from ..place import Place
 from ..processes import Process, Stage
-from ..settings import Sections, Setting
+from ..settings import Sections
+from ..wishes import Wishes
 
 SERVE = HERE / 'inside' / 'serve.py'
 SERVER_PACKAGES = ('gunicorn', 'pymemcache', 'pymysql', 'python-memcached')
-
-
-@dataclasses.dataclass(frozen=True)
-class Wishes:
-    """What the user wants of a cloud."""
-
-    services: tuple[str, ...] = ()
-    hosts: int = 3
-    settings: tuple[Setting, ...] = ()
-    octavia_packages: tuple[str, ...] = ()
 
 
 class Service(abc.ABC):
@@ -30,8 +21,11 @@ class Service(abc.ABC):
     name: str
     requirements: tuple[str, ...]
     databases: tuple[str, ...]
+    catalog: tuple[str, str] | None = None  # type and path, for all but Keystone
     venv_name = 'venv'
     needs_seed = False  # its configuration names things that the seed makes
+    # Tables that its processes keep writing, or hold in memory: a reset passes them by.
+    living_tables: tuple[str, ...] = ()
 
     def __init__(self, place: Place, wishes: Wishes):
         self.place = place
@@ -73,6 +67,13 @@ class Service(abc.ABC):
     def processes(self) -> tuple[Process, ...]:
         """Return its processes, in the order of their start."""
 
+    def stored(self) -> tuple[pathlib.Path, ...]:
+        """Return the folders that belong to its databases, for a snapshot."""
+        return ()
+
+    def settle(self, database: Database) -> None:  # noqa: B027 - most need nothing
+        """Do what remains after its processes have started, or its tables were reset."""
+
     def api(
         self,
         module: str,
@@ -82,10 +83,10 @@ class Service(abc.ABC):
         environment: Mapping[str, str] | None = None,
     ) -> Process:
         """Return the process of a WSGI application."""
-        port = str(self.place.port(self.name))
+        port = self.place.port(self.name)
         return Process(
             f'{self.name}-api',
-            (str(self.venv.python), str(SERVE), module, port, str(workers), '8', *arguments),
+            (str(self.venv.python), str(SERVE), module, str(port), str(workers), '8', *arguments),
             stage,
             {
                 # Most of these applications take no argument, only their own variables.
@@ -93,16 +94,23 @@ class Service(abc.ABC):
                 **(environment or {}),
             },
             (*self.files(), self.venv.stamp),
+            port=port,
             url=self.place.url(self.name),
         )
 
     def daemon(
-        self, name: str, program: str, config: pathlib.Path, stage: Stage = Stage.CONTROL
+        self,
+        name: str,
+        program: str,
+        config: pathlib.Path,
+        stage: Stage = Stage.CONTROL,
+        ready_text: str = '',
     ) -> Process:
         """Return a process that is not an HTTP server."""
         return Process(
             name,
-            (str(self.venv.program(program)), '--config-file', str(config)),
+            (*self.venv.script(program), '--config-file', str(config)),
             stage,
             config=(config, self.venv.stamp),
+            ready_text=ready_text,
         )

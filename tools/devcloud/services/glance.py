@@ -14,6 +14,7 @@ class Glance(Service):
     name = 'glance'
     requirements = ('glance',)
     databases = ('glance',)
+    catalog = ('image', '')
 
     @property
     def config(self) -> pathlib.Path:
@@ -44,8 +45,11 @@ class Glance(Service):
         return {self.etc / name: self.venv.file(f'glance/{name}')}
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        manage = (self.venv.program('glance-manage'), '--config-file', self.config)
+        manage = (*self.venv.script('glance-manage'), '--config-file', self.config)
         return ((*manage, 'db_sync'),)
 
     def processes(self) -> tuple[Process, ...]:
         return (self.api('glance.wsgi.api'),)
+
+    def stored(self) -> tuple[pathlib.Path, ...]:
+        return (self.data / 'images',)

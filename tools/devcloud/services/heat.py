@@ -15,6 +15,8 @@ class Heat(Service):
     name = 'heat'
     requirements = ('openstack-heat', 'python-heatclient')
     databases = ('heat',)
+    catalog = ('orchestration', '/v1/%(tenant_id)s')
+    living_tables = ('heat.service',)
 
     def files(self) -> Mapping[pathlib.Path, Sections]:
         place = self.place
@@ -53,7 +55,7 @@ class Heat(Service):
         return {self.etc / 'api-paste.ini': self.venv.file('heat/api-paste.ini')}
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        return ((self.venv.program('heat-manage'), '--config-file', self.config, 'db_sync'),)
+        return ((*self.venv.script('heat-manage'), '--config-file', self.config, 'db_sync'),)
 
     def processes(self) -> tuple[Process, ...]:
         arguments = ('--config-file', str(self.config))

@@ -31,6 +31,8 @@ class Ironic(Service):
     name = 'ironic'
     requirements = ('ironic', 'python-ironicclient')
     databases = ('ironic',)
+    catalog = ('baremetal', '')
+    living_tables = ('ironic.conductors',)
 
     def folders(self) -> tuple[pathlib.Path, ...]:
         return tuple(self.data / name for name in ('http', 'images', 'master', 'tmp'))
@@ -72,15 +74,16 @@ class Ironic(Service):
         return {self.config: sections}
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        return ((self.venv.program('ironic-dbsync'), '--config-file', self.config, 'upgrade'),)
+        return ((*self.venv.script('ironic-dbsync'), '--config-file', self.config, 'upgrade'),)
 
     def processes(self) -> tuple[Process, ...]:
         return (
             Process(
                 'ironic-api',
-                (str(self.venv.program('ironic')), '--config-file', str(self.config)),
+                (*self.venv.script('ironic'), '--config-file', str(self.config)),
                 Stage.CONTROL,
                 config=(self.config, self.venv.stamp),
+                port=self.place.port(self.name),
                 url=self.place.url(self.name),
             ),
         )

@@ -26,7 +26,7 @@ class Keystone(Service):
         return {self.config: sections}
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        manage = (self.venv.program('keystone-manage'), '--config-file', self.config)
+        manage = (*self.venv.script('keystone-manage'), '--config-file', self.config)
         owner = ('--keystone-user', 'root', '--keystone-group', 'root')
         urls = [
             f'--bootstrap-{interface}-url={self.place.keystone}'

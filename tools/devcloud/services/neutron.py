@@ -14,6 +14,7 @@ class Neutron(Service):
     name = 'neutron'
     requirements = ('neutron',)
     databases = ('neutron',)
+    catalog = ('network', '')
 
     def files(self) -> Mapping[pathlib.Path, Sections]:
         sections = common(
@@ -54,7 +55,7 @@ class Neutron(Service):
         return {self.etc / 'api-paste.ini': self.venv.file('neutron/api-paste.ini')}
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        manage = (self.venv.program('neutron-db-manage'), '--config-file', self.config)
+        manage = (*self.venv.script('neutron-db-manage'), '--config-file', self.config)
         return ((*manage, 'upgrade', 'heads'),)
 
     def processes(self) -> tuple[Process, ...]:

@@ -3,6 +3,8 @@
 import pathlib
 from collections.abc import Mapping
 
+from ..backends import Database
+from ..packages import run
 from ..place import HOST
 from ..processes import Process, Stage
 from ..settings import Sections, common, database_url, service_user
@@ -19,12 +21,18 @@ FILTERS = (
 )
 
 
+# Said by a process that takes part from now on.
+JOINED = 'Join ServiceGroup membership'
+
+
 class Nova(Service):
     """API, conductor, scheduler, and one compute for each host."""
 
     name = 'nova'
     requirements = ('nova', 'python-novaclient', 'python-openstackclient')
     databases = ('nova', 'nova_api', 'nova_cell0')
+    catalog = ('compute', '/v2.1')
+    living_tables = ('nova.services',)
 
     def hosts(self) -> tuple[str, ...]:
         """Return the names of the hosts."""
@@ -66,7 +74,7 @@ class Nova(Service):
             report_interval=30,
             service_down_time=120,
         )
-        # What stands beside the conductor tells when a compute may be started.
+        # Only there do its processes say that they have joined.
         sections['DEFAULT']['default_log_levels'] += ',nova.service=DEBUG'
         sections['api_database'] = {
             **sections['database'],
@@ -120,7 +128,7 @@ class Nova(Service):
         return (self.data, *(self.data / host for host in self.hosts()))
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        manage = (self.venv.program('nova-manage'), '--config-file', self.config)
+        manage = (*self.venv.script('nova-manage'), '--config-file', self.config)
         cell0 = database_url(self.place, 'nova_cell0')
         return (
             (*manage, 'api_db', 'sync'),
@@ -129,16 +137,33 @@ class Nova(Service):
             (*manage, 'db', 'sync'),
         )
 
+    def settle(self, database: Database) -> None:
+        mapped = database.count('select count(*) from nova_api.host_mappings')
+        if mapped < len(self.hosts()):
+            manage = (*self.venv.script('nova-manage'), '--config-file', self.config)
+            run(self.place, self.name, *manage, 'cell_v2', 'discover_hosts', '--by-service')
+        # After a pause Nova holds its hosts for dead until their first report,
+        # five seconds after they have joined.
+        hosts = ', '.join(f"'{host}'" for host in ('kiln-ctl', *self.hosts()))
+        database.query(
+            'update nova.services set disabled = 0, disabled_reason = null, forced_down = 0, '
+            f'updated_at = utc_timestamp(), last_seen_up = utc_timestamp() where host in ({hosts})'
+        )
+
     def processes(self) -> tuple[Process, ...]:
         computes = [
             self.daemon(
-                f'nova-compute-{host}', 'nova-compute', self.etc / f'{host}.conf', Stage.COMPUTE
+                f'nova-compute-{host}',
+                'nova-compute',
+                self.etc / f'{host}.conf',
+                Stage.COMPUTE,
+                ready_text=JOINED,
             )
             for host in self.hosts()
         ]
         return (
             self.api('nova.wsgi.osapi_compute', workers=2),
-            self.daemon('nova-conductor', 'nova-conductor', self.config),
-            self.daemon('nova-scheduler', 'nova-scheduler', self.config),
+            self.daemon('nova-conductor', 'nova-conductor', self.config, ready_text=JOINED),
+            self.daemon('nova-scheduler', 'nova-scheduler', self.config, ready_text=JOINED),
             *computes,
         )

@@ -5,9 +5,10 @@ import pathlib
 from collections.abc import Mapping
 
 from ..packages import HERE
-from ..place import HOST, PASSWORD, REGION
+from ..place import HOST, PASSWORD, REGION, Place
 from ..processes import Process, Stage
 from ..settings import Sections, common, service_user
+from ..wishes import Wishes
 from .base import SERVER_PACKAGES, Service
 
 QUOTAS = ('load_balancer', 'listener', 'pool', 'member', 'health_monitor', 'l7policy', 'l7rule')
@@ -18,7 +19,7 @@ class Octavia(Service):
     """A load balancer's amphorae are real servers; what runs in them is a no-op."""
 
     name = 'octavia'
-    requirements = (
+    requirements: tuple[str, ...] = (
         'octavia',
         'python-octaviaclient',
         'python-openstackclient',
@@ -26,9 +27,14 @@ class Octavia(Service):
         *SERVER_PACKAGES,
     )
     databases = ('octavia',)
+    catalog = ('load-balancer', '')
     # A driver under test brings its own requirements; the cloud's stay what they are.
     venv_name = 'octavia-venv'
     needs_seed = True
+
+    def __init__(self, place: Place, wishes: Wishes):
+        super().__init__(place, wishes)
+        self.requirements = (*self.requirements, *wishes.octavia_packages)
 
     @property
     def certificates(self) -> pathlib.Path:
@@ -93,7 +99,7 @@ class Octavia(Service):
         return {self.config: sections}
 
     def _seeded(self) -> dict[str, str]:
-        seeded: dict[str, str] = json.loads((self.place.data / 'seeded.json').read_text())
+        seeded: dict[str, str] = json.loads(self.place.seeded.read_text())
         return seeded
 
     def folders(self) -> tuple[pathlib.Path, ...]:
@@ -101,10 +107,12 @@ class Octavia(Service):
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
         make = HERE / 'inside' / 'certificates.py'
-        manage = self.venv.program('octavia-db-manage')
         return (
             (self.venv.python, make, self.certificates),
-            (manage, '--config-file', self.config, 'upgrade', 'head'),
+            (
+                *(*self.venv.script('octavia-db-manage'), '--config-file', self.config),
+                *('upgrade', 'head'),
+            ),
         )
 
     def processes(self) -> tuple[Process, ...]:
@@ -113,7 +121,7 @@ class Octavia(Service):
             self.api('octavia.wsgi.api', arguments=arguments, stage=Stage.CONTROL),
             Process(
                 'octavia-worker',
-                (str(self.venv.program('octavia-worker')), *arguments),
+                (*self.venv.script('octavia-worker'), *arguments),
                 Stage.CONTROL,
                 config=(self.config, self.venv.stamp),
                 ready_text='Starting V2 consumer',

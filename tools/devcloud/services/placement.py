@@ -14,6 +14,12 @@ class Placement(Service):
     name = 'placement'
     requirements = ('openstack-placement',)
     databases = ('placement',)
+    catalog = ('placement', '')
+    living_tables = (
+        'placement.consumer_types',
+        'placement.resource_classes',
+        'placement.traits',
+    )
 
     def files(self) -> Mapping[pathlib.Path, Sections]:
         sections = common(self.place, self.name)
@@ -23,7 +29,7 @@ class Placement(Service):
         return {self.config: sections}
 
     def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
-        manage = (self.venv.program('placement-manage'), '--config-file', self.config)
+        manage = (*self.venv.script('placement-manage'), '--config-file', self.config)
         return ((*manage, 'db', 'sync'),)
 
     def processes(self) -> tuple[Process, ...]:
