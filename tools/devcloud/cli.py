@@ -18,7 +18,8 @@ from .settings import Setting
 from .status import uses
 from .wishes import Wishes
 
-STOPPED = 3
+# Exit statuses of `status`.
+DEAD, STOPPED = 1, 3
 
 
 def parser() -> argparse.ArgumentParser:
@@ -141,13 +142,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _status(place: Place, _: argparse.Namespace) -> int:
     found = list(uses(Supervisor(place)))
-    for use in found:
-        print(use)
-    if found:
-        print(f'{"total":24}             {sum(use.memory_mb for use in found):6.0f} MB')
     if not found:
         print(f'nothing runs at {place.home}')
-    return STOPPED if not found or any(use.pid is None for use in found) else 0
+        return STOPPED
+    for use in found:
+        print(use)
+    print(f'{"total":36} {sum(use.memory_mb for use in found):6.0f} MB')
+    return DEAD if any(use.pid is None for use in found) else 0
 
 
 def _env(place: Place, _: argparse.Namespace) -> int:

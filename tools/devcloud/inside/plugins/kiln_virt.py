@@ -40,7 +40,7 @@ class KilnFakeDriver(fake.FakeDriver):
     vcpus = 100000
     memory_mb = 100000000
     local_gb = 10000000
-    capabilities = fake.FakeDriver.capabilities | {  # noqa: RUF012 - the contract has it so
+    capabilities = fake.FakeDriver.capabilities | {
         'supports_migrate_to_same_host': True,
         'supports_image_type_qcow2': True,
     }
