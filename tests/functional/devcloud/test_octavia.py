@@ -56,6 +56,9 @@ class OctaviaTest(CloudTestCase):
         self.ask(f'/v2/lbaas/loadbalancers/{identity}?cascade=true', 'DELETE')
         self.assertIsNone(self.settled(identity))
         gone = time.monotonic()
+        # Octavia does not wait until Nova has done what it asked for.
+        while self.amphorae() and time.monotonic() < gone + LOAD_BALANCER_S:
+            time.sleep(0.3)
         self.assertEqual([], self.amphorae())
         print(
             f'a load balancer was built in {built - began:.1f} s, failed over in '
