@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 
 from ..backends import Database
-from ..packages import HERE, Venv
+from ..packages import CONSTRAINTS, HERE, Venv
 from ..place import Place
 from ..processes import Process, Stage
 from ..settings import Sections
@@ -46,6 +46,11 @@ class Service(abc.ABC):
     def data(self) -> pathlib.Path:
         """The folder of its state."""
         return self.place.data / self.name
+
+    @property
+    def versions(self) -> pathlib.Path:
+        """The file that changes when the code of its processes does."""
+        return CONSTRAINTS
 
     @abc.abstractmethod
     def files(self) -> Mapping[pathlib.Path, Sections]:
@@ -93,7 +98,7 @@ class Service(abc.ABC):
                 f'OS_{self.name.upper()}_CONFIG_DIR': str(self.etc),
                 **(environment or {}),
             },
-            (*self.files(), self.venv.stamp),
+            (*self.files(), self.versions),
             port=port,
             url=self.place.url(self.name),
         )
@@ -111,6 +116,6 @@ class Service(abc.ABC):
             name,
             (*self.venv.script(program), '--config-file', str(config)),
             stage,
-            config=(config, self.venv.stamp),
+            config=(config, self.versions),
             ready_text=ready_text,
         )

@@ -82,7 +82,7 @@ class Ironic(Service):
                 'ironic-api',
                 (*self.venv.script('ironic'), '--config-file', str(self.config)),
                 Stage.CONTROL,
-                config=(self.config, self.venv.stamp),
+                config=(self.config, self.versions),
                 port=self.place.port(self.name),
                 url=self.place.url(self.name),
             ),
