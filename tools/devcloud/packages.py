@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from .errors import CloudError
 from .place import Place
@@ -105,20 +105,18 @@ class Venv:
 
     def install(self, requirements: Iterable[str]) -> None:
         """Install what is not there yet, at the versions of constraints.txt."""
-        wanted = {_identity(requirement): requirement for requirement in requirements}
-        have = self._stamped()
-        missing = [requirement for key, requirement in wanted.items() if key not in have]
-        if not missing and self.python.exists():
+        have = self._stamped() if self.python.exists() else set()
+        needed = missing(requirements, have)
+        if not needed:
             return
         if not self.python.exists():
             run(self._place, self._name, _interpreter(), '-m', 'venv', self.path)
-            have = set()
-        self._pip([requirement for key, requirement in wanted.items() if key not in have])
-        self.stamp.write_text('\n'.join(sorted(have | wanted.keys())))
+        self._pip(needed)
+        self.stamp.write_text('\n'.join(sorted(have | set(map(identity, needed)))))
 
     def _pip(self, requirements: Sequence[str]) -> None:
         words: list[str] = []
-        for requirement in sorted(requirements):
+        for requirement in requirements:
             # A folder is under work: its code must be read from where it is edited.
             words += ['-e', requirement] if os.path.isdir(requirement) else [requirement]
         run(
@@ -134,7 +132,12 @@ class Venv:
         return set(self.stamp.read_text().split('\n')) if self.stamp.exists() else set()
 
 
-def _identity(requirement: str) -> str:
+def missing(requirements: Iterable[str], have: Collection[str]) -> list[str]:
+    """Return the requirements whose identities are not among those installed."""
+    return sorted(text for text in set(requirements) if identity(text) not in have)
+
+
+def identity(requirement: str) -> str:
     """Return what changes when a requirement must be installed again."""
     digest = hashlib.sha256(CONSTRAINTS.read_bytes())
     for name in ('setup.cfg', 'pyproject.toml'):

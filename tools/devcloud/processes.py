@@ -94,6 +94,7 @@ class Supervisor:
 
     def __init__(self, place: Place):
         self._place = place
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def names(self) -> list[str]:
         """Return the names of all processes with a pid file, dead ones included."""
@@ -109,6 +110,8 @@ class Supervisor:
             running = Running(**json.loads(self._pid_file(name).read_text()))
         except (OSError, ValueError, TypeError):
             return None
+        if child := self._children.get(name):
+            child.poll()  # else one that has ended stays as a zombie
         return running if birth(running.pid) == running.born else None
 
     def start(self, process: Process) -> bool:
@@ -135,6 +138,7 @@ class Supervisor:
                 start_new_session=True,
                 preexec_fn=_raise_file_limit,
             )
+        self._children[process.name] = child
         born = birth(child.pid) or ''
         self._pid_file(process.name).write_text(
             json.dumps(dataclasses.asdict(Running(child.pid, born, digest, offset, time.time())))
