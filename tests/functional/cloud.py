@@ -63,26 +63,30 @@ class Cloud:
         return session.Session(v3.Password(**self.auth(name)))
 
 
-@functools.cache
-def running_cloud(*services: str) -> Cloud:
-    """Return the cloud with these services beside Nova, started if need be.
-
-    Two runs of the tests would reset each other's servers, so the second one waits.
-    """
+def clean_cloud(*services: str) -> Cloud:
+    """Return the cloud, as its snapshot has it, with these services beside Nova."""
     cloud = Cloud(default_home())
-    cloud.home.mkdir(parents=True, exist_ok=True)
-    _one_run_at_a_time(cloud)
-    if cloud.run('status', check=False).returncode == STOPPED:
-        # Also when `up` fails, and also after an interrupt.
-        atexit.register(cloud.run, 'down', check=False)
-    cloud.run('up', *(['--with', ','.join(services)] if services else []))
+    _claim(cloud)
+    cloud.run('up')
+    # In this order: a service that comes anew makes a new snapshot.
+    cloud.run('reset')
+    if services:
+        cloud.run('up', '--with', ','.join(services))
     return cloud
 
 
 @functools.cache
-def _one_run_at_a_time(cloud: Cloud) -> None:
+def _claim(cloud: Cloud) -> None:
+    """Keep the cloud for this run of the tests, and end it if this run started it.
+
+    Two runs would reset each other's servers, so the second one waits.
+    """
+    cloud.home.mkdir(parents=True, exist_ok=True)
     lock = os.open(cloud.home / 'tests.lock', os.O_CREAT | os.O_WRONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    if cloud.run('status', check=False).returncode == STOPPED:
+        # Also when `up` fails, and also after an interrupt.
+        atexit.register(cloud.run, 'down', check=False)
 
 
 class CloudTestCase(unittest.TestCase):
@@ -94,5 +98,4 @@ class CloudTestCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = running_cloud(*cls.services)
-        cls.cloud.run('reset')
+        cls.cloud = clean_cloud(*cls.services)
