@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from .errors import CloudError
 from .place import Place
@@ -15,11 +15,13 @@ HERE = pathlib.Path(__file__).parent
 CONSTRAINTS = HERE / 'constraints.txt'
 PLUGINS = HERE / 'inside' / 'plugins'
 
-# One program of each Debian package, and the package.
+# One file of each Debian package, and the package.
 DEBIAN = {
     '/usr/sbin/mariadbd': 'mariadb-server',
     '/usr/lib/rabbitmq/bin/rabbitmq-server': 'rabbitmq-server',
     '/usr/bin/memcached': 'memcached',
+    # Debian's Python comes without what a virtual environment needs.
+    f'{os.path.dirname(os.__file__)}/ensurepip/__init__.py': 'python3-venv',
 }
 POLICY = pathlib.Path('/usr/sbin/policy-rc.d')
 # Neutron finds a mechanism driver by its entry point only.
@@ -48,13 +50,18 @@ def run(place: Place, log_name: str, *command: str | pathlib.Path, **environment
         raise CloudError(f'{log_name}: "{step}" failed with {done.returncode}', log)
 
 
+def debian_packages(exists: Callable[[str], bool] = os.path.exists) -> list[str]:
+    """Return the Debian packages that are missing."""
+    return [package for file, package in DEBIAN.items() if not exists(file)]
+
+
 def install_debian(place: Place) -> None:
-    """Install what is missing of the three servers that are not Python."""
-    missing = [package for program, package in DEBIAN.items() if not os.path.exists(program)]
-    if not missing:
+    """Install what is missing of the three servers, and of Python itself."""
+    absent = debian_packages()
+    if not absent:
         return
     if os.geteuid() != 0 or shutil.which('apt-get') is None:
-        raise CloudError(f'as root, run: apt-get install {" ".join(missing)}')
+        raise CloudError(f'as root, run: apt-get install {" ".join(absent)}')
     # Debian would start a server of its own for each package.
     made = not POLICY.exists()
     if made:
@@ -70,7 +77,7 @@ def install_debian(place: Place) -> None:
             '-y',
             '-q',
             '--no-install-recommends',
-            *missing,
+            *absent,
             DEBIAN_FRONTEND='noninteractive',
         )
     finally:

@@ -16,6 +16,16 @@ class PackagesTest(unittest.TestCase):
         super().setUp()
         self.place = Place(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())), 1)
 
+    def test_only_the_debian_packages_that_are_missing_are_asked_for(self):
+        self.assertEqual([], packages.debian_packages(lambda file: True))
+        self.assertEqual(
+            ['mariadb-server', 'rabbitmq-server', 'memcached', 'python3-venv'],
+            packages.debian_packages(lambda file: False),
+        )
+        self.assertEqual(
+            ['memcached'], packages.debian_packages(lambda file: 'memcached' not in file)
+        )
+
     def test_every_requirement_has_a_version(self):
         names = re.findall(r'^([\w.-]+)==', packages.CONSTRAINTS.read_text(), re.MULTILINE)
         pinned = {name.lower().replace('_', '-') for name in names}
