@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from .processes import Process, Supervisor, listens, until
 from .settings import write
 
 READY_S = 120.0
-BACKENDS = ('rabbit', 'epmd', 'mariadb', 'memcached')
+BACKENDS = frozenset({'rabbit', 'epmd', 'mariadb', 'memcached'})
 
 
 class Database:
@@ -50,13 +51,18 @@ class Database:
         """Start the server, on a data folder made for it when there is none."""
         data = self._place.data / 'mysql'
         user = 'root' if os.geteuid() == 0 else os.environ['USER']
-        if not (data / 'mysql').is_dir():
+        if not data.is_dir():
+            # What is interrupted must not be taken for a database later.
+            fresh = data.with_name('mysql.new')
+            shutil.rmtree(fresh, ignore_errors=True)
             packages.run(
                 self._place,
                 'mariadb',
-                *('mariadb-install-db', '--no-defaults', f'--datadir={data}', f'--user={user}'),
+                *('mariadb-install-db', '--no-defaults', f'--datadir={fresh}', f'--user={user}'),
                 *('--auth-root-authentication-method=normal', '--skip-test-db'),
+                '--skip-name-resolve',
             )
+            fresh.rename(data)
         supervisor.start(Process('mariadb', self._command(data, user)))
         until(self._answers, lambda: supervisor.death('mariadb'), READY_S, 'mariadb')
 

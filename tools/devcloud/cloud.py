@@ -18,8 +18,6 @@ from .settings import apply, render, write
 from .wishes import Wishes
 
 READY_S = 180.0
-# What a database or a broker has in hand must reach its files.
-BACKEND_STOP_S = 30.0
 
 
 def in_parallel(calls: Iterable[Callable[[], object]]) -> None:
@@ -77,14 +75,8 @@ class Cloud:
     def down(self, names: Sequence[str] = ()) -> None:
         """End processes: those named, or all."""
         ending = names or self.supervisor.names()
-        backends = [name for name in BACKENDS if name in ending]
-        in_parallel(
-            functools.partial(self.supervisor.stop, name)
-            for name in ending
-            if name not in backends
-        )
-        for name in backends:
-            self.supervisor.stop(name, BACKEND_STOP_S)
+        for wave in (set(ending) - BACKENDS, BACKENDS & set(ending)):
+            in_parallel(functools.partial(self.supervisor.stop, name) for name in wave)
 
     def wipe(self) -> None:
         """Forget everything but the virtual environments."""
@@ -119,6 +111,8 @@ class Cloud:
         self._say('installed')
 
     def _bring(self, services: Sequence[Service]) -> None:
+        if not services:
+            return
         for service in services:
             self._configure(service)
         names = [name for service in services for name in service.databases]
@@ -141,12 +135,13 @@ class Cloud:
             write(target, source.read_text())
 
     def _make_schema(self, service: Service) -> None:
-        step = f'schema {service.name}'
-        if step not in self._done():
-            for command in service.schema():
-                packages.run(self._place, service.name, *command)
-            self._mark([step])
-            self._say(step)
+        # Not all of these may be repeated, so each counts for itself.
+        steps = {f'schema {service.name} {n}': step for n, step in enumerate(service.schema())}
+        if missing := steps.keys() - self._done():
+            for step in sorted(missing):
+                packages.run(self._place, service.name, *steps[step])
+                self._mark([step])
+            self._say(f'schema {service.name}')
 
     def _seed_identity(self) -> None:
         of_services = [

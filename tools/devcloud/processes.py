@@ -18,6 +18,8 @@ from .place import HOST, Place
 
 OPEN_FILES = 65536
 POLL_S = 0.05
+# Only the database has something to lose when it is killed; it needs a second.
+STOP_S = 5.0
 
 
 class Stage(enum.IntEnum):
@@ -160,7 +162,7 @@ class Supervisor:
             log.seek(running.log_offset)
             return text.encode() in log.read()
 
-    def stop(self, name: str, wait_s: float = 10) -> None:
+    def stop(self, name: str, wait_s: float = STOP_S) -> None:
         """End a process and its children; one that ignores a polite request is killed."""
         running = self.find(name)
         if running:
