@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from . import packages
 from .backends import BACKENDS, Database, start_memcached, start_rabbit
 from .clients import clouds_yaml
+from .errors import CloudError
 from .golden import Golden
 from .place import Place
 from .processes import Process, Stage, Supervisor, until
@@ -100,6 +101,11 @@ class Cloud:
         place = self._place
         for folder in (place.etc, place.log, place.run, place.data):
             folder.mkdir(parents=True, exist_ok=True)
+        # Databases of other versions would need migrations; new ones are made in a minute.
+        versions = f'versions {packages.versions()}'
+        if (done := self._done()) and versions not in done:
+            raise CloudError('constraints.txt has changed since: first "down --wipe"')
+        self._mark([] if done else [versions])
         self._wishes.save(place.wishes)
         packages.install_debian(place)
         venvs = {service.venv_name: service.venv for service in self._services}

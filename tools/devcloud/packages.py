@@ -144,9 +144,14 @@ def missing(requirements: Iterable[str], have: Collection[str]) -> list[str]:
     return sorted(text for text in set(requirements) if identity(text) not in have)
 
 
+def versions() -> str:
+    """Return what changes when any version does."""
+    return hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()[:16]
+
+
 def identity(requirement: str) -> str:
     """Return what changes when a requirement must be installed again."""
-    digest = hashlib.sha256(CONSTRAINTS.read_bytes())
+    digest = hashlib.sha256(versions().encode())
     for name in ('setup.cfg', 'pyproject.toml'):
         metadata = pathlib.Path(requirement, name)
         if metadata.exists():
