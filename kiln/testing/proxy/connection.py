@@ -101,12 +101,16 @@ class Peer(asyncio.Protocol):
         """Close, once everything is sent."""
         self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once, whatever is not sent yet."""
+        self._transport.abort()
+
     def reset(self) -> None:
         """Close at once; the other end sees a reset."""
         if not self.gone.done():
             sock = self._transport.get_extra_info('socket')
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self._transport.abort()
+            self.abort()
 
 
 class Connection:
@@ -133,8 +137,11 @@ class Connection:
             self.client.send(b'HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
         finally:
             self.client.close()
+            ends = [self.client.gone]
             if self._server is not None:
-                self._server.close()
+                self._server.abort()
+                ends.append(self._server.gone)
+            await asyncio.wait(ends)
 
     async def _visit(self, request: Request) -> None:
         exchange = self.house.log.open(request)

@@ -1,28 +1,25 @@
-"""The proxy itself: a thread with an event loop, and the door to it for other threads."""
+"""The fault proxy, as tests and people use it: a thread of its own, and a door to it."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
+import concurrent.futures
 import threading
 import urllib.parse
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
-from kiln.testing.proxy.connection import Connection, Peer
 from kiln.testing.proxy.exchanges import Exchange, Log
 from kiln.testing.proxy.faults import Fault
+from kiln.testing.proxy.house import LOOPBACK, House, bound
 from kiln.testing.proxy.script import Predicate, Rule, Script
-
-_LOOPBACK = '127.0.0.1'
-_BACKLOG = 512
 
 
 class FaultProxy:
     """Stands between HTTP clients and one server, and misbehaves as told.
 
-    Use it as a context manager. Everything may be called from any thread; a rule
-    counts for requests that arrive after it was made.
+    Use it as a context manager. Every method may be called from any thread; a
+    rule counts for the requests that arrive after it was made.
     """
 
     def __init__(
@@ -33,22 +30,20 @@ class FaultProxy:
         seed: int = 0,
         on_end: Callable[[Exchange], None] | None = None,
     ) -> None:
-        """Remember the server; ``on_end`` is told of each exchange, in the proxy's thread."""
+        """Remember the server; ``on_end`` is told of each exchange, in the proxy's thread.
+
+        :raises ValueError: the server is asked by something else than plain HTTP.
+        """
         parts = urllib.parse.urlsplit(upstream_url)
         if parts.scheme != 'http' or not parts.hostname:
             raise ValueError(f'Cannot stand before {upstream_url!r}: it is no http:// URL.')
-        self.upstream = (parts.hostname, parts.port or 80)
-        self.script = Script(seed)
-        self.log = Log()
-        self.on_end = on_end
+        self._upstream = (parts.hostname, parts.port or 80)
         self._path = parts.path
         self._port = port
-        self._ready = threading.Event()
+        self._script = Script(seed)
+        self._log = Log()
+        self._on_end = on_end
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._failure: BaseException | None = None
-
-    # For the test that uses it.
 
     def __enter__(self) -> Self:
         self.start()
@@ -63,25 +58,36 @@ class FaultProxy:
         :raises OSError: the port is taken.
         """
         # This socket never listens. It keeps the port ours while the proxy is
-        # down, when the kernel refuses connections to it as to any dead server.
-        self._claim = _bound(self._port)
+        # down, and the kernel refuses connections to it as to any dead server.
+        self._claim = bound(self._port)
         self._port = self._claim.getsockname()[1]
-        self._thread = threading.Thread(target=self._run, name='fault-proxy', daemon=True)
+        started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._live(started)), name='fault-proxy', daemon=True
+        )
         self._thread.start()
-        self._ready.wait()
+        try:
+            started.result()
+        except OSError:
+            self._end()
+            raise
 
     def close(self) -> None:
         """Drop everybody, and end; to say so twice does no harm."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
+        if self._thread is not None:
             self._loop.call_soon_threadsafe(self._closing.set)
-            thread.join()
-            self._claim.close()
+            self._end()
+
+    def _end(self) -> None:
+        assert self._thread is not None
+        self._thread.join()
+        self._thread = None
+        self._claim.close()
 
     @property
     def url(self) -> str:
         """Where the proxy listens, with the path that the server's URL has."""
-        return f'http://{_LOOPBACK}:{self._port}{self._path}'
+        return f'http://{LOOPBACK}:{self._port}{self._path}'
 
     def fault(
         self,
@@ -94,37 +100,37 @@ class FaultProxy:
         times: int | None = None,
         chance: float = 1.0,
     ) -> Rule:
-        """Make a rule from now on; the first rule that fits a request decides.
+        """Make a rule; the first rule that has a fault for a request decides.
 
         ``path`` is a regular expression for the whole path, where version,
         project and query do not count: ``/servers/[^/]+``. Several faults are
-        met in turn, each by one request.
+        met in turn, each by one request. Of the requests that fit, the first
+        ``skip`` pass, and no more than ``times`` meet a fault.
         """
-        return self.script.add(
-            Rule(
-                faults=faults,
-                method=method,
-                path=path,
-                when=when,
-                skip=skip,
-                times=times,
-                chance=chance,
-            )
+        rule = Rule(
+            faults=faults,
+            method=method,
+            path=path,
+            when=when,
+            skip=skip,
+            times=times,
+            chance=chance,
         )
+        return self._script.add(rule)
 
     @property
     def faults(self) -> tuple[Rule, ...]:
         """The rules, in the order in which they are asked."""
-        return self.script.rules
+        return self._script.rules
 
     @property
     def requests(self) -> list[Exchange]:
         """All exchanges since the start, or since they were forgotten."""
-        return self.log.all()
+        return self._log.all()
 
     def count(self, method: str | None = None, path: str | None = None) -> int:
         """Return how many requests there were; ``path`` is as in a rule."""
-        return self.log.count(method, path)
+        return self._log.count(method, path)
 
     def wait_for(
         self,
@@ -135,60 +141,36 @@ class FaultProxy:
         seconds: float = 10.0,
     ) -> bool:
         """Wait until so many such requests have arrived; False where time ran out."""
-        return self.log.wait_for(count, method, path, seconds)
+        return self._log.wait_for(count, method, path, seconds)
 
     def forget(self) -> None:
         """Forget the exchanges so far."""
-        self.log.clear()
+        self._log.clear()
 
     def down(self, *, accept: bool = False) -> None:
         """Reset all connections and refuse new ones; with ``accept``, take and close them."""
-        self._do(self._go_down(accept))
+        self._do(self._house.down(accept=accept))
 
     def up(self) -> None:
         """Let clients in again, at the same port."""
-        self._do(self._go_up())
+        self._do(self._house.up())
 
     def release(self) -> None:
         """End all that hangs now: those connections are closed."""
-        self._do(self._release())
+        self._do(self._house.release())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    # In the thread of the loop.
-
-    def _run(self) -> None:
-        asyncio.run(self._live())
-
-    async def _live(self) -> None:
+    async def _live(self, started: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
-        self.released = asyncio.Event()
-        self._clients: set[Peer] = set()
-        self._visits: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server | None = None
-        self._accepts = True
-        self._comeback: asyncio.TimerHandle | None = None
-        await self._go_up()
-        self._ready.set()
-        await self._closing.wait()
-        await self._go_down(accept=False)
-        for visit in self._visits:
-            visit.cancel()
-        await asyncio.gather(*self._visits, return_exceptions=True)
-
-    def _let_in(self, client: Peer) -> None:
-        if not self._accepts:
-            client.close()
-            return
-        task = self._loop.create_task(self._serve(client))
-        self._visits.add(task)
-        task.add_done_callback(self._visits.discard)
-
-    async def _serve(self, client: Peer) -> None:
-        self._clients.add(client)
+        self._house = House(self._upstream, self._port, self._script, self._log, self._on_end)
         try:
-            await Connection(self, client).serve()
-        finally:
-            self._clients.discard(client)
+            await self._house.up()
+        except OSError as exc:
+            started.set_exception(exc)
+            return
+        started.set_result(None)
+        await self._closing.wait()
+        await self._house.close()

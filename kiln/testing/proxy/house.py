@@ -1,0 +1,113 @@
+"""The proxy's inside: who is let in, and who is served. All of it runs in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from kiln.testing.proxy.connection import Connection, Peer
+from kiln.testing.proxy.exchanges import Exchange, Log
+from kiln.testing.proxy.script import Script
+
+LOOPBACK = '127.0.0.1'
+_BACKLOG = 512
+
+
+def bound(port: int) -> socket.socket:
+    """Return a socket that has a port and does nothing with it."""
+    sock = socket.socket()
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((LOOPBACK, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+class House:
+    """Listens, while it is up, and has a task for each client."""
+
+    def __init__(
+        self,
+        upstream: tuple[str, int],
+        port: int,
+        script: Script,
+        log: Log,
+        on_end: Callable[[Exchange], None] | None,
+    ) -> None:
+        self.upstream = upstream
+        self.script = script
+        self.log = log
+        self.on_end = on_end
+        self.released = asyncio.Event()
+        self._port = port
+        self._open = False
+        self._listener: asyncio.Server | None = None
+        self._clients: dict[Peer, asyncio.Task[None]] = {}
+        self._comeback: asyncio.Task[None] | None = None
+
+    async def up(self) -> None:
+        """Let clients in."""
+        self._keep_down()
+        self._open = True
+        await self._listen()
+
+    async def down(self, *, accept: bool) -> None:
+        """Reset all clients and let no more in."""
+        self._keep_down()
+        self._shut(accept=accept)
+        if accept:
+            await self._listen()
+
+    def refuse(self, seconds: float, *, accept: bool) -> None:
+        """Be down for some seconds, from now on."""
+        self._keep_down()
+        self._shut(accept=accept)
+        self._comeback = asyncio.create_task(self._come_back(seconds))
+
+    async def release(self) -> None:
+        """End all that hangs now, but nothing that will."""
+        self.released.set()
+        self.released.clear()
+
+    async def close(self) -> None:
+        """Drop everybody; return when no socket is left."""
+        await self.down(accept=False)
+        visits = list(self._clients.values())
+        for visit in visits:
+            visit.cancel()
+        await asyncio.gather(*visits, return_exceptions=True)
+
+    async def _come_back(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._comeback = None
+        await self.up()
+
+    def _keep_down(self) -> None:
+        if self._comeback is not None:
+            self._comeback.cancel()
+            self._comeback = None
+
+    def _shut(self, *, accept: bool) -> None:
+        self._open = False
+        if self._listener is not None and not accept:
+            self._listener.close()
+            self._listener = None
+        for client in self._clients:
+            client.reset()
+
+    async def _listen(self) -> None:
+        if self._listener is None:
+            self._listener = await asyncio.get_running_loop().create_server(
+                lambda: Peer(opened=self._let_in), sock=bound(self._port), backlog=_BACKLOG
+            )
+
+    def _let_in(self, client: Peer) -> None:
+        if not self._open:
+            client.close()
+            return
+        task = asyncio.create_task(Connection(self, client).serve())
+        self._clients[client] = task
+        task.add_done_callback(lambda _: self._clients.pop(client))
