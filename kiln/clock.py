@@ -27,6 +27,9 @@ class Clock(Protocol):
         """Wait on a held condition; return False where the time ran out."""
 
 
+_LONGEST_S = threading.TIMEOUT_MAX / 2
+
+
 class SystemClock:
     """The clock of the machine."""
 
@@ -38,7 +41,9 @@ class SystemClock:
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
         """Wait on a held condition; return False where the time ran out."""
-        return condition.wait(timeout)
+        # The system refuses to wait for ever by number, be it infinity or just
+        # large; and a thread that keeps the appointments must not die of it.
+        return condition.wait(timeout if timeout is None else min(timeout, _LONGEST_S))
 
 
 SYSTEM_CLOCK: Clock = SystemClock()

@@ -206,12 +206,12 @@ class Compute:
         self, amphora_ids: Iterable[str], *, timeout: float | None = None
     ) -> Operation[Mapping[str, ComputeStatus]]:
         """Ask for the status of many; an id not in the answer does not exist."""
-        ids = tuple(validation.check_text('amphora_ids', id_) for id_ in amphora_ids)
+        ids = validation.check_ids(amphora_ids)
         return self._submit(Call.STATUSES, ids, timeout=timeout)
 
     def changes(self, since: str = '', *, timeout: float | None = None) -> Operation[Changes]:
         """Ask what changed since the cursor of an earlier answer."""
-        return self._submit(Call.CHANGES, since, timeout=timeout)
+        return self._submit(Call.CHANGES, validation.check_cursor(since), timeout=timeout)
 
     def watch(
         self,
@@ -223,7 +223,7 @@ class Compute:
     ) -> Operation[ComputeStatus]:
         """Wait until an amphora is in one of the states; serves any number of callers."""
         validation.check_text('amphora_id', amphora_id)
-        goals = frozenset(State(state) for state in goal)
+        goals = validation.check_states(goal)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
         operation = self._operation('watch', amphora_id, seconds, amphora_id=amphora_id)
         watch = self._stack.watcher.watch(

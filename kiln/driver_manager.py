@@ -73,6 +73,10 @@ class DriverManager:
         group = f'{compute_conf.GROUP}:{name}'
         values = kiln_conf.register(self._conf, group, compute_conf.BACKEND_OPTS)
         try:
+            settings = stack_settings(values)
+        except ConfigurationError as exc:
+            raise ConfigurationError(f'Cannot use the options of [{group}]: {exc}') from exc
+        try:
             driver_class = load_compute_driver(values.driver or name)
         except DriverNotFound as exc:
             if values.driver or name in self.backends():
@@ -85,14 +89,14 @@ class DriverManager:
         options = kiln_conf.register(self._conf, group, driver_class.options)
         try:
             driver = driver_class.open(options, name=name, owner=self._site.owner, clock=clock)
-        except ConfigurationError:
-            raise
+        except ConfigurationError as exc:
+            raise ConfigurationError(f'Cannot open backend {name!r}: {exc}') from exc
         # A vendor's constructor may raise anything; the operator needs one line.
         except Exception as exc:
             raise ConfigurationError(
                 f'Cannot open backend {name!r}: its driver refuses the options of [{group}]: {exc}'
             ) from exc
-        return driver, stack_settings(values)
+        return driver, settings
 
 
 def stack_settings(values: Any) -> StackSettings:
@@ -100,6 +104,9 @@ def stack_settings(values: Any) -> StackSettings:
     return StackSettings(
         executor=ExecutorSettings(
             max_workers=values.max_workers,
+            read_workers=values.read_workers,
+            build_workers=values.build_workers,
+            change_workers=values.change_workers,
             max_queue=values.max_queue,
             timeout_s=values.call_timeout,
             cleanup_timeout_s=values.cleanup_timeout,

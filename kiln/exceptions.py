@@ -35,8 +35,11 @@ class Verdict(enum.StrEnum):
 
 _SECRETS = (
     re.compile(r'(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)', re.DOTALL),
-    re.compile(r'(://[^/\s:@]+:)[^@\s/]+(@)'),
-    re.compile(r'(\bbearer\s+)[\w.~+/=-]+()', re.IGNORECASE),
+    # A password may hold an @ of its own; a user may have no name.
+    re.compile(r'(://[^/\s:@]*:)[^\s/]+(@)'),
+    re.compile(
+        r'(\b(?:bearer|authorization["\']?\s*[:=]\s*["\']?basic)\s+)[\w.~+/=-]+()', re.IGNORECASE
+    ),
     re.compile(
         r'((?:password|passwd|secret|token|api[_-]?key|credential|private[_-]?key)\w*'
         r'["\']?\s*[:=]\s*["\']?)[^"\'\s,;&}]+()',
@@ -44,7 +47,7 @@ _SECRETS = (
     ),
 )
 
-_SIGNS = ('pass', 'secret', 'token', 'key', 'credential', 'bearer', '://')
+_SIGNS = ('pass', 'secret', 'token', 'key', 'credential', 'bearer', 'authorization', '://')
 
 
 def redact(text: str) -> str:
@@ -190,7 +193,7 @@ class AmphoraComputeError(KilnError):
             retry_after=data.get('retry_after'),
             outcome=Outcome(data['outcome']) if 'outcome' in data else None,
             circuit=Verdict(data['circuit']) if 'circuit' in data else None,
-            **{name: data[name] for name in cls.FACTS if name in data},
+            **{name: data[name] for name in kind.FACTS if name in data},
         )
 
 

@@ -125,9 +125,12 @@ class BuildFlow:
         probe: Probe | None = None,
         on_status: OnStatus | None = None,
     ) -> None:
+        assert operation.deadline is not None
+        assert operation.build_key is not None
         self._stack = stack
         self._in_flight = in_flight
         self._operation = operation
+        self._deadline, self._build_key = operation.deadline, operation.build_key
         self._until = until
         self._probe = probe
         self._on_status = on_status
@@ -160,7 +163,7 @@ class BuildFlow:
         self._waiting = self._stack.watcher.watch(
             amphora_id,
             _ACTIVE,
-            deadline=self._operation.deadline,
+            deadline=self._deadline,
             on_status=self._status,
         )
         self._waiting.add_done_callback(self._active)
@@ -179,9 +182,8 @@ class BuildFlow:
         elif self._until is Until.ACTIVE:
             self._operation.resolve(self._operation.amphora_id or '')
         else:
-            if (deadline := self._operation.deadline) is not None:
-                # A probe that hangs must not hold up the verdict.
-                self._stack.scheduler.call_later(deadline.remaining_s(), self._look)
+            # A probe that hangs must not hold up the verdict.
+            self._stack.scheduler.call_later(self._deadline.remaining_s(), self._look)
             self._look()
 
     def _look(self) -> None:
@@ -189,14 +191,13 @@ class BuildFlow:
         operation = self._operation
         if operation.done():
             return
-        deadline = operation.deadline
-        if deadline is not None and deadline.passed:
+        if self._deadline.passed:
             self._fail(
                 BuildTimeout(
                     f'Cannot wait longer for {operation.subject}: it is active, but its '
                     f'probe never agreed ({self._not_ready or "it was not asked yet"}).',
                     amphora_id=operation.amphora_id,
-                    build_key=operation.build_key,
+                    build_key=self._build_key,
                 )
             )
             return
@@ -225,20 +226,18 @@ class BuildFlow:
             self._look_later()
 
     def _look_later(self) -> None:
-        delay_s = self._stack.settings.probe_interval_s
-        if (deadline := self._operation.deadline) is not None:
-            delay_s = max(0.0, min(delay_s, deadline.remaining_s()))
+        delay_s = min(self._stack.settings.probe_interval_s, self._deadline.remaining_s())
         self._stack.scheduler.call_later(delay_s, self._look)
 
     def _build_error(self, error: BaseException) -> BaseException:
         if isinstance(error, OperationTimeout):
-            return _as(BuildTimeout, error, build_key=self._operation.build_key)
+            return _as(BuildTimeout, error, build_key=self._build_key)
         if isinstance(error, InstanceNotFoundError):
             return _as(
                 AmphoraBuildError,
                 error,
                 outcome=Outcome.NOT_APPLIED,
-                build_key=self._operation.build_key,
+                build_key=self._build_key,
             )
         return error
 
@@ -246,19 +245,16 @@ class BuildFlow:
         """Remove what was built, then say why; but never later than the deadline."""
         operation = self._operation
         discarded = self._discard()
-        deadline = operation.deadline
-        if discarded is None or deadline is None or deadline.passed:
+        if self._deadline.passed:
             operation.fail(error)
             return
         operation.note('removing', str(error))
         discarded.add_done_callback(lambda _: operation.fail(error))
-        self._stack.scheduler.call_later(deadline.remaining_s(), lambda: operation.fail(error))
+        remaining_s = self._deadline.remaining_s()
+        self._stack.scheduler.call_later(remaining_s, lambda: operation.fail(error))
 
-    def _discard(self) -> Operation[Any] | None:
-        operation = self._operation
-        if operation.build_key is None:
-            return None
-        return self._stack.executor.discard_build(operation.build_key, operation.amphora_id)
+    def _discard(self) -> Operation[Any]:
+        return self._stack.executor.discard_build(self._build_key, self._operation.amphora_id)
 
     def _ended(self, operation: Operation[str]) -> None:
         self._in_flight.add(-1)

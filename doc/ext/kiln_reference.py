@@ -1,5 +1,6 @@
-"""Directives that make reference pages out of kiln's own classes and options."""
+"""Directives that make reference pages out of kiln's own classes, options and commands."""
 
+import argparse
 import re
 from collections.abc import Iterator
 
@@ -8,6 +9,9 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 from kiln import exceptions
+from kiln.cli.commands import CommandTable
+from kiln.cli.exit_codes import CODES, ExitCode
+from kiln.cli.main import KilnApp
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 
@@ -31,9 +35,7 @@ class Errors(Generated):
     def lines(self) -> Iterator[str]:
         for error in (exceptions.KilnError, *_descendants(exceptions.KilnError)):
             parents = ', '.join(base.__name__ for base in error.__bases__)
-            yield error.__name__
-            yield '~' * len(error.__name__)
-            yield ''
+            yield from _heading(error.__name__)
             yield (error.__doc__ or '').split('\n\n')[0].replace('\n', ' ')
             yield ''
             yield f'*To do:* {error.remedy}'
@@ -52,19 +54,13 @@ class Calls(Generated):
     """The calls of the contract, as the wrappers see them."""
 
     def lines(self) -> Iterator[str]:
-        yield '.. list-table::'
-        yield '   :header-rows: 1'
-        yield ''
         rows = [('call', 'hook', 'traffic', 'may be repeated', 'ability')]
         rows += [
             (c.label, f'``{c.hook}``', c.traffic.value, 'yes' if c.repeatable else 'no',
              c.ability.value if c.ability else 'required')
             for c in Call
         ]  # fmt: skip
-        for row in rows:
-            for i, cell in enumerate(row):
-                yield f'   {"* -" if i == 0 else "  -"} {cell}'
-        yield ''
+        yield from _table(rows)
 
 
 class Options(Generated):
@@ -72,19 +68,117 @@ class Options(Generated):
 
     def lines(self) -> Iterator[str]:
         for group, options in opts.list_opts():
-            title = f'[{getattr(group, "name", group)}]'
-            yield title
-            yield '~' * len(title)
-            yield ''
+            yield from _heading(f'[{getattr(group, "name", group)}]')
             yield getattr(group, 'help', '') or ''
             yield ''
             for opt in options:
-                default = (
-                    '' if opt.default in (None, '', [], {}) else f' (default ``{opt.default}``)'
-                )
-                yield f'``{opt.dest}``{default}'
-                yield '    ' + re.sub(r'([*`|\\])', r'\\\1', opt.help)
+                yield f'``{opt.dest}`` ({_facts(opt)})'
+                yield f'    {_plain(opt.help)}'
                 yield ''
+
+
+class Commands(Generated):
+    """Every command of ``kiln``, as its own parser describes it."""
+
+    def lines(self) -> Iterator[str]:
+        app = KilnApp()
+        yield from _heading('Global options')
+        yield from _options(app.parser)
+        table = CommandTable()
+        described = set()
+        for name in sorted(table.commands):
+            command, _, _ = table.find_command(name.split())
+            # cliff brings some of its own, which its own guide explains.
+            if not command.__module__.startswith('kiln.'):
+                continue
+            yield from _heading(f'kiln {name}')
+            parser = command(app, None).get_parser(f'kiln {name}')
+            yield f'.. program:: kiln {name}'
+            yield ''
+            yield _plain(parser.description)
+            yield ''
+            yield from _options(parser)
+            described |= set(_formatters(parser))
+        yield from _heading('How tables are printed')
+        yield 'Commands that print a table or the fields of one thing take these as well.'
+        yield ''
+        for text in sorted(described):
+            yield from text.splitlines()
+            yield ''
+
+
+class ExitCodes(Generated):
+    """Which errors give which exit code."""
+
+    def lines(self) -> Iterator[str]:
+        rows = [('code', 'errors, and those derived from them')]
+        for code in ExitCode:
+            names = [error.__name__ for error, its in CODES.items() if its is code]
+            if names:
+                rows.append((str(code.value), ', '.join(f'``{name}``' for name in names)))
+        yield from _table(rows)
+
+
+def _heading(title: str) -> Iterator[str]:
+    yield from (title, '~' * len(title), '')
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    yield from ('.. list-table::', '   :header-rows: 1', '   :widths: auto', '')
+    for row in rows:
+        for i, cell in enumerate(row):
+            yield f'   {"* -" if i == 0 else "  -"} {cell}'
+    yield ''
+
+
+def _plain(text: str) -> str:
+    """Return a text of a command or an option with nothing that Sphinx would read."""
+    return re.sub(r'([*`|\\_])', r'\\\1', ' '.join(text.split()))
+
+
+def _facts(opt) -> str:
+    """Return what an option takes, and what it is where it is not set."""
+    facts = [str(getattr(opt.type, 'type_name', 'value')).removesuffix(' value')]
+    for word, bound in (('from', 'min'), ('to', 'max')):
+        limit = getattr(opt.type, bound, None)
+        if limit is not None:
+            facts.append(f'{word} {limit:g}')
+    if opt.secret:
+        facts.append('secret')
+    unset = opt.default is None or opt.default in ('', [], {})
+    default = ', '.join(opt.default) if isinstance(opt.default, list) else opt.default
+    facts.append('unset by default' if unset else f'default ``{default}``')
+    return ', '.join(facts)
+
+
+def _is_formatter(group: argparse._ArgumentGroup) -> bool:
+    return (group.title or '').lower().endswith(('formatter', 'formatters'))
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for group in parser._action_groups:
+        if not _is_formatter(group):
+            for action in group._group_actions:
+                yield from _option(action)
+
+
+def _formatters(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for group in parser._action_groups:
+        if _is_formatter(group):
+            for action in group._group_actions:
+                yield '\n'.join(_option(action))
+
+
+def _option(action: argparse.Action) -> Iterator[str]:
+    if '--help' in action.option_strings or action.help == argparse.SUPPRESS:
+        return
+    value = action.metavar or (
+        '{' + ','.join(map(str, action.choices)) + '}' if action.choices else action.dest.upper()
+    )
+    names = [name if action.nargs == 0 else f'{name} {value}' for name in action.option_strings]
+    yield f'``{", ".join(names) or value}``'
+    yield f'    {_plain(action.help or "")}'
+    yield ''
 
 
 def _descendants(error: type) -> Iterator[type]:
@@ -99,4 +193,6 @@ def setup(app):
     app.add_directive('kiln-errors', Errors)
     app.add_directive('kiln-calls', Calls)
     app.add_directive('kiln-options', Options)
+    app.add_directive('kiln-commands', Commands)
+    app.add_directive('kiln-exit-codes', ExitCodes)
     return {'parallel_read_safe': True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cliff.command import Command
 from cliff.display import DisplayCommandBase
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kiln.models import Amphora
     from kiln.wrappers.operation import Operation
 
+_Number = TypeVar('_Number', int, float)
 Rows = tuple[Sequence[str], Iterable[Any]]
 
 
@@ -112,18 +113,25 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 def seconds(text: str) -> float:
     """Return a number of seconds above 0, or have argparse refuse it."""
-    number = float(text)
+    number = _read(float, text)
     if not 0 < number < float('inf'):
-        raise argparse.ArgumentTypeError(f'{text} is no number of seconds above 0')
+        raise argparse.ArgumentTypeError(f'{text!r} is no number above 0')
     return number
 
 
 def whole(text: str) -> int:
     """Return a whole number above 0, or have argparse refuse it."""
-    number = int(text)
+    number = _read(int, text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f'{text} is no whole number above 0')
+        raise argparse.ArgumentTypeError(f'{text!r} is no whole number above 0')
     return number
+
+
+def _read(kind: type[_Number], text: str) -> _Number:
+    try:
+        return kind(text)
+    except ValueError:
+        return kind(0)
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -65,7 +65,14 @@ class Build(KilnLister):
             'may be repeated.',
         )
         add('--user-data', metavar='FILE', help='File with the user data.')
-        add('--metadata', action='append', type=pair, default=[], metavar='KEY=VALUE')
+        add(
+            '--metadata',
+            action='append',
+            type=pair,
+            default=[],
+            metavar='KEY=VALUE',
+            help='Put this on the amphora; no secret, may be repeated.',
+        )
         add('--count', type=whole, default=1, metavar='N', help='Build N of them.')
         add(
             '--priority',

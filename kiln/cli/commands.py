@@ -57,6 +57,11 @@ class CommandTable(CommandManager):
         try:
             found: tuple[type[Command], str, list[str]] = super().find_command(argv)
         except ValueError:
+            if argv[0].startswith('-'):
+                raise NoSuchCommand(
+                    f'Cannot use option {argv[0]!r} here: it is none of those that stand '
+                    f'before a command.'
+                ) from None
             words = ' '.join(argv[: self._get_last_possible_command_index(argv)])
             raise NoSuchCommand(self._advice(words)) from None
         return found

@@ -49,7 +49,8 @@ def cloud(fleet: int, pace: float) -> dict[str, str]:
         # Short, so that the outage is not outweighed by what went well before.
         'circuit_window': str(WINDOW_S),
         'circuit_minimum_calls': str(BREAK),
-        'circuit_open': str(max(0.3, 3.0 * pace)),
+        # However fast the cloud is: all refusals must find the circuit open still.
+        'circuit_open': str(max(1.0, 3.0 * pace)),
     }
     return {f'KILN_COMPUTE_DEMO__{name.upper()}': value for name, value in options.items()}
 

@@ -86,6 +86,8 @@ class New(KilnLister):
             files = new_compute_driver(parsed_args.name, parsed_args.type, target)
         except OSError as exc:
             raise UsageError(f'Cannot write to {target}: {exc.strerror}.') from exc
+        readme = next(path for path in files if path.name == 'README.rst')
+        self.app.say(f'It installs, and its tests pass, as it is; {readme} says how to go on.')
         return ('file',), [[str(path)] for path in files]
 
 

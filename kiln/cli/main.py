@@ -66,6 +66,8 @@ class KilnApp(App):
         )
         #: The options of kiln, once ``backends`` was asked for.
         self.conf: Any = None
+        #: Whether SIGTERM came; it ends a command as Ctrl-C does.
+        self.terminated = False
         self._error: BaseException | None = None
         # Belongs to this run alone, so no configuration of logs silences it.
         self.LOG = logging.Logger('kiln')
@@ -126,7 +128,9 @@ class KilnApp(App):
         """Add kiln's own global options to cliff's."""
         # An abbreviation would catch options that are meant for a command.
         parser: argparse.ArgumentParser = super().build_option_parser(
-            description, version, {'allow_abbrev': False, 'conflict_handler': 'resolve'}
+            description,
+            version,
+            {'allow_abbrev': False, 'conflict_handler': 'resolve', 'prog': self.NAME},
         )
         parser.add_argument(
             '--version', action=_Version, nargs=0, help='Show the version and exit.'
@@ -198,6 +202,8 @@ class KilnApp(App):
             except SystemExit as exc:
                 result = exc.code if isinstance(exc.code, int) else ExitCode.OK
             self.stdout.flush()
+        except KeyboardInterrupt:
+            result = ExitCode.INTERRUPTED
         except BrokenPipeError:
             result = ExitCode.OUTPUT_CLOSED
         # The last resort: nobody shall have to read a traceback.
@@ -206,7 +212,9 @@ class KilnApp(App):
             result = code_of(exc)
         finally:
             logging.getLogger().removeHandler(self._complaints)
-        if result == ExitCode.INTERRUPTED:
+        if result == ExitCode.INTERRUPTED and self.terminated:
+            result = ExitCode.TERMINATED
+        elif result == ExitCode.INTERRUPTED:
             self.LOG.error('Interrupted.')
         self.stderr.flush()
         return result
@@ -214,14 +222,25 @@ class KilnApp(App):
 
 def main() -> NoReturn:
     """Run the command of this process, and end the process."""
-    signal.signal(signal.SIGTERM, _terminate)
-    status = KilnApp().run(sys.argv[1:])
+    _replace_closed_streams()
+    app = KilnApp()
+
+    def terminate(signum: int, frame: FrameType | None) -> None:
+        # As Ctrl-C, so that what is under way is ended and cleaned up.
+        app.terminated = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
+    status = app.run(sys.argv[1:])
     logging.shutdown()
     # Without a farewell: Python would first wait for idle threads, up to a
     # second, and for one that a backend holds up as long as it likes.
     os._exit(status)
 
 
-def _terminate(signum: int, frame: FrameType | None) -> None:
-    # As an exception, so that what is under way is ended and cleaned up.
-    raise SystemExit(ExitCode.TERMINATED)
+def _replace_closed_streams() -> None:
+    # Python has None for what its caller closed. Whoever wants no output gets
+    # none; what happens, and the exit status, are the same.
+    for name in ('stdout', 'stderr'):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), 'w'))

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
 from kiln.compute_drivers.redaction import sealed
+from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,
@@ -219,7 +220,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         An id that is not in the answer does not exist: the backend said so.
         """
-        ids = tuple(validation.check_text('amphora_ids', id_) for id_ in amphora_ids)
+        ids = validation.check_ids(amphora_ids)
         if not ids:
             return {}
         found: Mapping[str, ComputeStatus] = self.perform(Call.STATUSES, ids)
@@ -231,9 +232,7 @@ class AmphoraComputeDriver(ComputeHooks):
         The empty cursor, and one too old, answer with everything
         (``complete``). A change may be told twice, never left out.
         """
-        if not isinstance(since, str):
-            raise InvalidRequest(f'since must be a cursor of an earlier answer, not {since!r}.')
-        changes: Changes = self.perform(Call.CHANGES, since)
+        changes: Changes = self.perform(Call.CHANGES, validation.check_cursor(since))
         return changes
 
     # ---- execution state ------------------------------------------------
@@ -424,7 +423,7 @@ class AmphoraComputeDriver(ComputeHooks):
         # Only ids: other arguments may hold what must not be shown.
         subject = args[0] if args and isinstance(args[0], str) else ''
         message = (
-            f'Cannot {call.label} {subject}'.rstrip() + f': driver {self.name!r} failed with '
+            f'Cannot {attempt(call.label, subject)}: driver {self.name!r} failed with '
             f'{type(exc).__name__}: {exc}. This is a defect of the driver.'
         )
         error = DeleteFailed if call is Call.DELETE else AmphoraComputeError
@@ -434,7 +433,7 @@ class AmphoraComputeDriver(ComputeHooks):
             circuit=Verdict.FAILURE,
             backend=self.name,
             operation=call.label,
-            amphora_id=subject or None,
+            amphora_id=subject if call in ON_AMPHORA else None,
             build_key=args[0].build_key if call is Call.BUILD else None,
         )
 

@@ -11,6 +11,7 @@ import abc
 from collections.abc import Iterable, Mapping, Sequence
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.calls import Call
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import (
     Amphora,
@@ -172,3 +173,11 @@ class ComputeHooks(abc.ABC):
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
         """Return the last lines of the console, or all of them."""
         raise NotImplementedError
+
+
+#: The calls about one amphora: those whose hook takes its id before all else.
+ON_AMPHORA = frozenset(
+    call
+    for call in Call
+    if getattr(ComputeHooks, call.hook).__code__.co_varnames[1:2] == ('amphora_id',)
+)

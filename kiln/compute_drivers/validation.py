@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
-from kiln.models import AmphoraType, BuildRequest, InjectedFile, Limits, Resource
+from kiln.models import AmphoraType, BuildRequest, InjectedFile, Limits, Resource, State
 
 #: Metadata keys that begin so are kiln's own, on every backend.
 RESERVED_METADATA = 'kiln:'
+#: The longest a caller may allow an operation to take.
+MAX_TIMEOUT_S = 366 * 86_400.0
 
 _NO_FACTS: Mapping[str, str] = MappingProxyType({})
 
@@ -102,7 +104,34 @@ def check_timeout(timeout: object) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InvalidRequest(f'timeout must be a positive number of seconds, not {timeout!r}.')
+    # Neither the system's own timers nor a vendor's client take an infinite one.
+    if timeout > MAX_TIMEOUT_S:
+        raise InvalidRequest(f'timeout must be a year at most, not {timeout!r} seconds.')
     return float(timeout)
+
+
+def check_ids(amphora_ids: object) -> tuple[str, ...]:
+    """Return the ids of amphorae, or say what is wrong with them."""
+    # A lone string is iterable too, and would become a list of letters.
+    if isinstance(amphora_ids, str | bytes) or not isinstance(amphora_ids, Iterable):
+        raise InvalidRequest(f'amphora_ids must be a list of strings, not {_kind(amphora_ids)}.')
+    return tuple(check_text('amphora_ids', amphora_id) for amphora_id in amphora_ids)
+
+
+def check_cursor(since: object) -> str:
+    """Return a cursor of an earlier answer, or say that it is none."""
+    if not isinstance(since, str):
+        raise InvalidRequest(f'since must be a cursor of an earlier answer, not {since!r}.')
+    return since
+
+
+def check_states(goal: object) -> frozenset[State]:
+    """Return the states somebody waits for, or say which there are."""
+    try:
+        return frozenset(State(state) for state in goal)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        allowed = ', '.join(state.value for state in State)
+        raise InvalidRequest(f'goal must be a set of {allowed}; not {goal!r}.') from None
 
 
 def check_lines(lines: object) -> None:
@@ -254,12 +283,16 @@ def _user_data(user_data: Any, limits: Limits) -> bytes | None:
 
 
 def _content(what: str, value: Any, max_bytes: int) -> bytes:
-    if hasattr(value, 'read'):
-        # One more than allowed is enough to know that it is too much, and a
-        # file without end cannot fill the memory.
-        value = value.read(max_bytes + 1)
-    if isinstance(value, str):
-        value = value.encode()
+    try:
+        if hasattr(value, 'read'):
+            # One more than allowed is enough to know that it is too much, and a
+            # file without end cannot fill the memory.
+            value = value.read(max_bytes + 1)
+        if isinstance(value, str):
+            value = value.encode()
+    except (OSError, ValueError) as exc:
+        # Neither quoted nor chained: the error of a codec holds the content.
+        raise InvalidBuildRequest(f'Cannot build: {what} cannot be read ({_kind(exc)}).') from None
     if not isinstance(value, bytes | bytearray):
         raise InvalidBuildRequest(
             f'Cannot build: {what} must be a string, bytes or a file, not {_kind(value)}.'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -27,8 +28,14 @@ def load(
 ) -> cfg.ConfigOpts:
     """Read kiln.conf, or the files named, and return the options.
 
-    :raises ConfigurationError: a file is missing or cannot be parsed.
+    :raises ConfigurationError: a file or directory is missing or cannot be read.
     """
+    for folder in config_dirs or ():
+        # oslo.config would pass over it, and kiln would start with defaults.
+        if not Path(folder).is_dir():
+            raise ConfigurationError(
+                f'Cannot read the configuration: there is no directory {folder}.'
+            )
     conf = Configuration()
     conf.environment = os.environ if environment is None else environment
     try:
@@ -39,8 +46,13 @@ def load(
             default_config_dirs=None if config_dirs is None else list(config_dirs),
             use_env=False,
         )
-    except (cfg.Error, ValueError) as exc:
+    except cfg.Error as exc:
         raise ConfigurationError(f'Cannot read the configuration: {exc}') from exc
+    except (OSError, ValueError) as exc:
+        # Of a directory or a binary file oslo.config does not say which it was.
+        files = ', '.join(config_files or ['kiln.conf'])
+        why = exc.strerror if isinstance(exc, OSError) else exc
+        raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
     register(conf, compute.GROUP, compute.SITE_OPTS)
     return conf
 

@@ -64,7 +64,28 @@ BACKEND_OPTS = [
         default=16,
         min=3,
         max=512,
-        help='Threads that may call the backend at a time.',
+        help='Threads that may call the backend at a time. One is always kept for each '
+        'of reading, building and changing, so that no kind keeps another from its turn.',
+    ),
+    cfg.IntOpt(
+        'read_workers',
+        min=1,
+        max=512,
+        help='Threads of max_workers that may read at a time. Unset: all of them.',
+    ),
+    cfg.IntOpt(
+        'build_workers',
+        min=1,
+        max=512,
+        help='Threads of max_workers that may build at a time. Lower it where many '
+        'builds at once overload the backend; the others wait. Unset: half of them.',
+    ),
+    cfg.IntOpt(
+        'change_workers',
+        min=1,
+        max=512,
+        help='Threads of max_workers that may change or delete at a time. Unset: three '
+        'quarters of them.',
     ),
     cfg.IntOpt(
         'max_queue',

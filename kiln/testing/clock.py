@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
+_PATIENCE_S = 0.05
+
 
 class _Alarm:
     """One waiter, to be notified at a moment of virtual time."""
@@ -108,9 +110,14 @@ class VirtualClock:
                 raise AssertionError(
                     f'not so after {self._now:.0f} virtual and {real_timeout_s:.0f} real seconds'
                 )
+            waiting = self.waiting
             self.advance(step_s)
-            # The threads that were woken need real time to act on it.
+            # The threads that were woken need real time to act on it. Most
+            # wait again when they have; some end, and are not waited for long.
+            patience = time.monotonic() + _PATIENCE_S
             time.sleep(0.0005)
+            while self.waiting < waiting and time.monotonic() < patience:
+                time.sleep(0.0005)
 
     def _drop_silenced(self) -> None:
         while self._alarms and self._alarms[0][2].condition is None:

@@ -13,10 +13,11 @@ class ExecutorSettings:
     """How many calls run and wait, for how long, and how they are repeated."""
 
     max_workers: int = 16
-    #: How many of these each kind of traffic may have; one is kept for each.
-    read_workers: int = 16
-    build_workers: int = 8
-    change_workers: int = 12
+    #: How many of these each kind of traffic may have: None is all of them, a
+    #: half, three quarters. Whatever is set, one is kept for each other kind.
+    read_workers: int | None = None
+    build_workers: int | None = None
+    change_workers: int | None = None
     #: Operations that may wait for a thread or a retry; one more is rejected.
     max_queue: int = 10_000
     #: Seconds for one operation until the backend has agreed, all included.
@@ -29,11 +30,12 @@ class ExecutorSettings:
     max_delay_s: float = 30.0
 
     def __post_init__(self) -> None:
+        share = f'1 to {self.max_workers} (max_workers)'
         rules = {
             'max_workers': (self.max_workers >= len(Traffic), f'{len(Traffic)} or more'),
-            'read_workers': (self.read_workers >= 1, '1 or more'),
-            'build_workers': (self.build_workers >= 1, '1 or more'),
-            'change_workers': (self.change_workers >= 1, '1 or more'),
+            'read_workers': (self._has(self.read_workers), share),
+            'build_workers': (self._has(self.build_workers), share),
+            'change_workers': (self._has(self.change_workers), share),
             'max_queue': (self.max_queue >= 1, '1 or more'),
             'timeout_s': (self.timeout_s > 0, 'above 0 seconds'),
             'cleanup_timeout_s': (self.cleanup_timeout_s > 0, 'above 0 seconds'),
@@ -49,8 +51,12 @@ class ExecutorSettings:
     @property
     def shares(self) -> dict[Traffic, int]:
         """How many threads each kind of traffic may have."""
+        every = self.max_workers
         return {
-            Traffic.READ: self.read_workers,
-            Traffic.BUILD: self.build_workers,
-            Traffic.CHANGE: self.change_workers,
+            Traffic.READ: self.read_workers or every,
+            Traffic.BUILD: self.build_workers or every // 2,
+            Traffic.CHANGE: self.change_workers or every * 3 // 4,
         }
+
+    def _has(self, share: int | None) -> bool:
+        return share is None or 1 <= share <= self.max_workers

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError, OperationCancelled, Outcome
 from kiln.models import Resource
 from kiln.wrappers.promise import Promise
@@ -126,6 +127,12 @@ class Operation(Promise[T]):
                 return True
         return False
 
+    @property
+    def attempt(self) -> str:
+        """What it is to do, as errors tell it."""
+        other = self.arguments[1] if self.arguments and len(self.arguments) > 1 else ''
+        return attempt(self.kind, self.subject, other if isinstance(other, str) else '')
+
     def _cancellation(self, why: str, *, unsent: bool) -> OperationCancelled:
         if unsent:
             left = 'It was never sent.'
@@ -134,7 +141,7 @@ class Operation(Promise[T]):
         else:
             left = 'It had been sent, so its effect may still happen.'
         return OperationCancelled(
-            f'Cannot {self.kind} {self.subject}'.rstrip() + f': {why}. {left}',
+            f'Cannot {self.attempt}: {why}. {left}',
             outcome=Outcome.NOT_APPLIED if unsent else Outcome.UNKNOWN,
             build_key=self.build_key,
             amphora_id=self.amphora_id,

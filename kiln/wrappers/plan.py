@@ -104,7 +104,7 @@ class CallPlan:
     @property
     def about(self) -> str:
         """How each of its errors begins."""
-        return f'Cannot {self.operation.kind} {self.operation.subject}'.rstrip()
+        return f'Cannot {self.operation.attempt}'
 
     @property
     def facts(self) -> dict[str, Any]:

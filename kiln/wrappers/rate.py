@@ -9,6 +9,7 @@ from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError, ConfigurationError, RateLimited
 from kiln.wrappers.base import DriverWrapper
 
@@ -175,7 +176,7 @@ class RateDriver(DriverWrapper):
 
     def _limited(self, call: Call, wait_s: float) -> RateLimited:
         return RateLimited(
-            f'Cannot {call.label} yet: backend {self.name!r} is sent at most '
+            f'Cannot {attempt(call.label)} yet: backend {self.name!r} is sent at most '
             f'{self._bucket.rate_per_s:.3g} calls a second; repeat in {wait_s:.3f} s.',
             retry_after=wait_s,
             backend=self.name,

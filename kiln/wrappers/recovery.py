@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
 from kiln.models import BuildRequest, Resource
 from kiln.wrappers.operation import Operation
 from kiln.wrappers.plan import CallPlan
@@ -13,11 +13,6 @@ from kiln.wrappers.retry import Backoff
 from kiln.wrappers.safe_build import BuildPlan
 
 _CALLS = {call.label: call for call in Call}
-_ON_AMPHORA = frozenset(call.label for call in (
-    Call.DELETE, Call.GET, Call.STATUS, Call.SUSPEND, Call.RESUME, Call.REBOOT, Call.REBUILD,
-    Call.ATTACH_PORT, Call.DETACH_PORT, Call.ATTACH_NETWORK, Call.DETACH_NETWORK,
-    Call.CONSOLE_LOG,
-))  # fmt: skip
 
 
 def describe(operation: Operation[Any], args: tuple[Any, ...]) -> None:
@@ -28,9 +23,11 @@ def describe(operation: Operation[Any], args: tuple[Any, ...]) -> None:
         operation.build_key = subject.build_key
         return
     operation.arguments = args
-    if isinstance(subject, str):
+    if isinstance(subject, Resource):
+        operation.subject = f'{subject.kind} {subject.id}'
+    elif isinstance(subject, str):
         operation.subject = subject
-        if operation.kind in _ON_AMPHORA:
+        if _CALLS.get(operation.kind) in ON_AMPHORA:
             operation.amphora_id = subject
 
 

@@ -185,10 +185,11 @@ class DiscardPlan(CallPlan):
 
     def overdue(self, *, in_flight: bool) -> BaseException:
         """Say what may be left, by key and id."""
+        why = str(self.last_error or 'there was no time').rstrip('.')
         error = DeleteFailed(
             f'Cannot make sure that nothing of build {self._key} is left on '
             f'{self.operation.backend!r} (id {self.operation.amphora_id or "unknown"}): '
-            f'{self.last_error or "there was no time"}. The orphan sweep will find it.',
+            f'{why}. The orphan sweep will find it.',
             outcome=Outcome.UNKNOWN,
             **self.facts,
         )

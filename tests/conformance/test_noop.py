@@ -14,7 +14,6 @@ from kiln.testing.conformance import (
     FaultConformance,
     run_conformance,
 )
-from tests.conformance.noop_faults import NoopFaults
 
 LATENCIES = {
     'build_s': 30,
@@ -28,14 +27,8 @@ LATENCIES = {
 
 
 class InstantNoopConformance(ComputeDriverConformance, FaultConformance, unittest.TestCase):
-    port_ids = ('port-1',)
-    network_ids = ('net-1',)
-
     def make_driver(self):
         return NoopDriver(cloud=NoopCloud(clock=VirtualClock(), **self.cloud_options()))
-
-    def make_faults(self, driver):
-        return NoopFaults(driver.cloud)
 
     def cloud_options(self):
         return {}
@@ -67,9 +60,6 @@ class ReportOfNoopTest(unittest.TestCase):
     def test_every_behaviour_is_shown_on_noop(self):
         report = run_conformance(
             lambda: NoopDriver(cloud=NoopCloud(clock=VirtualClock(), **LATENCIES)),
-            faults=lambda driver: NoopFaults(driver.cloud),
-            port_ids=['port-1'],
-            network_ids=['net-1'],
         )
         self.assertTrue(report.ok, report.render())
         self.assertGreaterEqual(len(report.of(BehaviourOutcome.PASSED)), 80)

@@ -15,16 +15,12 @@ from kiln.wrappers.breaker import BreakerDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.rate import RateDriver, RateSettings
-from tests.conformance.noop_faults import NoopFaults
 
 PLENTY = RateSettings(rate_per_s=100_000, burst=1000)
 
 
 class WrappedConformance(ComputeDriverConformance, FaultConformance):
     """The kit around one wrapper, or several, on a cloud that takes its time."""
-
-    port_ids = ('port-1',)
-    network_ids = ('net-1',)
 
     effect_s = 30.0
 
@@ -38,11 +34,6 @@ class WrappedConformance(ComputeDriverConformance, FaultConformance):
         names = ('build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s', 'rebuild_s')
         latencies = dict.fromkeys(names, self.effect_s)
         return self.wrap(NoopDriver(cloud=NoopCloud(clock=self.a_clock(), **latencies)))
-
-    def make_faults(self, driver):
-        while isinstance(driver, DriverWrapper):
-            driver = driver.inner
-        return NoopFaults(driver.cloud)
 
 
 class PlainWrapperConformance(WrappedConformance, unittest.TestCase):

@@ -3,9 +3,7 @@
 import re
 import unittest
 
-from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.testing.conformance import BehaviourOutcome, run_conformance
-from tests.conformance.noop_faults import NoopFaults
 from tests.conformance.zoo import ZOO
 
 TIMEOUT_S = 120
@@ -13,14 +11,7 @@ TIMEOUT_S = 120
 
 def judged(animal):
     """Run the whole kit on an animal."""
-    can_fail = issubclass(animal, NoopDriver)
-    return run_conformance(
-        animal,
-        faults=(lambda driver: NoopFaults(driver.cloud)) if can_fail else None,
-        port_ids=['port-1'],
-        network_ids=['net-1'],
-        timeout_s=TIMEOUT_S,
-    )
+    return run_conformance(animal, port_ids=['port-1'], network_ids=['net-1'], timeout_s=TIMEOUT_S)
 
 
 class ZooTest(unittest.TestCase):

@@ -33,12 +33,15 @@ from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.operation import OperationState
 from kiln.wrappers.rate import RateSettings
 
 
 class FacadeTest(unittest.TestCase):
     settings = StackSettings()
     listeners = ()
+    #: Where time is short, small steps leave the threads time to use it.
+    step_s = 1.0
 
     def setUp(self):
         self.clock = VirtualClock()
@@ -49,11 +52,13 @@ class FacadeTest(unittest.TestCase):
         self.addCleanup(self.compute.close, 0.1)
 
     def settle(self, *operations):
-        self.clock.run_until(lambda: all(operation.done() for operation in operations))
+        self.clock.run_until(
+            lambda: all(operation.done() for operation in operations), step_s=self.step_s
+        )
         return operations[0].result()
 
     def settled_error(self, operation):
-        self.clock.run_until(operation.done)
+        self.clock.run_until(operation.done, step_s=self.step_s)
         return operation.exception()
 
     def build(self, **arguments):
@@ -211,6 +216,8 @@ class Deleting(FacadeTest):
     def test_a_delete_that_takes_too_long_is_a_delete_timeout(self):
         amphora_id = self.build()
         operation = self.compute.delete(amphora_id, wait=True, timeout=2)
+        # Sent before its time starts to pass, or it would never be.
+        self.clock.run_until(lambda: operation.state is OperationState.WAITING, step_s=0)
         self.assertIsInstance(self.settled_error(operation), DeleteTimeout)
 
     def test_waiting_for_a_delete_can_be_cancelled(self):
@@ -347,6 +354,7 @@ class ARefusingBackend(FacadeTest):
         circuit=CircuitSettings(minimum_calls=2, open_s=30),
         executor=ExecutorSettings(timeout_s=10, first_delay_s=0.1),
     )
+    step_s = 0.1
 
     def test_the_circuit_opens_refuses_and_heals_by_one_probe(self):
         self.cloud.faults.add(Fault(call='status', action='refuse'))

@@ -1,12 +1,15 @@
 """Options come from files and from KILN_* variables, and bad ones are named."""
 
+import io
 import pathlib
+import re
 import tempfile
 import unittest
 
-from oslo_config import cfg
+from oslo_config import cfg, generator
 
 from kiln import conf as kiln_conf
+from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.conf import compute, opts
 from kiln.exceptions import ConfigurationError
 
@@ -51,6 +54,20 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, 'Cannot read the configuration'):
             self.load('this is not a configuration')
 
+    def test_a_missing_directory_is_one_clear_error(self):
+        with self.assertRaisesRegex(ConfigurationError, 'there is no directory /nowhere'):
+            kiln_conf.load([], ['/nowhere'])
+
+    def test_a_file_that_cannot_be_read_as_text_is_named(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / 'binary.conf').write_bytes(b'\xff\xfe\x00')
+        for path in (folder, folder / 'binary.conf'):
+            with (
+                self.subTest(path.name),
+                self.assertRaisesRegex(ConfigurationError, f'configuration in {path}: '),
+            ):
+                kiln_conf.load([str(path)])
+
     def test_a_controllers_own_options_object_works_without_the_environment(self):
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
@@ -80,3 +97,20 @@ class TheSample(unittest.TestCase):
     def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
         self.assertEqual(['compute', 'compute:noop'], names)
+
+    def test_the_generator_writes_every_option_with_its_group(self):
+        conf = cfg.ConfigOpts()
+        generator.register_cli_opts(conf)
+        conf(['--namespace', 'kiln'], default_config_files=[], default_config_dirs=[])
+        sample = io.StringIO()
+        generator.generate(conf, sample)
+        groups = re.split(r'^\[(.+)\]$', sample.getvalue(), flags=re.MULTILINE)
+        written = {
+            (group, name)
+            for group, text in zip(groups[1::2], groups[2::2], strict=True)
+            for name in re.findall(r'^#(\w+) =', text, flags=re.MULTILINE)
+        }
+        expected = {('compute', opt.dest) for opt in compute.SITE_OPTS}
+        for opt in (*compute.BACKEND_OPTS, *NoopDriver.options):
+            expected.add(('compute:noop', opt.dest))
+        self.assertEqual(expected, written)

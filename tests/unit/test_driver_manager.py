@@ -6,7 +6,9 @@ import unittest
 
 import kiln
 from kiln import conf as kiln_conf
-from kiln.driver_manager import DriverManager, open_compute
+from kiln.compute_drivers.calls import Traffic
+from kiln.conf import compute as compute_conf
+from kiln.driver_manager import DriverManager, open_compute, stack_settings
 from kiln.exceptions import ConfigurationError, DriverNotFound
 
 
@@ -41,6 +43,22 @@ class Opening(unittest.TestCase):
     def test_a_group_named_like_its_driver_need_not_name_it(self):
         self.assertEqual('noop', self.open('noop', '[compute:noop]\nmax_workers = 4\n').name)
 
+    def test_the_shares_of_threads_follow_max_workers_unless_they_are_set(self):
+        conf = kiln_conf.load([], [], environment={
+            'KILN_COMPUTE_BIG__MAX_WORKERS': '64', 'KILN_COMPUTE_BIG__BUILD_WORKERS': '5',
+        })  # fmt: skip
+        values = kiln_conf.register(conf, 'compute:big', compute_conf.BACKEND_OPTS)
+        shares = stack_settings(values).executor.shares
+        self.assertEqual({Traffic.READ: 64, Traffic.BUILD: 5, Traffic.CHANGE: 48}, shares)
+
+    def test_a_share_of_threads_larger_than_all_of_them_names_group_and_option(self):
+        with self.assertRaisesRegex(
+            ConfigurationError, r'\[compute:noop\]: .*build_workers must be 1 to 4'
+        ):
+            self.open('noop', '[compute:noop]\nmax_workers = 4\nbuild_workers = 5\n')
+        with self.assertRaisesRegex(ConfigurationError, 'read_workers'):
+            self.open('noop', '[compute:noop]\nread_workers = 0\n')
+
     def test_without_a_name_the_default_backend_is_opened(self):
         compute = self.open(None, '[compute]\ndefault_backend = x\n[compute:x]\ndriver = noop\n')
         self.assertEqual('x', compute.name)
@@ -58,6 +76,12 @@ class Opening(unittest.TestCase):
     def test_a_wrong_option_names_its_group(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\]'):
             self.open('noop', '[compute:noop]\ncall_timeout = -1\n')
+
+    def test_what_the_driver_says_of_its_options_is_told(self):
+        with self.assertRaisesRegex(ConfigurationError, "Cannot read fault 'nonsense'"):
+            self.open('noop', '[compute:noop]\nfaults = nonsense\n')
+        with self.assertRaisesRegex(ConfigurationError, 'a simulated cloud in file /nowhere'):
+            self.open('noop', '[compute:noop]\npath = /nowhere/at/all.db\n')
 
     def test_a_rate_is_put_into_the_stack_where_it_is_set(self):
         compute = self.open('noop', '[compute:noop]\nrate = 100\nrate_burst = 3\n')

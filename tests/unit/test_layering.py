@@ -16,6 +16,7 @@ BASE = {
     'kiln.compute_drivers.hooks',
     'kiln.compute_drivers.redaction',
     'kiln.compute_drivers.validation',
+    'kiln.compute_drivers.wording',
 }
 CONTRACT = VALUES | BASE | {'kiln.clock'}
 
@@ -29,6 +30,8 @@ MAY_IMPORT = {
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
+    # What a driver is judged with belongs to the kit; nothing but the kit loads it.
+    'kiln.compute_drivers.noop.bench': CONTRACT | {'kiln.compute_drivers.noop', 'kiln.testing'},
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},

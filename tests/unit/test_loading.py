@@ -1,5 +1,6 @@
 """Drivers are found by entry point, from really installed (tiny) packages."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -52,7 +53,8 @@ class LoadingFromPackages(unittest.TestCase):
         root = pathlib.Path(__file__).parents[2]
         done = subprocess.run(
             [sys.executable, '-W', 'error', '-c', code],
-            env={'PYTHONPATH': f'{self.site}:{root}', 'HOME': str(self.site), 'PATH': ''},
+            # The home is where stevedore keeps what it found the last time.
+            env={**os.environ, 'PYTHONPATH': f'{self.site}:{root}', 'HOME': str(self.site)},
             capture_output=True,
             text=True,
             check=False,

@@ -20,6 +20,7 @@ FILES = {
     '.gitignore',
     'README.rst',
     'kiln_acme/__init__.py',
+    'kiln_acme/bench.py',
     'kiln_acme/client.py',
     'kiln_acme/conf.py',
     'kiln_acme/driver.py',

@@ -52,6 +52,8 @@ class NoopDriver(AmphoraComputeDriver):
     options: ClassVar[Sequence[Any]] = cast('Sequence[Any]', _Options())
     limits = Limits(amphora_types=frozenset(AmphoraType))
     name = 'noop'
+    #: What the conformance kit tries it with; imported by nobody else.
+    bench = 'kiln.compute_drivers.noop.bench:NoopBench'
 
     def __init__(self, conf: Any = None, *, cloud: NoopCloud | None = None) -> None:
         self.cloud = cloud or cloud_of(conf, SYSTEM_CLOCK)

@@ -7,12 +7,13 @@ A vendor writes one class::
             return AcmeDriver(...)
 
 and :class:`FaultConformance` beside it where the backend can be made to fail.
+What a driver is to be tried with, its faults among it, is its :class:`Bench`.
 :func:`run_conformance` runs the same against a driver that is handed in, and
 returns a report.
 """
 
-from kiln.testing.conformance.faults import FaultConformance, Faults
-from kiln.testing.conformance.fixture import CannotBeShown
+from kiln.testing.conformance.bench import Bench, CannotBeShown, Faults
+from kiln.testing.conformance.faults import FaultConformance
 from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.conformance.run import run_conformance
 from kiln.testing.conformance.suite import ComputeDriverConformance
@@ -20,6 +21,7 @@ from kiln.testing.conformance.suite import ComputeDriverConformance
 __all__ = [
     'BehaviourOutcome',
     'BehaviourResult',
+    'Bench',
     'CannotBeShown',
     'ComputeDriverConformance',
     'ConformanceReport',

@@ -15,49 +15,11 @@ from kiln.exceptions import (
     RateLimited,
 )
 from kiln.models import Amphora, State
+from kiln.testing.conformance.bench import Bench, CannotBeShown, Faults
 from kiln.testing.conformance.errors import SECRET
-from kiln.testing.conformance.fixture import CannotBeShown, ConformanceFixture
+from kiln.testing.conformance.fixture import ConformanceFixture
 
 _RETRY_AFTER_S = 0.25
-
-
-class Faults:
-    """Makes a backend fail on demand; a vendor overrides what its backend can do.
-
-    What is left as it is cannot be shown, and is reported as that.
-    """
-
-    def refuse(self, call: Call) -> None:
-        """Have the next such call refused by a backend that is out of order."""
-        raise CannotBeShown('refuse() is not among the faults that are offered')
-
-    def lose_answer(self, call: Call) -> None:
-        """Have the next such call take effect, and its answer be lost."""
-        raise CannotBeShown('lose_answer() is not among the faults that are offered')
-
-    def limit_rate(self, call: Call, retry_after: float) -> None:
-        """Have the next such call refused as one too many."""
-        raise CannotBeShown('limit_rate() is not among the faults that are offered')
-
-    def exhaust_quota(self) -> None:
-        """Have the next build find the project's quota used up."""
-        raise CannotBeShown('exhaust_quota() is not among the faults that are offered')
-
-    def exhaust_capacity(self) -> None:
-        """Have the next build find no host with room."""
-        raise CannotBeShown('exhaust_capacity() is not among the faults that are offered')
-
-    def fail_build(self, text: str) -> None:
-        """Have the next build accepted, and then end in error for that reason."""
-        raise CannotBeShown('fail_build() is not among the faults that are offered')
-
-    def stall_build(self) -> None:
-        """Have the next build accepted, and then never come to its end."""
-        raise CannotBeShown('stall_build() is not among the faults that are offered')
-
-    def vanish(self, amphora_id: str) -> None:
-        """Remove an instance behind the driver's back."""
-        raise CannotBeShown('vanish() is not among the faults that are offered')
 
 
 class FaultConformance(ConformanceFixture):
@@ -69,13 +31,15 @@ class FaultConformance(ConformanceFixture):
     """
 
     def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
-        """Return what makes the backend of this driver fail."""
-        raise NotImplementedError(f'{type(self).__name__} must have make_faults().')
+        """Return what makes the backend of this driver fail: its bench."""
+        return self.bench
 
     def setUp(self) -> None:
         """Have the faults at hand."""
         super().setUp()
         self.faults = self.make_faults(self.driver)
+        if type(self.faults) in (Faults, Bench):
+            raise CannotBeShown('no faults are offered')
 
     def test_a_build_whose_answer_was_lost_says_so_and_names_its_key(self) -> None:
         key = self.new_key()

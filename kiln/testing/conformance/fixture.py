@@ -23,6 +23,7 @@ from kiln.exceptions import (
 )
 from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGroup, State
 from kiln.testing.conformance import sweep
+from kiln.testing.conformance.bench import Bench, bench_of
 from kiln.testing.conformance.samples import ask
 
 if TYPE_CHECKING:
@@ -38,12 +39,11 @@ _FIRST_STEP_S = 0.05
 _LONGEST_STEP_S = 5.0
 
 
-class CannotBeShown(unittest.SkipTest):
-    """The driver or the vendor's fixture gives no means to show a behaviour."""
-
-
 class ConformanceFixture(_Behaviours):
-    """The vendor's side of the kit: ``make_driver``, and what it may set beside it."""
+    """The vendor's side of the kit: ``make_driver``, and what it may set beside it.
+
+    What is not set here is taken from the driver's own bench, if it names one.
+    """
 
     #: Arguments every build needs on this backend: flavor, image, networks.
     build_arguments: Mapping[str, Any] = MappingProxyType({})
@@ -62,6 +62,7 @@ class ConformanceFixture(_Behaviours):
     prefix: str = ''
 
     driver: AmphoraComputeDriver
+    bench: Bench
 
     def make_driver(self) -> AmphoraComputeDriver:
         """Return a driver of the backend under test; called for each behaviour."""
@@ -77,6 +78,10 @@ class ConformanceFixture(_Behaviours):
         self.driver = self.make_driver()
         self.time: Clock = self.clock or self.driver.clock
         self.addCleanup(self.driver.close)
+        self.bench = bench_of(self.driver)
+        self.build_arguments = self.build_arguments or self.bench.build_arguments
+        self.port_ids = self.port_ids or self.bench.port_ids
+        self.network_ids = self.network_ids or self.bench.network_ids
         self.addCleanup(self._sweep)
 
     # ---- building --------------------------------------------------------

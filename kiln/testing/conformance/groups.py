@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kiln.exceptions import InvalidRequest
 from kiln.models import Ability, Resource
-from kiln.testing.conformance.fixture import CannotBeShown, ConformanceFixture, needs, takes
+from kiln.testing.conformance.bench import CannotBeShown
+from kiln.testing.conformance.fixture import ConformanceFixture, needs, takes
 
 
 class Groups(ConformanceFixture):

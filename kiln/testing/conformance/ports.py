@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kiln.exceptions import InstanceNotFoundError, InstanceStateConflict
 from kiln.models import Ability, Attachment
-from kiln.testing.conformance.fixture import CannotBeShown, ConformanceFixture, needs
+from kiln.testing.conformance.bench import CannotBeShown
+from kiln.testing.conformance.fixture import ConformanceFixture, needs
 
 
 class Ports(ConformanceFixture):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import time
 import unittest
@@ -12,11 +13,12 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.testing.conformance.faults import FaultConformance, Faults
+from kiln.testing.conformance.bench import Faults, bench_of
+from kiln.testing.conformance.faults import FaultConformance
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.conformance.suite import ComputeDriverConformance
-from kiln.testing.conformance.sweep import remains
+from kiln.testing.conformance.sweep import remains, sweep
 
 MakeDriver = Callable[[], AmphoraComputeDriver]
 MakeFaults = Callable[[AmphoraComputeDriver], Faults]
@@ -38,9 +40,13 @@ def run_conformance(
 
     ``make_driver`` is called for each behaviour; the backend may be a live
     one: names and keys of all that is built begin alike, only such instances
-    are touched, and they are deleted whatever happens. ``faults`` makes the
-    backend of a driver fail; ``select`` has names or subjects, with wildcards;
-    ``progress`` hears of each behaviour as it comes out.
+    are touched, and they are deleted whatever happens. What is not given of
+    arguments, ports, networks and ``faults``, which make the backend of a
+    driver fail, is taken from the driver's bench. ``select`` has names or
+    subjects, with wildcards; ``progress`` hears of each behaviour as it comes
+    out.
+
+    :raises DriverLoadError: the driver names a bench that cannot be imported.
     """
 
     class Given(ConformanceFixture, unittest.TestCase):
@@ -48,7 +54,7 @@ def run_conformance(
             return make_driver()
 
         def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
-            return Faults() if faults is None else faults(driver)
+            return self.bench if faults is None else faults(driver)
 
     Given.prefix = f'kit-{uuid.uuid4().hex[:8]}'
     Given.clock = clock
@@ -56,22 +62,25 @@ def run_conformance(
     Given.build_arguments = build_arguments or {}
     Given.port_ids, Given.network_ids = port_ids, network_ids
 
+    with contextlib.closing(make_driver()) as driver:
+        # One that is not there is one error, not one of each behaviour.
+        bench_of(driver)
     results = []
-    for suite, subject, name in behaviours(select):
-        if faults is None and suite is FaultConformance:
-            result = _result(subject, name, _NO_FAULTS, 0.0)
-        else:
+    try:
+        for suite, subject, name in behaviours(select):
             case = type(subject, (Given, suite), {})(name)
             result = _show(case, subject, name)
-        results.append(result)
-        if progress is not None:
-            progress(result)
-    driver = make_driver()
-    try:
+            results.append(result)
+            if progress is not None:
+                progress(result)
+    except BaseException:
+        # Stopped half-way: nobody waits for the deletes, but they are sent.
+        with contextlib.closing(make_driver()) as driver:
+            sweep(driver, Given.prefix)
+        raise
+    with contextlib.closing(make_driver()) as driver:
         left = remains(driver, Given.prefix, clock or driver.clock, timeout_s)
         return ConformanceReport(driver=driver.name, results=tuple(results), left_behind=left)
-    finally:
-        driver.close()
 
 
 def behaviours(
@@ -121,23 +130,20 @@ class _Verdict(unittest.TestResult):
 _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 
-_NO_FAULTS = _Verdict()
-_NO_FAULTS.addSkip(unittest.TestCase(), 'no faults are offered')
-
-
 def _show(case: unittest.TestCase, subject: str, name: str) -> BehaviourResult:
     verdict = _Verdict()
     started = time.monotonic()
-    case.run(verdict)
-    return _result(subject, name, verdict, time.monotonic() - started)
-
-
-def _result(subject: str, name: str, verdict: _Verdict, seconds: float) -> BehaviourResult:
+    try:
+        case.run(verdict)
+    except BaseException:
+        # Ctrl-C passes the test case by, cleanups and all.
+        case.doCleanups()
+        raise
     return BehaviourResult(
         name=name,
         sentence=name.removeprefix('test_').replace('_', ' '),
         subject=subject,
         outcome=verdict.outcome,
         reason=verdict.reason,
-        seconds=seconds,
+        seconds=time.monotonic() - started,
     )

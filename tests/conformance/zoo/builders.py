@@ -169,15 +169,18 @@ class BuildsOnlyMachines(Altering):
 class UsesIdsAgain(MinimalAnimal):
     """Numbers instances, and gives the lowest number that is free."""
 
+    _one_at_a_time = threading.Lock()
+
     def _build(self, request):
-        amphora_id = super()._build(request)
-        if amphora_id.startswith('vm-'):
-            return amphora_id
-        with self._lock:
-            amphora = self._amphorae.pop(amphora_id)
-            free = next(f'vm-{i}' for i in range(1000) if f'vm-{i}' not in self._amphorae)
-            self._amphorae[free] = dataclasses.replace(amphora, id=free)
-        return free
+        with self._one_at_a_time:
+            amphora_id = super()._build(request)
+            if amphora_id.startswith('vm-'):
+                return amphora_id
+            with self._lock:
+                amphora = self._amphorae.pop(amphora_id)
+                free = next(f'vm-{i}' for i in range(1000) if f'vm-{i}' not in self._amphorae)
+                self._amphorae[free] = dataclasses.replace(amphora, id=free)
+            return free
 
 
 @caught_by('test_no_more_files_are_allowed_than_the_contract_allows')

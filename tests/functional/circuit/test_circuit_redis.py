@@ -298,7 +298,10 @@ class TroubleTest(unittest.TestCase):
         self.addCleanup(storage.close)
         circuit = Circuit('a', settings=SETTINGS, storage=storage)
         with self.assertLogs('kiln.wrappers.circuit_storage', logging.WARNING):
-            started = time.monotonic()
+            took_s = []
             for _ in range(20):
+                started = time.monotonic()
                 circuit.settle(circuit.admit())
-        self.assertLess(time.monotonic() - started, 0.9)
+                took_s.append(time.monotonic() - started)
+        # The one that waited for an answer is nearly all that they cost.
+        self.assertLess(sum(took_s), 3 * max(took_s))

@@ -56,7 +56,7 @@ class VendorRoadTest(unittest.TestCase):
     def test_the_tests_of_the_package_pass_conformance_among_them(self):
         output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-vv', cwd=self.package)
         self.assertIn('AcmeConformance', output)
-        self.assertNotIn('failed', output)
+        self.assertRegex(output, r'\d+ passed, 4 skipped')
 
     def test_the_package_passes_the_checks_it_comes_with(self):
         self.run_tool('mypy', cwd=self.package)
@@ -98,7 +98,10 @@ class VendorRoadTest(unittest.TestCase):
 
     def test_the_command_line_judges_it(self):
         self.assertIn('acme', self.run_tool('kiln', 'driver', 'list'))
-        self.run_tool('kiln', 'driver', 'test', 'acme')
+        for guards in ([], ['--guarded']):
+            report = self.run_tool('kiln', 'driver', 'test', 'acme', *guards)
+            # A build that fails or stalls later takes a simulator of the backend.
+            self.assertIn('0 failed, 4 cannot be shown here', report)
 
     def test_its_options_are_in_the_generated_sample(self):
         sample = self.run_tool('oslo-config-generator', '--namespace', 'kiln_acme')

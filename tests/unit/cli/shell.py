@@ -66,7 +66,7 @@ class Shell(unittest.TestCase):
         return self.run_bare('--config-file', str(self.config), *argv)
 
     def ok(self, *argv):
-        self.assertEqual(0, self.sh(*argv), self.err)
+        self.assertEqual(0, self.sh(*argv), self.out + self.err)
         return self.out
 
     def json(self, *argv):

@@ -1,11 +1,13 @@
 """The commands about drivers."""
 
 import io
+import threading
 
 from kiln import conf as kiln_conf
 from kiln.cli.demo import Ledger, Play, cloud
+from kiln.cli.main import KilnApp
 from kiln.driver_manager import DriverManager
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import Shell, Terminal
 
 
 class Drivers(Shell):
@@ -29,6 +31,7 @@ class Drivers(Shell):
         files = [row['file'] for row in self.json(*argv)]
         self.assertTrue((self.folder / 'kiln-driver-acme' / 'setup.cfg').is_file())
         self.assertIn(str(self.folder / 'kiln-driver-acme' / 'setup.cfg'), files)
+        self.assertIn('kiln-driver-acme/README.rst says how to go on', self.err)
         self.assertIn('it exists', self.fails(2, *argv))
 
     def test_a_new_driver_needs_a_name_a_type_and_a_directory(self):
@@ -75,6 +78,24 @@ class Demo(Shell):
         self.assertIn('the circuit opened once and closed once: ', ' '.join(false))
         self.assertTrue(play.expectations[0].true)
 
+    def test_the_ledger_keeps_the_story_of_the_circuit_for_builds_alone(self):
+        ledger = Ledger()
+        before = list(ledger.circuit)
+        ledger.circuit_changed('demo', 'read', 'closed', 'open')
+        ledger.circuit_changed('demo', 'build', 'closed', 'open')
+        self.assertEqual([*before, 'open'], ledger.circuit)
+
+    def test_on_a_terminal_the_demo_is_in_colour(self):
+        app = self.app()
+        app.stdout = Terminal()
+        self.assertEqual(0, self.run_bare('demo', '--fleet', '6', '--pace', '0.1', app=app))
+        self.assertIn('\033[', self.out)
+        self.assertIn('closed -> open -> half-open -> closed', self.out)
+
+
+def schedulers():
+    return [one for one in threading.enumerate() if one.name == 'noop-scheduler']
+
 
 class Kit(Shell):
     some = ('--select', '*find*')
@@ -83,6 +104,35 @@ class Kit(Shell):
         for more in ([], ['--guarded']):
             out = self.ok('driver', 'test', 'narrow', *self.some, *more)
             self.assertRegex(out, r'narrow: [1-9]\d* behaviours shown, 0 failed')
+
+    def test_every_behaviour_is_shown_on_noop(self):
+        report = self.json('driver', 'test', 'noop')
+        self.assertEqual((True, 0), (report['ok'], report['not_shown']))
+
+    def test_no_thread_is_left_of_a_guarded_run(self):
+        before = set(threading.enumerate())
+        self.ok('driver', 'test', 'noop', '--guarded', '--select', '*build_returns*', '--select',
+                '*closing*', '--select', '*vanished*')  # fmt: skip
+        left = [thread for thread in threading.enumerate() if thread not in before]
+        for thread in left:
+            thread.join(5.0)
+        self.assertEqual([], [thread.name for thread in left if thread.is_alive()])
+
+    def test_each_backend_is_closed_before_the_next_is_opened(self):
+        counts = []
+
+        class Counting(KilnApp):
+            @property
+            def backends(self):
+                counts.append(len(schedulers()))
+                return super().backends
+
+        app = Counting(stdout=io.StringIO(), stderr=io.StringIO())
+        more = ['--select', '*list*', '--guarded']
+        self.assertEqual(0, self.run_bare('--config-file', str(self.config), 'driver', 'test',
+                                          'noop', *more, app=app), self.err)  # fmt: skip
+        self.assertGreater(len(counts), 10)
+        self.assertLessEqual(max(counts), 1)
 
     def test_a_backend_that_breaks_a_promise_is_status_1_and_named(self):
         self.fails(1, 'driver', 'test', 'broken', *self.some)
@@ -100,8 +150,14 @@ class Kit(Shell):
         self.fails(1, 'driver', 'test', 'east', '--select', '*key*', '--build',
                    'amphora_flavor=none')  # fmt: skip
 
-    def test_a_selection_of_nothing_shows_nothing_and_fails(self):
-        self.fails(1, 'driver', 'test', 'east', '--select', 'xyzzy')
+    def test_a_selection_of_nothing_is_refused_with_its_words(self):
+        err = self.fails(2, 'driver', 'test', 'east', '--select', 'xyzzy', '--select', 'y')
+        self.assertIn('Cannot find a behaviour called xyzzy or y.', err)
+
+    def test_a_build_argument_that_is_none_is_refused_before_anything_is_built(self):
+        err = self.fails(2, 'driver', 'test', 'east', '--build', 'flavour=tiny')
+        self.assertIn("Cannot build with 'flavour': choose from amphora_flavor, ", err)
+        self.assertNotIn('self', err)
 
 
 class KitOnATerminal(Shell):

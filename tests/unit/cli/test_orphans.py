@@ -43,9 +43,8 @@ class Sweep(Shell):
 
     def test_nothing_suspect_needs_no_second_look(self):
         self.build('web')
-        began = time.monotonic()
+        # The second would be an hour later.
         self.assertEqual([], self.json('compute', 'orphans', '--grace', '3600'))
-        self.assertLess(time.monotonic() - began, 5)
 
     def test_with_a_file_each_run_looks_once_and_the_second_deletes(self):
         self.leak()

@@ -3,19 +3,23 @@
 import json
 import logging
 import unittest
+from types import MappingProxyType
 
-from kiln.exceptions import DeleteFailed, ServiceUnavailable
+from kiln.exceptions import DeleteFailed, DriverLoadError, InvalidBuildRequest, ServiceUnavailable
 from kiln.models import AmphoraType, Limits, State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
+    Bench,
     CannotBeShown,
     ComputeDriverConformance,
     FaultConformance,
     Faults,
     run_conformance,
 )
+from kiln.testing.faulty import FailingDriver
 from kiln.testing.minimal import MinimalDriver
+from kiln.wrappers.base import DriverWrapper
 
 
 class LiveBackend:
@@ -226,15 +230,105 @@ class UnfinishedFixtureTest(unittest.TestCase):
         with self.assertRaisesRegex(NotImplementedError, 'make_driver'):
             Unfinished('test_the_backend_builds_some_type').setUp()
 
-    def test_a_fixture_without_faults_says_what_it_must_have(self):
-        class Unfinished(FaultConformance, unittest.TestCase):
+    def test_a_driver_that_offers_no_faults_is_not_made_to_fail(self):
+        class Faultless(FaultConformance, unittest.TestCase):
             make_driver = staticmethod(MinimalDriver)
 
-        with self.assertRaisesRegex(NotImplementedError, 'make_faults'):
-            Unfinished('test_a_lack_of_room_is_told_from_other_failures').setUp()
+        with self.assertRaisesRegex(CannotBeShown, 'no faults are offered'):
+            Faultless('test_a_lack_of_room_is_told_from_other_failures').setUp()
 
     def test_faults_that_nobody_wrote_cannot_be_shown(self):
         report = run_conformance(MinimalDriver, faults=lambda driver: Faults(), select=['faults'])
         names = {one.name for one in report.results}
         self.assertEqual(report.of(BehaviourOutcome.NOT_SHOWN), names)
         self.assertIsInstance(CannotBeShown('why'), unittest.SkipTest)
+
+
+class SmallBench(Bench):
+    """Offers one fault, and what there is to attach."""
+
+    build_arguments = MappingProxyType({'amphora_flavor': 'small'})
+    port_ids = ('own-port',)
+    network_ids = ('own-net',)
+
+    def vanish(self, amphora_id):
+        self.driver.delete(amphora_id)
+
+
+class Equipped(MinimalDriver):
+    bench = f'{__name__}:SmallBench'
+
+    def _build(self, request):
+        if request.flavor != 'small':
+            raise InvalidBuildRequest('Cannot build: only small ones.')
+        return super()._build(request)
+
+
+class Stopped(MinimalDriver):
+    """Somebody presses Ctrl-C while it is asked for a status."""
+
+    builds = closed = 0
+
+    def _build(self, request):
+        self.builds += 1
+        return super()._build(request)
+
+    def _status(self, amphora_id):
+        raise KeyboardInterrupt
+
+    def close(self):
+        self.closed += 1
+
+
+class BenchTest(unittest.TestCase):
+    def fixture(self, driver, **given):
+        class Given(FaultConformance, unittest.TestCase):
+            def make_driver(self):
+                return driver
+
+        for name, value in given.items():
+            setattr(Given, name, value)
+        fixture = Given('test_an_instance_that_vanished_is_noticed')
+        fixture.setUp()
+        self.addCleanup(fixture.doCleanups)
+        return fixture
+
+    def test_a_driver_is_tried_with_what_its_bench_has(self):
+        fixture = self.fixture(Equipped())
+        self.assertEqual(
+            (fixture.build_arguments, fixture.port_ids, fixture.network_ids),
+            (SmallBench.build_arguments, SmallBench.port_ids, SmallBench.network_ids),
+        )
+        self.assertIsInstance(fixture.faults, SmallBench)
+
+    def test_what_the_fixture_says_goes_first(self):
+        self.assertEqual(self.fixture(Equipped(), port_ids=['other']).port_ids, ['other'])
+
+    def test_a_bench_is_found_behind_wrappers(self):
+        driver = Equipped()
+        fixture = self.fixture(DriverWrapper(FailingDriver(driver, calls=())))
+        self.assertIs(fixture.bench.driver, driver)
+
+    def test_a_run_shows_the_faults_that_a_bench_offers_and_no_others(self):
+        report = run_conformance(Equipped, select=['faults'])
+        self.assertEqual(
+            report.of(BehaviourOutcome.PASSED), {'test_an_instance_that_vanished_is_noticed'}
+        )
+        self.assertEqual(report.of(BehaviourOutcome.FAILED), frozenset())
+
+    def test_a_bench_that_is_not_there_is_one_error_that_names_it(self):
+        for path in (f'{__name__}:NoSuchBench', 'no_such_module:Bench', 'not a path'):
+            mistaken = type('Mistaken', (MinimalDriver,), {'bench': path})
+            with (
+                self.subTest(path),
+                self.assertRaisesRegex(DriverLoadError, f"bench '{path}' of 'minimal'"),
+            ):
+                run_conformance(mistaken)
+
+    def test_who_stops_a_run_half_way_leaves_nothing_behind(self):
+        live = LiveBackend(Stopped)
+        with self.assertRaises(KeyboardInterrupt):
+            run_conformance(live.make_driver, select=['test_a_new_instance_becomes_active'])
+        self.assertEqual(1, live.driver.builds)
+        self.assertEqual([], list(live.driver.list_amphorae()))
+        self.assertEqual(3, live.driver.closed)

@@ -169,6 +169,21 @@ class Settings(unittest.TestCase):
             with self.subTest(name), self.assertRaisesRegex(ConfigurationError, name):
                 ExecutorSettings(**{name: value})
 
+    def test_a_share_larger_than_the_whole_is_refused_with_both(self):
+        for name in ('read_workers', 'build_workers', 'change_workers'):
+            with self.subTest(name), self.assertRaisesRegex(
+                ConfigurationError, rf'{name} must be 1 to 4 \(max_workers\), not 5\.'
+            ):  # fmt: skip
+                ExecutorSettings(max_workers=4, **{name: 5})
+
     def test_defaults_leave_builds_and_changes_a_part_each(self):
-        shares = ExecutorSettings().shares
-        self.assertEqual(shares, {READ: 16, BUILD: 8, CHANGE: 12})
+        for workers, read, build, change in (
+            (3, 3, 1, 2), (4, 4, 2, 3), (16, 16, 8, 12), (64, 64, 32, 48),
+        ):  # fmt: skip
+            with self.subTest(workers):
+                shares = ExecutorSettings(max_workers=workers).shares
+                self.assertEqual(shares, {READ: read, BUILD: build, CHANGE: change})
+
+    def test_a_share_that_is_set_is_taken(self):
+        settings = ExecutorSettings(read_workers=5, build_workers=16, change_workers=1)
+        self.assertEqual(settings.shares, {READ: 5, BUILD: 16, CHANGE: 1})

@@ -450,15 +450,19 @@ class PortTest(CloudCase):
         self.assertEqual(again.addresses, (address.address,))
 
     def test_an_address_is_given_once(self):
-        driver = self.driver()
+        twin, driver = self.driver(), self.driver()
+        amphora_id = twin.build(network_ids=['n'])
+        twin.attach_network(amphora_id, 'n')
+        (third,) = twin.attach_network(amphora_id, 'n').addresses
         amphora_id = driver.build(network_ids=['n'])
-        # The next automatic address, taken by name before its turn.
-        driver.attach_network(amphora_id, 'n', address='10.0.0.4')
+        # The automatic address of the next port, taken by name before its turn.
+        driver.attach_network(amphora_id, 'n', address=third)
         driver.attach_network(amphora_id, 'n')
         addresses = [a.address for a in driver.get_amphora(amphora_id=amphora_id).addresses]
         self.assertEqual(len(set(addresses)), 3)
+        self.assertEqual(addresses.count(third), 1)
         with self.assertRaises(InstanceStateConflict):
-            driver.attach_network(amphora_id, 'n', address='10.0.0.4')
+            driver.attach_network(amphora_id, 'n', address=third)
         with self.assertRaises(InvalidRequest):
             driver.attach_network(amphora_id, 'n', address='here')
 

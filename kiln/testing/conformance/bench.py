@@ -1,0 +1,95 @@
+"""What a driver brings along to be tried with: ports, networks, and faults."""
+
+from __future__ import annotations
+
+import pkgutil
+import unittest
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import DriverLoadError
+
+
+class CannotBeShown(unittest.SkipTest):
+    """The driver or the vendor's fixture gives no means to show a behaviour."""
+
+
+class Faults:
+    """Makes a backend fail on demand; a vendor overrides what its backend can do.
+
+    What is left as it is cannot be shown, and is reported as that.
+    """
+
+    def refuse(self, call: Call) -> None:
+        """Have the next such call refused by a backend that is out of order."""
+        raise CannotBeShown('refuse() is not among the faults that are offered')
+
+    def lose_answer(self, call: Call) -> None:
+        """Have the next such call take effect, and its answer be lost."""
+        raise CannotBeShown('lose_answer() is not among the faults that are offered')
+
+    def limit_rate(self, call: Call, retry_after: float) -> None:
+        """Have the next such call refused as one too many."""
+        raise CannotBeShown('limit_rate() is not among the faults that are offered')
+
+    def exhaust_quota(self) -> None:
+        """Have the next build find the project's quota used up."""
+        raise CannotBeShown('exhaust_quota() is not among the faults that are offered')
+
+    def exhaust_capacity(self) -> None:
+        """Have the next build find no host with room."""
+        raise CannotBeShown('exhaust_capacity() is not among the faults that are offered')
+
+    def fail_build(self, text: str) -> None:
+        """Have the next build accepted, and then end in error for that reason."""
+        raise CannotBeShown('fail_build() is not among the faults that are offered')
+
+    def stall_build(self) -> None:
+        """Have the next build accepted, and then never come to its end."""
+        raise CannotBeShown('stall_build() is not among the faults that are offered')
+
+    def vanish(self, amphora_id: str) -> None:
+        """Remove an instance behind the driver's back."""
+        raise CannotBeShown('vanish() is not among the faults that are offered')
+
+
+class Bench(Faults):
+    """A vendor's own, made for each driver that is judged.
+
+    A driver class names it, and so need not import it::
+
+        bench = 'kiln_acme.bench:AcmeBench'
+
+    The kit then finds it wherever that driver is judged: in the vendor's
+    tests, by ``kiln driver test``, and behind any number of wrappers.
+    """
+
+    #: Arguments every build needs on this backend: flavor, image, networks.
+    build_arguments: Mapping[str, Any] = MappingProxyType({})
+    #: Ports that hang nowhere, and networks, to try attaching with.
+    port_ids: Sequence[str] = ()
+    network_ids: Sequence[str] = ()
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+
+def bench_of(driver: AmphoraComputeDriver) -> Bench:
+    """Return the bench of a driver, or an empty one where it names none.
+
+    :raises DriverLoadError: it names one that cannot be imported.
+    """
+    innermost: Any = driver
+    while hasattr(innermost, 'inner'):
+        innermost = innermost.inner
+    path = getattr(innermost, 'bench', None)
+    if path is None:
+        return Bench(innermost)
+    try:
+        bench_class: type[Bench] = pkgutil.resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise DriverLoadError(f'Cannot load bench {path!r} of {driver.name!r}: {exc}.') from exc
+    return bench_class(innermost)

@@ -1,0 +1,41 @@
+"""What all commands share: outcomes of operations, and cells of tables."""
+
+import unittest
+
+from kiln.cli.base import outcome
+from kiln.cli.build import _built
+from kiln.cli.views import Cell
+from kiln.exceptions import OperationRejected, ServiceTimeout
+from kiln.wrappers.operation import Operation
+
+
+def operation(error=None, result=None):
+    done = Operation('build', backend='east')
+    if error is not None:
+        done.fail(error)
+    elif result is not None:
+        done.resolve(result)
+    return done
+
+
+class OutcomesTest(unittest.TestCase):
+    def test_an_answer_of_the_backend_is_a_value_be_it_good_or_bad(self):
+        refused, late = OperationRejected('The queue is full.'), ServiceTimeout('No answer.')
+        self.assertIs(outcome(refused), refused)
+        self.assertIs(outcome(operation(late)), late)
+        self.assertEqual(outcome(operation(result='id-1')), 'id-1')
+
+    def test_a_defect_is_raised_as_what_it_is(self):
+        with self.assertRaises(ZeroDivisionError):
+            outcome(operation(ZeroDivisionError()))
+
+    def test_of_an_interrupted_build_only_what_succeeded_counts_as_built(self):
+        self.assertTrue(_built(operation(result='id-1')))
+        for other in (operation(), operation(ServiceTimeout('No.')), OperationRejected('Full.')):
+            self.assertFalse(_built(other))
+
+
+class CellsTest(unittest.TestCase):
+    def test_a_cell_can_only_be_sorted_among_cells(self):
+        with self.assertRaises(TypeError):
+            sorted([Cell('a'), 'b'])

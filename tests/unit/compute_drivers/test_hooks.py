@@ -1,0 +1,122 @@
+"""What a driver of four hooks can do without writing the others."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.exceptions import ServiceTimeout
+from kiln.models import Amphora, State
+from kiln.testing.clock import VirtualClock
+from tests.unit.memory_driver import MemoryDriver
+
+
+class DefaultsTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock(epoch=1000)
+        self.driver = MemoryDriver(self.clock)
+        self.asked = []
+        self.driver.on_hook = lambda *asked: self.asked.append(asked)
+
+    def put(self, amphora_id, **facts):
+        facts = {'name': amphora_id, 'state': State.ACTIVE, 'owner': 'kiln', **facts}
+        self.driver.amphorae[amphora_id] = Amphora(id=amphora_id, **facts)
+
+    def test_what_was_built_with_a_key_is_found_among_this_sites_own(self):
+        self.put('a', build_key='lb-7', owner='other')
+        self.put('b', build_key='lb-8')
+        self.put('c', build_key='lb-7')
+        self.assertEqual(self.driver.find_build('lb-7').id, 'c')
+        self.assertIsNone(self.driver.find_build('lb-9'))
+
+    def test_a_name_is_looked_for_among_this_sites_own(self):
+        self.put('a', name='web', owner='other')
+        self.put('b', name='web')
+        self.assertEqual(self.driver.get_amphora('web').id, 'b')
+
+    def test_a_status_tells_when_the_backend_was_asked(self):
+        self.put('a', state=State.ERROR, fault='No valid host', task_state='spawning')
+        self.clock.advance(5)
+        status = self.driver.status('a')
+        self.assertEqual(
+            (status.amphora_id, status.state, status.fault, status.task_state, status.observed_at),
+            ('a', State.ERROR, 'No valid host', 'spawning', 1005),
+        )
+
+    def test_one_list_answers_for_many(self):
+        for amphora_id in 'abc':
+            self.put(amphora_id)
+        self.assertEqual(set(self.driver.statuses(['a', 'c'])), {'a', 'c'})
+        self.assertEqual(self.asked, [('_list', 'kiln')])
+
+    def test_what_the_list_leaves_out_is_asked_for_by_id(self):
+        self.put('mine')
+        self.put('foreign', owner='other')
+        found = self.driver.statuses(['mine', 'foreign', 'gone'])
+        self.assertEqual(set(found), {'mine', 'foreign'})
+        self.assertEqual(
+            self.asked, [('_list', 'kiln'), ('_get', 'foreign'), ('_get', 'gone')]
+        )  # fmt: skip
+
+    def test_absence_is_not_concluded_from_an_error(self):
+        def fail(hook, *_):
+            if hook == '_get':
+                raise ServiceTimeout('No answer.')
+
+        self.driver.on_hook = fail
+        with self.assertRaises(ServiceTimeout):
+            self.driver.statuses(['gone'])
+
+    @given(
+        st.dictionaries(st.text('abcdef', min_size=1, max_size=1), st.sampled_from(['kiln', 'x'])),
+        st.lists(st.text('abcdefgh', min_size=1, max_size=1), min_size=1, max_size=8),
+    )
+    def test_statuses_are_of_all_that_exist_and_of_nothing_else(self, there, asked):
+        self.driver.amphorae.clear()
+        for amphora_id, owner in there.items():
+            self.put(amphora_id, owner=owner)
+        found = self.driver.statuses(asked)
+        self.assertEqual(set(found), set(asked) & set(there))
+        self.assertTrue(all(id_ == status.amphora_id for id_, status in found.items()))
+
+    def test_without_a_cursor_of_its_own_a_driver_tells_everything_each_time(self):
+        self.put('a')
+        self.put('b', owner='other')
+        for since in ('', 'anything'):
+            changes = self.driver.changes(since)
+            self.assertTrue(changes.complete)
+            self.assertEqual([status.amphora_id for status in changes.statuses], ['a'])
+            self.assertEqual((changes.gone, changes.cursor), ((), ''))
+
+    def test_health_is_an_answer_to_a_question_with_no_right_one(self):
+        self.driver.on_hook = lambda *_: self.clock.advance(0.25)
+        health = self.driver.check()
+        self.assertTrue(health.healthy)
+        self.assertEqual(health.latency_s, 0.25)
+
+    def test_a_backend_that_has_what_cannot_be_is_alive_too(self):
+        class Anything(MemoryDriver):
+            def _get(self, amphora_id):
+                return Amphora(id=amphora_id, name='', state=State.ACTIVE)
+
+        self.assertTrue(Anything().check().healthy)
+
+    def test_a_backend_that_does_not_answer_is_not_called_healthy(self):
+        def fail(*_):
+            raise ServiceTimeout('No answer.')
+
+        self.driver.on_hook = fail
+        with self.assertRaises(ServiceTimeout):
+            self.driver.check()
+
+
+class MissingTest(unittest.TestCase):
+    def test_an_ability_that_is_not_written_is_not_implemented(self):
+        arguments = {2: ('a',), 3: ('a', 'b'), 4: ('a', 'b', 'c')}
+        for call in Call:
+            if call.ability:
+                hook = getattr(ComputeHooks, call.hook)
+                with self.subTest(call.name), self.assertRaises(NotImplementedError):
+                    hook(MemoryDriver(), *arguments[hook.__code__.co_argcount])

@@ -1,0 +1,290 @@
+"""What every error says as data: whether, when and after what one may try again."""
+
+import pickle
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln import exceptions
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    BuildConflict,
+    BuildOutcomeUnknown,
+    ConfigurationError,
+    KilnError,
+    Outcome,
+    RateLimited,
+    ServiceTimeout,
+    UnsupportedOperation,
+    Verdict,
+    redact,
+)
+
+SECRET = 'hunter2hunter2'
+NOT_APPLIED, UNKNOWN, APPLIED = Outcome.NOT_APPLIED, Outcome.UNKNOWN, Outcome.APPLIED
+FAILURE, NEUTRAL, SUCCESS = Verdict.FAILURE, Verdict.NEUTRAL, Verdict.SUCCESS
+
+#: Class, its parent, its code, may be retried, what it left, what it says of the backend.
+TABLE = """
+    AmphoraComputeError    KilnError              compute_error           no  unknown     failure
+    InvalidRequest         AmphoraComputeError    invalid_request         no  not_applied neutral
+    AmphoraBuildError      AmphoraComputeError    build_error             no  unknown     neutral
+    InvalidBuildRequest    AmphoraBuildError      invalid_build_request   no  not_applied neutral
+    UserDataTooLarge       InvalidBuildRequest    user_data_too_large     no  not_applied neutral
+    QuotaExceeded          AmphoraBuildError      quota_exceeded          no  not_applied neutral
+    InsufficientCapacity   AmphoraBuildError      insufficient_capacity   no  not_applied neutral
+    BuildConflict          AmphoraBuildError      build_conflict          no  not_applied neutral
+    BuildTimeout           AmphoraBuildError      build_timeout           no  applied     neutral
+    BuildOutcomeUnknown    AmphoraBuildError      build_outcome_unknown   no  unknown     failure
+    DeleteFailed           AmphoraComputeError    delete_failed           no  not_applied neutral
+    DeleteTimeout          DeleteFailed           delete_timeout          yes applied     neutral
+    InstanceNotFoundError  AmphoraComputeError    instance_not_found      no  not_applied success
+    ResourceNotFoundError  AmphoraComputeError    resource_not_found      no  not_applied success
+    AmbiguousInstanceError AmphoraComputeError    ambiguous_instance      no  not_applied success
+    InstanceStateConflict  AmphoraComputeError    instance_state_conflict no  not_applied neutral
+    NotSuspendedError      InstanceStateConflict  not_suspended           no  not_applied neutral
+    ComputeServiceError    AmphoraComputeError    compute_service_error   no  unknown     failure
+    ServiceUnavailable     ComputeServiceError    service_unavailable     yes not_applied failure
+    ServiceTimeout         ComputeServiceError    service_timeout         yes unknown     failure
+    RateLimited            ComputeServiceError    rate_limited            yes not_applied neutral
+    AuthenticationFailed   ComputeServiceError    authentication_failed   no  not_applied failure
+    PermissionDenied       ComputeServiceError    permission_denied       no  not_applied neutral
+    CircuitOpenError       AmphoraComputeError    circuit_open            yes not_applied neutral
+    OperationRejected      AmphoraComputeError    operation_rejected      yes not_applied neutral
+    OperationTimeout       AmphoraComputeError    operation_timeout       yes unknown     neutral
+    OperationCancelled     AmphoraComputeError    operation_cancelled     no  unknown     neutral
+    UnsupportedOperation   AmphoraComputeError    unsupported_operation   no  not_applied neutral
+"""
+ROWS = [line.split() for line in TABLE.strip().splitlines()]
+
+#: Every class of the module, in the order in which they are written.
+KINDS = [
+    kind
+    for kind in vars(exceptions).values()
+    if isinstance(kind, type) and issubclass(kind, KilnError)
+]
+COMPUTE_KINDS = [kind for kind in KINDS if issubclass(kind, AmphoraComputeError)]
+
+#: Ways in which texts of backends and of configurations show credentials.
+SHOWN = {
+    'password=': f'Cannot log in with password={SECRET}, says east.',
+    'JSON': f'Sent {{"adminPass": "x", "password": "{SECRET}"}}.',
+    'token:': f'X-Auth-Token: {SECRET}',
+    'API key': f'refused: api_key = {SECRET}',
+    'bearer': f'Authorization: Bearer {SECRET}',
+    'basic': f'Authorization: Basic {SECRET}==',
+    'URL': f'Cannot reach redis://kiln:{SECRET}@east:6379/0',
+    'URL without a user': f'Cannot reach redis://:{SECRET}@east:6379/0',
+    'URL with an at sign': f'Cannot reach redis://kiln:pa@{SECRET}@east:6379/0',
+    'private key': f'-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----',
+    'private key cut off': f'-----BEGIN PRIVATE KEY-----\n{SECRET}',
+}
+
+
+class VendorError(BuildConflict):
+    """One that a vendor's package brings, with a fact of its own."""
+
+    code = 'vendor_rack_taken'
+    retryable = True
+    FACTS = (*BuildConflict.FACTS, 'rack')
+    rack = None
+
+
+class HierarchyTest(unittest.TestCase):
+    def test_every_class_is_where_it_belongs_and_says_what_the_table_says(self):
+        for name, parent, code, retryable, outcome, verdict in ROWS:
+            with self.subTest(name):
+                kind = getattr(exceptions, name)
+                error = kind('Cannot.')
+                self.assertEqual(kind.__bases__[0].__name__, parent)
+                self.assertEqual(
+                    (error.code, error.retryable, error.outcome, error.circuit),
+                    (code, retryable == 'yes', Outcome(outcome), Verdict(verdict)),
+                )
+                self.assertIsNone(error.retry_after)
+
+    def test_the_table_has_every_error_of_a_driver(self):
+        self.assertEqual([row[0] for row in ROWS], [kind.__name__ for kind in COMPUTE_KINDS])
+
+    def test_no_two_classes_share_a_code(self):
+        codes = [vars(kind)['code'] for kind in KINDS]
+        self.assertEqual(len(codes), len(set(codes)))
+
+    def test_every_class_says_in_its_own_words_what_to_do(self):
+        remedies = {vars(kind)['remedy'] for kind in KINDS}
+        self.assertGreaterEqual(len(remedies), len(KINDS) - 1)
+        self.assertTrue(all(remedy.endswith('.') for remedy in remedies))
+
+    def test_the_names_of_the_founding_note_are_all_there_under_its_catch_all(self):
+        for name in (
+            'AmphoraBuildError', 'DeleteFailed', 'InstanceNotFoundError', 'NotSuspendedError',
+        ):  # fmt: skip
+            self.assertTrue(issubclass(getattr(exceptions, name), AmphoraComputeError), name)
+
+    def test_what_is_not_supported_can_be_caught_as_not_implemented(self):
+        with self.assertRaises(NotImplementedError):
+            raise UnsupportedOperation('Cannot reboot: the driver lacks this ability.')
+
+    def test_a_wrong_configuration_is_no_error_of_a_backend(self):
+        self.assertFalse(issubclass(ConfigurationError, AmphoraComputeError))
+
+    def test_nothing_but_the_unknown_and_the_applied_may_have_left_something(self):
+        # What may exist must not be built again without a look.
+        for kind in COMPUTE_KINDS:
+            if kind.retryable and issubclass(kind, AmphoraBuildError):
+                self.assertIs(kind.outcome, NOT_APPLIED, kind)
+
+
+class FactsTest(unittest.TestCase):
+    def test_an_instance_may_know_better_than_its_class(self):
+        error = BuildConflict('Busy.', retryable=True, retry_after=3.0, outcome=APPLIED,
+                              circuit=FAILURE)  # fmt: skip
+        self.assertEqual(
+            (error.retryable, error.retry_after, error.outcome, error.circuit),
+            (True, 3.0, APPLIED, FAILURE),
+        )
+        again = BuildConflict('Busy.')
+        self.assertEqual(
+            (again.retryable, again.retry_after, again.outcome, again.circuit),
+            (False, None, NOT_APPLIED, NEUTRAL),
+        )
+
+    def test_an_instance_may_say_that_this_time_a_repeat_is_useless(self):
+        self.assertIs(ServiceTimeout('No answer.', retryable=False).retryable, False)
+
+    def test_facts_are_attributes_and_none_where_unknown(self):
+        error = AmphoraComputeError('Cannot.', amphora_id='id-1', http_status=503)
+        self.assertEqual((error.amphora_id, error.http_status), ('id-1', 503))
+        for name in set(AmphoraComputeError.FACTS) - {'amphora_id', 'http_status'}:
+            self.assertIsNone(getattr(error, name), name)
+
+    def test_a_fact_that_no_error_carries_is_a_mistake_told_by_name(self):
+        with self.assertRaisesRegex(TypeError, 'RateLimited carries no colour, weight'):
+            RateLimited('Slow down.', weight=1, colour='red')
+
+
+class SecrecyTest(unittest.TestCase):
+    def test_a_credential_in_a_text_is_shown_by_no_class(self):
+        for kind in KINDS:
+            for way, text in SHOWN.items():
+                with self.subTest(kind=kind.__name__, way=way):
+                    error = kind(text)
+                    for shown in (str(error), repr(error), error.args[0]):
+                        self.assertNotIn(SECRET, shown)
+
+    def test_a_credential_in_a_fault_is_not_shown_either(self):
+        for way, text in SHOWN.items():
+            with self.subTest(way):
+                error = AmphoraBuildError('Cannot build.', fault=text)
+                self.assertNotIn(SECRET, error.fault)
+                self.assertNotIn(SECRET, str(error.to_dict()))
+
+    def test_what_stands_beside_a_credential_stays_readable(self):
+        self.assertEqual(
+            redact(SHOWN['URL']), 'Cannot reach redis://kiln:***@east:6379/0',
+        )  # fmt: skip
+        self.assertEqual(redact(SHOWN['password=']), 'Cannot log in with password=***, says east.')
+
+    def test_a_text_without_a_credential_is_left_as_it_is(self):
+        for text in (
+            'Cannot build: no valid host was found.',
+            'Cannot reach https://east:8774/v2.1/servers?name=web-1.',
+            'Cannot build: keys[0] is empty; its token is missing.',
+        ):
+            self.assertEqual(redact(text), text)
+
+    @given(st.text() | st.sampled_from(sorted(SHOWN.values())).flatmap(
+        lambda shown: st.tuples(st.text(), st.text()).map(lambda around: shown.join(around))
+    ))  # fmt: skip
+    def test_masking_twice_is_masking_once(self, text):
+        # Errors are made anew from their text: by pickle, by from_dict().
+        self.assertEqual(redact(redact(text)), redact(text))
+
+
+def errors():
+    """Return errors of every class with any facts."""
+    words = st.none() | st.text('abcxyz-09 ', min_size=1, max_size=12)
+    facts = {name: words for name in AmphoraComputeError.FACTS if name != 'http_status'}
+    return st.builds(
+        lambda kind, message, more: kind(message, **more),
+        st.sampled_from(COMPUTE_KINDS),
+        st.text(max_size=40),
+        st.fixed_dictionaries({
+            'retryable': st.none() | st.booleans(),
+            'retry_after': st.none() | st.floats(0, 1e6),
+            'outcome': st.none() | st.sampled_from(Outcome),
+            'circuit': st.none() | st.sampled_from(Verdict),
+            'http_status': st.none() | st.integers(400, 599),
+            **facts,
+        }),
+    )  # fmt: skip
+
+
+class TravelTest(unittest.TestCase):
+    @given(errors())
+    def test_an_error_comes_out_of_a_pickle_as_it_went_in(self, error):
+        again = pickle.loads(pickle.dumps(error))
+        self.assertIs(type(again), type(error))
+        self.assertEqual(again.to_dict(), error.to_dict())
+
+    @given(errors())
+    def test_an_error_comes_back_from_plain_data_with_its_class_and_facts(self, error):
+        again = AmphoraComputeError.from_dict(error.to_dict())
+        self.assertIs(type(again), type(error))
+        self.assertEqual(again.to_dict(), error.to_dict())
+
+    def test_an_error_of_the_configuration_can_be_pickled_too(self):
+        again = pickle.loads(pickle.dumps(exceptions.DriverConflict('Two packages have it.')))
+        self.assertIsInstance(again, exceptions.DriverConflict)
+        self.assertEqual(str(again), 'Two packages have it.')
+
+    def test_a_note_survives_a_pickle(self):
+        error = ServiceTimeout('No answer.')
+        error.add_note('the third in a row')
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual(again.__notes__, ['the third in a row'])
+
+    def test_plain_data_leaves_out_the_facts_nobody_knows(self):
+        self.assertEqual(
+            BuildOutcomeUnknown('No answer.', build_key='lb-7').to_dict(),
+            {
+                'code': 'build_outcome_unknown',
+                'message': 'No answer.',
+                'retryable': False,
+                'retry_after': None,
+                'outcome': 'unknown',
+                'circuit': 'failure',
+                'build_key': 'lb-7',
+            },
+        )
+
+    def test_a_vendors_error_comes_back_with_the_facts_it_added(self):
+        error = VendorError('Rack 7 is taken.', rack='7', backend='east')
+        again = AmphoraComputeError.from_dict(error.to_dict())
+        self.assertIsInstance(again, VendorError)
+        self.assertEqual((again.rack, again.backend), ('7', 'east'))
+
+    def test_a_code_that_no_class_has_becomes_the_class_asked(self):
+        data = {**ServiceTimeout('No answer.').to_dict(), 'code': 'of_a_package_not_installed'}
+        again = AmphoraComputeError.from_dict(data)
+        self.assertIs(type(again), AmphoraComputeError)
+        self.assertEqual((str(again), again.retryable), ('No answer.', True))
+
+    def test_a_class_gives_back_no_class_above_it(self):
+        data = ServiceTimeout('No answer.').to_dict()
+        self.assertIs(type(AmphoraBuildError.from_dict(data)), AmphoraBuildError)
+
+    def test_an_empty_record_says_that_it_is_empty(self):
+        error = AmphoraComputeError.from_dict({})
+        self.assertIn('record of the error is empty', str(error))
+        self.assertEqual((error.outcome, error.circuit), (UNKNOWN, FAILURE))
+
+
+class VerdictTest(unittest.TestCase):
+    def test_a_clear_no_is_the_only_error_that_proves_a_backend_well(self):
+        self.assertEqual(
+            {kind.__name__ for kind in COMPUTE_KINDS if kind.circuit is SUCCESS},
+            {'InstanceNotFoundError', 'ResourceNotFoundError', 'AmbiguousInstanceError'},
+        )

@@ -1,0 +1,118 @@
+"""What happens between a backend's yes and the effect: failures, cancels, full queues."""
+
+import contextlib
+
+from kiln.clock import Deadline
+from kiln.compute import Until
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import (
+    BuildTimeout,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    OperationCancelled,
+    OperationRejected,
+    OperationTimeout,
+)
+from kiln.flows import BuildFlow, InFlight
+from kiln.listeners import Listener
+from kiln.models import State
+from kiln.stack import StackSettings
+from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.operation import Operation, OperationState
+from tests.unit.test_compute import FacadeTest
+
+
+class EffectTest(FacadeTest):
+    def waits(self, operation):
+        self.clock.run_until(lambda: operation.state is OperationState.WAITING, step_s=0)
+
+    def test_a_refusal_ends_the_wait_for_its_effect(self):
+        amphora_id = self.build()
+        self.cloud.stop(amphora_id)
+        error = self.settled_error(self.compute.suspend(amphora_id, wait=True))
+        self.assertIsInstance(error, InstanceStateConflict)
+
+    def test_an_amphora_that_vanishes_before_the_effect_is_not_found(self):
+        amphora_id = self.build()
+        self.cloud.faults.add(Fault(call='suspend', action='stuck'))
+        operation = self.compute.suspend(amphora_id, wait=True)
+        self.waits(operation)
+        self.cloud.vanish(amphora_id)
+        self.assertIsInstance(self.settled_error(operation), InstanceNotFoundError)
+
+    def test_an_effect_that_never_comes_is_a_timeout_of_the_operation(self):
+        amphora_id = self.build()
+        operation = self.compute.reboot(amphora_id, wait=True, timeout=30)
+        self.waits(operation)
+        self.cloud.stop(amphora_id)
+        self.assertIsInstance(self.settled_error(operation), OperationTimeout)
+
+    def test_who_cancels_the_wait_does_not_cancel_the_effect(self):
+        amphora_id = self.build()
+        operation = self.compute.delete(amphora_id, wait=True)
+        self.waits(operation)
+        operation.cancel()
+        self.assertIsInstance(operation.exception(), OperationCancelled)
+        self.nothing_left()
+
+
+class BuildTest(FacadeTest):
+    settings = StackSettings(executor=ExecutorSettings(max_workers=3, max_queue=4))
+
+    def test_a_full_queue_is_no_verdict_of_the_probe(self):
+        probed = []
+
+        def fill_the_queue(status):
+            if status.state is State.ACTIVE:
+                self.cloud.faults.add(Fault(call='list', action='hang', seconds=20, times=50))
+                with contextlib.suppress(OperationRejected):
+                    for _ in range(50):
+                        self.compute.list_amphorae(timeout=20)
+
+        operation = self.compute.build(
+            until=Until.READY,
+            on_status=fill_the_queue,
+            probe=lambda amphora: probed.append(amphora.id) or True,
+        )
+        self.assertEqual([self.settle(operation)], probed)
+
+    def test_a_queue_that_stays_full_is_the_reason_of_the_timeout(self):
+        def fill_the_queue(status):
+            if status.state is State.ACTIVE:
+                self.cloud.faults.add(Fault(call='list', action='hang', seconds=500, times=50))
+                with contextlib.suppress(OperationRejected):
+                    for _ in range(50):
+                        self.compute.list_amphorae(timeout=500)
+
+        operation = self.compute.build(
+            until=Until.READY, on_status=fill_the_queue, probe=self.fail, timeout=60
+        )
+        error = self.settled_error(operation)
+        self.assertIsInstance(error, BuildTimeout)
+        self.assertRegex(str(error), r'never agreed \(Cannot run .* \d operations wait')
+
+    def test_a_build_cancelled_while_it_is_watched_leaves_nothing(self):
+        seen = []
+        operation = self.compute.build(until=Until.ACTIVE, on_status=seen.append)
+        self.clock.run_until(lambda: seen)
+        self.assertTrue(operation.cancel())
+        self.nothing_left()
+        self.assertEqual(0, self.compute.builds_in_flight)
+
+    def test_a_build_cancelled_as_its_answer_arrives_leaves_nothing(self):
+        stack = self.compute._stack
+        operation = Operation(
+            'build', backend='noop', subject='web', build_key='k', clock=self.clock,
+            deadline=Deadline.after(60, self.clock),
+        )  # fmt: skip
+        in_flight = InFlight('noop', Listener())
+        flow = BuildFlow(stack, in_flight, operation, until=Until.ACTIVE)
+        sent = Operation('build', backend='noop', build_key='k', clock=self.clock)
+        # Called before the flow's own, as another thread may be quicker.
+        sent.add_done_callback(lambda _: operation.cancel())
+        flow.start(sent)
+        self.assertEqual(1, in_flight.count)
+        sent.resolve(self.settle(self.compute.build(build_key='k')))
+        self.assertTrue(operation.cancelled())
+        self.assertEqual(0, in_flight.count)
+        self.nothing_left()

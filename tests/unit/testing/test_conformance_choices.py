@@ -1,0 +1,66 @@
+"""What a backend may decide for itself, the kit does not take for a broken promise."""
+
+import unittest
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.exceptions import AmphoraBuildError, BuildConflict
+from kiln.models import Ability
+from kiln.testing.clock import VirtualClock
+from kiln.testing.conformance import BehaviourOutcome, run_conformance
+from tests.conformance.noop_faults import NoopFaults
+
+
+class Strict(NoopDriver):
+    """Gives each name once, and fails at once the build of what would not run."""
+
+    doomed = ''
+
+    def _build(self, request):
+        same = next(iter(self._find(request.name)), None)
+        if same is not None and same.build_key != request.build_key:
+            raise BuildConflict(f'Cannot build {request.name}: its name is taken by {same.id}.')
+        if self.doomed:
+            self.doomed, fault = '', self.doomed
+            raise AmphoraBuildError(f'Cannot build {request.name}.', fault=fault)
+        return super()._build(request)
+
+    def _list_resources(self, owner):
+        return (one for one in super()._list_resources(owner) if one.kind != 'server_group')
+
+
+class StrictFaults(NoopFaults):
+    def __init__(self, driver):
+        super().__init__(driver.cloud)
+        self._driver = driver
+
+    def fail_build(self, text):
+        self._driver.doomed = text
+
+
+def verdict(**options):
+    return run_conformance(
+        lambda: Strict(cloud=NoopCloud(clock=VirtualClock())),
+        faults=StrictFaults,
+        port_ids=['port-1'],
+        network_ids=['net-1'],
+        **options,
+    )
+
+
+class ChoicesTest(unittest.TestCase):
+    def test_a_strict_backend_keeps_every_promise_that_it_makes(self):
+        report = verdict()
+        self.assertTrue(report.ok, report.render())
+        self.assertGreaterEqual(len(report.of(BehaviourOutcome.PASSED)), 80)
+
+    def test_what_it_leaves_no_way_to_show_is_said_and_not_passed(self):
+        report = verdict()
+        reasons = {
+            one.reason for one in report.results if one.outcome is BehaviourOutcome.NOT_SHOWN
+        }
+        self.assertIn('Cannot be shown here: this backend fails a build at once.', reasons)
+        self.assertIn(Ability.LIST_RESOURCES, Strict(cloud=NoopCloud()).abilities)
+        self.assertIn(
+            'Cannot be shown here: server groups are no resources of this backend.', reasons
+        )
