@@ -4,6 +4,7 @@ It stands between a client and a real API server, so a driver can be tested with
 all that networks and load balancers do, without a patch on either side.
 """
 
+from kiln.testing.proxy.connection import Visit
 from kiln.testing.proxy.exchanges import Exchange, Request
 from kiln.testing.proxy.faults import (
     Answer,
@@ -17,12 +18,11 @@ from kiln.testing.proxy.faults import (
     Serve,
     Trickle,
     Truncate,
-    Visit,
     html_page,
     nova_error,
     token_expired,
 )
-from kiln.testing.proxy.proxy import FaultProxy
+from kiln.testing.proxy.proxy import FaultProxy, fault_proxies
 from kiln.testing.proxy.script import Rule
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     'Trickle',
     'Truncate',
     'Visit',
+    'fault_proxies',
     'html_page',
     'nova_error',
     'token_expired',

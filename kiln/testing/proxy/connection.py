@@ -1,116 +1,27 @@
-"""The two ends of one way through the proxy, and the visits of a client on it."""
+"""A client's way through the proxy, and its visits on it: one for each request."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
-import time
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from kiln.testing.proxy.exchanges import Exchange, Log, Request
+from kiln.testing.proxy.exchanges import Exchange, Request
 from kiln.testing.proxy.faults import Serve
-from kiln.testing.proxy.http1 import FramingError, Message, Parser
-from kiln.testing.proxy.script import Script
+from kiln.testing.proxy.http1 import FramingError, Message
+from kiln.testing.proxy.peer import Peer
+from kiln.testing.proxy.urls import renamed
+
+if TYPE_CHECKING:
+    from kiln.testing.proxy.house import House
 
 LOG = logging.getLogger(__name__)
 
 _SERVE = Serve()
-_RESET_ON_CLOSE = struct.pack('ii', 1, 0)
 
 
 class NoAnswer(Exception):
     """The server could not be reached, or closed without an answer."""
-
-
-class House(Protocol):
-    """What all connections of a proxy share."""
-
-    script: Script
-    log: Log
-    upstream: tuple[str, int]
-    released: asyncio.Event
-    on_end: Callable[[Exchange], None] | None
-
-    def refuse(self, seconds: float, *, accept: bool) -> None:
-        """Let nobody in for a time."""
-        ...
-
-
-class Peer(asyncio.Protocol):
-    """One end: messages come from it, bytes go to it."""
-
-    def __init__(
-        self, *, answers: bool = False, opened: Callable[[Peer], None] | None = None
-    ) -> None:
-        self.parser = Parser(answers=answers)
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._opened = opened
-        self._news: asyncio.Future[None] | None = None
-        self._transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        if self._opened is not None:
-            self._opened(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Keep the bytes, and wake who waits for a message."""
-        self.parser.feed(data)
-        self._wake()
-
-    def eof_received(self) -> None:
-        """Note that what has come is all; the transport then closes itself."""
-        self.parser.end()
-        self._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wake whoever waits for the end, or for a message that will not come."""
-        if not self.gone.done():
-            self.gone.set_result(None)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-
-    async def receive(self) -> Message | None:
-        """Return the next message, or None if the connection ended before."""
-        while (message := self.parser.take()) is None and not self.gone.done():
-            if self.parser.wants_continue():
-                self.send(b'HTTP/1.1 100 Continue\r\n\r\n')
-            self._news = asyncio.get_running_loop().create_future()
-            await self._news
-        return message
-
-    @property
-    def open(self) -> bool:
-        """Whether bytes can still be sent."""
-        return not self._transport.is_closing()
-
-    def send(self, data: bytes) -> None:
-        """Send bytes, if there is still somebody."""
-        if self.open:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        """Close, once everything is sent."""
-        self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once, whatever is not sent yet."""
-        self._transport.abort()
-
-    def reset(self) -> None:
-        """Close at once; the other end sees a reset."""
-        if not self.gone.done():
-            sock = self._transport.get_extra_info('socket')
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self.abort()
 
 
 class Connection:
@@ -148,7 +59,7 @@ class Connection:
         try:
             exchange.fault = self.house.script.choose(request)
             fault = exchange.fault or _SERVE
-            await fault.play(ClientVisit(self, request, exchange))
+            await fault.play(Visit(self, request, exchange))
         except NoAnswer as exc:
             LOG.warning('No answer to %s %s: %s', request.method, request.target, exc)
             self.client.reset()
@@ -156,9 +67,7 @@ class Connection:
             LOG.exception('The script fails at %s %s', request.method, request.target)
             self.client.reset()
         finally:
-            exchange.ended = time.monotonic()
-            if self.house.on_end is not None:
-                self.house.on_end(exchange)
+            self.house.log.end(exchange)
 
     async def ask(self, request: Request) -> Message:
         """Send a request to the server, once, and return the answer."""
@@ -178,17 +87,16 @@ class Connection:
             raise NoAnswer('The server closed the connection.')
         if not answer.lasting:
             server.close()
-        return answer
+        return renamed(answer, self.house.urls)
 
 
-class ClientVisit:
-    """One request and its fault; see :class:`kiln.testing.proxy.faults.Visit`."""
-
-    __slots__ = ('_answer', '_connection', '_exchange', 'request')
+class Visit:
+    """One request of a client, and what a fault can do about it."""
 
     def __init__(self, connection: Connection, request: Request, exchange: Exchange) -> None:
         self.request = request
         self._connection = connection
+        self._client = connection.client
         self._exchange = exchange
         self._answer: Message | None = None
 
@@ -196,39 +104,35 @@ class ClientVisit:
         """Ask the server, the first time; return its answer."""
         if self._answer is None:
             self._answer = await self._connection.ask(self.request)
-            self._exchange.server_status = int(self._answer.first[1])
+            self._exchange.server_status = self._answer.status
             self._exchange.request_id = self._answer.headers.get('x-openstack-request-id')
         return self._answer
 
     def send(self, data: bytes, status: int | None = None) -> None:
-        """Send bytes to the client; nobody is told what to a client that has left."""
-        client = self._connection.client
-        if client.open:
-            client.send(data)
+        """Send bytes to the client; the status, if any, is what they mean to it."""
+        if self._client.open:
             self._exchange.status = status or self._exchange.status
+            self._client.send(data)
 
     def close(self) -> None:
         """Close the connection to the client, after what was sent."""
-        self._connection.client.close()
+        self._client.close()
 
     def reset(self) -> None:
         """Reset the connection to the client at once."""
-        self._connection.client.reset()
+        self._client.reset()
 
     async def pause(self, seconds: float) -> bool:
         """Wait; return False, at once, when the client has gone."""
-        await asyncio.wait([self._connection.client.gone], timeout=seconds)
-        return self._connection.client.open
+        await asyncio.wait([self._client.gone], timeout=seconds)
+        return self._client.open
 
     async def hang(self) -> None:
         """Wait until the client gives up, or the proxy is released or closed."""
-        released = asyncio.ensure_future(self._connection.house.released.wait())
-        try:
-            await asyncio.wait(
-                [self._connection.client.gone, released], return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            released.cancel()
+        await asyncio.wait(
+            [self._client.gone, self._connection.house.released],
+            return_when=asyncio.FIRST_COMPLETED,
+        )
 
     def refuse(self, seconds: float, *, accept: bool) -> None:
         """Drop all clients of the proxy, and let none in for a time."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kiln.testing.proxy.http1 import Message
 
@@ -55,13 +54,6 @@ class Request:
         """The whole body."""
         return self.message.body
 
-    def json(self) -> Any:
-        """Return the body read as JSON, or None if it is none."""
-        try:
-            return json.loads(self.body)
-        except ValueError:
-            return None
-
 
 @dataclasses.dataclass(slots=True)
 class Exchange:
@@ -88,11 +80,19 @@ class Exchange:
         """How long it has taken."""
         return (time.monotonic() if self.ended is None else self.ended) - self.started
 
+    def __str__(self) -> str:
+        fault = type(self.fault).__name__ if self.fault else 'no fault'
+        return (
+            f'{self.method} {self.target}: {self.server_status or "no answer"} from the server, '
+            f'{self.status or "no answer"} to the client, {self.seconds:.3f} s, {fault}'
+        )
+
 
 class Log:
     """The exchanges in order of their requests; read by any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_end: Callable[[Exchange], None] | None) -> None:
+        self._on_end = on_end
         self._exchanges: list[Exchange] = []
         self._changed = threading.Condition()
 
@@ -111,6 +111,14 @@ class Log:
             self._exchanges.append(exchange)
             self._changed.notify_all()
         return exchange
+
+    def end(self, exchange: Exchange) -> None:
+        """End an exchange."""
+        with self._changed:
+            exchange.ended = time.monotonic()
+            self._changed.notify_all()
+        if self._on_end is not None:
+            self._on_end(exchange)
 
     def all(self) -> list[Exchange]:
         """Return the exchanges so far."""
@@ -133,6 +141,13 @@ class Log:
         """Wait until so many such requests have arrived; False where time ran out."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count(method, path) >= count, seconds)
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all have ended; False where time ran out."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(exchange.ended for exchange in self._exchanges), seconds
+            )
 
 
 def pattern(path: str | None) -> Callable[[str], bool]:

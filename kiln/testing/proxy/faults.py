@@ -13,44 +13,10 @@ import html
 import http
 import json
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from kiln.testing.proxy.exchanges import Request
-from kiln.testing.proxy.http1 import Message
-
-
-class Visit(Protocol):
-    """One request of a client, and what can be done about it."""
-
-    request: Request
-
-    async def forward(self) -> Message:
-        """Ask the server, the first time; return its answer."""
-        ...
-
-    def send(self, data: bytes, status: int | None = None) -> None:
-        """Send bytes to the client; the status is what they mean to it."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection to the client, after what was sent."""
-        ...
-
-    def reset(self) -> None:
-        """Reset the connection to the client at once."""
-        ...
-
-    async def pause(self, seconds: float) -> bool:
-        """Wait; return False, at once, when the client has gone."""
-        ...
-
-    async def hang(self) -> None:
-        """Wait until the client gives up, or the proxy is released or closed."""
-        ...
-
-    def refuse(self, seconds: float, *, accept: bool) -> None:
-        """Drop all clients of the proxy, and let none in for a time."""
-        ...
+if TYPE_CHECKING:
+    from kiln.testing.proxy.connection import Visit
 
 
 class Fault:
@@ -58,7 +24,7 @@ class Fault:
 
     async def play(self, visit: Visit) -> None:
         """Do it; when this returns, the exchange is over."""
-        raise NotImplementedError(f'{type(self).__name__} must have play().')
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +34,7 @@ class Serve(Fault):
     async def play(self, visit: Visit) -> None:
         """Pass the answer on."""
         answer = await visit.forward()
-        visit.send(answer.raw, int(answer.first[1]))
+        visit.send(answer.raw, answer.status)
         if not answer.lasting:
             visit.close()
 
@@ -144,7 +110,7 @@ class Truncate(Fault):
         answer = await visit.forward()
         size = len(answer.raw) - answer.body_at
         end = answer.body_at + min(int(size * self.keep), size - 1) if size else len('HTTP/1.')
-        visit.send(answer.raw[:end], int(answer.first[1]))
+        visit.send(answer.raw[:end], answer.status)
         visit.close()
 
 
@@ -158,7 +124,7 @@ class Trickle(Fault):
     async def play(self, visit: Visit) -> None:
         """Send the head at once, and the body drop by drop."""
         answer = await visit.forward()
-        visit.send(answer.raw[: answer.body_at], int(answer.first[1]))
+        visit.send(answer.raw[: answer.body_at], answer.status)
         for at in range(answer.body_at, len(answer.raw), self.size):
             if not await visit.pause(self.every):
                 return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from kiln.testing.proxy.connection import Connection, Peer
-from kiln.testing.proxy.exchanges import Exchange, Log
+from kiln.testing.proxy.connection import Connection
+from kiln.testing.proxy.exchanges import Log
+from kiln.testing.proxy.peer import Peer
 from kiln.testing.proxy.script import Script
 
 LOOPBACK = '127.0.0.1'
@@ -29,19 +30,14 @@ def bound(port: int) -> socket.socket:
 class House:
     """Listens, while it is up, and has a task for each client."""
 
-    def __init__(
-        self,
-        upstream: tuple[str, int],
-        port: int,
-        script: Script,
-        log: Log,
-        on_end: Callable[[Exchange], None] | None,
-    ) -> None:
+    def __init__(self, upstream: tuple[str, int], port: int, script: Script, log: Log) -> None:
         self.upstream = upstream
         self.script = script
         self.log = log
-        self.on_end = on_end
-        self.released = asyncio.Event()
+        #: What the server's answers call themselves and others, and shall instead.
+        self.urls: Mapping[str, str] = {}
+        #: Done, and replaced, once all that hangs is to end.
+        self.released = self._not_yet()
         self._port = port
         self._open = False
         self._listener: asyncio.Server | None = None
@@ -62,15 +58,15 @@ class House:
             await self._listen()
 
     def refuse(self, seconds: float, *, accept: bool) -> None:
-        """Be down for some seconds, from now on."""
-        self._keep_down()
-        self._shut(accept=accept)
-        self._comeback = asyncio.create_task(self._come_back(seconds))
+        """Be down for some seconds, from now on; what is down already stays as it is."""
+        if self._open:
+            self._shut(accept=accept)
+            self._comeback = asyncio.create_task(self._come_back(seconds))
 
     async def release(self) -> None:
         """End all that hangs now, but nothing that will."""
-        self.released.set()
-        self.released.clear()
+        self.released.set_result(None)
+        self.released = self._not_yet()
 
     async def close(self) -> None:
         """Drop everybody; return when no socket is left."""
@@ -79,6 +75,10 @@ class House:
         for visit in visits:
             visit.cancel()
         await asyncio.gather(*visits, return_exceptions=True)
+
+    @staticmethod
+    def _not_yet() -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
 
     async def _come_back(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 #: Past this a head is not one, and whoever sends it would fill the memory.
 LONGEST_HEAD = 256 * 1024
 
 _BODILESS = frozenset({'204', '304'})
+_CHUNK_LINE = re.compile(rb'([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?')
 
 
 class FramingError(ValueError):
@@ -30,10 +32,15 @@ class Message:
     until_closed: bool = False
 
     @property
+    def status(self) -> int:
+        """The status of an answer."""
+        return int(self.first[1])
+
+    @property
     def body(self) -> bytes:
         """The body, with its chunks joined."""
         body = self.raw[self.body_at :]
-        return _joined(body) if _is_chunked(self.headers) else body
+        return b''.join(_chunks(body)) if body and _is_chunked(self.headers) else body
 
     @property
     def lasting(self) -> bool:
@@ -74,11 +81,6 @@ class Parser:
         """Take in that no more bytes come."""
         self._ended = True
 
-    @property
-    def idle(self) -> bool:
-        """Whether no part of a message is waiting for its rest."""
-        return not self._buffer
-
     def wants_continue(self) -> bool:
         """Say once, for each message, that its sender keeps the body until told to go on."""
         wants, self._continue = self._continue, False
@@ -117,7 +119,7 @@ class Parser:
             return False
         first, *lines = self._buffer[:end].decode('latin-1').split('\r\n')
         self._first = tuple(first.split(' ', 2))
-        if len(self._first) < (2 if self._answers else 3):
+        if not self._is_first_line():
             raise FramingError(f'{first[:80]!r} is not the first line of a message.')
         headers = self._headers
         for line in lines:
@@ -127,6 +129,12 @@ class Parser:
         self._body_at = self._known = end + 4
         self._measure()
         return True
+
+    def _is_first_line(self) -> bool:
+        if not self._answers:
+            return len(self._first) == 3 and self._first[2].startswith('HTTP/1.')
+        status = self._first[1:2]
+        return self._first[0].startswith('HTTP/1.') and bool(status) and status[0].isdecimal()
 
     def _measure(self) -> None:
         """Choose how the end of the body is found, by the rules of RFC 9112, 6.3."""
@@ -158,15 +166,14 @@ class Parser:
         buffer = self._buffer
         while (line_end := buffer.find(b'\r\n', self._known)) >= 0:
             size = _chunk_size(buffer[self._known : line_end])
-            after = line_end + 2
             if size == 0:
-                if buffer.startswith(b'\r\n', after):
-                    return after + 2
-                trailers_end = buffer.find(b'\r\n\r\n', after)
-                return None if trailers_end < 0 else trailers_end + 4
-            if after + size + 2 > len(buffer):
+                # Trailers may follow, and an empty line ends them.
+                end = buffer.find(b'\r\n\r\n', line_end)
+                return None if end < 0 else end + 4
+            after = line_end + 2 + size + 2
+            if after > len(buffer):
                 return None
-            self._known = after + size + 2
+            self._known = after
         return None
 
 
@@ -175,18 +182,14 @@ def _is_chunked(headers: Mapping[str, str]) -> bool:
 
 
 def _chunk_size(line: bytes | bytearray) -> int:
-    try:
-        return int(line.partition(b';')[0], 16)
-    except ValueError as exc:
-        raise FramingError(f'{bytes(line[:80])!r} is no size of a chunk.') from exc
+    found = _CHUNK_LINE.fullmatch(line)
+    if found is None:
+        raise FramingError(f'{bytes(line[:80])!r} is no size of a chunk.')
+    return int(found[1], 16)
 
 
-def _joined(chunked: bytes) -> bytes:
-    parts, at = [], 0
-    while True:
-        line_end = chunked.index(b'\r\n', at)
-        size = _chunk_size(chunked[at:line_end])
-        if size == 0:
-            return b''.join(parts)
-        parts.append(chunked[line_end + 2 : line_end + 2 + size])
+def _chunks(body: bytes) -> Iterator[bytes]:
+    at = 0
+    while size := _chunk_size(body[at : (line_end := body.index(b'\r\n', at))]):
         at = line_end + 2 + size + 2
+        yield body[line_end + 2 : at - 2]

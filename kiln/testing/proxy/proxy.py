@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import urllib.parse
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from kiln.testing.proxy.exchanges import Exchange, Log
@@ -30,7 +31,11 @@ class FaultProxy:
         seed: int = 0,
         on_end: Callable[[Exchange], None] | None = None,
     ) -> None:
-        """Remember the server; ``on_end`` is told of each exchange, in the proxy's thread.
+        """Remember the server.
+
+        ``seed`` decides whom rules with a chance hit. ``on_end`` is told of each
+        exchange, in the proxy's thread, so it must not wait for the proxy.
+
 
         :raises ValueError: the server is asked by something else than plain HTTP.
         """
@@ -41,8 +46,7 @@ class FaultProxy:
         self._path = parts.path
         self._port = port
         self._script = Script(seed)
-        self._log = Log()
-        self._on_end = on_end
+        self._log = Log(on_end)
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -107,15 +111,10 @@ class FaultProxy:
         met in turn, each by one request. Of the requests that fit, the first
         ``skip`` pass, and no more than ``times`` meet a fault.
         """
-        rule = Rule(
-            faults=faults,
-            method=method,
-            path=path,
-            when=when,
-            skip=skip,
-            times=times,
-            chance=chance,
-        )
+        return self.add(Rule(faults, method, path, when, skip, times, chance))
+
+    def add(self, rule: Rule) -> Rule:
+        """Ask a rule too, after those that are there."""
         return self._script.add(rule)
 
     @property
@@ -143,6 +142,10 @@ class FaultProxy:
         """Wait until so many such requests have arrived; False where time ran out."""
         return self._log.wait_for(count, method, path, seconds)
 
+    def settle(self, *, seconds: float = 10.0) -> bool:
+        """Wait until all exchanges are over; False where time ran out."""
+        return self._log.settle(seconds)
+
     def forget(self) -> None:
         """Forget the exchanges so far."""
         self._log.clear()
@@ -159,13 +162,17 @@ class FaultProxy:
         """End all that hangs now: those connections are closed."""
         self._do(self._house.release())
 
+    def rename(self, urls: Mapping[str, str]) -> None:
+        """Put other URLs in place of these, in headers and JSON of the server's answers."""
+        self._house.urls = dict(urls)
+
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _live(self, started: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
-        self._house = House(self._upstream, self._port, self._script, self._log, self._on_end)
+        self._house = House(self._upstream, self._port, self._script, self._log)
         try:
             await self._house.up()
         except OSError as exc:
@@ -174,3 +181,18 @@ class FaultProxy:
         started.set_result(None)
         await self._closing.wait()
         await self._house.close()
+
+
+@contextlib.contextmanager
+def fault_proxies(urls: Mapping[str, str]) -> Iterator[dict[str, FaultProxy]]:
+    """Stand before several services that name one another, such as those of a catalogue.
+
+    Whatever their answers name leads to the proxies again, so a client that was
+    given the URL of one of them stays behind them all.
+    """
+    with contextlib.ExitStack() as stack:
+        proxies = {name: stack.enter_context(FaultProxy(url)) for name, url in urls.items()}
+        instead = {url: proxies[name].url for name, url in urls.items()}
+        for proxy in proxies.values():
+            proxy.rename(instead)
+        yield proxies

@@ -15,7 +15,7 @@ from kiln.testing.proxy.faults import Fault
 Predicate = Callable[[Request], bool]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@dataclasses.dataclass(eq=False)
 class Rule:
     """A fault, or some in turn, for the requests it fits; leaving its ``with`` removes it."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
 
 from kiln.testing.proxy import faults
@@ -26,51 +27,51 @@ FAULTS: Mapping[str, Callable[..., Fault]] = {
     'truncate': faults.Truncate,
 }
 
-_HOW_OFTEN = frozenset({'skip', 'times', 'chance'})
+_HOW_OFTEN: Mapping[str, int | float] = {'skip': 0, 'times': 0, 'chance': 1.0}
 
 
 def rule(text: str) -> Rule:
     """Return the rule that a line says: method, path, fault, and its settings.
 
-    A ``*`` is any method, or any path. A setting whose value is a fault's name
-    is that fault: ``* * lose_answer instead=reset``.
+    A ``*`` is any method, or any path. A setting that is itself a fault takes the
+    name of one: ``* * lose_answer instead=reset``.
 
     :raises ValueError: the line is no rule; the message says why.
     """
-    words = text.split()
-    if len(words) < 3:
+    method, path, name, *settings = (*text.split(), '', '', '')
+    if not name:
         raise ValueError(f'{text!r} must be: METHOD PATH FAULT [name=value ...]')
-    method, path, name, *settings = words
+    make = _fault(name)
+    known = {
+        setting.name: setting.default
+        for setting in inspect.signature(make).parameters.values()
+        if isinstance(setting.default, (Fault, int, float, str, NoneType))
+    }
+    given = dict(_setting(word, {**known, **_HOW_OFTEN}) for word in settings if word)
+    return Rule(
+        make(**{key: value for key, value in given.items() if key in known}),
+        None if method == '*' else method,
+        None if path == '*' else path,
+        **{key: value for key, value in given.items() if key in _HOW_OFTEN},
+    )
+
+
+def _fault(name: str) -> Callable[..., Fault]:
     if name not in FAULTS:
         raise ValueError(f'{name!r} is no fault; there are: {", ".join(FAULTS)}')
-    given = dict(_setting(word) for word in settings)
-    how_often = {key: given.pop(key) for key in _HOW_OFTEN & given.keys()}
-    try:
-        return Rule(
-            faults=FAULTS[name](**given),
-            method=None if method == '*' else method,
-            path=None if path == '*' else path,
-            **how_often,
-        )
-    except TypeError as exc:
-        raise ValueError(f'{text!r}: {exc}') from exc
+    return FAULTS[name]
 
 
-def _setting(word: str) -> tuple[str, Any]:
+def _setting(word: str, known: Mapping[str, object]) -> tuple[str, Any]:
+    """Return a setting, its value read as what stands there if nothing is set."""
     key, equals, value = word.partition('=')
-    if not equals:
-        raise ValueError(f'{word!r} must be name=value')
-    if value in FAULTS:
-        return key, FAULTS[value]()
-    for read in (int, float):
-        try:
-            return key, read(value)
-        except ValueError:
-            pass
+    if not equals or key not in known:
+        raise ValueError(f'{word!r} is no setting; there are: {", ".join(known)}')
+    usual = known[key]
+    if isinstance(usual, Fault):
+        return key, _fault(value)()
+    if isinstance(usual, bool):
+        return key, value in ('1', 'true', 'yes')
+    if isinstance(usual, (int, float)):
+        return key, type(usual)(value)
     return key, value
-
-
-def exchange(done: Any) -> str:
-    """Return a line about an exchange."""
-    fault = '' if done.fault is None else f' {done.fault}'
-    return f'{done.method} {done.target} {done.status or "-"}/{done.server_status or "-"}'
