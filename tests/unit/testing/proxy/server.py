@@ -40,7 +40,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def chunks(self):
-        while size := int(self.rfile.readline(), 16):
+        while size := int(self.rfile.readline().partition(b';')[0], 16):
             yield self.rfile.read(size)
             self.rfile.readline()
         self.rfile.readline()
@@ -136,10 +136,8 @@ class ProxyCase(unittest.TestCase):
 
     def connections(self):
         """Return how many connections the client has made."""
-        pool = self.client.get_adapter(self.proxy.url).poolmanager.connection_from_url(
-            self.proxy.url
-        )
-        return pool.num_connections
+        pools = self.client.get_adapter(self.proxy.url).poolmanager.pools
+        return sum(pools[key].num_connections for key in pools.keys())  # noqa: SIM118
 
     def raw(self):
         return self.enterContext(Raw(self.proxy.url))
