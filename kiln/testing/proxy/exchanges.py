@@ -151,8 +151,14 @@ class Log:
 
 
 def pattern(path: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a whole path is as a regular expression says."""
+    """Return what tells whether a whole path is as a regular expression says.
+
+    :raises ValueError: it is no regular expression.
+    """
     if path is None:
         return lambda _: True
-    fullmatch = re.compile(path).fullmatch
+    try:
+        fullmatch = re.compile(path).fullmatch
+    except re.error as exc:
+        raise ValueError(f'{path!r} is no path: {exc}') from exc
     return lambda given: fullmatch(given) is not None

@@ -175,7 +175,9 @@ class Answer(Fault):
         return head if method == 'HEAD' or self.status in (204, 304) else head + body
 
 
-def nova_error(status: int, message: str = '', *, retry_after: int | None = None) -> Answer:
+def nova_error(
+    status: int = 503, message: str = '', *, retry_after: int | str | None = None
+) -> Answer:
     """Return an error as Nova words it."""
     name = {
         400: 'badRequest',

@@ -38,11 +38,23 @@ class House:
         self.urls: Mapping[str, str] = {}
         #: Done, and replaced, once all that hangs is to end.
         self.released = self._not_yet()
-        self._port = port
+        self.port = port
+        self._claim: socket.socket | None = None
         self._open = False
         self._listener: asyncio.Server | None = None
         self._clients: dict[Peer, asyncio.Task[None]] = {}
         self._comeback: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Take the port, and let clients in.
+
+        :raises OSError: the port is taken.
+        """
+        # This socket never listens. It keeps the port ours while the proxy is
+        # down, and the kernel refuses connections to it as to any dead server.
+        self._claim = bound(self.port)
+        self.port = self._claim.getsockname()[1]
+        await self.up()
 
     async def up(self) -> None:
         """Let clients in."""
@@ -75,6 +87,8 @@ class House:
         for visit in visits:
             visit.cancel()
         await asyncio.gather(*visits, return_exceptions=True)
+        if self._claim is not None:
+            self._claim.close()
 
     @staticmethod
     def _not_yet() -> asyncio.Future[None]:
@@ -101,7 +115,7 @@ class House:
     async def _listen(self) -> None:
         if self._listener is None:
             self._listener = await asyncio.get_running_loop().create_server(
-                lambda: Peer(opened=self._let_in), sock=bound(self._port), backlog=_BACKLOG
+                lambda: Peer(opened=self._let_in), sock=bound(self.port), backlog=_BACKLOG
             )
 
     def _let_in(self, client: Peer) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from kiln.testing.proxy.exchanges import Exchange, Log
 from kiln.testing.proxy.faults import Fault
-from kiln.testing.proxy.house import LOOPBACK, House, bound
+from kiln.testing.proxy.house import LOOPBACK, House
 from kiln.testing.proxy.script import Predicate, Rule, Script
 
 
@@ -61,10 +61,6 @@ class FaultProxy:
 
         :raises OSError: the port is taken.
         """
-        # This socket never listens. It keeps the port ours while the proxy is
-        # down, and the kernel refuses connections to it as to any dead server.
-        self._claim = bound(self._port)
-        self._port = self._claim.getsockname()[1]
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._live(started)), name='fault-proxy', daemon=True
@@ -73,20 +69,16 @@ class FaultProxy:
         try:
             started.result()
         except OSError:
-            self._end()
+            self._thread.join()
+            self._thread = None
             raise
 
     def close(self) -> None:
         """Drop everybody, and end; to say so twice does no harm."""
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._closing.set)
-            self._end()
-
-    def _end(self) -> None:
-        assert self._thread is not None
-        self._thread.join()
-        self._thread = None
-        self._claim.close()
+            self._thread.join()
+            self._thread = None
 
     @property
     def url(self) -> str:
@@ -174,13 +166,14 @@ class FaultProxy:
         self._closing = asyncio.Event()
         self._house = House(self._upstream, self._port, self._script, self._log)
         try:
-            await self._house.up()
+            await self._house.open()
+            self._port = self._house.port
+            started.set_result(None)
+            await self._closing.wait()
         except OSError as exc:
             started.set_exception(exc)
-            return
-        started.set_result(None)
-        await self._closing.wait()
-        await self._house.close()
+        finally:
+            await self._house.close()
 
 
 @contextlib.contextmanager
