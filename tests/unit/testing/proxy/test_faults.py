@@ -127,6 +127,13 @@ class Connections(ProxyCase):
             client.read()
         self.assertEqual([], self.server.seen)
 
+    def test_who_has_left_is_not_reset(self):
+        self.proxy.fault(Delay(after=30, then=Reset()))
+        with self.assertRaises(requests.ReadTimeout):
+            self.ask(timeout=0.1)
+        self.assertTrue(self.proxy.settle())
+        self.assertEqual(200, self.proxy.requests[0].server_status)
+
     def test_a_close_comes_in_good_order_and_the_server_is_not_asked(self):
         self.proxy.fault(Close())
         client = self.raw()
@@ -214,6 +221,15 @@ class Slowness(ProxyCase):
         self.proxy.fault(Trickle(size=10, every=0.02))
         self.assertEqual(b'y' * 95, self.ask('PUT', data=b'y' * 95).content)
         self.assertGreaterEqual(self.proxy.requests[0].seconds, 10 * 0.02)
+
+    def test_a_trickle_closes_after_an_answer_that_does(self):
+        self.server.answers['/last'] = lambda handler: handler.answer(
+            200, b'bye', Connection='close'
+        )
+        self.proxy.fault(Trickle(size=2, every=0.01))
+        client = self.raw()
+        client.send('GET /last HTTP/1.1')
+        self.assertTrue(client.read_all().endswith(b'\r\n\r\nbye'))
 
     def test_a_trickle_ends_with_its_reader(self):
         self.proxy.fault(Trickle(size=1, every=0.05))

@@ -1,6 +1,5 @@
 """The proxy as a command of its own."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,9 +11,7 @@ class Command(ProxyCase):
     def start(self, *arguments):
         command = [sys.executable, '-m', 'kiln.testing.proxy', *arguments]
         process = self.enterContext(
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-            )
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         )
         self.addCleanup(process.kill)
         return process
