@@ -90,13 +90,16 @@ class Silence(ProxyCase):
         self.assertIsNone(self.proxy.requests[0].status)
 
     def test_what_hangs_is_let_go_on_request(self):
-        self.proxy.fault(Hang(), times=2)
-        first, second = self.raw(), self.raw()
+        self.proxy.fault(Hang(), times=3)
+        first, second, later = self.raw(), self.raw(), self.raw()
         for client in (first, second):
             client.send('GET / HTTP/1.1')
         self.assertTrue(self.proxy.wait_for(2))
         self.proxy.release()
         self.assertEqual([b'', b''], [first.read(), second.read()])
+        later.send('GET / HTTP/1.1')
+        self.assertTrue(self.proxy.wait_for(3))
+        self.assertFalse(self.proxy.settle(seconds=0.05))
         self.assertEqual(200, self.ask().status_code)
 
     def test_a_lost_answer_leaves_the_work_done(self):
@@ -112,6 +115,23 @@ class Silence(ProxyCase):
         self.assertEqual(504, self.ask('POST').status_code)
         self.assertEqual(['POST'], self.server.methods())
         self.assertEqual((504, 200), self.statuses())
+
+    def test_a_lost_answer_that_closed_its_connection_spoils_none_after_it(self):
+        ports = []
+
+        def last(handler):
+            ports.append(handler.client_address)
+            # It says that it closes, and takes its time to do so.
+            handler.wfile.write(
+                b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+            )
+
+        self.server.answers['/last'] = last
+        self.proxy.fault(LoseAnswer(Answer(504)))
+        for _ in range(3):
+            self.assertEqual(504, self.ask('POST', '/last').status_code)
+        self.assertEqual(1, self.connections())
+        self.assertEqual(3, len(set(ports)))
 
     def statuses(self):
         exchange = self.proxy.requests[-1]
@@ -140,6 +160,14 @@ class Connections(ProxyCase):
         client.send('GET / HTTP/1.1')
         self.assertEqual(b'', client.read())
         self.assertEqual([], self.server.seen)
+
+    def test_what_was_sent_ahead_on_a_closed_connection_is_lost(self):
+        self.proxy.fault(Close(), path='/first')
+        client = self.raw()
+        client.socket.sendall(b'PUT /first HTTP/1.1\r\n\r\nPUT /second HTTP/1.1\r\n\r\n')
+        self.assertEqual(b'', client.read())
+        self.assertEqual([], self.server.seen)
+        self.assertEqual(1, self.proxy.count())
 
     def test_a_truncated_body_is_shorter_than_it_says(self):
         self.server.answers['/long'] = lambda handler: handler.answer(200, b'x' * 1000)

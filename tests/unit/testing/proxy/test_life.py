@@ -55,6 +55,18 @@ class Life(ProxyCase):
             client.read()
         self.proxy.close()
 
+    def test_closing_does_not_wait_for_a_server_that_hangs(self):
+        hanging = threading.Event()
+        self.addCleanup(hanging.set)
+        self.server.answers['/hang'] = lambda handler: hanging.wait(30)
+        client = self.raw()
+        client.send('GET /hang HTTP/1.1')
+        self.assertTrue(self.proxy.wait_for(1))
+        started = time.monotonic()
+        self.proxy.close()
+        self.assertLess(time.monotonic() - started, 10)
+        self.assertIsNotNone(self.proxy.requests[0].ended)
+
     def test_a_closed_proxy_starts_again_at_its_port(self):
         url = self.proxy.url
         self.proxy.close()
@@ -126,6 +138,15 @@ class UpAndDown(ProxyCase):
             self.ask()
         self.proxy.up()
         self.assertEqual(200, self.ask().status_code)
+
+    def test_what_is_called_down_while_it_refuses_stays_down(self):
+        self.proxy.fault(Refuse(0.1), times=1)
+        with self.assertRaises(requests.ConnectionError):
+            self.ask()
+        self.proxy.down()
+        time.sleep(0.2)
+        with self.assertRaises(ConnectionRefusedError):
+            self.raw()
 
     def test_a_late_refusal_does_not_bring_back_what_is_down(self):
         self.proxy.fault(Delay(after=0.1, then=Refuse(0.0)), times=1)

@@ -60,7 +60,7 @@ class Rules(ProxyCase):
     def test_several_faults_are_met_in_turn(self):
         self.proxy.fault([Answer(500), Answer(502), Answer(504)], times=2)
         self.assertEqual([500, 502, 200], self.statuses(*['GET /'] * 3))
-        self.proxy.fault([Answer(500), Answer(502)])
+        self.proxy.fault([Answer(500), Answer(502)], times=5)
         self.assertEqual([500, 502, 200], self.statuses(*['GET /'] * 3))
 
     def test_the_first_rule_that_has_a_fault_decides(self):
