@@ -87,7 +87,7 @@ class Connection:
             raise NoAnswer('The server closed the connection.')
         if not answer.lasting:
             server.close()
-        return renamed(answer, self.house.urls)
+        return renamed(answer, self.house.script.urls)
 
 
 class Visit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
 
 from kiln.testing.proxy.connection import Connection
 from kiln.testing.proxy.exchanges import Log
@@ -34,8 +33,6 @@ class House:
         self.upstream = upstream
         self.script = script
         self.log = log
-        #: What the server's answers call themselves and others, and shall instead.
-        self.urls: Mapping[str, str] = {}
         #: Done, and replaced, once all that hangs is to end.
         self.released = self._not_yet()
         self.port = port

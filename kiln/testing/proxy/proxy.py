@@ -36,14 +36,13 @@ class FaultProxy:
         ``seed`` decides whom rules with a chance hit. ``on_end`` is told of each
         exchange, in the proxy's thread, so it must not wait for the proxy.
 
-
         :raises ValueError: the server is asked by something else than plain HTTP.
         """
         parts = urllib.parse.urlsplit(upstream_url)
         if parts.scheme != 'http' or not parts.hostname:
             raise ValueError(f'Cannot stand before {upstream_url!r}: it is no http:// URL.')
         self._upstream = (parts.hostname, parts.port or 80)
-        self._path = parts.path
+        self._path = parts.path.rstrip('/')
         self._port = port
         self._script = Script(seed)
         self._log = Log(on_end)
@@ -156,7 +155,7 @@ class FaultProxy:
 
     def rename(self, urls: Mapping[str, str]) -> None:
         """Put other URLs in place of these, in headers and JSON of the server's answers."""
-        self._house.urls = dict(urls)
+        self._script.urls = dict(urls)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from kiln.testing.proxy.exchanges import Request, pattern
@@ -84,6 +84,8 @@ class Script:
 
     def __init__(self, seed: int = 0) -> None:
         self.rules: tuple[Rule, ...] = ()
+        #: The URLs that answers shall not name, and what they name instead.
+        self.urls: Mapping[str, str] = {}
         self._seed = seed
         self._made = 0
         self._lock = threading.Lock()
