@@ -188,8 +188,8 @@ class ExecutorDriver(DriverWrapper):
         if plan is None:
             operation.fail(
                 AmphoraComputeError(
-                    f'Cannot tell whether {operation.kind} of {operation.subject} took effect '
-                    f'before the restart: look at its status.',
+                    f'Cannot {operation.attempt} again: nobody knows whether it took effect '
+                    f'before the restart. Look at the status.',
                     backend=self.name,
                     operation=operation.kind,
                     amphora_id=operation.amphora_id,

@@ -308,7 +308,7 @@ class Recovering(StageCase):
                 error = self.recover(kind, **facts).exception()
                 self.assertIs(type(error), AmphoraComputeError)
                 self.assertIs(error.outcome, Outcome.UNKNOWN)
-                self.assertIn('look at its status', str(error))
+                self.assertIn('Look at the status', str(error))
         self.assertEqual(self.stage_.driver.sent, [])
 
     def test_one_that_was_done_stays_as_it_was(self):
