@@ -130,6 +130,7 @@ class Memory(ProxyCase):
         self.proxy.fault(Hang(), 'PUT')
         with self.assertRaises(requests.ReadTimeout):
             self.ask('PUT', timeout=0.05)
+        self.assertTrue(self.proxy.wait_for(1))
         self.ask('GET', '/x')
         self.assertTrue(self.proxy.settle())
         hung, served = (str(exchange) for exchange in self.proxy.requests)

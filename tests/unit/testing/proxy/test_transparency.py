@@ -126,13 +126,21 @@ class Transparency(ProxyCase):
         self.assertEqual([b'hello'], [body for *_, body in self.server.seen])
 
     def test_a_server_that_closes_idle_connections_is_asked_on_a_new_one(self):
-        self.server.answers['/last'] = lambda handler: (
-            handler.answer(200, b'bye'),
-            setattr(handler, 'close_connection', True),
-        )
+        closed = threading.Semaphore(0)
+
+        def last(handler):
+            handler.answer(200, b'bye')
+            handler.wfile.flush()
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            handler.close_connection = True
+            closed.release()
+
+        self.server.answers['/last'] = last
         for _ in range(5):
             self.assertEqual('bye', self.ask(path='/last').text)
+            self.assertTrue(closed.acquire(timeout=10))
         self.assertEqual(['GET'] * 5, self.server.methods())
+        self.assertEqual(1, self.connections())
 
 
 class ThoseWhoLeave(ProxyCase):
