@@ -65,9 +65,8 @@ class Peer(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def send(self, data: bytes) -> None:
-        """Send bytes, if there is still somebody."""
-        if self.open:
-            self._transport.write(data)
+        """Send bytes; if nobody is there any more, nothing happens."""
+        self._transport.write(data)
 
     def close(self) -> None:
         """Close, once everything is sent."""
