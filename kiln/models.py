@@ -107,6 +107,9 @@ class BuildRequest:
     build_key: str
     name: str
     owner: str
+    # True where kiln has drawn the key for this very request: nothing can
+    # carry it yet, and no backend needs to look.
+    fresh: bool = False
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
     image_id: str | None = None

@@ -54,6 +54,7 @@ def build_request(
     key = _build_key(build_key)
     request = BuildRequest(
         build_key=key,
+        fresh=build_key is None,
         name=_name(name, key, limits),
         owner=check_owner(owner),
         amphora_type=_amphora_type(amphora_type, limits),
