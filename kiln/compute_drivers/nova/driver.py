@@ -62,8 +62,6 @@ class NovaDriver(AmphoraComputeDriver):
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
-    #: What the conformance kit tries it with; imported by nobody else.
-    bench = 'kiln.compute_drivers.nova.bench:NovaBench'
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
