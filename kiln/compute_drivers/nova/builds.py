@@ -9,6 +9,7 @@ from kiln.clock import Clock
 from kiln.compute_drivers.nova import body, translate
 from kiln.compute_drivers.nova.catalogue import Catalogue
 from kiln.compute_drivers.nova.client import Services
+from kiln.compute_drivers.nova.departures import Departures
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.lock import KeyedLock, PortLocks
 from kiln.compute_drivers.nova.reaper import PortReaper
@@ -60,6 +61,7 @@ class Builds:
         self._catalogue = catalogue
         self._ports = ports
         self._reaper = PortReaper(ports, clock)
+        self.departures = Departures(clock)
         self._turns = KeyedLock()
         # Keys whose last request may or may not have made a server, and the
         # server that was taken for theirs since.
@@ -264,12 +266,16 @@ class Builds:
                 )
 
     def accepted(self, asked: Asked, server: dict[str, Any]) -> dict[str, Any]:
-        """Return a server as it is to be taken: one that lost its port is in error.
+        """Return a server as it is to be taken.
 
-        Where two requests raced for a port, the clean-up of the loser takes it
-        from the winner, which Nova goes on to call ACTIVE.
+        One that was deleted is leaving, whatever its build may make of it yet.
+        And one that lost its port is in error: where two requests raced for a
+        port, the clean-up of the loser takes it from the winner, which Nova
+        goes on to call ACTIVE.
         """
         server_id = server['id']
+        if server_id in self.departures and translate.state_of(server) is State.ACTIVE:
+            return server | {'OS-EXT-STS:task_state': 'deleting'}
         if server_id not in self._suspects or translate.state_of(server) is not State.ACTIVE:
             return server
         answer = self._services.ask(asked, 'GET', f'/servers/{server_id}/os-interface')
@@ -295,12 +301,14 @@ class Builds:
         try:
             self._services.ask(asked, 'DELETE', f'/servers/{asked.amphora_id}')
         except InstanceNotFoundError:
+            self.departures.ended(asked.amphora_id)
             self._reap(ports)
             raise
         except AmphoraComputeError:
             if ports:
                 self._port_of[asked.amphora_id] = ports[0]
             raise
+        self.departures.began(asked.amphora_id)
         self._reap(ports)
 
     def _reap(self, ports: list[str]) -> None:

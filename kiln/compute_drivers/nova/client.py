@@ -70,8 +70,8 @@ class Services:
         self._versions: dict[str, str] = {}
         self._clients: dict[str, adapter.LegacyJsonAdapter] = {}
         self._refreshed_at = float('-inf')
-        # How far Nova's clock is ahead of ours.
-        self._ahead_s = 0.0
+        #: Seconds by which Nova's clock is ahead of ours.
+        self.ahead_s = 0.0
 
     def close(self) -> None:
         """Give back the connections."""
@@ -145,10 +145,6 @@ class Services:
     def version(self, asked: Asked) -> str:
         """Return the microversion that is spoken with Nova."""
         return self._version(asked, self._endpoint(asked, 'compute'))
-
-    def server_time(self, now: float) -> float:
-        """Return what Nova's clock shows when ours shows ``now``."""
-        return now + self._ahead_s
 
     @property
     def project_id(self) -> str | None:
@@ -252,7 +248,7 @@ class Services:
             return
         ahead_s = theirs - self._clock.time()
         # An answer is a while on its way, and its date has whole seconds.
-        self._ahead_s = ahead_s if abs(ahead_s) > _SKEW_S else 0.0
+        self.ahead_s = ahead_s if abs(ahead_s) > _SKEW_S else 0.0
 
     # ---- what goes wrong -------------------------------------------------
 

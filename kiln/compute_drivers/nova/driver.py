@@ -162,17 +162,26 @@ class NovaDriver(AmphoraComputeDriver):
             query['changes-since'] = since
         else:
             query['tags'] = translate.OWNER_TAG + self.owner
-        statuses, gone = [], []
+        statuses: dict[str, ComputeStatus] = {}
+        departures = self._builds.departures
+        gone = set()
         for server in self._detail(asked, query):
             if translate.state_of(server) is State.DELETED:
-                gone.append(server['id'])
+                gone.add(server['id'])
+                departures.ended(server['id'])
             elif translate.owner_of(server) == self.owner:
-                server = self._builds.accepted(asked, server)
-                statuses.append(translate.status_of(server, now))
+                status = translate.status_of(self._builds.accepted(asked, server), now)
+                statuses[status.amphora_id] = status
+        for amphora_id in departures.unheard(statuses):
+            # What it raises for one that is gone is noted where it is sent.
+            statuses |= self._statuses((amphora_id,))
+        ahead_s = self._services.ahead_s
+        if since:
+            gone |= set(departures.ended_since((translate.seconds_of(since) or 0.0) - ahead_s))
         return Changes(
-            statuses=tuple(statuses),
+            statuses=tuple(statuses.values()),
             gone=tuple(gone),
-            cursor=translate.moment_of(self._services.server_time(now) - _OVERLAP_S),
+            cursor=translate.moment_of(now + ahead_s - _OVERLAP_S),
             complete=not since,
         )
 
@@ -312,7 +321,12 @@ class NovaDriver(AmphoraComputeDriver):
     # ---- the requests these are made of ----------------------------------
 
     def _server(self, asked: Asked) -> dict[str, Any]:
-        answer = self._services.ask(asked, 'GET', f'/servers/{asked.amphora_id}')
+        assert asked.amphora_id is not None
+        try:
+            answer = self._services.ask(asked, 'GET', f'/servers/{asked.amphora_id}')
+        except InstanceNotFoundError:
+            self._builds.departures.ended(asked.amphora_id)
+            raise
         return self._builds.accepted(asked, answer['server'])
 
     def _servers(self, asked: Asked, owner: str) -> Iterator[dict[str, Any]]:
