@@ -25,14 +25,17 @@ from kiln.models import (
     Amphora,
     AmphoraType,
     Attachment,
+    BuildRequest,
     Capabilities,
     Changes,
     ComputeStatus,
     DriverHealth,
+    Placement,
     Resource,
     ServerGroup,
     State,
 )
+from kiln.placement import FullPlaces, PlacedBuild
 from kiln.stack import StackSettings, assemble
 from kiln.wrappers.circuit_settings import CircuitSnapshot
 from kiln.wrappers.operation import Operation, Priority
@@ -55,6 +58,7 @@ class Compute:
     ) -> None:
         self._stack = assemble(driver, settings or StackSettings(), listeners)
         self._in_flight = InFlight(driver.name, self._stack.listener)
+        self._full_places = FullPlaces(driver.clock)
 
     # ---- what it is ------------------------------------------------------
 
@@ -105,11 +109,14 @@ class Compute:
         probe: Probe | None = None,
         on_status: OnStatus | None = None,
         priority: Priority = Priority.NORMAL,
+        placements: Iterable[Placement] = (),
     ) -> Operation[str]:
         """Build an amphora; the result is its id, once it has come as far as asked.
 
         A build that fails, is cancelled or misses its deadline leaves nothing
         behind. Repeating it with the same ``build_key`` adopts what exists.
+        Where there is no room, ``placements`` are tried in turn, those that
+        were full lately last.
 
         :raises InvalidBuildRequest: wrong arguments.
         :raises OperationRejected: the queue is full.
@@ -134,16 +141,18 @@ class Compute:
             metadata=metadata,
         )
         goal = _until(until, probe)
-        if goal is Until.ACCEPTED:
-            return self._submit(Call.BUILD, request, timeout=timeout, priority=priority)
-        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        operation = self._operation('build', request.name, seconds, build_key=request.build_key)
-        sent = self._submit(Call.BUILD, request, timeout=seconds, priority=priority)
-        flow = BuildFlow(
-            self._stack, self._in_flight, operation,
-            until=goal, probe=probe, on_status=on_status,
-        )  # fmt: skip
-        flow.start(sent)
+        others = validation.check_placements(placements, self._stack.driver.limits)
+
+        def build(request: BuildRequest, seconds: float | None) -> Operation[str]:
+            return self._build(request, seconds, goal, probe, on_status, priority)
+
+        seconds = validation.check_timeout(timeout)
+        if not others:
+            return build(request, seconds)
+        operation = self._operation(
+            'build', request.name, seconds or self._longest_s(goal), request.build_key
+        )
+        PlacedBuild(operation, request, others, self._full_places, build).start()
         return operation
 
     def delete(
@@ -429,6 +438,31 @@ class Compute:
         seconds = validation.check_timeout(timeout)
         return self._stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
 
+    def _build(
+        self,
+        request: BuildRequest,
+        seconds: float | None,
+        goal: Until,
+        probe: Probe | None,
+        on_status: OnStatus | None,
+        priority: Priority,
+    ) -> Operation[str]:
+        if goal is Until.ACCEPTED:
+            return self._submit(Call.BUILD, request, timeout=seconds, priority=priority)
+        seconds = seconds or self._longest_s(goal)
+        sent = self._submit(Call.BUILD, request, timeout=seconds, priority=priority)
+        operation = self._operation('build', request.name, seconds, request.build_key)
+        flow = BuildFlow(
+            self._stack, self._in_flight, operation, until=goal, probe=probe, on_status=on_status
+        )
+        flow.start(sent)
+        return operation
+
+    def _longest_s(self, goal: Until) -> float:
+        settings = self._stack.settings
+        accepted = goal is Until.ACCEPTED
+        return settings.executor.timeout_s if accepted else settings.effect_timeout_s
+
     def _effect(
         self,
         call: Call,
@@ -452,8 +486,8 @@ class Compute:
         kind: str,
         subject: str,
         seconds: float,
-        *,
         build_key: str | None = None,
+        *,
         amphora_id: str | None = None,
     ) -> Operation[Any]:
         operation: Operation[Any] = Operation(

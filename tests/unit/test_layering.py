@@ -35,7 +35,9 @@ MAY_IMPORT = {
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
-    'kiln.compute': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack', 'kiln.flows'},
+    'kiln.placement': CONTRACT | {'kiln.wrappers'},
+    'kiln.compute': CONTRACT
+    | {'kiln.flows', 'kiln.listeners', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
     'kiln.loading': CONTRACT,
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},

@@ -106,7 +106,7 @@ class RandomFaults(StormCase):
         )
         print(f'{BUILDS} builds: {dict(counted)}; faults met: {dict(met)}')
         self.assertGreater(len(built), BUILDS / 2)
-        self.proxy.settle(30)
+        self.proxy.settle(seconds=30)
         self.eventually(lambda: self.server_ids() == built)
         if self.locked:
             self.eventually(lambda: len(self.ports()) == len(built))
