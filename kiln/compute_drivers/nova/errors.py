@@ -47,6 +47,18 @@ _CAPACITY = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_REASON = 500
+# What a framework says by itself, of a path that leads to no part of the
+# service. Of the objects of the service it says nothing.
+_NO_PATH = 'The resource could not be found.'
+_BREAK = re.compile(r'<br ?/?>')
+# Nova quotes what does not fit its schemas, be it secret or not.
+_QUOTING = re.compile(
+    r'(Invalid input for field/attribute (?:server|user_data|personality|contents)\b).*',
+    re.DOTALL,
+)
+_COMPLAINT = re.compile(
+    r"is (?:too|not) [\w ]*|'\w{1,40}' (?:is a required property|was unexpected)"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,14 +115,14 @@ class Reply:
     def reason(self) -> str | None:
         """The service's own words; None where something else has answered."""
         text = _own_words(self.body)
-        return None if text is None else ' '.join(text.split())[:_LONGEST_REASON]
+        return None if text is None else _fit_to_tell(text)
 
     def retry_after(self, now: float) -> float | None:
         """Seconds that the service asks to wait; it may say so in two ways."""
         text = self.headers.get('retry-after')
         if text is None:
             return None
-        if text.strip().isdigit():
+        if text.strip().isdecimal():
             return float(text)
         try:
             return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
@@ -122,17 +134,26 @@ def _own_words(body: Any) -> str | None:
     if not isinstance(body, Mapping):
         return None
     # Nova: {"badRequest": {...}}. Keystone: {"error": {...}}. Neutron:
-    # {"NeutronError": {...}}. Newer ones: {"errors": [{...}]}.
+    # {"NeutronError": {...}}. Newer ones: {"errors": [{...}]}. Glance, and the
+    # frame around Nova: {"message": ..., "code": "404 Not Found", "title": ...}.
     if isinstance(errors := body.get('errors'), list) and errors:
         body = {'errors': errors[0]}
-    for fault in body.values():
+    faults = [body] if {'message', 'code', 'title'} <= body.keys() else body.values()
+    for fault in faults:
         if isinstance(fault, Mapping):
             for key in ('message', 'detail', 'title'):
-                if isinstance(fault.get(key), str):
-                    return str(fault[key])
-        elif isinstance(fault, str) and len(body) == 1:
-            return fault
+                if isinstance(text := fault.get(key), str) and text.strip():
+                    return None if _BREAK.sub('', text).strip() == _NO_PATH else text
     return None
+
+
+def _fit_to_tell(text: str) -> str:
+    """Return a text as one line, with no quotation of what was sent."""
+    line = ' '.join(_BREAK.sub(' ', text).split())
+    if quoting := _QUOTING.match(line):
+        *_, complaint = ['', *_COMPLAINT.findall(line)]
+        line = f'{quoting[1]}: {complaint}'.rstrip(': ')
+    return line[:_LONGEST_REASON]
 
 
 def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
@@ -140,7 +161,8 @@ def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     kind, more = _meaning(asked, reply)
     said = reply.reason
     if said is None:
-        why = f'something in front of {reply.who} answered {reply.status}'
+        address = ', or a wrong endpoint,' if reply.status in _ASTRAY else ''
+        why = f'something in front of {reply.who}{address} answered {reply.status}'
     else:
         why = f'{reply.who} answered {reply.status}: {said.rstrip(".")}'
     more.setdefault('retry_after', reply.retry_after(now))
@@ -149,10 +171,14 @@ def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     )
 
 
+# What a wrong address is answered with.
+_ASTRAY = (300, 404)
 # What a status means whatever was asked for and whoever answered.
 _PLAIN: Mapping[int, type[AmphoraComputeError]] = {
     401: AuthenticationFailed,
     406: UnsupportedOperation,
+    # The request did not arrive as a whole.
+    408: ServiceUnavailable,
     429: RateLimited,
     501: UnsupportedOperation,
 }
@@ -172,8 +198,9 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
         case 409:
             return _conflict(asked, said)
         case 413:
-            large = asked.building and not _limits_rate(reply)
-            return (UserDataTooLarge if large else RateLimited), {}
+            return _too_large(asked, reply), {}
+    if status < 400:
+        return ServiceUnavailable, {}
     if status < 500:
         return AmphoraComputeError, {'outcome': Outcome.NOT_APPLIED, 'circuit': Verdict.NEUTRAL}
     # It may have been done before the answer went wrong, whoever wrote it.
@@ -197,7 +224,9 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
         return ServiceUnavailable
     if asked.building:
         return InvalidBuildRequest
-    if asked.amphora_id is not None and reply.service == 'compute':
+    # What Nova misses may be the port, or the console, of an instance it has.
+    about_instance = reply.service == 'compute' and 'instance' in reply.reason.lower()
+    if asked.amphora_id is not None and about_instance:
         return InstanceNotFoundError
     return ResourceNotFoundError
 
@@ -212,14 +241,16 @@ def _conflict(asked: Asked, said: str) -> tuple[type[AmphoraComputeError], dict[
         return BuildConflict, {}
     if asked.verb == 'delete':
         return DeleteFailed, {'retryable': busy}
-    if asked.verb == 'resume' and not busy:
+    if asked.verb == 'resume' and 'vm_state' in said:
         return NotSuspendedError, {}
     return InstanceStateConflict, {'retryable': busy}
 
 
-def _limits_rate(reply: Reply) -> bool:
+def _too_large(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
     body = reply.body if isinstance(reply.body, Mapping) else {}
-    return 'retry-after' in reply.headers or 'overLimit' in body
+    if 'retry-after' in reply.headers or 'overLimit' in body:
+        return RateLimited
+    return UserDataTooLarge if asked.building else InvalidRequest
 
 
 def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:

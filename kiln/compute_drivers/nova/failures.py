@@ -7,19 +7,23 @@ may be repeated.
 
 from __future__ import annotations
 
+import http.client
 import ssl
+import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import requests
 import urllib3.exceptions
 from keystoneauth1 import exceptions as ksa
 
 from kiln.compute_drivers.nova import errors
-from kiln.compute_drivers.nova.errors import Asked
+from kiln.compute_drivers.nova.errors import Asked, Reply
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
     PermissionDenied,
+    RateLimited,
     ServiceUnavailable,
 )
 
@@ -27,39 +31,52 @@ from kiln.exceptions import (
 def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
     """Return the error for a token that was not to be had; nothing was sent."""
     if isinstance(exc, ksa.HttpError):
-        status = exc.http_status
-        facts = {'http_status': status, 'request_id': exc.request_id}
-        said = str(exc.message).rstrip('.')
-        if status == 401:
-            return asked.error(
-                AuthenticationFailed, f'Keystone refuses the credentials: {said}.', **facts
-            )
-        if status == 403:
-            return asked.error(PermissionDenied, f'Keystone answered 403: {said}.', **facts)
-        return asked.error(
-            ServiceUnavailable,
-            f'Keystone answered {status}: {said}. Look at auth_url.',
-            retryable=status >= 500,
-            **facts,
-        )
+        return _turned_away(asked, exc)
     if isinstance(exc, ksa.DiscoveryFailure):
         return asked.error(
             ServiceUnavailable, f'there is no Keystone at auth_url: {_one_line(exc)}.'
         )
     if isinstance(exc, ksa.ConnectionError):
         return unanswered(asked, 'identity', exc, sent=False)
-    return asked.error(AuthenticationFailed, f'there is no token: {_one_line(exc)}.')
+    return asked.error(AuthenticationFailed, f'Keystone gave no token ({_one_line(exc)}).')
 
 
-# Failures of a connection that never came to be.
-_NOT_SENT = (
-    requests.exceptions.ConnectTimeout,
-    urllib3.exceptions.NewConnectionError,
-    urllib3.exceptions.ConnectTimeoutError,
-    urllib3.exceptions.ProxyError,
-    ssl.SSLCertVerificationError,
-    ConnectionRefusedError,
-)
+# What else Keystone itself answers is about the credentials: that there is no
+# such application credential, for one, is a 404.
+_TURNED_AWAY = {403: PermissionDenied, 413: RateLimited, 429: RateLimited}
+
+
+def _turned_away(asked: Asked, exc: ksa.HttpError) -> AmphoraComputeError:
+    status = exc.http_status
+    reply = Reply(service='identity', status=status, headers={}, body=_json(exc.response))
+    facts = {
+        'http_status': status,
+        'request_id': exc.request_id,
+        'retry_after': getattr(exc, 'retry_after', 0) or None,
+    }
+    if status >= 500 or (reply.reason is None and status not in (401, *_TURNED_AWAY)):
+        said = reply.reason or 'it does not look like Keystone. Look at auth_url'
+        return asked.error(
+            ServiceUnavailable,
+            f'Keystone answered {status}: {said.rstrip(".")}.',
+            retryable=status >= 500,
+            **facts,
+        )
+    said = (reply.reason or 'it says no more').rstrip('.')
+    if kind := _TURNED_AWAY.get(status):
+        return asked.error(kind, f'Keystone answered {status}: {said}.', **facts)
+    return asked.error(
+        AuthenticationFailed, f'Keystone refuses the credentials ({status}): {said}.', **facts
+    )
+
+
+def _json(response: requests.Response | None) -> Any:
+    try:
+        return None if response is None else response.json()
+    except ValueError:
+        return None
+
+
 _IN_TIME = (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError)
 
 
@@ -69,9 +86,16 @@ def unanswered(
     """Return the error for a request without an answer; what ``sent`` is None for is found out."""
     causes = tuple(_causes(exc))
     if sent is None:
-        sent = not any(isinstance(cause, _NOT_SENT) for cause in causes)
+        sent = not any(map(_while_connecting, causes))
     slow = any(isinstance(cause, _IN_TIME) for cause in causes)
     return errors.unanswered(asked, service, _why(exc, causes), sent=sent, slow=slow)
+
+
+def _while_connecting(cause: BaseException) -> bool:
+    # Time-outs, resets and TLS fail in the same words before a request is sent
+    # and after; only the place where it happened tells which it was.
+    frames = traceback.walk_tb(cause.__traceback__)
+    return any(frame.f_code.co_name == 'connect' for frame, _ in frames)
 
 
 def _causes(exc: BaseException | None) -> Iterator[BaseException]:
@@ -98,6 +122,9 @@ def _why(exc: BaseException, causes: tuple[BaseException, ...]) -> str:
             return cause.strerror.lower()
     if any(isinstance(cause, _IN_TIME) for cause in causes):
         return 'it took too long'
+    for cause in causes:
+        if isinstance(cause, http.client.HTTPException):
+            return _one_line(cause)
     return _one_line(exc)
 
 

@@ -7,15 +7,11 @@ compressed, files one by one and then all of it.
 from __future__ import annotations
 
 import base64
-import email
-import email.message
-import email.policy
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Sequence
-from email.mime.multipart import MIMEMultipart
-from email.mime.text import MIMEText
 
 from kiln.models import InjectedFile
 
@@ -42,41 +38,48 @@ def compose(
         config['write_files'] = [_entry(file) for file in files]
     if keys:
         config['ssh_authorized_keys'] = list(keys)
-    ours = _part('#cloud-config\n' + json.dumps(config, sort_keys=True), 'cloud-config')
-    ours['Merge-Type'] = _MERGE
+    # YAML has another escape than JSON for what is beyond sixteen bits, so
+    # there is none.
+    ours = '#cloud-config\n' + json.dumps(config, sort_keys=True, ensure_ascii=False)
+    parts = [_callers(user_data)] if user_data else []
+    parts.append(_part('cloud-config', ours.encode(), f'Merge-Type: {_MERGE}\n'))
+    whole = _multipart(parts)
+    return whole if len(whole) <= MAX_BYTES else gzip.compress(whole, 9, mtime=0)
+
+
+def _multipart(parts: Sequence[bytes]) -> bytes:
+    """Return one message of parts that are whole messages, byte by byte as they are."""
     # The same parts have the same boundary, so that a repeated build sends the
-    # same bytes.
-    digest = hashlib.sha256(ours.as_bytes() + (user_data or b'')).hexdigest()
-    whole = MIMEMultipart(boundary=f'kiln-{digest[:32]}')
-    if user_data:
-        whole.attach(_callers(user_data))
-    whole.attach(ours)
-    text = whole.as_bytes()
-    return text if len(text) <= MAX_BYTES else gzip.compress(text, 9, mtime=0)
+    # same bytes; and none of them can hold it.
+    boundary = f'kiln-{hashlib.sha256(b"".join(parts)).hexdigest()[:32]}'
+    # cloud-init looks for the version near the beginning, and nowhere else.
+    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{boundary}"\n'
+    mark = f'\n--{boundary}'.encode()
+    return head.encode() + b''.join(mark + b'\n' + part for part in parts) + mark + b'--\n'
 
 
-def _callers(user_data: bytes) -> email.message.Message:
+def _callers(user_data: bytes) -> bytes:
     """Return the caller's user data as a part, of whatever kind it is."""
     if user_data.startswith(_GZIP):
-        user_data = gzip.decompress(user_data)
-    head = user_data[:4096].lower()
-    if b'mime-version:' in head:
-        # A whole tree of parts of its own: cloud-init walks through both.
-        return email.message_from_bytes(user_data)
+        try:
+            user_data = gzip.decompress(user_data)
+        except (OSError, EOFError, zlib.error):
+            # Then cloud-init would not have unpacked it either.
+            pass
+    if b'mime-version:' in user_data[:4096].lower():
+        # A message of its own: cloud-init walks through both.
+        return user_data
     # cloud-init looks for itself what a plain part begins with.
-    return _part(user_data.decode(errors='surrogateescape'), 'plain')
+    return _part('plain', user_data)
 
 
-def _part(text: str, kind: str) -> email.message.Message:
-    try:
-        return MIMEText(text, kind, 'us-ascii')
-    except UnicodeEncodeError:
-        part = email.message.Message()
-        part['Content-Type'] = f'text/{kind}; charset="utf-8"'
-        part['Content-Transfer-Encoding'] = 'base64'
-        raw = text.encode(errors='surrogateescape')
-        part.set_payload(base64.encodebytes(raw).decode('ascii'))
-        return part
+def _part(kind: str, content: bytes, more: str = '') -> bytes:
+    head = f'Content-Type: text/{kind}; charset="utf-8"\n{more}'
+    # The line end before a boundary belongs to it, and a return before that too.
+    if content.isascii() and b'\r' not in content:
+        return f'{head}\n'.encode() + content
+    head += 'Content-Transfer-Encoding: base64\n\n'
+    return head.encode() + base64.encodebytes(content)
 
 
 def _entry(file: InjectedFile) -> dict[str, str]:
