@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from kiln.building import Builder, Goal, checked_until
 from kiln.clock import Deadline
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import InvalidRequest
 from kiln.flows import (
-    BuildFlow,
     EffectFlow,
-    InFlight,
     OnStatus,
     Probe,
     Until,
@@ -25,7 +24,6 @@ from kiln.models import (
     Amphora,
     AmphoraType,
     Attachment,
-    BuildRequest,
     Capabilities,
     Changes,
     ComputeStatus,
@@ -35,7 +33,6 @@ from kiln.models import (
     ServerGroup,
     State,
 )
-from kiln.placement import FullPlaces, PlacedBuild
 from kiln.stack import StackSettings, assemble
 from kiln.wrappers.circuit_settings import CircuitSnapshot
 from kiln.wrappers.operation import Operation, Priority
@@ -57,8 +54,7 @@ class Compute:
         listeners: Iterable[Listener] = (),
     ) -> None:
         self._stack = assemble(driver, settings or StackSettings(), listeners)
-        self._in_flight = InFlight(driver.name, self._stack.listener)
-        self._full_places = FullPlaces(driver.clock)
+        self._builder = Builder(self._stack)
 
     # ---- what it is ------------------------------------------------------
 
@@ -140,20 +136,10 @@ class Compute:
             server_group_id=server_group_id,
             metadata=metadata,
         )
-        goal = _until(until, probe)
+        goal = Goal(checked_until(until, probe), probe, on_status, priority)
         others = validation.check_placements(placements, self._stack.driver.limits)
-
-        def build(request: BuildRequest, seconds: float | None) -> Operation[str]:
-            return self._build(request, seconds, goal, probe, on_status, priority)
-
         seconds = validation.check_timeout(timeout)
-        if not others:
-            return build(request, seconds)
-        operation = self._operation(
-            'build', request.name, seconds or self._longest_s(goal), request.build_key
-        )
-        PlacedBuild(operation, request, others, self._full_places, build).start()
-        return operation
+        return self._builder.build(request, goal, seconds=seconds, placements=others)
 
     def delete(
         self,
@@ -411,7 +397,7 @@ class Compute:
     @property
     def builds_in_flight(self) -> int:
         """How many builds wait for their goal."""
-        return self._in_flight.count
+        return self._builder.in_flight.count
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop; every operation that is not done ends with OperationCancelled.
@@ -438,31 +424,6 @@ class Compute:
         seconds = validation.check_timeout(timeout)
         return self._stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
 
-    def _build(
-        self,
-        request: BuildRequest,
-        seconds: float | None,
-        goal: Until,
-        probe: Probe | None,
-        on_status: OnStatus | None,
-        priority: Priority,
-    ) -> Operation[str]:
-        if goal is Until.ACCEPTED:
-            return self._submit(Call.BUILD, request, timeout=seconds, priority=priority)
-        seconds = seconds or self._longest_s(goal)
-        sent = self._submit(Call.BUILD, request, timeout=seconds, priority=priority)
-        operation = self._operation('build', request.name, seconds, request.build_key)
-        flow = BuildFlow(
-            self._stack, self._in_flight, operation, until=goal, probe=probe, on_status=on_status
-        )
-        flow.start(sent)
-        return operation
-
-    def _longest_s(self, goal: Until) -> float:
-        settings = self._stack.settings
-        accepted = goal is Until.ACCEPTED
-        return settings.executor.timeout_s if accepted else settings.effect_timeout_s
-
     def _effect(
         self,
         call: Call,
@@ -486,7 +447,6 @@ class Compute:
         kind: str,
         subject: str,
         seconds: float,
-        build_key: str | None = None,
         *,
         amphora_id: str | None = None,
     ) -> Operation[Any]:
@@ -496,7 +456,6 @@ class Compute:
             subject=subject,
             deadline=Deadline.after(seconds, self._stack.driver.clock),
             clock=self._stack.driver.clock,
-            build_key=build_key,
         )
         operation.amphora_id = amphora_id
         return operation
@@ -515,16 +474,3 @@ class Compute:
 
 def _ids(**texts: str) -> tuple[str, ...]:
     return tuple(validation.check_text(name, text) for name, text in texts.items())
-
-
-def _until(until: Until | str, probe: Probe | None) -> Until:
-    try:
-        goal = Until(until)
-    except ValueError:
-        allowed = ', '.join(goal.value for goal in Until)
-        raise InvalidRequest(f'until must be one of {allowed}, not {until!r}.') from None
-    if probe is not None and goal is not Until.READY:
-        raise InvalidRequest('A probe is asked only with until=Until.READY.')
-    if goal is Until.READY and probe is None:
-        raise InvalidRequest('until=Until.READY needs a probe, such as TcpProbe(22).')
-    return goal
