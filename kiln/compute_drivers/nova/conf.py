@@ -32,6 +32,8 @@ def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
     """Return options of keystoneauth with help texts that read as ours do."""
     opts = list(given)
     for opt in opts:
+        if opt.name == 'insecure':
+            opt.help = 'Do not verify the certificates of servers.'
         text = (opt.help or opt.dest.replace('_', ' ')).strip().rstrip('.')
         opt.help = f'{text[0].upper()}{text[1:]}.'
     return opts
