@@ -35,11 +35,16 @@ MAY_IMPORT = {
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
-    'kiln.compute': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack', 'kiln.flows'},
+    'kiln.placement': CONTRACT | {'kiln.wrappers'},
+    'kiln.building': CONTRACT | {'kiln.flows', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
+    'kiln.compute': CONTRACT
+    | {'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.stack', 'kiln.wrappers'},
     'kiln.loading': CONTRACT,
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
-    'kiln.conf.opts': {'kiln.conf', 'kiln.compute_drivers.noop.conf'},
+    'kiln.conf.opts': {
+        'kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+    },
     'kiln.driver_manager': CONTRACT
     | {
         'kiln.compute', 'kiln.conf', 'kiln.listeners', 'kiln.loading', 'kiln.stack',
@@ -63,9 +68,14 @@ LONGEST = 45
 HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
+    'keystoneauth1': ('kiln.compute_drivers.nova',),
+    'novaclient': ('kiln.compute_drivers.nova.client',),
+    'openstack': ('kiln.compute_drivers.nova.session',),
+    'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
+    'urllib3': ('kiln.compute_drivers.nova.failures',),
     'futurist': ('kiln.wrappers.executor',),
     'opentelemetry': ('kiln.telemetry.tracing',),
-    'oslo_config': ('kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.cli.logs'),
+    'oslo_config': ('kiln.conf', 'kiln.compute_drivers', 'kiln.cli.logs'),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
