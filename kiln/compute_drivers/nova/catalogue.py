@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from kiln.clock import Clock
 from kiln.compute_drivers.nova.body import PERSONALITY
@@ -51,9 +52,9 @@ class Catalogue:
                 return str(flavors[flavor])
         try:
             # One that is not public is left out of lists, and yet may be used.
-            found = self._services.ask(asked, 'GET', f'/flavors/{flavor}')
+            found = self._services.ask(asked, 'GET', f'/flavors/{quote(flavor, safe="")}')
         except AmphoraComputeError as exc:
-            if exc.http_status != 404:
+            if not _missing(exc):
                 raise
             raise _none(asked, 'flavor', flavor, flavors) from exc
         return str(found['flavor']['id'])
@@ -138,10 +139,10 @@ class Catalogue:
             found = self._remembered(
                 ('key', name),
                 self._ttl_s,
-                lambda: self._services.ask(asked, 'GET', f'/os-keypairs/{name}'),
+                lambda: self._services.ask(asked, 'GET', f'/os-keypairs/{quote(name, safe="")}'),
             )
         except AmphoraComputeError as exc:
-            if exc.http_status != 404:
+            if not _missing(exc):
                 raise
             raise _none(asked, 'key pair', name, ()) from exc
         return str(found['keypair']['public_key']).strip()
@@ -164,6 +165,11 @@ class Catalogue:
             with self._lock:
                 self._known[what] = (now, value)
         return value
+
+
+def _missing(exc: AmphoraComputeError) -> bool:
+    # A 404 that is not the service's own comes as an error that may pass.
+    return exc.http_status == 404 and not exc.retryable
 
 
 def _is_uuid(text: str) -> bool:
