@@ -33,6 +33,9 @@ def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
     if isinstance(exc, ksa.HttpError):
         return _turned_away(asked, exc)
     if isinstance(exc, ksa.DiscoveryFailure):
+        for cause in _causes(exc):
+            if isinstance(cause, ksa.ConnectionError):
+                return unanswered(asked, 'identity', cause, sent=False)
         return asked.error(
             ServiceUnavailable, f'there is no Keystone at auth_url: {_one_line(exc)}.'
         )

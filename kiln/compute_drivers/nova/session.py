@@ -55,7 +55,7 @@ def _connections(conf: Any, workers: int) -> requests.Session:
 def _from_options(conf: Any) -> Session:
     try:
         loader: Any = loading.get_plugin_loader(conf.auth_type)
-        auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None))
+        auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None) or None)
     except ksa.ClientException as exc:
         raise ConfigurationError(
             f'Cannot use auth_type {conf.auth_type!r}: {_one_line(exc)}.'
