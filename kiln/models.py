@@ -96,6 +96,14 @@ class InjectedFile:
         return f'InjectedFile(path={self.path!r}, size={size}, sha256={sha256!r})'
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """Where a build may go instead; what is None is as the build says."""
+
+    availability_zone: str | None = None
+    amphora_flavor: str | None = None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """Everything a backend is told about one build, checked and frozen.

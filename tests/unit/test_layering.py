@@ -35,11 +35,16 @@ MAY_IMPORT = {
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
-    'kiln.compute': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack', 'kiln.flows'},
+    'kiln.placement': CONTRACT | {'kiln.wrappers'},
+    'kiln.building': CONTRACT | {'kiln.flows', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
+    'kiln.compute': CONTRACT
+    | {'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.stack', 'kiln.wrappers'},
     'kiln.loading': CONTRACT,
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
-    'kiln.conf.opts': {'kiln.conf', 'kiln.compute_drivers.noop.conf'},
+    'kiln.conf.opts': {
+        'kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+    },
     'kiln.driver_manager': CONTRACT
     | {
         'kiln.compute', 'kiln.conf', 'kiln.listeners', 'kiln.loading', 'kiln.stack',
@@ -63,27 +68,21 @@ LONGEST = 45
 HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
-    'futurist': ('kiln.wrappers.executor',),
     'keystoneauth1': tuple(
         f'kiln.compute_drivers.nova.{name}' for name in ('client', 'conf', 'failures', 'session')
     ),
     'novaclient': ('kiln.compute_drivers.nova.client',),
     'openstack': ('kiln.compute_drivers.nova.session',),
+    'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
+    'urllib3': ('kiln.compute_drivers.nova.failures',),
+    'futurist': ('kiln.wrappers.executor',),
     'opentelemetry': ('kiln.telemetry.tracing',),
-    'oslo_config': (
-        'kiln.conf',
-        'kiln.compute_drivers.noop.conf',
-        'kiln.compute_drivers.nova.conf',
-        'kiln.cli.logs',
-    ),
+    'oslo_config': ('kiln.conf', 'kiln.compute_drivers', 'kiln.cli.logs'),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
-    # keystoneauth's own carrier, whose connections and errors show through it.
-    'requests': ('kiln.compute_drivers.nova.failures', 'kiln.compute_drivers.nova.session'),
     'stevedore': ('kiln.loading',),
-    'urllib3': ('kiln.compute_drivers.nova.failures',),
 }
 
 

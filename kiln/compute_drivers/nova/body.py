@@ -88,6 +88,18 @@ def content_of(
     )
 
 
+def check_personality(asked: Asked, content: Content, largest: int) -> None:
+    """Raise where Nova, whose quota counts base64, would refuse a file."""
+    for file in content.personality:
+        if len(file['contents']) > largest:
+            raise asked.error(
+                UserDataTooLarge,
+                f'with all else it does not fit in user data, and {file["path"]} has '
+                f'{len(file["contents"])} characters of base64, of which this Nova puts '
+                f'{largest} onto a server.',
+            )
+
+
 def _too_large(
     asked: Asked, request: BuildRequest, size: int, modes: Sequence[str]
 ) -> UserDataTooLarge:

@@ -108,8 +108,10 @@ class Builds:
             key_name=named[0] if named else None,
             public_keys=tuple(public_keys),
         )
-        how = conf.file_injection
-        return chosen, body.content_of(asked, request, chosen.public_keys, how)
+        content = body.content_of(asked, request, chosen.public_keys, conf.file_injection)
+        if content.personality:
+            body.check_personality(asked, content, catalogue.personality_size(asked))
+        return chosen, content
 
     def _make(
         self,

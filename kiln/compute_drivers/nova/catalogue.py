@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kiln.clock import Clock
+from kiln.compute_drivers.nova.body import PERSONALITY
 from kiln.compute_drivers.nova.client import Services
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.exceptions import (
@@ -145,6 +146,15 @@ class Catalogue:
                 raise
             raise _none(asked, 'key pair', name, ()) from exc
         return str(found['keypair']['public_key']).strip()
+
+    def personality_size(self, asked: Asked) -> int:
+        """Return how many characters of base64 Nova takes for a file."""
+        limits = self._remembered(
+            'limits',
+            self._ttl_s,
+            lambda: self._services.ask(asked, 'GET', '/limits', version=PERSONALITY),
+        )
+        return int(limits['limits']['absolute']['maxPersonalitySize'])
 
     def _remembered(self, what: Hashable, oldest_s: float, look: Callable[[], Any]) -> Any:
         now = self._clock.monotonic()

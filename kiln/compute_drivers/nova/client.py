@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keystoneauth1 import adapter, session
+from keystoneauth1 import adapter, discover, session
 from keystoneauth1 import exceptions as ksa
 from novaclient import api_versions
 from novaclient.client import SessionClient
@@ -209,27 +209,26 @@ class Services:
     def _version(self, asked: Asked, base: str) -> str:
         if self._pinned:
             return self._pinned
-        # Others may ask for it at the same time; once is enough.
-        with self._lock:
-            if base not in self._versions:
-                self._versions[base] = self._negotiated(asked, base)
-            return self._versions[base]
+        # Two may find out at a time; a lock would have the one wait for the other.
+        version = self._versions.get(base)
+        if version is None:
+            version = self._versions[base] = self._negotiated(asked, base)
+        return version
 
     def _negotiated(self, asked: Asked, base: str) -> str:
         try:
-            data = self._session.get_endpoint_data(
-                service_type='compute', endpoint_override=base, discover_versions=True
-            )
-        except ksa.ClientException as exc:
-            raise unanswered(asked, 'compute', exc, sent=False) from exc
-        lowest = getattr(data, 'min_microversion', None)
-        highest = getattr(data, 'max_microversion', None)
-        if lowest is None or highest is None:
+            (data,) = discover.Discover(self._session, base).version_data()
+        except ksa.DiscoveryFailure as exc:
+            self._refresh()
             raise asked.error(
                 ServiceUnavailable, f'what answers at {base} does not say which versions it has.'
-            )
+            ) from exc
+        except ksa.ClientException as exc:
+            self._refresh()
+            raise unanswered(asked, 'compute', exc, sent=False) from exc
+        lowest, highest = data['min_microversion'], data['max_microversion']
         ours, theirs = (tuple(map(int, v.split('.'))) for v in (OLDEST, NEWEST))
-        if highest < ours or lowest > theirs:
+        if not highest or highest < ours or lowest > theirs:
             raise asked.error(
                 UnsupportedOperation,
                 f'Nova at {base} speaks {_dotted(lowest)} to {_dotted(highest)}; kiln needs one '
@@ -279,5 +278,5 @@ class Services:
         self._session.invalidate()
 
 
-def _dotted(version: tuple[Any, ...]) -> str:
-    return '.'.join(map(str, version))
+def _dotted(version: tuple[Any, ...] | None) -> str:
+    return '.'.join(map(str, version or ('2', '0')))

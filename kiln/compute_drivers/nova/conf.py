@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from keystoneauth1 import loading
 from oslo_config import cfg
 
@@ -20,12 +22,21 @@ def _auth_opts() -> list[cfg.Opt]:
             opts.setdefault(opt.dest, opt)
     # `endpoint` of the plugins without a catalogue would hold for each service
     # alike, which the endpoint overrides say better.
-    return [opt for dest, opt in opts.items() if dest != 'endpoint']
+    return _sentences(opt for dest, opt in opts.items() if dest != 'endpoint')
 
 
-def _session_opts() -> list[cfg.Opt]:
-    chosen = ('cafile', 'certfile', 'keyfile', 'insecure', 'tls-ciphers', 'tls-min-version')
-    return [opt for opt in loading.get_session_conf_options() if opt.name in chosen]
+_TLS = ('cafile', 'certfile', 'keyfile', 'insecure', 'tls-ciphers', 'tls-min-version')
+
+
+def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
+    """Return options of keystoneauth with help texts that read as ours do."""
+    opts = list(given)
+    for opt in opts:
+        if opt.name == 'insecure':
+            opt.help = 'Do not verify the certificates of servers.'
+        text = (opt.help or opt.dest.replace('_', ' ')).strip().rstrip('.')
+        opt.help = f'{text[0].upper()}{text[1:]}.'
+    return opts
 
 
 _IDENTITY = [
@@ -54,7 +65,7 @@ _IDENTITY = [
         )
         for service, name in (('compute', 'Nova'), ('network', 'Neutron'), ('image', 'Glance'))
     ),
-    *_session_opts(),
+    *_sentences(opt for opt in loading.get_session_conf_options() if opt.name in _TLS),
 ]
 
 _TALK = [

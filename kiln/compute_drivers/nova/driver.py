@@ -256,8 +256,8 @@ class NovaDriver(AmphoraComputeDriver):
         asked = _about(f'detach port {port_id} from', amphora_id, port_id)
         try:
             self._detach(asked, port_id)
-        except InstanceNotFoundError:
-            # It may be the port that Nova does not find.
+        except ResourceNotFoundError:
+            # Of a server that is not there Nova may miss the port first.
             self._server(asked)
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:

@@ -44,6 +44,27 @@ class Building(StageCase):
         self.assertEqual(operation.result(), 'id-1')
         self.assertEqual(hooks(stage), ['build', 'find_build'] * 2 + ['build'])
 
+    def test_what_was_sent_twice_is_looked_for_again_later_in_case_the_first_came_late(self):
+        stage = self.stage(build=['vanish'], find_build=['ok', 'refuse'])
+        stage.settle(stage.executor.submit(Call.BUILD, request()))
+        self.assertEqual(hooks(stage), ['build', 'find_build', 'build'])
+        stage.until(stage.idle)
+        self.assertEqual(hooks(stage), ['build', 'find_build', 'build'] + ['find_build'] * 3)
+        self.assertEqual(stage.driver.keys(), ['key-1'])
+
+    def test_what_was_sent_once_is_not_looked_for_again(self):
+        stage = self.stage(build=['lose'])
+        stage.settle(stage.executor.submit(Call.BUILD, request()))
+        self.assertTrue(stage.idle())
+        self.assertEqual(hooks(stage), ['build', 'find_build'])
+
+    def test_a_look_for_a_twin_keeps_nobody_from_closing(self):
+        stage = self.stage(build=['vanish'])
+        stage.settle(stage.executor.submit(Call.BUILD, request()))
+        self.assertFalse(stage.idle())
+        stage.executor.close(0)
+        self.assertTrue(stage.idle())
+
     def test_a_refusal_is_told_and_leaves_nothing_to_remove(self):
         stage = self.stage(build=['quota'])
         operation = stage.executor.submit(Call.BUILD, request())
