@@ -263,6 +263,15 @@ class SecurityGroups(CatalogueCase):
             )  # fmt: skip
 
 
+class Personality(CatalogueCase):
+    def test_the_size_that_nova_takes_is_asked_once_with_a_version_that_tells_it(self):
+        self.answer('GET /limits', {'limits': {'absolute': {'maxPersonalitySize': 10240}}})
+        for _ in range(2):
+            self.assertEqual(10_240, self.catalogue.personality_size(BUILD))
+        ((_, headers, _),) = self.cloud.asked
+        self.assertEqual('2.56', headers['X-OpenStack-Nova-API-Version'])
+
+
 class Keys(CatalogueCase):
     def key(self, name):
         return self.catalogue.public_key(BUILD, name)
