@@ -68,12 +68,14 @@ LONGEST = 45
 HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
-    'futurist': ('kiln.wrappers.executor',),
     'keystoneauth1': tuple(
         f'kiln.compute_drivers.nova.{name}' for name in ('client', 'conf', 'failures', 'session')
     ),
     'novaclient': ('kiln.compute_drivers.nova.client',),
     'openstack': ('kiln.compute_drivers.nova.session',),
+    'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
+    'urllib3': ('kiln.compute_drivers.nova.failures',),
+    'futurist': ('kiln.wrappers.executor',),
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (
         'kiln.conf',
@@ -85,10 +87,7 @@ HOMES = {
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
-    # keystoneauth's own carrier, whose connections and errors show through it.
-    'requests': ('kiln.compute_drivers.nova.failures', 'kiln.compute_drivers.nova.session'),
     'stevedore': ('kiln.loading',),
-    'urllib3': ('kiln.compute_drivers.nova.failures',),
 }
 
 

@@ -91,7 +91,8 @@ def content_of(
 def check_personality(asked: Asked, content: Content, largest: int) -> None:
     """Raise where Nova, whose quota counts base64, would refuse a file."""
     for file in content.personality:
-        if len(file['contents']) > largest:
+        # Less than none is without end.
+        if 0 <= largest < len(file['contents']):
             raise asked.error(
                 UserDataTooLarge,
                 f'with all else it does not fit in user data, and {file["path"]} has '

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from kiln.clock import Clock
 from kiln.compute_drivers.nova.body import PERSONALITY
@@ -24,6 +24,9 @@ TAG = 'tag:'
 #: A name that is not known is looked up again, but not more often than this.
 _MISS_S = 5.0
 _NAMED = 20
+# What Nova allows in the id of a flavor and the name of a key pair; with
+# anything else it would be asked for another path.
+_PATH = re.compile(r'\w[\w .@-]*')
 
 
 class Catalogue:
@@ -50,9 +53,11 @@ class Catalogue:
             flavors = self._remembered('flavors', oldest_s, lambda: self._flavors(asked))
             if flavor in flavors:
                 return str(flavors[flavor])
+        if not _PATH.fullmatch(flavor):
+            raise _none(asked, 'flavor', flavor, flavors)
         try:
             # One that is not public is left out of lists, and yet may be used.
-            found = self._services.ask(asked, 'GET', f'/flavors/{quote(flavor, safe="")}')
+            found = self._services.ask(asked, 'GET', f'/flavors/{flavor}')
         except AmphoraComputeError as exc:
             if not _missing(exc):
                 raise
@@ -135,11 +140,13 @@ class Catalogue:
 
     def public_key(self, asked: Asked, name: str) -> str:
         """Return a public key by the name of its key pair."""
+        if not _PATH.fullmatch(name):
+            raise _none(asked, 'key pair', name, ())
         try:
             found = self._remembered(
                 ('key', name),
                 self._ttl_s,
-                lambda: self._services.ask(asked, 'GET', f'/os-keypairs/{quote(name, safe="")}'),
+                lambda: self._services.ask(asked, 'GET', f'/os-keypairs/{name}'),
             )
         except AmphoraComputeError as exc:
             if not _missing(exc):

@@ -282,6 +282,20 @@ class BytesOnTheWire(unittest.TestCase):
         with self.assertRaises(UserDataTooLarge):
             body.content_of(ASKED, wanted, (KEY,), 'auto')
 
+    def test_a_file_that_nova_takes_none_as_large_is_refused_before_any_request(self):
+        found = self.content(contents=NOISE)
+        # Nova's own default counts bytes, and its check characters of base64.
+        with self.assertRaises(UserDataTooLarge) as caught:
+            body.check_personality(ASKED, found, 10_240)
+        self.assertEqual(
+            'Cannot build web-1: with all else it does not fit in user data, and /etc/0 has '
+            '13656 characters of base64, of which this Nova puts 10240 onto a server.',
+            str(caught.exception),
+        )
+        for enough in (13_656, -1):
+            body.check_personality(ASKED, found, enough)
+        body.check_personality(ASKED, body.Content(user_data=b'x'), 0)
+
     def test_personality_is_used_where_it_is_asked_for(self):
         found = self.content('personality', contents=[b'x'])
         self.assertEqual(({'path': '/etc/0', 'contents': 'eA=='},), found.personality)

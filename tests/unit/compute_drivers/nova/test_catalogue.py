@@ -112,11 +112,10 @@ class Flavors(CatalogueCase):
 
     def test_the_name_of_a_flavor_is_not_taken_for_a_path(self):
         self.answer('GET /flavors/a', {'flavor': {'id': 'another'}})
-        for name in ('a?b', 'a#b'):
+        self.answer('GET /', {'version': {}})
+        for name in ('a?b', 'a#b', 'a/../a', '..', '?', 'a%20'):
             with self.subTest(name), self.assertRaises(InvalidBuildRequest):
                 self.flavor(name)
-        self.answer('GET /flavors/a%2Fb', {'flavor': {'id': 'a/b'}})
-        self.assertEqual('a/b', self.flavor('a/b'))
 
     def test_a_flavor_that_is_not_there_is_told_with_those_that_are(self):
         self.answer('GET /flavors/nope', recorded('nova/flavor_unknown'))
@@ -263,6 +262,15 @@ class SecurityGroups(CatalogueCase):
             )  # fmt: skip
 
 
+class Personality(CatalogueCase):
+    def test_the_size_that_nova_takes_is_asked_once_with_a_version_that_tells_it(self):
+        self.answer('GET /limits', {'limits': {'absolute': {'maxPersonalitySize': 10240}}})
+        for _ in range(2):
+            self.assertEqual(10_240, self.catalogue.personality_size(BUILD))
+        ((_, headers, _),) = self.cloud.asked
+        self.assertEqual('2.56', headers['X-OpenStack-Nova-API-Version'])
+
+
 class Keys(CatalogueCase):
     def key(self, name):
         return self.catalogue.public_key(BUILD, name)
@@ -279,6 +287,12 @@ class Keys(CatalogueCase):
             InvalidBuildRequest, "Cannot build web-1: there is no key pair 'nope'.",
             self.key, 'nope',
         )  # fmt: skip
+
+    def test_the_name_of_a_pair_is_not_taken_for_a_path(self):
+        for name in ('a?b', '../servers', ''):
+            with self.subTest(name), self.assertRaises(InvalidBuildRequest):
+                self.key(name)
+        self.assertEqual([], self.cloud.queries)
 
     def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_pair(self):
         self.answer('GET /os-keypairs/nope', PAGE)
