@@ -32,7 +32,7 @@ class OnNova:
     def setUp(self):
         # The fake hypervisor remembers where a port once hung, and refuses it
         # elsewhere: so each behaviour has ports of its own.
-        self.network_ids = (self.network_id,)
+        self.network_ids = (self.net_id,)
         self.port_ids = (self.make_port(), self.make_port())
         super().setUp()
 

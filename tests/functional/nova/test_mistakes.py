@@ -90,7 +90,7 @@ class Mistakes(NovaCase):
         secret = self.owner
         self.file.with_name('user').write_text(f'#!/bin/sh\necho {secret}\n')
         done = self.kiln(
-            'compute', 'build', '--wait', '--network', self.network_id,
+            'compute', 'build', '--wait', '--network', self.net_id,
             '--user-data', str(self.file.with_name('user')),
         )  # fmt: skip
         said = done.stdout + done.stderr
