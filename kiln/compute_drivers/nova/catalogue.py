@@ -116,6 +116,11 @@ class Catalogue:
         rows = answer['availabilityZoneInfo']
         return sorted(row['zoneName'] for row in rows if row['zoneState']['available'])
 
+    def check_network(self, asked: Asked, network_id: str) -> None:
+        """Raise ResourceNotFoundError unless Neutron knows a network."""
+        query = {'fields': 'id'}
+        self._services.ask(asked, 'GET', f'/networks/{network_id}', service='network', query=query)
+
     def security_group_ids(self, asked: Asked, groups: Sequence[str]) -> list[str]:
         """Return the ids of security groups given by name or by id."""
         return [self._security_group_id(asked, group) for group in groups]

@@ -44,10 +44,16 @@ class Compose(unittest.TestCase):
         blob = compose(None, [file('/etc/key', b'secret', 0o600, 'haproxy')])
         entry = {
             'path': '/etc/key', 'encoding': 'b64', 'content': 'c2VjcmV0', 'permissions': '0600',
-            'owner': 'haproxy',
+            'owner': 'haproxy', 'defer': True,
         }  # fmt: skip
         self.assertEqual({'write_files': [entry]}, config(blob))
         self.assertEqual(1, len(parts(blob)))
+
+    def test_only_a_file_of_another_owner_waits_until_there_may_be_one(self):
+        (entry,) = config(compose(None, [file('/etc/key', b'x', 0o600, 'root:ssl')]))[
+            'write_files'
+        ]
+        self.assertNotIn('defer', entry)
 
     def test_a_file_is_packed_where_that_makes_it_smaller(self):
         content = b'listen 0.0.0.0:80\n' * 100
