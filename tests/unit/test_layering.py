@@ -47,6 +47,7 @@ MAY_IMPORT = {
     },
     'kiln.scaffold': VALUES,
     'kiln.testing': CONTRACT,
+    'kiln.adapters': VALUES | {'kiln.compute', 'kiln.conf', 'kiln.driver_manager'},
     # The demonstration is about the simulated cloud, so it names it.
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
@@ -64,8 +65,16 @@ HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
     'futurist': ('kiln.wrappers.executor',),
+    'keystoneauth1': ('kiln.adapters.octavia.settings',),
+    'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
     'opentelemetry': ('kiln.telemetry.tracing',),
-    'oslo_config': ('kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.cli.logs'),
+    'oslo_config': (
+        'kiln.conf',
+        'kiln.compute_drivers.noop.conf',
+        'kiln.cli.logs',
+        'kiln.adapters.octavia.conf',
+        'kiln.adapters.octavia.driver',
+    ),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
