@@ -11,6 +11,8 @@ from kiln.adapters.octavia.shared import SHARED
 from kiln.compute_drivers.noop.faults import Fault
 
 CONF = config.cfg.CONF
+# Its programs do so at their start; its tasks read what this declares.
+config.register_cli_opts()
 
 AMPHORA = '3a9f1f86-3f3e-4c44-8f32-1f0e9a1e3a11'
 NAME = f'amphora-{AMPHORA}'
