@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln import conf as kiln_conf
@@ -69,21 +68,23 @@ def open_backend(backend: str | None, conf: Any) -> Compute:
             'Cannot tell which backend to use: set [kiln] backend to the NAME of a '
             '[compute:NAME] group, or compute_driver to kiln_nova.'
         )
-    translate = _DEFAULTS.get(backend or '')
-    return DriverManager(conf).open(name, defaults=translate(conf) if translate else None)
+    return DriverManager(conf).open(name, defaults=_defaults(backend, conf))
 
 
-def _nova_defaults(conf: Any) -> dict[str, Any]:
-    settings.declare_auth(conf)
-    return settings.nova_defaults(conf)
+def _defaults(backend: str | None, conf: Any) -> dict[str, Any]:
+    """Return what Octavia's own options say of the backends it has a driver for.
 
+    Whoever uses another describes it whole, so that no password goes to where
+    it should not.
+    """
+    match backend:
+        case 'nova':
+            return settings.nova_defaults(conf, settings.declare_auth(conf))
+        case 'noop':
+            return settings.noop_defaults()
+        case _:
+            return {}
 
-#: What Octavia's own options say of the backends it has a driver for. Whoever
-#: uses another describes it whole, so that no password goes where it should not.
-_DEFAULTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    'nova': _nova_defaults,
-    'noop': settings.noop_defaults,
-}
 
 SHARED = SharedComputes()
 os.register_at_fork(after_in_child=SHARED.forget)

@@ -9,12 +9,17 @@ from kiln.adapters.octavia import settings
 #: The options of Octavia that the translation reads, with their defaults.
 OCTAVIA = {
     'nova': {
-        'service_name': None, 'endpoint': None, 'region_name': None,
-        'endpoint_type': 'publicURL', 'ca_certificates_file': None, 'insecure': False,
+        'endpoint': None, 'region_name': None, 'endpoint_type': 'publicURL',
+        'ca_certificates_file': None, 'insecure': False,
     },
+    'glance': {'endpoint': None},
+    'neutron': {'endpoint_override': None},
     'controller_worker': {'amp_image_owner_id': '', 'volume_driver': 'volume_noop_driver'},
     'cinder': {'volume_size': 16, 'volume_type': None},
-    'service_auth': {'auth_type': None, 'auth_section': None, 'cafile': None, 'timeout': None},
+    'service_auth': {
+        'auth_section': None, 'cafile': None, 'certfile': None, 'keyfile': None,
+        'insecure': False, 'timeout': None,
+    },
 }  # fmt: skip
 
 
@@ -28,41 +33,42 @@ def octavia_conf(**groups):
 
 
 class Nova(unittest.TestCase):
-    def defaults(self, **groups):
-        return settings.nova_defaults(octavia_conf(**groups))
+    def defaults(self, auth=(), **groups):
+        return settings.nova_defaults(octavia_conf(**groups), auth)
 
     def test_what_octavia_leaves_unset_stays_unset(self):
         self.assertEqual({'valid_interfaces': ['public'], 'config_drive': True}, self.defaults())
 
     def test_credentials_are_those_of_service_auth(self):
-        auth = {
-            'auth_type': 'password', 'auth_url': 'http://keystone/', 'username': 'octavia',
-            'password': 'pw', 'project_name': 'service', 'user_domain_name': 'Default',
-            'project_domain_name': 'Default', 'timeout': 20,
-        }  # fmt: skip
-        found = self.defaults(service_auth=auth)
-        self.assertEqual(auth, {name: found.get(name) for name in auth})
+        auth = {'auth_type': 'password', 'auth_url': 'http://keystone/', 'password': 'pw'}
+        given = auth | {'username': '', 'timeout': 20}
+        found = self.defaults((*auth, 'username'), service_auth=given)
+        self.assertEqual(auth, {name: found[name] for name in auth})
+        self.assertEqual(20, found['timeout'])
+        self.assertNotIn('username', found)
 
     def test_credentials_may_be_in_the_group_that_service_auth_names(self):
+        auth = {'auth_type': 'v3applicationcredential', 'application_credential_id': 'ac'}
         found = self.defaults(
-            service_auth={'auth_section': 'elsewhere', 'timeout': 9},
-            elsewhere={'auth_type': 'v3applicationcredential', 'application_credential_id': 'ac'},
+            auth, service_auth={'auth_section': 'elsewhere', 'timeout': 9}, elsewhere=auth
         )
-        self.assertEqual('ac', found['application_credential_id'])
-        self.assertEqual('v3applicationcredential', found['auth_type'])
-        self.assertEqual(9, found['timeout'])
+        self.assertEqual(auth | {'timeout': 9}, {name: found[name] for name in (*auth, 'timeout')})
 
-    def test_where_nova_is_comes_from_the_group_nova(self):
+    def test_where_the_services_are_comes_from_their_groups(self):
         found = self.defaults(
             nova={
-                'region_name': 'east', 'endpoint_type': 'internalURL', 'service_name': 'nova2',
+                'region_name': 'east', 'endpoint_type': 'internalURL',
                 'endpoint': 'https://nova/v2.1', 'insecure': True,
             },
+            glance={'endpoint': 'https://glance'},
+            neutron={'endpoint_override': 'https://neutron'},
         )  # fmt: skip
         self.assertEqual(
             {
-                'region_name': 'east', 'valid_interfaces': ['internal'], 'service_name': 'nova2',
-                'endpoint_override': 'https://nova/v2.1', 'insecure': True, 'config_drive': True,
+                'region_name': 'east', 'valid_interfaces': ['internal'], 'insecure': True,
+                'compute_endpoint_override': 'https://nova/v2.1', 'config_drive': True,
+                'image_endpoint_override': 'https://glance',
+                'network_endpoint_override': 'https://neutron',
             },
             found,
         )  # fmt: skip
@@ -84,12 +90,9 @@ class Nova(unittest.TestCase):
     def test_amphorae_on_volumes_stay_on_volumes(self):
         worker = {'volume_driver': settings.VOLUME_BACKED}
         found = self.defaults(controller_worker=worker, cinder={'volume_type': 'fast'})
-        self.assertEqual(
-            (True, 16, 'fast'),
-            (found['boot_from_volume'], found['volume_size'], found['volume_type']),
-        )
+        self.assertEqual((16, 'fast'), (found['boot_volume_size'], found['boot_volume_type']))
 
 
 class Noop(unittest.TestCase):
     def test_any_flavor_and_any_zone_will_do(self):
-        self.assertEqual({'flavors': None, 'zones': None}, settings.noop_defaults(octavia_conf()))
+        self.assertEqual({'flavors': None, 'zones': None}, settings.noop_defaults())
