@@ -294,6 +294,9 @@ class Ports(OctaviaCase):
         self.fail_calls('attach_port', 'conflict')
         with self.assertRaises(exceptions.ComputeUnknownException):
             self.compute.attach_network_or_port(other, port_id='free')
+        self.fail_calls('attach_network', 'conflict')
+        with self.assertRaises(exceptions.ComputeUnknownException):
+            self.compute.attach_network_or_port(other, network_id='n')
 
     def test_what_is_not_there_is_named(self):
         self.configure('[compute:noop]\nports = vip:n\nnetworks = lb-mgmt\n')

@@ -68,12 +68,17 @@ def of_attach(
         error = exceptions.NotFound(resource=kind, id=port_id or network_id)
     elif isinstance(exc, InsufficientCapacity):
         error = _no_resources(exc)
-    elif isinstance(exc, BuildConflict | InstanceStateConflict) and exc.resource_id == port_id:
-        # Without the port's id it is the instance that is busy.
+    elif _in_use(exc, port_id):
         error = exceptions.ComputePortInUseException(port=port_id)
     else:
         error = _unknown(exc)
     return error
+
+
+def _in_use(exc: KilnError, port_id: str | None) -> bool:
+    # A conflict that does not name the port is about the instance, which is busy.
+    conflict = isinstance(exc, BuildConflict | InstanceStateConflict)
+    return conflict and port_id is not None and getattr(exc, 'resource_id', None) == port_id
 
 
 def of_validation(resource: str, name: str) -> Translation:
