@@ -71,7 +71,8 @@ def management_address(amphora: Amphora, networks: Collection[str]) -> str | Non
     """Return the address on the first network of these, or on any where none is named."""
     known = [address for address in amphora.addresses if address.network_id]
     if not networks or not known:
-        # A backend that cannot tell its networks apart has but one to offer.
+        # Not every backend says which network is whose id; but all have them in
+        # the order they were asked for, and Octavia asks for this one first.
         return next((address.address for address in amphora.addresses), None)
     return next((address.address for address in known if address.network_id in networks), None)
 
