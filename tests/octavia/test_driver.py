@@ -7,6 +7,7 @@ import time
 from octavia.common import exceptions
 from octavia.compute import compute_base
 from octavia.network.drivers.neutron import base as neutron_base
+from octavia.network.drivers.noop_driver.driver import NoopNetworkDriver
 from taskflow.types import failure
 
 from kiln.adapters.octavia import errors
@@ -308,6 +309,15 @@ class Ports(OctaviaCase):
         ):
             with self.subTest(named), self.assertRaisesRegex(exceptions.NotFound, named):
                 self.compute.attach_network_or_port(**given)
+
+    def test_octavias_simulated_network_knows_where_a_port_hangs(self):
+        self.configure('network_driver = network_noop_driver\n')
+        network = NoopNetworkDriver()
+        port = network.create_port('net-1', fixed_ips=[{'subnet_id': 's', 'ip_address': '::1'}])
+        built = self.build()
+        self.compute.attach_network_or_port(built, port_id=port.id)
+        (plugged,) = network.get_plugged_networks(built)
+        self.assertEqual(port.id, plugged.port_id)
 
     def test_a_host_without_room_for_a_port_is_no_resources(self):
         full = InsufficientCapacity('Cannot attach port p: the host has no device left.')

@@ -28,6 +28,7 @@ CONF = cfg.CONF
 
 #: The least time to look for a change in, whatever Octavia's wait is set to.
 MIN_WAIT_S = 1.0
+SIMULATED_NETWORK = 'network_noop_driver'
 
 
 class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has no types
@@ -243,6 +244,23 @@ class KilnNoopDriver(KilnDriver):
     """A simulated cloud, which [compute:noop] describes."""
 
     backend = 'noop'
+
+    def attach_network_or_port(
+        self,
+        compute_id: str,
+        network_id: str | None = None,
+        ip_address: str | None = None,
+        port_id: str | None = None,
+    ) -> translate.Interface:
+        """Attach a port, and let Octavia's simulated network know where it hangs."""
+        attached = super().attach_network_or_port(compute_id, network_id, ip_address, port_id)
+        if CONF.controller_worker.network_driver == SIMULATED_NETWORK:
+            from octavia.compute.drivers.noop_driver.driver import NoopManager
+
+            # They share a file of ports, which no part of a real network needs:
+            # without it Octavia finds its load balancers on no network at all.
+            NoopManager().attach_network_or_port(compute_id, port_id=attached.port_id)
+        return attached
 
 
 #: Neither ACTIVE nor ERROR: to Octavia, a reason to look again.
