@@ -64,7 +64,11 @@ class ComputeHooks(abc.ABC):
         return [amphora for amphora in self._list(self.owner) if amphora.name == name]
 
     def _find_build(self, build_key: str) -> Amphora | None:
-        """Return the amphora built with the key; None only if there is none."""
+        """Return the amphora built with the key; None only if there is none.
+
+        Where a request thought to be lost may come late, several may have the
+        key: keep what was found before, or the first, and delete the others.
+        """
         for amphora in self._list(self.owner):
             if amphora.build_key == build_key:
                 return amphora

@@ -68,8 +68,15 @@ def register(
     An option ``rate`` of group ``compute:east`` is ``KILN_COMPUTE_EAST__RATE``.
     ``defaults`` take the place of the options' own.
 
-    :raises ConfigurationError: a value is not what its option takes.
+    :raises ConfigurationError: a value is not what its option takes, or a name cannot be one.
     """
+    for opt in opts:
+        # oslo.config lets the option hide its group's own method, which reading needs.
+        if hasattr(Mapping, opt.dest):
+            raise ConfigurationError(
+                f'Cannot use option [{group}] {opt.dest}: the name is taken by a method of '
+                f'every group. Name it otherwise.'
+            )
     # A controller that brings its own ConfigOpts configures kiln in its files.
     environment = conf.environment if isinstance(conf, Configuration) else {}
     opt = None

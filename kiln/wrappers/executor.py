@@ -37,7 +37,7 @@ from kiln.wrappers.operation import Operation, OperationState, Priority
 from kiln.wrappers.plan import CallPlan, FunctionPlan
 from kiln.wrappers.recovery import describe, plan_again
 from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
-from kiln.wrappers.safe_build import BuildPlan, DiscardPlan
+from kiln.wrappers.safe_build import BuildPlan, DiscardPlan, TwinPlan
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.task import Task
 from kiln.wrappers.turns import Turns
@@ -188,8 +188,8 @@ class ExecutorDriver(DriverWrapper):
         if plan is None:
             operation.fail(
                 AmphoraComputeError(
-                    f'Cannot tell whether {operation.kind} of {operation.subject} took effect '
-                    f'before the restart: look at its status.',
+                    f'Cannot {operation.attempt} again: nobody knows whether it took effect '
+                    f'before the restart. Look at the status.',
                     backend=self.name,
                     operation=operation.kind,
                     amphora_id=operation.amphora_id,
@@ -362,6 +362,8 @@ class ExecutorDriver(DriverWrapper):
             if task.plan.doubt and task.operation.exception() is not None:
                 self._discard(task.key, task.operation.amphora_id, after=task)
             else:
+                if isinstance(task.plan, BuildPlan) and task.plan.resent:
+                    self._look_for_twin(task.key)
                 with self._lock:
                     heir = self._turns.leave(task.key, task)
         if heir is not None:
@@ -403,6 +405,25 @@ class ExecutorDriver(DriverWrapper):
         elif my_turn:
             self._lanes.queue(task)
         return operation
+
+    def _look_for_twin(self, build_key: str) -> None:
+        deadline = Deadline.after(self.settings.cleanup_timeout_s, self.clock)
+        operation: Operation[None] = Operation(
+            'find_build',
+            backend=self.name,
+            subject=build_key,
+            deadline=deadline,
+            clock=self.clock,
+        )
+        grace_s = self.settings.cleanup_grace_s
+        plan = TwinPlan(operation, build_key, grace_s=grace_s, backoff=self._backoff)
+        task = Task(self, operation, plan, deadline, context=contextvars.Context())
+        with self._lock:
+            if self._closed:
+                return
+            self._tasks.add(task)
+        self._enlist(task)
+        self._later(task, grace_s, 'it was sent twice')
 
     def _discarded(self, operation: Operation[None]) -> None:
         if self._discards.get(operation.subject) is operation:

@@ -63,15 +63,14 @@ class Inquiry:
             if not self._cursorless:
                 self._swept_at = now
             return
-        if self._cursor and (new := table.unseen()):
-            yield self._statuses(new)
+        new = table.unseen()
         changes = self._driver.changes(self._cursor)
         yield Answer(changes.statuses, changes.gone)
+        told = {status.amphora_id for status in changes.statuses}.union(changes.gone)
+        # A list may leave out what is hard to reach; by id is certain.
+        if absent := missing(table.ids() if changes.complete else new, told):
+            yield self._statuses(absent)
         if changes.complete:
-            # A list may leave out what is hard to reach; by id is certain.
-            seen = (status.amphora_id for status in changes.statuses)
-            if absent := missing(table.ids(), seen):
-                yield self._statuses(absent)
             self._swept_at = now
         self._incremental = not changes.complete
         self._cursorless = not changes.cursor

@@ -31,7 +31,7 @@ class BuildPlan(CallPlan):
     for but not sent.
     """
 
-    __slots__ = ('_key', '_lost', '_request', 'doubt')
+    __slots__ = ('_key', '_lost', '_request', 'doubt', 'resent')
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class BuildPlan(CallPlan):
         # A build of an earlier process is not removed because it could not be
         # found in time: whoever recovers it decides.
         self.doubt = False
+        # A request that was thought to be lost may have come late all the same.
+        self.resent = False
         if request is not None:
             self._ask(Call.BUILD, request)
 
@@ -66,6 +68,7 @@ class BuildPlan(CallPlan):
         self.operation.note('not there', 'the lost request made nothing')
         if not _may_resend(self._lost):
             return Failed(self._lost or self._not_there())
+        self.resent = True
         self._ask(Call.BUILD, self._request)
         return Again()
 
@@ -134,6 +137,33 @@ def _may_resend(lost: BaseException | None) -> bool:
     # An answer that got lost may arrive the next time; a driver that failed in
     # a way nobody foresaw will fail so again.
     return isinstance(lost, BuildOutcomeUnknown) or bool(getattr(lost, 'retryable', False))
+
+
+class TwinPlan(CallPlan):
+    """Looks again, some time after, for a build that was sent twice.
+
+    A driver that finds several instances of one key keeps the first of them.
+    """
+
+    __slots__ = ('_looks_left', '_pause_s')
+
+    def __init__(
+        self, operation: Operation[Any], build_key: str, *, grace_s: float, backoff: Backoff
+    ) -> None:
+        super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
+        # The later a request comes the less likely it is to come at all.
+        self._pause_s = 10 * grace_s
+        self._looks_left = 2
+
+    def answered(self, value: Any) -> Step:
+        """Look once more, much later."""
+        self._looks_left -= 1
+        return Again(self._pause_s) if self._looks_left else Done(None)
+
+    def failed(self, error: BaseException) -> Step:
+        """Look again whatever the error: outages end."""
+        self.last_error = error
+        return self.again(error)
 
 
 class DiscardPlan(CallPlan):

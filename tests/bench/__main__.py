@@ -9,6 +9,7 @@ FOLDER = pathlib.Path(__file__).parent
 SIZES = {
     'bench_callers': [([], ['--hang', '5'])],
     'bench_noop': [([], ['--sizes', '1000,10000'])],
+    'bench_proxy': [([], ['--requests', '200'])],
     'bench_watcher': [([], ['--waits', '10000'])],
     'bench_fleet': [
         (['--builds', '10000', '--latency', '30'], ['--builds', '1000', '--latency', '5']),

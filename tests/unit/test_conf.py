@@ -83,6 +83,11 @@ class Loading(unittest.TestCase):
         conf = self.load(environment={'KILN_X__MANY': 'a\nb'})
         self.assertEqual(['a', 'b'], kiln_conf.register(conf, 'x', [cfg.MultiStrOpt('many')]).many)
 
+    def test_an_option_named_as_a_method_of_its_group_is_refused(self):
+        for name in ('keys', 'items', 'values', 'get'):
+            with self.assertRaisesRegex(ConfigurationError, rf'\[compute:east\] {name}'):
+                kiln_conf.register(cfg.ConfigOpts(), 'compute:east', [cfg.StrOpt(name)])
+
     def test_the_url_of_redis_is_never_printed(self):
         (url,) = [opt for opt in compute.BACKEND_OPTS if opt.name == 'circuit_redis_url']
         self.assertTrue(url.secret)

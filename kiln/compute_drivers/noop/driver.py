@@ -24,8 +24,7 @@ from kiln.models import (
     ServerGroup,
 )
 
-# The options that a cloud takes as they are, under the same names. (An option
-# called `keys` would read as the method of oslo.config's group.)
+# The options that a cloud takes as they are, under the same names.
 _CLOUD_OPTIONS = (
     'path', 'seed', 'accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s',
     'rebuild_s', 'jitter', 'zones', 'flavors', 'images', 'networks', 'ports', 'keypairs',

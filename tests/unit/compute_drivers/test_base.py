@@ -180,7 +180,7 @@ class ErrorsTest(unittest.TestCase):
         self.assertIs(error.__cause__, cause)
         self.assertEqual(
             str(error),
-            "Cannot status id-1: driver 'east' failed with KeyError: 'id'. "
+            "Cannot read the status of id-1: driver 'east' failed with KeyError: 'id'. "
             'This is a defect of the driver.',
         )
         self.assertEqual((error.outcome, error.circuit), (Outcome.UNKNOWN, Verdict.FAILURE))

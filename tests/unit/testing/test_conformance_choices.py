@@ -2,13 +2,13 @@
 
 import unittest
 
+from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import AmphoraBuildError, BuildConflict
 from kiln.models import Ability
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import BehaviourOutcome, run_conformance
-from tests.conformance.noop_faults import NoopFaults
 
 
 class Strict(NoopDriver):
@@ -29,19 +29,15 @@ class Strict(NoopDriver):
         return (one for one in super()._list_resources(owner) if one.kind != 'server_group')
 
 
-class StrictFaults(NoopFaults):
-    def __init__(self, driver):
-        super().__init__(driver.cloud)
-        self._driver = driver
-
+class StrictBench(NoopBench):
     def fail_build(self, text):
-        self._driver.doomed = text
+        self.driver.doomed = text
 
 
 def verdict(**options):
     return run_conformance(
         lambda: Strict(cloud=NoopCloud(clock=VirtualClock())),
-        faults=StrictFaults,
+        faults=StrictBench,
         port_ids=['port-1'],
         network_ids=['net-1'],
         **options,

@@ -44,6 +44,27 @@ class Building(StageCase):
         self.assertEqual(operation.result(), 'id-1')
         self.assertEqual(hooks(stage), ['build', 'find_build'] * 2 + ['build'])
 
+    def test_what_was_sent_twice_is_looked_for_again_later_in_case_the_first_came_late(self):
+        stage = self.stage(build=['vanish'], find_build=['ok', 'refuse'])
+        stage.settle(stage.executor.submit(Call.BUILD, request()))
+        self.assertEqual(hooks(stage), ['build', 'find_build', 'build'])
+        stage.until(stage.idle)
+        self.assertEqual(hooks(stage), ['build', 'find_build', 'build'] + ['find_build'] * 3)
+        self.assertEqual(stage.driver.keys(), ['key-1'])
+
+    def test_what_was_sent_once_is_not_looked_for_again(self):
+        stage = self.stage(build=['lose'])
+        stage.settle(stage.executor.submit(Call.BUILD, request()))
+        self.assertTrue(stage.idle())
+        self.assertEqual(hooks(stage), ['build', 'find_build'])
+
+    def test_a_look_for_a_twin_keeps_nobody_from_closing(self):
+        stage = self.stage(build=['vanish'])
+        stage.settle(stage.executor.submit(Call.BUILD, request()))
+        self.assertFalse(stage.idle())
+        stage.executor.close(0)
+        self.assertTrue(stage.idle())
+
     def test_a_refusal_is_told_and_leaves_nothing_to_remove(self):
         stage = self.stage(build=['quota'])
         operation = stage.executor.submit(Call.BUILD, request())
@@ -308,7 +329,7 @@ class Recovering(StageCase):
                 error = self.recover(kind, **facts).exception()
                 self.assertIs(type(error), AmphoraComputeError)
                 self.assertIs(error.outcome, Outcome.UNKNOWN)
-                self.assertIn('look at its status', str(error))
+                self.assertIn('Look at the status', str(error))
         self.assertEqual(self.stage_.driver.sent, [])
 
     def test_one_that_was_done_stays_as_it_was(self):

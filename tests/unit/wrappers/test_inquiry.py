@@ -54,14 +54,21 @@ class InquiryTest(unittest.TestCase):
         for _ in range(3):
             self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_new_ones_are_looked_at_by_id_together_and_once(self):
+    def test_new_ones_of_which_nothing_is_told_are_looked_at_by_id_together_and_once(self):
+        self.use(CursorDriver(self.clock))
+        for number in range(100, 105):
+            self.driver.put(f'a{number}')
+        self.wait_for(100)
+        self.look()
+        self.wait_for(5, exist=False)
+        self.assertEqual([('changes', 0), ('statuses', 5)], self.look()[0])
+        self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_new_ones_that_are_told_of_are_not_asked_for_besides(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(100)
         self.look()
-        self.driver.put('a100', State.ACTIVE)
-        self.look()
         self.wait_for(5)
-        self.assertEqual([('statuses', 5), ('changes', 0)], self.look()[0])
         self.assertEqual([('changes', 0)], self.look()[0])
 
     def test_a_useful_cursor_serves_also_the_few_that_are_left(self):

@@ -330,8 +330,9 @@ class ManyTest(WatchingTest):
             self.driver.put(amphora_id)
         futures = [self.watcher.watch(amphora_id, {State.ACTIVE}) for amphora_id in ids]
         self.until(lambda: all(map(self.watcher.latest, ids)))
-        self.driver.calls.clear()
+        # In this order, or a look between the two would count as a call too many.
         self.ticks.seen.clear()
+        self.driver.calls.clear()
         return ids, futures
 
     def test_ten_thousand_waits_are_served_by_one_call_a_look(self):
@@ -343,8 +344,9 @@ class ManyTest(WatchingTest):
         for amphora_id in ids:
             self.driver.put(amphora_id, State.ACTIVE)
         self.until(lambda: all(future.done() for future in futures))
+        # The look that ended all waits is told of when it has ended itself.
+        self.until(lambda: self.ticks.seen[-1][:2] == ('east', 0))
         self.assertLessEqual(self.calls_per_tick(), 1)
-        self.assertEqual({('east', 0)}, {tick[:2] for tick in self.ticks.seen[-1:]})
 
 
 class ManyOnPlainDriverTest(ManyTest):

@@ -1,0 +1,217 @@
+"""What can be done to an exchange: small values, each with one method.
+
+A fault is told of a *visit*, one request of a client, and does what it likes
+with it. A visit asks the server at most once, so faults can be put into one
+another: ``LoseAnswer(Answer(504))`` is a load balancer that lost patience with a
+server that did the work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import http
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kiln.testing.proxy.connection import Visit
+
+
+class Fault:
+    """Something that is done to an exchange."""
+
+    async def play(self, visit: Visit) -> None:
+        """Do it; when this returns, the exchange is over."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Serve(Fault):
+    """No fault: the server's answer, untouched."""
+
+    async def play(self, visit: Visit) -> None:
+        """Pass the answer on."""
+        answer = await visit.forward()
+        visit.send(answer.raw, answer.status)
+        if not answer.lasting:
+            visit.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Delay(Fault):
+    """Time passes before the server is asked, or after it has answered, or both."""
+
+    before: float = 0.0
+    after: float = 0.0
+    #: What the client then gets.
+    then: Fault = Serve()
+
+    async def play(self, visit: Visit) -> None:
+        """Wait, and go on; whoever leaves before the server is asked was never there."""
+        if self.before and not await visit.pause(self.before):
+            return
+        if self.after:
+            await visit.forward()
+            await visit.pause(self.after)
+        await self.then.play(visit)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hang(Fault):
+    """No answer, and the server is not asked, until the client gives up."""
+
+    async def play(self, visit: Visit) -> None:
+        """Keep the connection open and say nothing."""
+        await visit.hang()
+        visit.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Reset(Fault):
+    """The connection is reset, and the server is not asked."""
+
+    async def play(self, visit: Visit) -> None:
+        """Reset it."""
+        visit.reset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Close(Fault):
+    """The connection is closed in good order, without an answer; the server is not asked."""
+
+    async def play(self, visit: Visit) -> None:
+        """Close it."""
+        visit.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class LoseAnswer(Fault):
+    """The server does what it is asked, and the client gets something else, or nothing."""
+
+    instead: Fault = Hang()
+
+    async def play(self, visit: Visit) -> None:
+        """Ask the server, and keep its answer back."""
+        await visit.forward()
+        await self.instead.play(visit)
+
+
+@dataclasses.dataclass(frozen=True)
+class Truncate(Fault):
+    """The connection is closed within the body of the answer."""
+
+    #: The share of the body that arrives.
+    keep: float = 0.5
+
+    async def play(self, visit: Visit) -> None:
+        """Send the beginning, close; an answer without a body is cut in its first line."""
+        answer = await visit.forward()
+        size = len(answer.raw) - answer.body_at
+        end = answer.body_at + min(int(size * self.keep), size - 1) if size else len('HTTP/1.')
+        visit.send(answer.raw[:end], answer.status)
+        visit.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Trickle(Fault):
+    """The body of the answer comes slowly, so many bytes at a time."""
+
+    size: int = 1
+    every: float = 0.1
+
+    async def play(self, visit: Visit) -> None:
+        """Send the head at once, and the body drop by drop."""
+        answer = await visit.forward()
+        visit.send(answer.raw[: answer.body_at], answer.status)
+        for at in range(answer.body_at, len(answer.raw), self.size):
+            if not await visit.pause(self.every):
+                return
+            visit.send(answer.raw[at : at + self.size])
+        if not answer.lasting:
+            visit.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Refuse(Fault):
+    """All connections are reset, and for some seconds no new one is possible."""
+
+    seconds: float = 1.0
+    #: Let clients connect and close on them, as a balancer without a backend does.
+    accept: bool = False
+
+    async def play(self, visit: Visit) -> None:
+        """Take the whole proxy down."""
+        visit.refuse(self.seconds, accept=self.accept)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer(Fault):
+    """An answer that the server knows nothing of; it is not asked."""
+
+    status: int = 503
+    body: str = ''
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    retry_after: int | str | None = None
+    content_type: str = 'application/json'
+
+    async def play(self, visit: Visit) -> None:
+        """Give it."""
+        visit.send(self.raw(visit.request.method), self.status)
+
+    def raw(self, method: str) -> bytes:
+        """Return the bytes of the answer to a request of this method."""
+        body = self.body.encode()
+        lines = [f'HTTP/1.1 {self.status} {_reason(self.status)}']
+        if self.status not in (204, 304):
+            lines.append(f'Content-Length: {len(body)}')
+        if body:
+            lines.append(f'Content-Type: {self.content_type}')
+        if self.retry_after is not None:
+            lines.append(f'Retry-After: {self.retry_after}')
+        lines += [f'{name}: {value}' for name, value in self.headers.items()]
+        head = '\r\n'.join([*lines, '', '']).encode('latin-1')
+        return head if method == 'HEAD' or self.status in (204, 304) else head + body
+
+
+def nova_error(
+    status: int = 503, message: str = '', *, retry_after: int | str | None = None
+) -> Answer:
+    """Return an error as Nova words it."""
+    name = {
+        400: 'badRequest',
+        401: 'unauthorized',
+        403: 'forbidden',
+        404: 'itemNotFound',
+        409: 'conflictingRequest',
+        413: 'overLimit',
+        429: 'overLimit',
+        503: 'serviceUnavailable',
+    }.get(status, 'computeFault')
+    said: dict[str, object] = {'code': status, 'message': message or _reason(status)}
+    if retry_after is not None:
+        said['retryAfter'] = str(retry_after)
+    return Answer(status, json.dumps({name: said}), retry_after=retry_after)
+
+
+def html_page(status: int = 502, text: str = '') -> Answer:
+    """Return the error page of a load balancer."""
+    title = html.escape(text or f'{status} {_reason(status)}')
+    page = f'<html><head><title>{title}</title></head>\n<body><h1>{title}</h1></body></html>\n'
+    return Answer(status, page, content_type='text/html')
+
+
+def token_expired() -> Answer:
+    """Return how a service refuses a token that Keystone no longer knows."""
+    message = 'The request you have made requires authentication.'
+    error = {'code': 401, 'title': 'Unauthorized', 'message': message}
+    challenge = {'WWW-Authenticate': 'Keystone uri="http://127.0.0.1/identity"'}
+    return Answer(401, json.dumps({'error': error}), challenge)
+
+
+def _reason(status: int) -> str:
+    try:
+        return http.HTTPStatus(status).phrase
+    except ValueError:
+        return 'Unknown'
