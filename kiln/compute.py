@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from kiln.building import Builder, Goal, checked_until
 from kiln.clock import Deadline
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import InvalidRequest
 from kiln.flows import (
-    BuildFlow,
     EffectFlow,
-    InFlight,
     OnStatus,
     Probe,
     Until,
@@ -29,6 +28,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    Placement,
     Resource,
     ServerGroup,
     State,
@@ -54,7 +54,7 @@ class Compute:
         listeners: Iterable[Listener] = (),
     ) -> None:
         self._stack = assemble(driver, settings or StackSettings(), listeners)
-        self._in_flight = InFlight(driver.name, self._stack.listener)
+        self._builder = Builder(self._stack)
 
     # ---- what it is ------------------------------------------------------
 
@@ -105,11 +105,14 @@ class Compute:
         probe: Probe | None = None,
         on_status: OnStatus | None = None,
         priority: Priority = Priority.NORMAL,
+        placements: Iterable[Placement] = (),
     ) -> Operation[str]:
         """Build an amphora; the result is its id, once it has come as far as asked.
 
         A build that fails, is cancelled or misses its deadline leaves nothing
         behind. Repeating it with the same ``build_key`` adopts what exists.
+        Where there is no room, ``placements`` are tried in turn, those that
+        were full lately last.
 
         :raises InvalidBuildRequest: wrong arguments.
         :raises OperationRejected: the queue is full.
@@ -133,18 +136,10 @@ class Compute:
             server_group_id=server_group_id,
             metadata=metadata,
         )
-        goal = _until(until, probe)
-        if goal is Until.ACCEPTED:
-            return self._submit(Call.BUILD, request, timeout=timeout, priority=priority)
-        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        operation = self._operation('build', request.name, seconds, build_key=request.build_key)
-        sent = self._submit(Call.BUILD, request, timeout=seconds, priority=priority)
-        flow = BuildFlow(
-            self._stack, self._in_flight, operation,
-            until=goal, probe=probe, on_status=on_status,
-        )  # fmt: skip
-        flow.start(sent)
-        return operation
+        goal = Goal(checked_until(until, probe), probe, on_status, priority)
+        others = validation.check_placements(placements, self._stack.driver.limits)
+        seconds = validation.check_timeout(timeout)
+        return self._builder.build(request, goal, seconds=seconds, placements=others)
 
     def delete(
         self,
@@ -402,7 +397,7 @@ class Compute:
     @property
     def builds_in_flight(self) -> int:
         """How many builds wait for their goal."""
-        return self._in_flight.count
+        return self._builder.in_flight.count
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop; every operation that is not done ends with OperationCancelled.
@@ -453,7 +448,6 @@ class Compute:
         subject: str,
         seconds: float,
         *,
-        build_key: str | None = None,
         amphora_id: str | None = None,
     ) -> Operation[Any]:
         operation: Operation[Any] = Operation(
@@ -462,7 +456,6 @@ class Compute:
             subject=subject,
             deadline=Deadline.after(seconds, self._stack.driver.clock),
             clock=self._stack.driver.clock,
-            build_key=build_key,
         )
         operation.amphora_id = amphora_id
         return operation
@@ -481,16 +474,3 @@ class Compute:
 
 def _ids(**texts: str) -> tuple[str, ...]:
     return tuple(validation.check_text(name, text) for name, text in texts.items())
-
-
-def _until(until: Until | str, probe: Probe | None) -> Until:
-    try:
-        goal = Until(until)
-    except ValueError:
-        allowed = ', '.join(goal.value for goal in Until)
-        raise InvalidRequest(f'until must be one of {allowed}, not {until!r}.') from None
-    if probe is not None and goal is not Until.READY:
-        raise InvalidRequest('A probe is asked only with until=Until.READY.')
-    if goal is Until.READY and probe is None:
-        raise InvalidRequest('until=Until.READY needs a probe, such as TcpProbe(22).')
-    return goal

@@ -96,6 +96,14 @@ class InjectedFile:
         return f'InjectedFile(path={self.path!r}, size={size}, sha256={sha256!r})'
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """Where a build may go instead; what is None is as the build says."""
+
+    availability_zone: str | None = None
+    amphora_flavor: str | None = None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """Everything a backend is told about one build, checked and frozen.
@@ -107,6 +115,9 @@ class BuildRequest:
     build_key: str
     name: str
     owner: str
+    # True where kiln has drawn the key for this very request: nothing can
+    # carry it yet, and no backend needs to look.
+    fresh: bool = False
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
     image_id: str | None = None

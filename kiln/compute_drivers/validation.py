@@ -12,7 +12,15 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
-from kiln.models import AmphoraType, BuildRequest, InjectedFile, Limits, Resource, State
+from kiln.models import (
+    AmphoraType,
+    BuildRequest,
+    InjectedFile,
+    Limits,
+    Placement,
+    Resource,
+    State,
+)
 
 #: Metadata keys that begin so are kiln's own, on every backend.
 RESERVED_METADATA = 'kiln:'
@@ -54,6 +62,7 @@ def build_request(
     key = _build_key(build_key)
     request = BuildRequest(
         build_key=key,
+        fresh=build_key is None,
         name=_name(name, key, limits),
         owner=check_owner(owner),
         amphora_type=_amphora_type(amphora_type, limits),
@@ -132,6 +141,26 @@ def check_states(goal: object) -> frozenset[State]:
     except (TypeError, ValueError):
         allowed = ', '.join(state.value for state in State)
         raise InvalidRequest(f'goal must be a set of {allowed}; not {goal!r}.') from None
+
+
+def check_placements(placements: object, limits: Limits) -> tuple[Placement, ...]:
+    """Return the places a build may go to instead, or say what is wrong with one."""
+    if isinstance(placements, str | bytes) or not isinstance(placements, Iterable):
+        raise InvalidBuildRequest(
+            f'Cannot build: placements must be a list of Placement, not {_kind(placements)}.'
+        )
+    checked = tuple(placements)
+    for place in checked:
+        if not isinstance(place, Placement):
+            raise InvalidBuildRequest(
+                f'Cannot build: placements must be a list of Placement, with {place!r} among them.'
+            )
+        _optional('the zone of a placement', place.availability_zone)
+        _optional('the flavor of a placement', place.amphora_flavor)
+        for option in ('availability_zone', 'amphora_flavor'):
+            if option in limits.refused_options and getattr(place, option):
+                raise InvalidBuildRequest(f'Cannot build: this backend has no notion of {option}.')
+    return checked
 
 
 def check_lines(lines: object) -> None:

@@ -11,17 +11,32 @@ from oslo_config import cfg
 from kiln.compute_drivers.noop.conf import opts as noop_opts
 from kiln.conf import compute
 
+_GROUP_HELP = (
+    'A backend called {name}. Each backend has such a group under its own name, and several '
+    'may have the same driver.'
+)
+
 
 def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     """Return kiln's option groups, with a backend of each driver as an example."""
+    drivers = {'noop': noop_opts, 'nova': _nova_opts()}
     return [
         (cfg.OptGroup(compute.GROUP, help='The whole site.'), copy.deepcopy(compute.SITE_OPTS)),
-        (
-            cfg.OptGroup(
-                f'{compute.GROUP}:noop',
-                help='A backend called noop. Each backend has such a group under its own '
-                'name, and several may have the same driver.',
-            ),
-            copy.deepcopy([*compute.BACKEND_OPTS, *noop_opts]),
+        *(
+            (
+                cfg.OptGroup(f'{compute.GROUP}:{name}', help=_GROUP_HELP.format(name=name)),
+                copy.deepcopy([*compute.BACKEND_OPTS, *opts]),
+            )
+            for name, opts in drivers.items()
+            if opts
         ),
     ]
+
+
+def _nova_opts() -> Sequence[Any]:
+    try:
+        from kiln.compute_drivers.nova.conf import opts
+    except ImportError:
+        # Those who have not installed the extra have no use for its options.
+        return ()
+    return opts

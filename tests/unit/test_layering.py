@@ -35,11 +35,16 @@ MAY_IMPORT = {
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
-    'kiln.compute': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack', 'kiln.flows'},
+    'kiln.placement': CONTRACT | {'kiln.wrappers'},
+    'kiln.building': CONTRACT | {'kiln.flows', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
+    'kiln.compute': CONTRACT
+    | {'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.stack', 'kiln.wrappers'},
     'kiln.loading': CONTRACT,
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
-    'kiln.conf.opts': {'kiln.conf', 'kiln.compute_drivers.noop.conf'},
+    'kiln.conf.opts': {
+        'kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+    },
     'kiln.driver_manager': CONTRACT
     | {
         'kiln.compute', 'kiln.conf', 'kiln.listeners', 'kiln.loading', 'kiln.stack',
@@ -64,13 +69,24 @@ LONGEST = 45
 HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
+    'keystoneauth1': (
+        *(
+            f'kiln.compute_drivers.nova.{name}'
+            for name in ('client', 'conf', 'failures', 'session')
+        ),
+        'kiln.adapters.octavia.settings',
+    ),
+    'novaclient': ('kiln.compute_drivers.nova.client',),
+    'openstack': ('kiln.compute_drivers.nova.session',),
+    'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
+    'urllib3': ('kiln.compute_drivers.nova.failures',),
     'futurist': ('kiln.wrappers.executor',),
-    'keystoneauth1': ('kiln.adapters.octavia.settings',),
     'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (
         'kiln.conf',
         'kiln.compute_drivers.noop.conf',
+        'kiln.compute_drivers.nova.conf',
         'kiln.cli.logs',
         'kiln.adapters.octavia.conf',
         'kiln.adapters.octavia.driver',
@@ -134,6 +150,7 @@ class Layering(unittest.TestCase):
             ('kiln.wrappers.new', 'from kiln.compute_drivers.noop.driver import NoopDriver'),
             ('kiln.compute_drivers.acme.driver', 'import kiln.compute_drivers.noop.cloud'),
             ('kiln.models', 'from kiln import conf'),
+            ('kiln.compute_drivers.nova.errors', 'import keystoneauth1'),
             ('kiln.flows', 'import futurist'),
             ('kiln.flows', 'import requests'),
         ):
@@ -142,8 +159,9 @@ class Layering(unittest.TestCase):
 
     def test_importing_kiln_imports_nothing_that_is_not_asked_for(self):
         heavy = [
-            'docker', 'futurist', 'heatclient', 'novaclient', 'oslo_config', 'oslo_log',
-            'prometheus_client', 'pybreaker', 'redis', 'sqlalchemy', 'stevedore',
+            'docker', 'futurist', 'heatclient', 'keystoneauth1', 'novaclient', 'openstack',
+            'oslo_config', 'oslo_log', 'prometheus_client', 'pybreaker', 'redis', 'requests',
+            'sqlalchemy', 'stevedore',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(

@@ -21,8 +21,10 @@ class Listing(ConformanceFixture):
         self.assertNotIn(self.build_for_other(), self.listed())
 
     def test_a_list_of_another_owner_has_what_is_its(self) -> None:
+        # What an earlier behaviour deleted may be on its way out yet.
+        before = self.listed(self.other_owner)
         built = self.build_for_other()
-        self.assertEqual(self.listed(self.other_owner), [built])
+        self.assertEqual(set(self.listed(self.other_owner)) - set(before), {built})
 
     def test_a_list_of_another_owner_leaves_out_what_this_site_has(self) -> None:
         built = self.build()

@@ -1,0 +1,1 @@
+"""Amphorae as servers of OpenStack Nova."""

@@ -1,0 +1,322 @@
+"""Building and removing servers so that none is doubled, lost or left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.compute_drivers.nova import body, translate
+from kiln.compute_drivers.nova.catalogue import Catalogue
+from kiln.compute_drivers.nova.client import Services
+from kiln.compute_drivers.nova.departures import Departures
+from kiln.compute_drivers.nova.errors import Asked
+from kiln.compute_drivers.nova.lock import KeyedLock, PortLocks
+from kiln.compute_drivers.nova.reaper import PortReaper
+from kiln.exceptions import (
+    AmphoraComputeError,
+    BuildConflict,
+    InstanceNotFoundError,
+    InvalidBuildRequest,
+    Outcome,
+    ServiceUnavailable,
+)
+from kiln.models import BuildRequest, State
+
+#: Builds in doubt that are remembered, and servers whose port is known.
+_MEMORY = 20_000
+# With this microversion a list names the servers of cells that are down.
+_DOWN_CELLS = 69
+
+
+class Memory(dict[str, Any]):
+    """Keeps the newest; the oldest is forgotten, and asked for again."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        if len(self) > _MEMORY:
+            # Another thread may have taken the same one.
+            self.pop(next(iter(self)), None)
+
+
+class Builds:
+    """Makes servers by their build keys."""
+
+    def __init__(
+        self,
+        conf: Any,
+        services: Services,
+        catalogue: Catalogue,
+        ports: PortLocks,
+        clock: Clock,
+    ) -> None:
+        self._conf = conf
+        self._defaults = body.Defaults(
+            boot_volume_size=conf.boot_volume_size,
+            boot_volume_type=conf.boot_volume_type,
+            config_drive=conf.config_drive,
+            hostname_domain=conf.hostname_domain,
+        )
+        self._services = services
+        self._catalogue = catalogue
+        self._ports = ports
+        self._reaper = PortReaper(ports, clock)
+        self.departures = Departures(clock)
+        self._turns = KeyedLock()
+        # Keys whose last request may or may not have made a server, and the
+        # server that was taken for theirs since.
+        self._doubted = Memory()
+        # Servers taken after a doubt, which may have lost their port to a twin.
+        self._suspects = Memory()
+        # The lock ports of the servers made here.
+        self._port_of = Memory()
+
+    # ---- building --------------------------------------------------------
+
+    def build(self, request: BuildRequest) -> str:
+        """Return the id of the server of a build key, made now or found."""
+        asked = Asked(verb='build', subject=request.name, build_key=request.build_key)
+        chosen, content = self._choose(asked, request)
+        again = not request.fresh or request.build_key in self._doubted
+        if not again:
+            return self._make(asked, request, chosen, content, again=False)
+        with self._turns.hold(request.build_key):
+            found = self._kept(asked, self._twins(asked, request.owner))
+            if found is not None:
+                return str(found['id'])
+            return self._make(asked, request, chosen, content, again=True)
+
+    def _choose(self, asked: Asked, request: BuildRequest) -> tuple[body.Chosen, body.Content]:
+        """Find all that the request names; whatever is wrong is found before anything is made."""
+        conf, catalogue = self._conf, self._catalogue
+        flavor, image = request.flavor or conf.flavor, request.image_id or conf.image
+        if flavor is None:
+            raise asked.error(InvalidBuildRequest, 'it has no flavor, and the backend no default.')
+        if image is None and not self._defaults.boot_volume_size:
+            raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
+        keys = request.keys or tuple(conf.keypairs)
+        # A public key has a type before it; the name of a key pair has no space.
+        named = [key for key in keys if ' ' not in key]
+        written = [key for key in keys if ' ' in key]
+        public_keys = [catalogue.public_key(asked, name) for name in named[1:]] + written
+        chosen = body.Chosen(
+            flavor_id=catalogue.flavor_id(asked, flavor),
+            image_id=None if image is None else catalogue.image_id(asked, image),
+            networks=request.network_ids or (() if request.port_ids else tuple(conf.networks)),
+            security_groups=request.sec_groups or tuple(conf.security_groups),
+            availability_zone=request.availability_zone or conf.availability_zone,
+            key_name=named[0] if named else None,
+            public_keys=tuple(public_keys),
+        )
+        content = body.content_of(asked, request, chosen.public_keys, conf.file_injection)
+        if content.personality:
+            body.check_personality(asked, content, catalogue.personality_size(asked))
+        return chosen, content
+
+    def _make(
+        self,
+        asked: Asked,
+        request: BuildRequest,
+        chosen: body.Chosen,
+        content: body.Content,
+        *,
+        again: bool,
+    ) -> str:
+        lock, networks = self._lock(asked, request, chosen, again=again)
+        try:
+            server_id = self._create(asked, request, chosen, content, lock, networks)
+        except BuildConflict as exc:
+            found = self._holder(asked, [*request.port_ids, *lock]) if again else None
+            if found is None:
+                self._release(asked, lock, exc)
+                raise
+            server_id = found
+        except AmphoraComputeError as exc:
+            self._release(asked, lock, exc)
+            if exc.http_status == 400:
+                # An id that was remembered may have been deleted since.
+                self._catalogue.forget()
+            raise
+        if lock:
+            self._port_of[server_id] = lock[0]
+        if again:
+            self._take(request.build_key, server_id)
+        return server_id
+
+    def _lock(
+        self, asked: Asked, request: BuildRequest, chosen: body.Chosen, *, again: bool
+    ) -> tuple[list[str], Sequence[str]]:
+        """Return the port made as a lock, if one is, and the networks left to Nova."""
+        if not self._conf.port_lock or request.port_ids or not chosen.networks:
+            return [], chosen.networks
+        network_id, address = body.split(chosen.networks[0])
+        port_id = self._ports.take(
+            asked,
+            request.owner,
+            network_id,
+            address=address,
+            security_group_ids=self._catalogue.security_group_ids(asked, chosen.security_groups),
+            again=again,
+        )
+        return [port_id], chosen.networks[1:]
+
+    def _create(
+        self,
+        asked: Asked,
+        request: BuildRequest,
+        chosen: body.Chosen,
+        content: body.Content,
+        lock: list[str],
+        networks: Sequence[str],
+    ) -> str:
+        version = body.PERSONALITY if content.personality else self._services.version(asked)
+        sent = body.create_body(
+            asked, request, chosen, content, self._defaults,
+            ports=[*request.port_ids, *lock], networks=networks, version=version,
+        )  # fmt: skip
+        before = request.build_key in self._doubted
+        if not before:
+            self._doubted[request.build_key] = None
+        certain = False
+        try:
+            answer = self._services.ask(asked, 'POST', '/servers', body=sent, version=version)
+            certain = True
+        except AmphoraComputeError as exc:
+            certain = exc.outcome is Outcome.NOT_APPLIED
+            raise
+        finally:
+            # No answer to this request says what became of an earlier one.
+            if certain and not before:
+                self._doubted.pop(request.build_key, None)
+        return str(answer['server']['id'])
+
+    def _release(self, asked: Asked, lock: list[str], exc: AmphoraComputeError) -> None:
+        # While a request may be on its way, its port is what holds it.
+        if lock and exc.outcome is Outcome.NOT_APPLIED and asked.build_key not in self._doubted:
+            self._ports.drop(asked, lock[0])
+
+    def _holder(self, asked: Asked, port_ids: Sequence[str]) -> str | None:
+        """Return the server of this very build that has one of its ports."""
+        for port_id in port_ids:
+            holder = self._ports.holder(asked, port_id)
+            if holder is None:
+                continue
+            answer = self._services.ask(asked, 'GET', f'/servers/{holder}')
+            if translate.key_of(answer['server']) == asked.build_key:
+                return holder
+        return None
+
+    # ---- finding ---------------------------------------------------------
+
+    def find(self, asked: Asked, owner: str) -> dict[str, Any] | None:
+        """Return the server of a build; None only if it is certain that there is none.
+
+        Twins, made by requests that were thought to be lost, are deleted.
+        """
+        assert asked.build_key is not None
+        with self._turns.hold(asked.build_key):
+            twins = self._twins(asked, owner)
+            kept = self._kept(asked, twins)
+            if kept is None:
+                self._check_cells(asked)
+                if asked.build_key in self._doubted and self._conf.port_lock:
+                    # Whatever is still on its way cannot run without it.
+                    self._ports.drop_build(asked, owner)
+                return None
+            return self.accepted(asked, kept)
+
+    def _twins(self, asked: Asked, owner: str) -> list[dict[str, Any]]:
+        query = {'tags': f'{translate.OWNER_TAG}{owner},{translate.KEY_TAG}{asked.build_key}'}
+        answer = self._services.ask(asked, 'GET', '/servers/detail', query=query)
+        found: list[dict[str, Any]] = answer['servers']
+        return found
+
+    def _kept(self, asked: Asked, twins: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """Choose the server that is the build; delete what else is there."""
+        if not twins:
+            return None
+        assert asked.build_key is not None
+        taken = self._doubted.get(asked.build_key)
+
+        def worse(server: dict[str, Any]) -> tuple[Any, ...]:
+            failed = translate.state_of(server) in (State.ERROR, State.DELETING)
+            return server['id'] != taken, failed, server['created'], server['id']
+
+        kept, *others = sorted(twins, key=worse)
+        if asked.build_key in self._doubted or others:
+            self._take(asked.build_key, kept['id'])
+        for other in others:
+            if translate.state_of(other) is not State.DELETING:
+                self._services.ask(asked, 'DELETE', f'/servers/{other["id"]}')
+        return kept
+
+    def _take(self, build_key: str, server_id: str) -> None:
+        self._doubted[build_key] = server_id
+        self._suspects[server_id] = build_key
+
+    def _check_cells(self, asked: Asked) -> None:
+        """Raise where a cell is down: what is in it cannot be found by its tag."""
+        if not body.at_least(self._services.version(asked), _DOWN_CELLS):
+            return
+        # Only a list without any filter names the servers of a cell that is down.
+        for server in self._services.ask(asked, 'GET', '/servers')['servers']:
+            if server.get('status') == 'UNKNOWN':
+                raise asked.error(
+                    ServiceUnavailable,
+                    f'a cell of Nova is down, and the build may be in it (as server '
+                    f'{server["id"]} is).',
+                )
+
+    def accepted(self, asked: Asked, server: dict[str, Any]) -> dict[str, Any]:
+        """Return a server as it is to be taken.
+
+        One that was deleted is leaving, whatever its build may make of it yet.
+        And one that lost its port is in error: where two requests raced for a
+        port, the clean-up of the loser takes it from the winner, which Nova
+        goes on to call ACTIVE.
+        """
+        server_id = server['id']
+        if server_id in self.departures and translate.state_of(server) is State.ACTIVE:
+            return server | {'OS-EXT-STS:task_state': 'deleting'}
+        if server_id not in self._suspects or translate.state_of(server) is not State.ACTIVE:
+            return server
+        answer = self._services.ask(asked, 'GET', f'/servers/{server_id}/os-interface')
+        if answer['interfaceAttachments']:
+            self._suspects.pop(server_id, None)
+            return server
+        return server | {
+            'status': 'ERROR',
+            'OS-EXT-STS:vm_state': 'error',
+            'fault': {'message': 'It runs, but lost its port to another request for it.'},
+        }
+
+    # ---- deleting --------------------------------------------------------
+
+    def delete(self, asked: Asked, owner: str) -> None:
+        """Delete a server and the port that was made for it."""
+        assert asked.amphora_id is not None
+        ports: list[str] = []
+        if self._conf.port_lock:
+            known = self._port_of.pop(asked.amphora_id, None)
+            # After the delete Neutron no longer knows whose it was.
+            ports = [known] if known else self._ports.of_server(asked, owner, asked.amphora_id)
+        try:
+            self._services.ask(asked, 'DELETE', f'/servers/{asked.amphora_id}')
+        except InstanceNotFoundError:
+            self.departures.ended(asked.amphora_id)
+            self._reap(ports)
+            raise
+        except AmphoraComputeError:
+            if ports:
+                self._port_of[asked.amphora_id] = ports[0]
+            raise
+        self.departures.began(asked.amphora_id)
+        self._reap(ports)
+
+    def _reap(self, ports: list[str]) -> None:
+        for port_id in ports:
+            self._reaper.add(port_id)
+
+    def close(self) -> None:
+        """Stop what goes on in the background."""
+        self._reaper.close()

@@ -1,0 +1,145 @@
+"""Options of a Nova backend; those for identity and TLS are keystoneauth's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+#: The ways to authenticate whose options are read from the backend's group.
+#: What needs another is configured in clouds.yaml, and named by ``cloud``.
+AUTH_TYPES = (
+    'password', 'v3password', 'v3applicationcredential', 'token', 'v3token', 'v3totp',
+    'v3oidcclientcredentials', 'v3oidcpassword', 'v3oidcaccesstoken', 'http_basic', 'none',
+)  # fmt: skip
+
+
+def _auth_opts() -> list[cfg.Opt]:
+    opts: dict[str, cfg.Opt] = {}
+    for name in AUTH_TYPES:
+        for opt in loading.get_auth_plugin_conf_options(name):
+            opts.setdefault(opt.dest, opt)
+    # `endpoint` of the plugins without a catalogue would hold for each service
+    # alike, which the endpoint overrides say better.
+    return _sentences(opt for dest, opt in opts.items() if dest != 'endpoint')
+
+
+_TLS = ('cafile', 'certfile', 'keyfile', 'insecure', 'tls-ciphers', 'tls-min-version')
+
+
+def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
+    """Return options of keystoneauth with help texts that read as ours do."""
+    opts = list(given)
+    for opt in opts:
+        if opt.name == 'insecure':
+            opt.help = 'Do not verify the certificates of servers.'
+        text = (opt.help or opt.dest.replace('_', ' ')).strip().rstrip('.')
+        opt.help = f'{text[0].upper()}{text[1:]}.'
+    return opts
+
+
+_IDENTITY = [
+    cfg.StrOpt(
+        'cloud',
+        help='Name of a cloud in clouds.yaml, from which credentials, region and TLS '
+        'are taken. Unset: they are read from here.',
+    ),
+    cfg.StrOpt(
+        'auth_type',
+        default='password',
+        help='How to authenticate: a plugin of keystoneauth, whose options are read from '
+        f'this group: {", ".join(AUTH_TYPES)}.',
+    ),
+    *_auth_opts(),
+    cfg.StrOpt('region_name', help='Region whose endpoints are used. Unset: the only one.'),
+    cfg.ListOpt(
+        'valid_interfaces',
+        default=['internal', 'public'],
+        help='Interfaces of the endpoints, the preferred one first.',
+    ),
+    *(
+        cfg.StrOpt(
+            f'{service}_endpoint_override',
+            help=f'URL of {name}, instead of the one in the catalogue.',
+        )
+        for service, name in (('compute', 'Nova'), ('network', 'Neutron'), ('image', 'Glance'))
+    ),
+    *_sentences(opt for opt in loading.get_session_conf_options() if opt.name in _TLS),
+]
+
+_TALK = [
+    cfg.FloatOpt(
+        'timeout',
+        default=60.0,
+        min=0.1,
+        help='Seconds to wait for an answer. Past this the request has failed, and kiln looks '
+        'whether it took effect.',
+    ),
+    cfg.FloatOpt(
+        'connect_timeout', default=10.0, min=0.1, help='Seconds to wait for a connection.'
+    ),
+    cfg.StrOpt(
+        'microversion',
+        regex=r'^2\.\d+$',
+        help='Microversion of Nova to use. Unset: the highest that both sides know.',
+    ),
+    cfg.IntOpt(
+        'page_size', default=500, min=1, max=1000, help='Servers to ask for with one request.'
+    ),
+    cfg.FloatOpt(
+        'catalogue_ttl',
+        default=300.0,
+        min=0.0,
+        help='Seconds for which names of flavors, images and security groups are remembered.',
+    ),
+]
+
+_DEFAULT = 'Used where a build names none.'
+
+_BUILDS = [
+    cfg.StrOpt('flavor', help=f'Name or id of a flavor. {_DEFAULT}'),
+    cfg.StrOpt(
+        'image',
+        help='Id or name of an image, or tag:NAME for the newest active one with that tag. '
+        f'{_DEFAULT}',
+    ),
+    cfg.StrOpt('image_owner', help='Project that images found by name or tag must belong to.'),
+    cfg.ListOpt('networks', default=[], help=f'Ids of networks. {_DEFAULT}'),
+    cfg.ListOpt('security_groups', default=[], help=f'Security groups. {_DEFAULT}'),
+    cfg.StrOpt('availability_zone', help=f'Availability zone. {_DEFAULT}'),
+    cfg.ListOpt('keypairs', default=[], help=f'Names of key pairs. {_DEFAULT}'),
+    cfg.IntOpt(
+        'boot_volume_size',
+        min=1,
+        help='GiB of a volume to boot from, made from the image and deleted with the server. '
+        "Unset: the disk is the flavor's.",
+    ),
+    cfg.StrOpt('boot_volume_type', help='Type of that volume. Unset: the default of Cinder.'),
+    cfg.BoolOpt('config_drive', default=False, help='Give each server a config drive.'),
+    cfg.StrOpt(
+        'hostname_domain',
+        help='Domain of the host names of servers; needs microversion 2.94. Unset: their '
+        'host name is their name, as Nova makes it one.',
+    ),
+    cfg.StrOpt(
+        'file_injection',
+        default='auto',
+        choices=[
+            ('auto', 'in user data, and as "personality" where they do not fit'),
+            ('user_data', 'in user data, for cloud-init to write'),
+            ('personality', 'by Nova itself, with microversion 2.56 and a config drive'),
+        ],
+        help='How files come onto a server.',
+    ),
+    cfg.BoolOpt(
+        'port_lock',
+        default=False,
+        help='Make the first port of a server before the server, so that of two requests '
+        'for one build no more than one can ever run; it needs the right to make ports on '
+        'the network. Without it a duplicate is found by its tag, and deleted, after it was '
+        'made. Builds on ports of their own are locked by these in either case.',
+    ),
+]
+
+opts = [*_IDENTITY, *_TALK, *_BUILDS]

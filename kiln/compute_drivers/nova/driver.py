@@ -1,0 +1,364 @@
+"""The Nova driver: the hooks of the contract as requests to OpenStack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.nova import body, translate
+from kiln.compute_drivers.nova.builds import Builds
+from kiln.compute_drivers.nova.catalogue import Catalogue
+from kiln.compute_drivers.nova.client import Services
+from kiln.compute_drivers.nova.errors import Asked
+from kiln.compute_drivers.nova.lock import PORT, PortLocks
+from kiln.compute_drivers.nova.session import open_session
+from kiln.exceptions import (
+    AmphoraComputeError,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidRequest,
+    NotSuspendedError,
+    ResourceNotFoundError,
+    UnsupportedOperation,
+)
+from kiln.models import (
+    Amphora,
+    Attachment,
+    BuildRequest,
+    Changes,
+    ComputeStatus,
+    DriverHealth,
+    Limits,
+    Resource,
+    ServerGroup,
+    State,
+)
+
+#: Up to so many servers are asked for one by one; one list costs less than more.
+_FEW = 3
+#: Seconds by which two questions for changes overlap: Nova's clock shows whole
+#: seconds, and what it wrote a moment ago may not be readable yet.
+_OVERLAP_S = 2
+#: How Nova says that a port or a network is attached already.
+_TAKEN = (400, 409)
+
+
+class _Options:
+    """The options, imported when somebody asks: keystoneauth has many."""
+
+    def __get__(self, instance: object, owner: type) -> Sequence[Any]:
+        from kiln.compute_drivers.nova.conf import opts
+
+        return opts
+
+
+class NovaDriver(AmphoraComputeDriver):
+    """Builds amphorae as servers of one project of one Nova."""
+
+    options: ClassVar[Sequence[Any]] = cast('Sequence[Any]', _Options())
+    # Four of the 128 items of metadata are kiln's own.
+    limits = Limits(max_metadata_items=124)
+    name = 'nova'
+
+    def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
+        session, region = open_session(conf)
+        self._services = Services(
+            session,
+            region=region,
+            interfaces=conf.valid_interfaces,
+            overrides={
+                service: getattr(conf, f'{service}_endpoint_override')
+                for service in ('compute', 'network', 'image')
+            },
+            timeout_s=conf.timeout,
+            connect_timeout_s=conf.connect_timeout,
+            pinned=conf.microversion,
+            clock=clock,
+        )
+        self._page_size: int = conf.page_size
+        self._catalogue = Catalogue(
+            self._services, clock, ttl_s=conf.catalogue_ttl, image_owner=conf.image_owner
+        )
+        self._ports = PortLocks(self._services)
+        self._builds = Builds(conf, self._services, self._catalogue, self._ports, clock)
+
+    @classmethod
+    def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """Return the driver of one configured backend; no request is sent yet."""
+        driver = cls(conf, clock=clock)
+        driver.name, driver.owner = name, owner
+        return driver
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._builds.close()
+        self._services.close()
+
+    # ---- build, delete, find ---------------------------------------------
+
+    def _build(self, request: BuildRequest) -> str:
+        return self._builds.build(request)
+
+    def _delete(self, amphora_id: str) -> None:
+        asked = _about('delete', amphora_id)
+        self._builds.delete(asked, self.owner)
+
+    def _get(self, amphora_id: str) -> Amphora:
+        return translate.amphora_of(self._server(_about('get', amphora_id)))
+
+    def _list(self, owner: str) -> Iterable[Amphora]:
+        asked = Asked(verb='list', subject=f'the amphorae of {owner}')
+        return [translate.amphora_of(server) for server in self._servers(asked, owner)]
+
+    def _find(self, name: str) -> Sequence[Amphora]:
+        # Nova takes the name for a regular expression that may fit anywhere.
+        query = {'name': f'^{re.escape(name)}$', 'tags': translate.OWNER_TAG + self.owner}
+        asked = Asked(verb='find', subject=name)
+        return [
+            translate.amphora_of(self._builds.accepted(asked, server))
+            for server in self._detail(asked, query)
+            if server.get('name') == name
+        ]
+
+    def _find_build(self, build_key: str) -> Amphora | None:
+        asked = Asked(verb='look for build', subject=build_key, build_key=build_key)
+        server = self._builds.find(asked, self.owner)
+        return None if server is None else translate.amphora_of(server)
+
+    # ---- status ----------------------------------------------------------
+
+    def _status(self, amphora_id: str) -> ComputeStatus:
+        server = self._server(_about('read the status of', amphora_id))
+        return translate.status_of(server, self.clock.time())
+
+    def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
+        found: dict[str, ComputeStatus] = {}
+        if len(amphora_ids) > _FEW:
+            wanted, now = frozenset(amphora_ids), self.clock.time()
+            asked = Asked(verb='read', subject='statuses')
+            for server in self._servers(asked, self.owner):
+                if server['id'] in wanted:
+                    found[server['id']] = translate.status_of(server, now)
+        for amphora_id in amphora_ids:
+            # A list leaves out the cells that are down, and other owners.
+            if amphora_id not in found:
+                try:
+                    found[amphora_id] = self._status(amphora_id)
+                except InstanceNotFoundError:
+                    continue
+        return found
+
+    def _changes(self, since: str) -> Changes:
+        asked = Asked(verb='read', subject='changes')
+        now = self.clock.time()
+        query: dict[str, Any] = {}
+        if since:
+            # Nova forgets the tags of a server with the server, so that a
+            # filter by tag would hide what was deleted.
+            query['changes-since'] = since
+        else:
+            query['tags'] = translate.OWNER_TAG + self.owner
+        statuses: dict[str, ComputeStatus] = {}
+        departures = self._builds.departures
+        gone = set()
+        for server in self._detail(asked, query):
+            if translate.state_of(server) is State.DELETED:
+                gone.add(server['id'])
+                departures.ended(server['id'])
+            elif translate.owner_of(server) == self.owner:
+                status = translate.status_of(self._builds.accepted(asked, server), now)
+                statuses[status.amphora_id] = status
+        for amphora_id in departures.unheard(statuses):
+            # What it raises for one that is gone is noted where it is sent.
+            statuses |= self._statuses((amphora_id,))
+        ahead_s = self._services.ahead_s
+        if since:
+            gone |= set(departures.ended_since((translate.seconds_of(since) or 0.0) - ahead_s))
+        return Changes(
+            statuses=tuple(statuses.values()),
+            gone=tuple(gone),
+            cursor=translate.moment_of(now + ahead_s - _OVERLAP_S),
+            complete=not since,
+        )
+
+    def _check(self) -> DriverHealth:
+        asked = Asked(verb='check', subject='the backend')
+        started = self.clock.monotonic()
+        self._services.ask(asked, 'GET', '/servers', query={'limit': 1})
+        return DriverHealth(
+            healthy=True,
+            detail=f'microversion {self._services.version(asked)}',
+            latency_s=self.clock.monotonic() - started,
+        )
+
+    # ---- execution state -------------------------------------------------
+
+    def _suspend(self, amphora_id: str) -> None:
+        asked = _about('suspend', amphora_id)
+        try:
+            self._act(asked, 'suspend')
+        except InstanceStateConflict:
+            if self._status(amphora_id).state is not State.SUSPENDED:
+                raise
+
+    def _resume(self, amphora_id: str) -> None:
+        asked = _about('resume', amphora_id)
+        try:
+            self._act(asked, 'resume')
+        except NotSuspendedError as exc:
+            # Nova says the same of a server that is being suspended yet.
+            if self._status(amphora_id).task_state != 'suspending':
+                raise
+            raise asked.error(
+                InstanceStateConflict, 'it is being suspended yet.', retryable=True
+            ) from exc
+
+    def _reboot(self, amphora_id: str, hard: bool) -> None:
+        how = {'type': 'HARD' if hard else 'SOFT'}
+        self._act(_about('reboot', amphora_id), 'reboot', how)
+
+    def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
+        asked = _about('rebuild', amphora_id)
+        if image_id is None:
+            image_id = (self._server(asked).get('image') or {}).get('id')
+            if not image_id:
+                raise asked.error(
+                    UnsupportedOperation, 'it runs from a volume, which has no image to return to.'
+                )
+        else:
+            image_id = self._catalogue.image_id(asked, image_id)
+        self._act(asked, 'rebuild', {'imageRef': image_id})
+
+    # ---- ports, networks, groups -----------------------------------------
+
+    def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
+        asked = _about(f'attach port {port_id} to', amphora_id, port_id)
+        try:
+            return self._attach(asked, {'port_id': port_id})
+        except AmphoraComputeError as exc:
+            if exc.http_status not in _TAKEN:
+                raise
+            for interface in self._interfaces(asked):
+                if interface['port_id'] == port_id:
+                    return translate.attachment_of(amphora_id, interface)
+            if exc.http_status == 400 and self._ports.holder(asked, port_id):
+                # Nova calls a port in use a bad request.
+                raise asked.error(
+                    InstanceStateConflict, 'the port is in use.', http_status=400
+                ) from exc
+            raise
+
+    def _detach_port(self, amphora_id: str, port_id: str) -> None:
+        asked = _about(f'detach port {port_id} from', amphora_id, port_id)
+        try:
+            self._detach(asked, port_id)
+        except ResourceNotFoundError:
+            # Of a server that is not there Nova may miss the port first.
+            self._server(asked)
+
+    def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
+        asked = _about(f'attach network {network_id} to', amphora_id, network_id)
+        wanted: dict[str, Any] = {'net_id': network_id}
+        if address:
+            wanted['fixed_ips'] = [{'ip_address': address}]
+        return self._attach(asked, wanted)
+
+    def _detach_network(self, amphora_id: str, network_id: str) -> None:
+        asked = _about(f'detach network {network_id} from', amphora_id, network_id)
+        for interface in self._interfaces(asked):
+            if interface['net_id'] == network_id:
+                self._detach_port(amphora_id, interface['port_id'])
+
+    def _create_server_group(self, name: str, policy: str) -> ServerGroup:
+        asked = Asked(verb='create server group', subject=name)
+        group: dict[str, Any] = {'name': name}
+        if body.at_least(self._services.version(asked), 64):
+            group['policy'] = policy
+        else:
+            group['policies'] = [policy]
+        made = self._services.ask(asked, 'POST', '/os-server-groups', body={'server_group': group})
+        return translate.group_of(made['server_group'])
+
+    def _delete_server_group(self, server_group_id: str) -> None:
+        asked = Asked(verb='delete server group', subject=server_group_id)
+        try:
+            self._services.ask(asked, 'DELETE', f'/os-server-groups/{server_group_id}')
+        except ResourceNotFoundError:
+            return
+
+    # ---- validation, resources, console ----------------------------------
+
+    def _validate_flavor(self, flavor: str) -> None:
+        self._catalogue.flavor_id(Asked(verb='use flavor', subject=flavor), flavor)
+
+    def _validate_image(self, image_id: str) -> None:
+        self._catalogue.check_image(Asked(verb='use image', subject=image_id), image_id)
+
+    def _validate_zone(self, availability_zone: str) -> None:
+        asked = Asked(verb='use zone', subject=availability_zone)
+        self._catalogue.check_zone(asked, availability_zone)
+
+    def _list_resources(self, owner: str) -> Iterable[Resource]:
+        return self._ports.resources(Asked(verb='list', subject=f'the ports of {owner}'), owner)
+
+    def _delete_resource(self, resource: Resource) -> None:
+        asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)
+        if resource.kind != PORT:
+            raise asked.error(InvalidRequest, 'only ports are resources of this backend.')
+        self._ports.delete(asked, resource.id)
+
+    def _console_log(self, amphora_id: str, lines: int | None) -> str:
+        wanted = {} if lines is None else {'length': lines}
+        answer = self._act(
+            _about('read the console log of', amphora_id), 'os-getConsoleOutput', wanted
+        )
+        return str(answer['output'])
+
+    # ---- the requests these are made of ----------------------------------
+
+    def _server(self, asked: Asked) -> dict[str, Any]:
+        assert asked.amphora_id is not None
+        try:
+            answer = self._services.ask(asked, 'GET', f'/servers/{asked.amphora_id}')
+        except InstanceNotFoundError:
+            self._builds.departures.ended(asked.amphora_id)
+            raise
+        return self._builds.accepted(asked, answer['server'])
+
+    def _servers(self, asked: Asked, owner: str) -> Iterator[dict[str, Any]]:
+        for server in self._detail(asked, {'tags': translate.OWNER_TAG + owner}):
+            yield self._builds.accepted(asked, server)
+
+    def _detail(self, asked: Asked, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        return self._services.pages(asked, '/servers/detail', 'servers', query, self._page_size)
+
+    def _act(self, asked: Asked, action: str, how: Any = None) -> Any:
+        path = f'/servers/{asked.amphora_id}/action'
+        return self._services.ask(asked, 'POST', path, body={action: how})
+
+    def _interfaces(self, asked: Asked) -> list[dict[str, Any]]:
+        answer = self._services.ask(asked, 'GET', f'/servers/{asked.amphora_id}/os-interface')
+        found: list[dict[str, Any]] = answer['interfaceAttachments']
+        return found
+
+    def _attach(self, asked: Asked, wanted: Mapping[str, Any]) -> Attachment:
+        assert asked.amphora_id is not None
+        answer = self._services.ask(
+            asked,
+            'POST',
+            f'/servers/{asked.amphora_id}/os-interface',
+            body={'interfaceAttachment': wanted},
+        )
+        return translate.attachment_of(asked.amphora_id, answer['interfaceAttachment'])
+
+    def _detach(self, asked: Asked, port_id: str) -> None:
+        path = f'/servers/{asked.amphora_id}/os-interface/{port_id}'
+        self._services.ask(asked, 'DELETE', path)
+
+
+def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
+    return Asked(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)

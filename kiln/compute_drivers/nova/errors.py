@@ -1,0 +1,294 @@
+"""What an answer of Nova, Neutron, Glance or Keystone means in kiln's words; pure.
+
+The only place where foreign errors become kiln's. What decides is the status,
+who wrote the body (the service, or something in front of it) and what was
+asked for; the text decides only where the service tells no other way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import email.utils
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.exceptions import (
+    AmphoraComputeError,
+    AuthenticationFailed,
+    BuildConflict,
+    BuildOutcomeUnknown,
+    DeleteFailed,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    NotSuspendedError,
+    Outcome,
+    PermissionDenied,
+    QuotaExceeded,
+    RateLimited,
+    ResourceNotFoundError,
+    ServiceTimeout,
+    ServiceUnavailable,
+    UnsupportedOperation,
+    UserDataTooLarge,
+    Verdict,
+)
+
+SERVICES = {'compute': 'Nova', 'network': 'Neutron', 'image': 'Glance', 'identity': 'Keystone'}
+
+_QUOTA = re.compile(r'quota|\bexceeded\b.*\bports?\b|ports? exceeded', re.IGNORECASE)
+_CAPACITY = re.compile(
+    r'no valid host|exceeded maximum number of retries|exceeded max scheduling attempts|'
+    r'failed to claim pci|binding failed|insufficient compute resources|'
+    r'(anti-)?affinity (instance )?group policy was violated',
+    re.IGNORECASE,
+)
+_LONGEST_REASON = 500
+# What a framework says by itself, of a path that leads to no part of the
+# service. Of the objects of the service it says nothing.
+_NO_PATH = 'The resource could not be found.'
+_BREAK = re.compile(r'<br ?/?>')
+# Nova quotes what does not fit its schemas, be it secret or not.
+_QUOTING = re.compile(
+    r'(Invalid input for field/attribute (?:server|user_data|personality|contents)\b).*',
+    re.DOTALL,
+)
+_COMPLAINT = re.compile(
+    r"is (?:too|not) [\w ]*|'\w{1,40}' (?:is a required property|was unexpected)"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a request was for: the words and facts of the errors it may end in."""
+
+    verb: str
+    subject: str
+    amphora_id: str | None = None
+    build_key: str | None = None
+    resource_id: str | None = None
+
+    @property
+    def building(self) -> bool:
+        """Whether an instance may come of it."""
+        return self.verb == 'build'
+
+    def error(
+        self, kind: type[AmphoraComputeError], why: str, **facts: Any
+    ) -> AmphoraComputeError:
+        """Return an error that says what could not be done, and why."""
+        return kind(
+            f'Cannot {self.verb} {self.subject}: {why}',
+            amphora_id=self.amphora_id,
+            build_key=self.build_key,
+            resource_id=self.resource_id,
+            **facts,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """An HTTP answer, as far as it matters."""
+
+    service: str
+    status: int
+    headers: Mapping[str, str]
+    # The JSON of the body; None where it has none, such as a proxy's page.
+    body: Any = None
+
+    @property
+    def who(self) -> str:
+        """The name people know the service by."""
+        return SERVICES.get(self.service, self.service)
+
+    @property
+    def request_id(self) -> str | None:
+        """The id under which the service logs the request."""
+        return self.headers.get('x-openstack-request-id') or self.headers.get(
+            'x-compute-request-id'
+        )
+
+    @property
+    def reason(self) -> str | None:
+        """The service's own words; None where something else has answered."""
+        text = _own_words(self.body)
+        return None if text is None else _fit_to_tell(text)
+
+    def retry_after(self, now: float) -> float | None:
+        """Seconds that the service asks to wait; it may say so in two ways."""
+        text = self.headers.get('retry-after')
+        if text is None:
+            return None
+        if text.strip().isdecimal():
+            return float(text)
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
+        except ValueError:
+            return None
+
+
+def _own_words(body: Any) -> str | None:
+    if not isinstance(body, Mapping):
+        return None
+    # Nova: {"badRequest": {...}}. Keystone: {"error": {...}}. Neutron:
+    # {"NeutronError": {...}}. Newer ones: {"errors": [{...}]}. Glance, and the
+    # frame around Nova: {"message": ..., "code": "404 Not Found", "title": ...}.
+    if isinstance(errors := body.get('errors'), list) and errors:
+        body = {'errors': errors[0]}
+    faults = [body] if {'message', 'code', 'title'} <= body.keys() else body.values()
+    for fault in faults:
+        if isinstance(fault, Mapping):
+            for key in ('message', 'detail', 'title'):
+                if isinstance(text := fault.get(key), str) and text.strip():
+                    return None if _BREAK.sub('', text).strip() == _NO_PATH else text
+    return None
+
+
+def _fit_to_tell(text: str) -> str:
+    """Return a text as one line, with no quotation of what was sent."""
+    line = ' '.join(_BREAK.sub(' ', text).split())
+    if quoting := _QUOTING.match(line):
+        *_, complaint = ['', *_COMPLAINT.findall(line)]
+        line = f'{quoting[1]}: {complaint}'.rstrip(': ')
+    return line[:_LONGEST_REASON]
+
+
+def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
+    """Return the error that an answer of 300 and above means."""
+    kind, more = _meaning(asked, reply)
+    said = reply.reason
+    if said is None:
+        address = ', or a wrong endpoint,' if reply.status in _ASTRAY else ''
+        why = f'something in front of {reply.who}{address} answered {reply.status}'
+    else:
+        why = f'{reply.who} answered {reply.status}: {said.rstrip(".")}'
+    more.setdefault('retry_after', reply.retry_after(now))
+    return asked.error(
+        kind, f'{why}.', http_status=reply.status, request_id=reply.request_id, **more
+    )
+
+
+# What a wrong address is answered with.
+_ASTRAY = (300, 404)
+# What a status means whatever was asked for and whoever answered.
+_PLAIN: Mapping[int, type[AmphoraComputeError]] = {
+    401: AuthenticationFailed,
+    406: UnsupportedOperation,
+    # The request did not arrive as a whole.
+    408: ServiceUnavailable,
+    429: RateLimited,
+    501: UnsupportedOperation,
+}
+
+
+def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
+    status, said = reply.status, reply.reason or ''
+    if plain := _PLAIN.get(status):
+        return plain, {}
+    match status:
+        case 400:
+            return _bad_request(asked, said), {}
+        case 403:
+            return (QuotaExceeded if _QUOTA.search(said) else PermissionDenied), {}
+        case 404:
+            return _not_found(asked, reply), {}
+        case 409:
+            return _conflict(asked, said)
+        case 413:
+            return _too_large(asked, reply), {}
+    if status < 400:
+        return ServiceUnavailable, {}
+    if status < 500:
+        return AmphoraComputeError, {'outcome': Outcome.NOT_APPLIED, 'circuit': Verdict.NEUTRAL}
+    # It may have been done before the answer went wrong, whoever wrote it.
+    if asked.building:
+        return BuildOutcomeUnknown, {}
+    return ServiceUnavailable, {'outcome': Outcome.UNKNOWN}
+
+
+def _bad_request(asked: Asked, said: str) -> type[AmphoraComputeError]:
+    if asked.building:
+        if _CAPACITY.search(said):
+            return InsufficientCapacity
+        return InvalidBuildRequest
+    return DeleteFailed if asked.verb == 'delete' else InvalidRequest
+
+
+def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
+    # A proxy, or a wrong endpoint, knows nothing of instances: its 404 must
+    # never be taken for "gone".
+    if reply.reason is None:
+        return ServiceUnavailable
+    if asked.building:
+        return InvalidBuildRequest
+    # What Nova misses may be the port, or the console, of an instance it has.
+    about_instance = reply.service == 'compute' and 'instance' in reply.reason.lower()
+    if asked.amphora_id is not None and about_instance:
+        return InstanceNotFoundError
+    return ResourceNotFoundError
+
+
+def _conflict(asked: Asked, said: str) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
+    # Neutron says so of a full quota; Nova of an instance that is busy, which
+    # ends by itself.
+    busy = 'task_state' in said
+    if _QUOTA.search(said):
+        return QuotaExceeded, {}
+    if asked.building:
+        return BuildConflict, {}
+    if asked.verb == 'delete':
+        return DeleteFailed, {'retryable': busy}
+    if asked.verb == 'resume' and 'vm_state' in said:
+        return NotSuspendedError, {}
+    return InstanceStateConflict, {'retryable': busy}
+
+
+def _too_large(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
+    body = reply.body if isinstance(reply.body, Mapping) else {}
+    if 'retry-after' in reply.headers or 'overLimit' in body:
+        return RateLimited
+    return UserDataTooLarge if asked.building else InvalidRequest
+
+
+def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
+    """Return the error for an answer that says success and is not the service's."""
+    why = f'something in front of {reply.who} answered {reply.status} with no JSON.'
+    kind = BuildOutcomeUnknown if asked.building else ServiceUnavailable
+    return asked.error(
+        kind,
+        why,
+        outcome=Outcome.UNKNOWN,
+        http_status=reply.status,
+        request_id=reply.request_id,
+    )
+
+
+def unanswered(
+    asked: Asked, service: str, why: str, *, sent: bool, slow: bool
+) -> AmphoraComputeError:
+    """Return the error for a request that got no answer.
+
+    ``sent`` says that the service may have it, ``slow`` that time ran out.
+    """
+    who = SERVICES.get(service, service)
+    if not sent:
+        return asked.error(ServiceUnavailable, f'{who} cannot be reached: {why}.')
+    if asked.building:
+        return asked.error(BuildOutcomeUnknown, f'{who} gave no answer: {why}.')
+    if slow:
+        return asked.error(ServiceTimeout, f'{who} gave no answer in time: {why}.')
+    return asked.error(
+        ServiceUnavailable, f'{who} gave no answer: {why}.', outcome=Outcome.UNKNOWN
+    )
+
+
+def fault_code(fault: str | None) -> str | None:
+    """Return the code of the build error that the fault of a server amounts to."""
+    if fault is None:
+        return None
+    if _CAPACITY.search(fault):
+        return InsufficientCapacity.code
+    return QuotaExceeded.code if _QUOTA.search(fault) else None

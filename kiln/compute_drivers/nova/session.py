@@ -1,0 +1,86 @@
+"""From a backend's options to a keystoneauth session; no network is touched."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import requests
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading
+from keystoneauth1.session import Session, TCPKeepAliveAdapter
+
+from kiln.exceptions import ConfigurationError
+
+#: Threads that may call a driver made by hand, with no option that says so.
+_DEFAULT_WORKERS = 16
+
+
+def open_session(conf: Any) -> tuple[Session, str | None]:
+    """Return a session, and the region to use.
+
+    :raises ConfigurationError: the credentials are not complete, or not known.
+    """
+    if conf.cloud:
+        session, region = _from_clouds_yaml(conf.cloud, conf.region_name)
+    else:
+        session, region = _from_options(conf), conf.region_name
+    _check_files(session)
+    workers = getattr(conf, 'max_workers', _DEFAULT_WORKERS)
+    session.session = _connections(conf, workers)
+    return session, region
+
+
+def _check_files(session: Session) -> None:
+    # requests would find out in the middle of a call, and raise an OSError.
+    certs = session.cert if isinstance(session.cert, tuple) else (session.cert,)
+    for path in (session.verify, *certs):
+        if isinstance(path, str) and not os.path.exists(path):
+            raise ConfigurationError(f'Cannot use TLS: there is no file {path!r}.')
+
+
+def _connections(conf: Any, workers: int) -> requests.Session:
+    # A thread that finds the pool empty opens a connection and throws it away
+    # afterwards: so there is one for each, and one for the watcher.
+    # Older ones know neither of these options, and have neither argument.
+    tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
+    tls = {name: value for name, value in tls.items() if value}
+    pool = TCPKeepAliveAdapter(pool_connections=8, pool_maxsize=workers + 1, **tls)
+    connections = requests.Session()
+    for scheme in ('http://', 'https://'):
+        connections.mount(scheme, pool)
+    return connections
+
+
+def _from_options(conf: Any) -> Session:
+    try:
+        loader: Any = loading.get_plugin_loader(conf.auth_type)
+        auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None) or None)
+    except ksa.ClientException as exc:
+        raise ConfigurationError(
+            f'Cannot use auth_type {conf.auth_type!r}: {_one_line(exc)}.'
+        ) from exc
+    verify: bool | str = not conf.insecure and (conf.cafile or True)
+    cert = (conf.certfile, conf.keyfile) if conf.keyfile else conf.certfile
+    return Session(auth=auth, verify=verify, cert=cert)
+
+
+def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | None]:
+    # Half a second to import; most sites configure kiln in its own file.
+    from openstack import config
+
+    try:
+        # The environment may tell where the file is; credentials in it are those
+        # of another cloud.
+        found = config.OpenStackConfig().get_one(cloud, region_name=region)
+        session = found.get_session()
+    except Exception as exc:
+        # What is not written as the SDK expects it trips over in any way.
+        raise ConfigurationError(
+            f'Cannot use cloud {cloud!r} of clouds.yaml: {_one_line(exc)}.'
+        ) from exc
+    return session, region or found.get_region_name()
+
+
+def _one_line(exc: Exception) -> str:
+    return ' '.join(str(exc).split()).rstrip('.')

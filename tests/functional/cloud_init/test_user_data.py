@@ -1,0 +1,301 @@
+"""User data as kiln composes it, read by the real cloud-init."""
+
+import base64
+import email
+import email.mime.multipart
+import email.mime.text
+import gzip
+import random
+import re
+import unittest
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kiln.compute_drivers.nova import user_data
+from kiln.models import InjectedFile
+from tests.functional.cloud_init.package import CloudInit
+from tests.unit.compute_drivers.nova.loopback import Loopback
+
+KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'
+PEM = b'-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
+
+
+def setUpModule():
+    global cloud_init
+    cloud_init = CloudInit()
+    unittest.addModuleCleanup(cloud_init.close)
+
+
+def file(path, content=b'x', mode=0o644, owner='root'):
+    return InjectedFile(path=path, content=content, mode=mode, owner=owner)
+
+
+def read(blob):
+    """Return what cloud-init makes of user data, which must be without complaint."""
+    found = cloud_init.read(blob)
+    if 'error' in found or found['complaints']:
+        raise AssertionError(found.get('error') or found['complaints'])
+    return found
+
+
+def content(found, path):
+    return base64.b64decode(found['files'][path]['content'])
+
+
+class Files(unittest.TestCase):
+    def test_files_arrive_with_content_mode_and_owner(self):
+        found = read(
+            user_data.compose(
+                None,
+                [
+                    file('/etc/agent.conf', b'debug = no\n'),
+                    file('/etc/tls/key.pem', PEM, 0o600, 'haproxy'),
+                    file('/usr/local/bin/run', b'#!/bin/sh\n', 0o755, 'root:adm'),
+                ],
+            )
+        )
+        self.assertEqual(
+            {
+                path: (content(found, path), written['mode'], written['owner'])
+                for path, written in found['files'].items()
+            },
+            {
+                '/etc/agent.conf': (b'debug = no\n', 0o644, ['root', None]),
+                '/etc/tls/key.pem': (PEM, 0o600, ['haproxy', None]),
+                '/usr/local/bin/run': (b'#!/bin/sh\n', 0o755, ['root', 'adm']),
+            },
+        )
+
+    def test_a_file_is_what_it_was_to_the_byte(self):
+        for what, sent in {
+            'empty': b'',
+            'every byte': bytes(range(256)),
+            'line ends of Windows': b'a\r\nb\r\n',
+            'no line end': b'a',
+            'a boundary of its own': b'--kiln-0\nContent-Type: text/plain\n\n',
+            'long, and easily packed': b'listen 0.0.0.0:80\n' * 500,
+            'packed already': gzip.compress(b'a' * 5000),
+        }.items():
+            with self.subTest(what):
+                found = read(user_data.compose(None, [file('/a', sent)]))
+                self.assertEqual(sent, content(found, '/a'))
+
+    def test_a_path_may_have_any_letters(self):
+        for path in ('/etc/a b', '/etc/ü', '/etc/"q"', '/etc/\\n', '/etc/😀', "/etc/'", '/#: x'):
+            with self.subTest(path):
+                found = read(user_data.compose(None, [file(path, b'x')]))
+                self.assertEqual([path], list(found['files']))
+
+    def test_keys_are_added(self):
+        found = read(user_data.compose(None, [], [KEY, 'ssh-rsa AAAAB3 ü@west']))
+        self.assertEqual([KEY, 'ssh-rsa AAAAB3 ü@west'], found['config']['ssh_authorized_keys'])
+
+    def test_what_is_large_arrives_as_well(self):
+        letters = random.Random(7)
+        files = [
+            file(f'/etc/{i}.pem', base64.b64encode(letters.randbytes(7680))) for i in range(5)
+        ]
+        whole = user_data.compose(b'#!/bin/sh\necho\n', files, [KEY])
+        self.assertTrue(whole.startswith(b'\x1f\x8b'))
+        self.assertLessEqual(len(whole), user_data.MAX_BYTES)
+        found = read(whole)
+        for one in files:
+            self.assertEqual(one.content, content(found, one.path))
+        self.assertEqual(1, len(found['scripts']))
+
+
+class Merging(unittest.TestCase):
+    CALLERS = b"""#cloud-config
+hostname: web-1
+ssh_authorized_keys: [ssh-rsa AAAA caller]
+users: [default, {name: ops}]
+write_files:
+- {path: /etc/theirs, content: theirs, permissions: '0640'}
+- {path: /etc/both, content: theirs}
+"""
+
+    def composed(self):
+        files = [file('/etc/ours', b'ours', 0o600), file('/etc/both', b'ours')]
+        return user_data.compose(self.CALLERS, files, [KEY])
+
+    def test_the_callers_files_and_keys_are_kept_and_ours_are_appended(self):
+        found = read(self.composed())
+        paths = [entry['path'] for entry in found['config']['write_files']]
+        self.assertEqual(['/etc/theirs', '/etc/both', '/etc/ours', '/etc/both'], paths)
+        self.assertEqual(b'theirs', content(found, '/etc/theirs'))
+        self.assertEqual(0o640, found['files']['/etc/theirs']['mode'])
+        self.assertEqual(b'ours', content(found, '/etc/ours'))
+        self.assertEqual(['ssh-rsa AAAA caller', KEY], found['config']['ssh_authorized_keys'])
+
+    def test_of_two_files_at_one_path_ours_is_written_last(self):
+        self.assertEqual(b'ours', content(read(self.composed()), '/etc/both'))
+
+    def test_the_rest_of_the_callers_config_stays(self):
+        found = read(self.composed())
+        self.assertEqual('web-1', found['config']['hostname'])
+        self.assertEqual(['default', {'name': 'ops'}], found['config']['users'])
+
+    def test_without_the_way_to_merge_the_callers_files_would_be_lost(self):
+        # What the tests above rest on: cloud-init does otherwise by default.
+        without = re.sub(rb'Merge-Type: .*\n', b'', self.composed())
+        paths = [entry['path'] for entry in read(without)['config']['write_files']]
+        self.assertEqual(['/etc/ours', '/etc/both'], paths)
+
+
+def message(*parts):
+    whole = email.mime.multipart.MIMEMultipart()
+    for kind, text, headers in parts:
+        part = email.mime.text.MIMEText(text, kind)
+        for name, value in headers.items():
+            part[name] = value
+        whole.attach(part)
+    return whole.as_bytes()
+
+
+MESSAGE = message(
+    ('x-shellscript', '#!/bin/sh\necho ü\n', {'Content-Disposition': 'attachment; filename="a"'}),
+    ('cloud-config', '#cloud-config\nruncmd: [ls]\n', {}),
+    ('cloud-config', '#cloud-config\nruncmd: [id]\n', {'Merge-Type': 'list(append)+dict()+str()'}),
+)
+CALLERS = {
+    'a script': b'#!/bin/sh\necho\n',
+    'a script with line ends of Windows': b'#!/bin/sh\r\necho\r\n',
+    'a script that ends without a line end': b'#!/bin/sh\necho',
+    'a script in Latin-1': '#!/bin/sh\necho \xfc\n'.encode('latin-1'),
+    'a script in UTF-8': '#!/bin/sh\necho ü\n'.encode(),
+    'a script with an empty line first': b'\n\n#!/bin/sh\necho\n',
+    'a script that mentions MIME-Version: 1.0': b'#!/bin/sh\n# MIME-Version: 1.0\necho\n',
+    'a script of long lines': b'#!/bin/sh\n: ' + b'x' * 5000 + b'\nFrom here\n',
+    'config': b'#cloud-config\nruncmd: [ls]\n',
+    'config as a template': b'## template: jinja\n#cloud-config\nfqdn: {{ v1.region }}\n',
+    'a script as a template': b'## template: jinja\n#!/bin/sh\necho {{ v1.region }}\n',
+    'a patch': b'#cloud-config-jsonp\n[{"op": "add", "path": "/runcmd", "value": ["ls"]}]\n',
+    'an archive': b'#cloud-config-archive\n- "#!/bin/sh\\necho"\n- "#cloud-config\\na: b"\n',
+    'a hook': b'#cloud-boothook\n#!/bin/sh\nls\n',
+    'a message': MESSAGE,
+    'a message with line ends of Windows': MESSAGE.replace(b'\n', b'\r\n'),
+    'a message that breaks off': MESSAGE[: MESSAGE.rindex(b'--')],
+    'a message with a line of an envelope': b'From nobody Mon Jan  1 00:00:00 2024\n' + MESSAGE,
+    'a packed script': gzip.compress(b'#!/bin/sh\necho\n'),
+    'a packed message': gzip.compress(MESSAGE),
+    'a script packed twice': gzip.compress(gzip.compress(b'#!/bin/sh\necho\n')),
+    'what only looks packed': b'\x1f\x8b\x08\x00nothing of the kind',
+    'what is packed and breaks off': gzip.compress(b'#!/bin/sh\necho\n')[:-9],
+    'nothing that is known': b'hello\n',
+    'bytes': bytes(range(256)),
+}
+
+
+class Callers(unittest.TestCase):
+    """Whatever the caller's own user data is, it stays that."""
+
+    def stays(self, callers):
+        alone = cloud_init.read(callers)
+        beside = cloud_init.read(user_data.compose(callers, [file('/ours', b'ours')], [KEY]))
+        self.assertNotIn('error', alone)
+        self.assertNotIn('error', beside)
+        self.assertEqual(self.known(alone['parts']), self.known(beside['parts'][:-1]))
+        self.assertEqual(alone['scripts'], beside['scripts'])
+        self.assertEqual(len(alone['complaints']), len(beside['complaints']))
+        config = beside['config']
+        self.assertEqual(b'ours', content(beside, '/ours'))
+        del config['write_files'][-1], config['ssh_authorized_keys'][-1]
+        for empty in ('write_files', 'ssh_authorized_keys'):
+            if empty not in alone['config']:
+                self.assertEqual([], config.pop(empty))
+        self.assertEqual(alone['config'], config)
+        return alone
+
+    def known(self, parts):
+        # What cloud-init does not know it leaves alone, by whatever name.
+        unknown = ('text/x-not-multipart', 'text/plain')
+        return [('unknown' if kind in unknown else kind, text) for kind, text in parts]
+
+    def test_it_stays_what_it_is(self):
+        for what, callers in CALLERS.items():
+            with self.subTest(what):
+                self.stays(callers)
+
+    def test_what_it_was_taken_for_was_what_it_is(self):
+        # So that the test above does not compare two misunderstandings.
+        for what, kinds in {
+            'a script': ['text/x-shellscript'],
+            'config as a template': ['text/jinja2'],
+            'a patch': ['text/cloud-config-jsonp'],
+            'an archive': ['text/x-shellscript', 'text/cloud-config'],
+            'a hook': ['text/cloud-boothook'],
+            'a message': ['text/x-shellscript', 'text/cloud-config', 'text/cloud-config'],
+            'a packed script': ['text/x-shellscript'],
+            'a packed message': ['text/x-shellscript', 'text/cloud-config', 'text/cloud-config'],
+        }.items():
+            with self.subTest(what):
+                self.assertEqual(
+                    kinds, [kind for kind, _ in cloud_init.read(CALLERS[what])['parts']]
+                )
+
+    def test_an_include_is_fetched(self):
+        script = '#!/bin/sh\necho fetched\n'
+        with Loopback({'GET /script': (200, {}, script)}) as web:
+            for mark in ('#include\n', '#include ', '#include-once\n'):
+                with self.subTest(mark):
+                    alone = self.stays(f'{mark}{web.url}/script\n'.encode())
+                    self.assertEqual(
+                        [['text/x-shellscript', base64.b64encode(script.encode()).decode()]],
+                        alone['parts'],
+                    )
+
+    @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
+    @given(
+        st.sampled_from([b'', b'#!/bin/sh\n', b'#cloud-config\na: ', b'MIME-Version: 1.0\n']),
+        st.binary(max_size=200) | st.text('ab\r\n-: \t', max_size=60).map(str.encode),
+    )
+    def test_bytes_of_any_kind_stay_what_they_are(self, head, rest):
+        callers = head + rest
+        if not callers or 'error' in cloud_init.read(callers):
+            # What cloud-init itself cannot read takes everything else with it.
+            return
+        if b'mime-version:' in callers.lower():
+            # The very last line end of a message may be taken for our own.
+            callers += b'\n'
+        self.stays(callers)
+
+
+_names = st.text(
+    st.characters(exclude_characters='/', exclude_categories=['C', 'Z']), min_size=1, max_size=20
+).filter(lambda name: name not in ('.', '..') and len(name.encode()) < 200)
+_files = st.lists(
+    st.builds(
+        file,
+        st.lists(_names, min_size=1, max_size=2).map(lambda names: '/'.join(['', 'f', *names])),
+        st.binary(max_size=2000) | st.text(max_size=200).map(str.encode),
+        # cloud-init takes no mode for the usual one, and its chown takes away
+        # the bits that set a user.
+        st.integers(1, 0o1777),
+        st.from_regex(r'[a-z_][a-z0-9_-]{0,30}(:[a-z_][a-z0-9_-]{0,30})?', fullmatch=True),
+    ),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda one: one.path.split('/')[2],
+)
+
+
+class Property(unittest.TestCase):
+    @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
+    @given(_files, st.none() | st.sampled_from(list(CALLERS.values())), st.booleans())
+    def test_files_of_any_kind_arrive_beside_user_data_of_any_kind(self, files, callers, large):
+        if large:
+            # More than fits unless all of it is packed.
+            files = [*files, file('/large', bytes(range(256)) * 40), file('/large2', b'a' * 10240)]
+            callers = (callers or b'') + b'\n#' * 25_000 if callers != b'' else callers
+        found = cloud_init.read(user_data.compose(callers, files))
+        for one in files:
+            written = found['files'][one.path]
+            self.assertEqual(one.content, content(found, one.path))
+            self.assertEqual(one.mode, written['mode'])
+            user, _, group = one.owner.partition(':')
+            self.assertEqual([user, group or None], written['owner'])
+
+
+if __name__ == '__main__':
+    unittest.main()

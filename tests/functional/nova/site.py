@@ -1,0 +1,194 @@
+"""A site of kiln's on the real OpenStack, with proxies between that misbehave on demand."""
+
+import dataclasses
+import json
+import re
+import uuid
+
+from oslo_config import cfg
+
+import kiln.conf
+from kiln.compute import Compute
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.nova.driver import NovaDriver
+from kiln.conf import compute as compute_conf
+from kiln.driver_manager import stack_settings
+from kiln.testing.conformance import Bench
+from kiln.testing.proxy import Answer, Fault, FaultProxy, LoseAnswer, html_page, nova_error
+from kiln.testing.proxy.exchanges import Request
+from tests.functional.cloud import CloudTestCase
+
+GROUP = 'compute:nova'
+#: One server: how requests about it are told from requests for lists.
+ONE = r'/servers/[0-9a-f-]{36}'
+
+
+class NovaCase(CloudTestCase):
+    """Drivers of one project, which all ask Nova through one proxy."""
+
+    who = 'kiln-user'
+    clock = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.admin = cls.cloud.session()
+        cls.session = cls.cloud.session(cls.who)
+        cls.network_id = cls.find('network', 'networks', name='net1')['id']
+        nova = cls.session.get_endpoint(service_type='compute', interface='public')
+        cls.proxy = FaultProxy(nova)
+        cls.proxy.start()
+        cls.addClassCleanup(cls.proxy.close)
+        # Whose a key pair is decides the user, not the project.
+        cls.session.post(
+            '/os-keypairs',
+            endpoint_filter={'service_type': 'compute'},
+            json={'keypair': {'name': 'key1'}},
+            raise_exc=False,
+        )
+
+    @classmethod
+    def find(cls, service, what, **query):
+        (found,) = cls.list(service, what, **query)
+        return found
+
+    @classmethod
+    def list(cls, service, what, session=None, **query):
+        base = {'network': '/v2.0', 'image': '/v2', 'compute': ''}[service]
+        answer = (session or cls.session).get(
+            f'{base}/{what}',
+            endpoint_filter={'service_type': service},
+            params=query,
+            headers={'OpenStack-API-Version': 'compute 2.96'},
+        )
+        return answer.json()[what.partition('/')[0]]
+
+    def setUp(self):
+        super().setUp()
+        self.owner = f't-{uuid.uuid4().hex[:8]}'
+        self.addCleanup(self.heal)
+
+    def heal(self):
+        for rule in self.proxy.faults:
+            rule.remove()
+        self.proxy.up()
+        self.proxy.forget()
+
+    def options(self, **given):
+        auth = self.cloud.auth(self.who)
+        defaults = {
+            'compute_endpoint_override': self.proxy.url,
+            'valid_interfaces': ['public'],
+            'networks': [self.network_id],
+            'flavor': 'tiny',
+            'image': 'tiny',
+            'timeout': 30.0,
+        }
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[])
+        kiln.conf.register(conf, GROUP, compute_conf.BACKEND_OPTS)
+        kiln.conf.register(conf, GROUP, NovaDriver.options)
+        for name, value in {**auth, **defaults, **given}.items():
+            conf.set_override(name, value, GROUP)
+        return conf[GROUP]
+
+    def open_driver(self, owner=None, **given):
+        driver = NovaDriver.open(self.options(**given), name='nova', owner=owner or self.owner)
+        self.addCleanup(driver.close)
+        return driver
+
+    def open_compute(self, listeners=(), **given):
+        options = self.options(**given)
+        driver = NovaDriver.open(options, name='nova', owner=self.owner)
+        compute = Compute(driver, settings=stack_settings(options), listeners=listeners)
+        self.addCleanup(compute.close, 5)
+        return compute
+
+    def servers(self, owner=None):
+        """What Nova itself says there is, asked around the proxy."""
+        tag = f'kiln-site:{owner or self.owner}'
+        return self.list('compute', 'servers/detail', tags=tag)
+
+    def make_port(self):
+        port = self.session.post(
+            '/v2.0/ports',
+            endpoint_filter={'service_type': 'network'},
+            json={'port': {'network_id': self.network_id, 'name': 'spare'}},
+        ).json()['port']['id']
+        self.addCleanup(
+            self.admin.delete,
+            f'/v2.0/ports/{port}',
+            endpoint_filter={'service_type': 'network'},
+            raise_exc=False,
+        )
+        return port
+
+
+@dataclasses.dataclass(frozen=True)
+class Knob(Fault):
+    """Turns a knob of the hypervisor for the server that a request creates."""
+
+    name: str
+    value: str
+
+    async def play(self, visit):
+        message = visit.request.message
+        body = json.loads(message.raw[message.body_at :])
+        body['server']['metadata'][f'devcloud:{self.name}'] = self.value
+        content = json.dumps(body).encode()
+        length = b'Content-Length: %d' % len(content)
+        head = re.sub(rb'(?i)content-length: *\d+', length, message.raw[: message.body_at])
+        visit.request = Request(
+            dataclasses.replace(message, raw=head + content, body_at=len(head))
+        )
+        answer = await visit.forward()
+        visit.send(answer.raw, answer.status)
+
+
+_REQUESTS = {
+    Call.BUILD: ('POST', '/servers'),
+    Call.DELETE: ('DELETE', ONE),
+    Call.GET: ('GET', ONE),
+    Call.STATUS: ('GET', ONE),
+    Call.LIST: ('GET', '/servers/detail'),
+    Call.FIND: ('GET', '/servers/detail'),
+    Call.FIND_BUILD: ('GET', '/servers/detail'),
+    Call.CHANGES: ('GET', '/servers/detail'),
+    Call.STATUSES: ('GET', rf'/servers/detail|{ONE}'),
+}
+
+
+class NovaBench(Bench):
+    """Makes the real Nova fail: by the proxy before it, and by its hypervisor's knobs."""
+
+    def __init__(self, driver, case):
+        super().__init__(driver)
+        self._case = case
+
+    def refuse(self, call):
+        # After a 503 a build is of unknown outcome; a page of somebody else's is not.
+        self._next(call, html_page(404) if call is Call.BUILD else nova_error(503))
+
+    def lose_answer(self, call):
+        self._next(call, LoseAnswer(Answer(502)))
+
+    def limit_rate(self, call, retry_after):
+        self._next(call, nova_error(429, retry_after=retry_after))
+
+    def exhaust_quota(self):
+        said = 'Quota exceeded for instances: Requested 1, but already used 2 of 2 instances'
+        self._next(Call.BUILD, nova_error(403, said))
+
+    def fail_build(self, text):
+        self._next(Call.BUILD, Knob('spawn_abort', text))
+
+    def stall_build(self):
+        self._next(Call.BUILD, Knob('spawn_delay', '20'))
+
+    def vanish(self, amphora_id):
+        self._case.admin.delete(
+            f'/servers/{amphora_id}', endpoint_filter={'service_type': 'compute'}
+        )
+
+    def _next(self, call, fault):
+        self._case.proxy.fault(fault, *_REQUESTS[call], times=1)

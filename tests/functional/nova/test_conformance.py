@@ -1,0 +1,46 @@
+"""The conformance kit on the real Nova, bare and behind all of kiln's guards."""
+
+from kiln.driver_manager import stack_settings
+from kiln.stack import assemble
+from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from tests.functional.nova.site import NovaBench, NovaCase
+
+
+class NovaConformance(ComputeDriverConformance, FaultConformance, NovaCase):
+    """Shows each behaviour that Nova has a way to show.
+
+    Not shown, with the reason in the run's output: a build refused for lack of
+    room, because Nova accepts it and fails it later (test_builds shows that).
+    """
+
+    timeout_s = 120.0
+    soon_s = 60.0
+
+    def setUp(self):
+        # The fake hypervisor remembers where a port once hung, and refuses it
+        # elsewhere: so each behaviour has ports of its own.
+        self.network_ids = (self.network_id,)
+        self.port_ids = (self.make_port(), self.make_port())
+        super().setUp()
+
+    def make_driver(self):
+        return self.open_driver()
+
+    def make_faults(self, driver):
+        return NovaBench(driver, self)
+
+
+class GuardedNovaConformance(NovaConformance):
+    """The same, through executor, circuits and all."""
+
+    def make_driver(self):
+        stack = assemble(super().make_driver(), stack_settings(self.options()))
+        self.addCleanup(stack.close, 5)
+        return stack.executor
+
+
+class LockedNovaConformance(NovaConformance):
+    """The same, with a port made as a lock for each build."""
+
+    def make_driver(self):
+        return self.open_driver(port_lock=True)

@@ -1,0 +1,29 @@
+"""Answers of real services, and of what may stand in front of them."""
+
+import json
+import pathlib
+
+from kiln.compute_drivers.nova.errors import Reply
+
+_HERE = pathlib.Path(__file__).parent
+_FILES = ('nova', 'neutron', 'glance', 'keystone', 'proxies', 'unseen')
+
+#: What was recorded, by file and name: 'nova/build_image_unknown'.
+ANSWERS = {
+    f'{file}/{name}': answer
+    for file in _FILES
+    for name, answer in json.loads((_HERE / f'{file}.json').read_text()).items()
+}
+#: Servers as Nova showed them, by what had become of them.
+SERVERS = json.loads((_HERE / 'servers.json').read_text())
+
+
+def reply(name, **changes):
+    """Return an answer as the driver is given it."""
+    answer = ANSWERS[name] | changes
+    return Reply(
+        service=answer['service'],
+        status=answer['status'],
+        headers=answer['headers'],
+        body=answer.get('body'),
+    )

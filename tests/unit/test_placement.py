@@ -1,0 +1,143 @@
+"""A build goes where there is room, and a full place is left alone for a while."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.compute import Compute
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import InsufficientCapacity, InvalidBuildRequest, QuotaExceeded
+from kiln.flows import Until
+from kiln.models import Placement
+from kiln.placement import FIRST_S, LONGEST_S, FullPlaces
+from kiln.testing.clock import VirtualClock
+
+A, B, C = [(zone, 'small', None) for zone in 'abc']
+
+
+class FullPlacesTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.full = FullPlaces(self.clock)
+
+    def test_places_keep_the_order_in_which_they_were_given(self):
+        self.assertEqual([B, A, C], self.full.in_order([B, A, C, B]))
+
+    def test_a_full_place_comes_last_for_a_while(self):
+        self.full.avoid(A)
+        self.assertEqual([B, A], self.full.in_order([A, B]))
+        self.clock.advance(FIRST_S)
+        self.assertEqual([A, B], self.full.in_order([A, B]))
+
+    def test_where_all_are_full_the_one_that_was_so_first_is_tried_first(self):
+        self.full.avoid(B)
+        self.clock.advance(1)
+        self.full.avoid(A)
+        self.assertEqual([B, A], self.full.in_order([A, B]))
+
+    def test_a_place_that_stays_full_is_avoided_for_longer_up_to_a_limit(self):
+        waits = []
+        for _ in range(8):
+            self.full.avoid(A)
+            waits.append(self.full.wait_s(A))
+            self.clock.advance(waits[-1])
+        self.assertEqual(waits[:3], [FIRST_S, 2 * FIRST_S, 4 * FIRST_S])
+        self.assertEqual(waits[-1], LONGEST_S)
+
+    def test_builds_side_by_side_learn_of_one_lack_of_room(self):
+        for _ in range(20):
+            self.full.avoid(A)
+        self.assertEqual(FIRST_S, self.full.wait_s(A))
+
+    def test_room_wipes_the_memory(self):
+        self.full.avoid(A)
+        self.full.welcome(A)
+        self.assertEqual(0, self.full.wait_s(A))
+
+    def test_another_group_is_another_place(self):
+        self.full.avoid(('a', 'small', 'group-1'))
+        self.assertEqual(0, self.full.wait_s(A))
+
+    @given(st.lists(st.sampled_from([A, B, C]), min_size=1), st.lists(st.sampled_from([A, B, C])))
+    def test_no_place_is_ever_left_out_or_doubled(self, places, full):
+        fulls = FullPlaces(VirtualClock())
+        for place in full:
+            fulls.avoid(place)
+        self.assertCountEqual(set(places), fulls.in_order(places))
+
+
+class PlacedBuildTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.cloud = NoopCloud(clock=self.clock, capacity={'az1': 0}, build_s=5)
+        self.compute = Compute(NoopDriver(cloud=self.cloud))
+        self.addCleanup(self.compute.close, 0.1)
+
+    def build(self, *placements, **given):
+        given = {'amphora_flavor': 'small', 'availability_zone': 'az1', **given}
+        operation = self.compute.build(placements=placements, **given)
+        self.clock.run_until(operation.done)
+        return operation
+
+    def zone(self, operation):
+        return self.cloud.get(operation.result()).availability_zone
+
+    def tried(self, operation):
+        return [event.detail for event in operation.events if event.name == 'tries']
+
+    def test_a_build_goes_to_the_next_zone_with_room(self):
+        operation = self.build(Placement(availability_zone='az2'), until=Until.ACTIVE)
+        self.assertEqual('az2', self.zone(operation))
+        self.assertEqual(
+            ['zone az1, flavor small', 'zone az2, flavor small'], self.tried(operation)
+        )
+
+    def test_the_next_build_does_not_ask_the_full_zone_first(self):
+        other = Placement(availability_zone='az2')
+        self.build(other)
+        self.assertEqual(['zone az2, flavor small'], self.tried(self.build(other)))
+
+    def test_another_flavor_is_a_way_out_and_the_failed_instance_is_gone(self):
+        operation = self.build(
+            Placement(amphora_flavor='tiny'),
+            availability_zone='az3', amphora_flavor='impossible', until=Until.ACTIVE,
+            build_key='k',
+        )  # fmt: skip
+        (instance,) = self.cloud.instances()
+        self.assertEqual((operation.result(), 'tiny'), (instance.id, instance.flavor))
+
+    def test_where_all_are_full_the_last_lack_of_room_is_the_error(self):
+        operation = self.build(Placement(amphora_flavor='tiny'))
+        self.assertIsInstance(operation.exception(), InsufficientCapacity)
+        self.assertEqual(2, len(self.tried(operation)))
+        self.assertEqual((), self.cloud.instances())
+
+    def test_another_error_ends_it_at_once(self):
+        self.cloud.faults.add(Fault(call='build', action='quota'))
+        operation = self.build(Placement(availability_zone='az2'))
+        self.assertIsInstance(operation.exception(), QuotaExceeded)
+        self.assertEqual(1, len(self.tried(operation)))
+
+    def test_lacks_of_room_open_no_circuit(self):
+        for _ in range(20):
+            self.build(Placement(amphora_flavor='tiny'))
+        self.assertEqual({'closed'}, {one.state for one in self.compute.circuits()})
+
+    def test_who_cancels_gets_nothing_and_leaves_nothing(self):
+        operation = self.compute.build(
+            availability_zone='az1', placements=[Placement(availability_zone='az2')],
+            until=Until.ACTIVE,
+        )  # fmt: skip
+        self.clock.run_until(lambda: self.tried(operation)[1:], step_s=0)
+        operation.cancel()
+        self.clock.run_until(lambda: not self.cloud.instances())
+        self.assertTrue(operation.cancelled())
+
+    def test_a_placement_that_is_none_is_refused_before_anything_happens(self):
+        for wrong in ('az2', ['az2'], 7, [Placement(availability_zone='')]):
+            with self.subTest(wrong), self.assertRaises(InvalidBuildRequest):
+                self.compute.build(placements=wrong)
+        self.assertEqual((), self.cloud.instances())

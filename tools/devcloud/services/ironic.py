@@ -1,0 +1,89 @@
+"""Ironic: machines that are only said to exist."""
+
+import pathlib
+from collections.abc import Mapping
+
+from ..place import HOST
+from ..processes import Process, Stage
+from ..settings import Sections, common, service_user
+from .base import Service
+
+INTERFACES = {
+    'bios': 'fake,no-bios,redfish',
+    'boot': 'fake,redfish-virtual-media',
+    'console': 'fake,no-console',
+    'deploy': 'fake,direct',
+    'firmware': 'fake,no-firmware',
+    'inspect': 'fake,no-inspect,redfish',
+    'management': 'fake,redfish',
+    'network': 'noop',
+    'power': 'fake,redfish',
+    'raid': 'fake,no-raid',
+    'rescue': 'fake,no-rescue',
+    'storage': 'noop,fake',
+    'vendor': 'fake,no-vendor',
+}
+
+
+class Ironic(Service):
+    """API and conductor in one process, without RPC between them."""
+
+    name = 'ironic'
+    requirements = ('ironic', 'python-ironicclient')
+    databases = ('ironic',)
+    catalog = ('baremetal', '')
+    living_tables = ('ironic.conductors',)
+
+    def folders(self) -> tuple[pathlib.Path, ...]:
+        return tuple(self.data / name for name in ('http', 'images', 'master', 'tmp'))
+
+    def files(self) -> Mapping[pathlib.Path, Sections]:
+        place = self.place
+        http, images, master, temporary = self.folders()
+        sections = common(
+            place,
+            self.name,
+            host='kiln-ctl',
+            my_ip=HOST,
+            rpc_transport='none',
+            auth_strategy='keystone',
+            enabled_hardware_types='fake-hardware,redfish',
+            default_network_interface='noop',
+            http_root=http,
+            tempdir=temporary,
+            **{f'enabled_{kind}_interfaces': names for kind, names in INTERFACES.items()},
+        )
+        sections['api'] = {
+            'host_ip': HOST,
+            'port': place.port(self.name),
+            'public_endpoint': place.url(self.name),
+        }
+        sections['conductor'] = {
+            'automated_clean': False,
+            'heartbeat_interval': 5,
+            'sync_power_state_interval': 30,
+            'check_provision_state_interval': 5,
+            'deploy_callback_timeout': 60,
+        }
+        sections['deploy'] = {'http_root': http, 'http_url': place.url(self.name)}
+        sections['pxe'] = {'images_path': images, 'instance_master_path': master}
+        sections['dhcp'] = {'dhcp_provider': 'none'}
+        for section in ('glance', 'neutron', 'nova', 'service_catalog'):
+            sections[section] = service_user(place, self.name)
+        sections['nova']['send_power_notifications'] = False
+        return {self.config: sections}
+
+    def schema(self) -> tuple[tuple[str | pathlib.Path, ...], ...]:
+        return ((*self.venv.script('ironic-dbsync'), '--config-file', self.config, 'upgrade'),)
+
+    def processes(self) -> tuple[Process, ...]:
+        return (
+            Process(
+                'ironic-api',
+                (*self.venv.script('ironic'), '--config-file', str(self.config)),
+                Stage.CONTROL,
+                config=(self.config, self.versions),
+                port=self.place.port(self.name),
+                url=self.place.url(self.name),
+            ),
+        )
