@@ -5,6 +5,7 @@ from octavia.common import exceptions
 
 from kiln.adapters.octavia import settings
 from kiln.adapters.octavia.driver import KilnNovaDriver
+from kiln.adapters.octavia.shared import SHARED
 from kiln.loading import installed_drivers, load_compute_driver
 from tests.octavia.case import CONF, OctaviaCase
 
@@ -67,6 +68,20 @@ class Nova(OctaviaCase):
         self.assertEqual('v3applicationcredential', found['auth_type'])
         self.assertEqual('ac', found['application_credential_id'])
         self.assertEqual('pw', found['application_credential_secret'])
+
+    def test_kilns_nova_driver_takes_all_of_it(self):
+        self.configure(PASSWORD + '[compute:nova]\nregion_name = west\n')
+        nova = SHARED.get('nova', CONF)
+        self.assertEqual(('nova', 'octavia'), (nova.name, nova.driver.owner))
+        values = CONF['compute:nova']
+        self.assertEqual(
+            ('octavia', 'pw', ['internal'], 'west', True),
+            (
+                values.username, values.password, values.valid_interfaces,
+                values.region_name, values.config_drive,
+            ),
+        )  # fmt: skip
+        CONF.mutate_config_files()
 
     def test_what_the_driver_has_no_option_for_is_refused_and_not_dropped(self):
         self.configure(PASSWORD + '[compute:nova]\ndriver = noop\n')
