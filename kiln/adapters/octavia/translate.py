@@ -56,7 +56,9 @@ def image(tag: str | None, *, by_tag: bool) -> str | None:
 
 def image_id(amphora: Amphora) -> str | None:
     """Return the id of an amphora's image, if it is one that Octavia can keep."""
-    found = amphora.image_id
+    image = amphora.raw.get('image')
+    # One that was asked for by its tag has an id that only Nova's answer tells.
+    found = image.get('id') if isinstance(image, Mapping) else amphora.image_id
     if found is None or found.startswith(_BY_TAG) or len(found) > _MAX_IMAGE_ID:
         return None
     return found

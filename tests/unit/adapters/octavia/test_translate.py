@@ -62,6 +62,11 @@ class Answers(unittest.TestCase):
             with self.subTest(found):
                 self.assertEqual(told, translate.image_id(amphora(image_id=found)))
 
+    def test_novas_own_answer_has_the_id_of_an_image_asked_for_by_its_tag(self):
+        for raw, told in (({'image': {'id': 'i-7'}}, 'i-7'), ({'image': ''}, None)):
+            found = amphora(image_id='tag:amphora', raw=raw)
+            self.assertEqual(told, translate.image_id(found))
+
     def test_states_are_the_words_octavia_looks_for(self):
         self.assertEqual('ACTIVE', translate.status(State.ACTIVE))
         self.assertEqual('ERROR', translate.status(State.ERROR))
