@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,7 +76,9 @@ class Builds:
 
     def build(self, request: BuildRequest) -> str:
         """Return the id of the server of a build key, made now or found."""
-        asked = Asked(verb='build', subject=request.name, build_key=request.build_key)
+        asked = Asked(
+            verb='build', subject=request.name, build_key=request.build_key, looking=True
+        )
         chosen, content = self._choose(asked, request)
         again = not request.fresh or request.build_key in self._doubted
         if not again:
@@ -122,7 +125,12 @@ class Builds:
         *,
         again: bool,
     ) -> str:
-        lock, networks = self._lock(asked, request, chosen, again=again)
+        try:
+            lock, networks = self._lock(asked, request, chosen, again=again)
+        except AmphoraComputeError:
+            # The port may be there, to be looked for the next time.
+            self._doubted.setdefault(request.build_key, None)
+            raise
         try:
             server_id = self._create(asked, request, chosen, content, lock, networks)
         except BuildConflict as exc:
@@ -180,7 +188,8 @@ class Builds:
             self._doubted[request.build_key] = None
         certain = False
         try:
-            answer = self._services.ask(asked, 'POST', '/servers', body=sent, version=version)
+            create = dataclasses.replace(asked, looking=False)
+            answer = self._services.ask(create, 'POST', '/servers', body=sent, version=version)
             certain = True
         except AmphoraComputeError as exc:
             certain = exc.outcome is Outcome.NOT_APPLIED

@@ -71,10 +71,17 @@ class Asked:
     amphora_id: str | None = None
     build_key: str | None = None
     resource_id: str | None = None
+    # A look-up on the way to a build, which makes nothing by itself.
+    looking: bool = False
+
+    @property
+    def making(self) -> bool:
+        """Whether an instance may come of this very request."""
+        return self.building and not self.looking
 
     @property
     def building(self) -> bool:
-        """Whether an instance may come of it."""
+        """Whether it is about a build, and so are its errors."""
         return self.verb == 'build'
 
     def error(
@@ -205,9 +212,14 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
     if status < 500:
         return AmphoraComputeError, {'outcome': Outcome.NOT_APPLIED, 'circuit': Verdict.NEUTRAL}
     # It may have been done before the answer went wrong, whoever wrote it.
-    if asked.building:
+    if asked.making:
         return BuildOutcomeUnknown, {}
-    return ServiceUnavailable, {'outcome': Outcome.UNKNOWN}
+    return ServiceUnavailable, {'outcome': _left_by(asked)}
+
+
+def _left_by(asked: Asked) -> Outcome:
+    """Return what a request that went wrong may have left, where it is no create."""
+    return Outcome.NOT_APPLIED if asked.looking else Outcome.UNKNOWN
 
 
 def _bad_request(asked: Asked, said: str) -> type[AmphoraComputeError]:
@@ -257,11 +269,11 @@ def _too_large(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
 def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
     """Return the error for an answer that says success and is not the service's."""
     why = f'something in front of {reply.who} answered {reply.status} with no JSON.'
-    kind = BuildOutcomeUnknown if asked.building else ServiceUnavailable
+    kind = BuildOutcomeUnknown if asked.making else ServiceUnavailable
     return asked.error(
         kind,
         why,
-        outcome=Outcome.UNKNOWN,
+        outcome=_left_by(asked),
         http_status=reply.status,
         request_id=reply.request_id,
     )
@@ -277,13 +289,10 @@ def unanswered(
     who = SERVICES.get(service, service)
     if not sent:
         return asked.error(ServiceUnavailable, f'{who} cannot be reached: {why}.')
-    if asked.building:
+    if asked.making:
         return asked.error(BuildOutcomeUnknown, f'{who} gave no answer: {why}.')
-    if slow:
-        return asked.error(ServiceTimeout, f'{who} gave no answer in time: {why}.')
-    return asked.error(
-        ServiceUnavailable, f'{who} gave no answer: {why}.', outcome=Outcome.UNKNOWN
-    )
+    kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
+    return asked.error(kind, f'{who} gave no answer{when}: {why}.', outcome=_left_by(asked))
 
 
 def fault_code(fault: str | None) -> str | None:

@@ -518,3 +518,28 @@ class Whatever(unittest.TestCase):
 
 if __name__ == '__main__':
     unittest.main()
+
+
+class LookUps(unittest.TestCase):
+    """What is asked on the way to a build makes nothing, however it ends."""
+
+    asked = Asked(verb='build', subject='web-1', build_key='k-1', looking=True)
+
+    def test_no_trouble_with_one_leaves_a_build_in_doubt(self):
+        found = [
+            errors.refused(self.asked, reply('proxies/haproxy_503'), now=NOW),
+            errors.unreadable(self.asked, reply('proxies/nginx_502')),
+            *(
+                errors.unanswered(self.asked, 'image', 'it took too long', sent=sent, slow=slow)
+                for sent in (True, False)
+                for slow in (True, False)
+            ),
+        ]
+        for error in found:
+            with self.subTest(str(error)):
+                self.assertNotIsInstance(error, BuildOutcomeUnknown)
+                self.assertEqual((NOT_APPLIED, True), (error.outcome, error.retryable))
+
+    def test_what_it_does_not_find_is_wrong_with_the_build(self):
+        error = errors.refused(self.asked, reply('nova/build_image_unknown'), now=NOW)
+        self.assertIs(InvalidBuildRequest, type(error))
