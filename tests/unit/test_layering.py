@@ -68,14 +68,21 @@ LONGEST = 45
 HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
-    'keystoneauth1': ('kiln.compute_drivers.nova',),
+    'keystoneauth1': tuple(
+        f'kiln.compute_drivers.nova.{name}' for name in ('client', 'conf', 'failures', 'session')
+    ),
     'novaclient': ('kiln.compute_drivers.nova.client',),
     'openstack': ('kiln.compute_drivers.nova.session',),
     'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
     'urllib3': ('kiln.compute_drivers.nova.failures',),
     'futurist': ('kiln.wrappers.executor',),
     'opentelemetry': ('kiln.telemetry.tracing',),
-    'oslo_config': ('kiln.conf', 'kiln.compute_drivers', 'kiln.cli.logs'),
+    'oslo_config': (
+        'kiln.conf',
+        'kiln.compute_drivers.noop.conf',
+        'kiln.compute_drivers.nova.conf',
+        'kiln.cli.logs',
+    ),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
@@ -135,6 +142,7 @@ class Layering(unittest.TestCase):
             ('kiln.wrappers.new', 'from kiln.compute_drivers.noop.driver import NoopDriver'),
             ('kiln.compute_drivers.acme.driver', 'import kiln.compute_drivers.noop.cloud'),
             ('kiln.models', 'from kiln import conf'),
+            ('kiln.compute_drivers.nova.errors', 'import keystoneauth1'),
             ('kiln.flows', 'import futurist'),
             ('kiln.flows', 'import requests'),
         ):
@@ -143,8 +151,9 @@ class Layering(unittest.TestCase):
 
     def test_importing_kiln_imports_nothing_that_is_not_asked_for(self):
         heavy = [
-            'docker', 'futurist', 'heatclient', 'novaclient', 'oslo_config', 'oslo_log',
-            'prometheus_client', 'pybreaker', 'redis', 'sqlalchemy', 'stevedore',
+            'docker', 'futurist', 'heatclient', 'keystoneauth1', 'novaclient', 'openstack',
+            'oslo_config', 'oslo_log', 'prometheus_client', 'pybreaker', 'redis', 'requests',
+            'sqlalchemy', 'stevedore',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(

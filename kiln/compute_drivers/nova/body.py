@@ -91,7 +91,8 @@ def content_of(
 def check_personality(asked: Asked, content: Content, largest: int) -> None:
     """Raise where Nova, whose quota counts base64, would refuse a file."""
     for file in content.personality:
-        if len(file['contents']) > largest:
+        # Less than none is without end.
+        if 0 <= largest < len(file['contents']):
             raise asked.error(
                 UserDataTooLarge,
                 f'with all else it does not fit in user data, and {file["path"]} has '
@@ -103,10 +104,11 @@ def check_personality(asked: Asked, content: Content, largest: int) -> None:
 def _too_large(
     asked: Asked, request: BuildRequest, size: int, modes: Sequence[str]
 ) -> UserDataTooLarge:
-    given = ', '.join(f'{file.path} {len(file.content)}' for file in request.files)
+    given = [f'user data {len(request.user_data or b"")}']
+    given += [f'{file.path} {len(file.content)}' for file in request.files]
     why = (
         f'user data, files and keys are {size} bytes when compressed, and Nova takes '
-        f'{user_data.MAX_BYTES} (user data {len(request.user_data or b"")}; {given}).'
+        f'{user_data.MAX_BYTES} ({", ".join(given)}).'
     )
     if modes:
         why += f' As personality they could not have the modes of {", ".join(modes)}.'
@@ -153,7 +155,7 @@ def create_body(
         server['config_drive'] = True
     if defaults.hostname_domain:
         server['hostname'] = _hostname(asked, request.name, defaults.hostname_domain, version)
-    server |= _disk(chosen.image_id, defaults, version)
+    server |= _disk(asked, chosen.image_id, defaults, version)
     hints = {'group': request.server_group_id}
     return {'server': server} | ({'os:scheduler_hints': hints} if hints['group'] else {})
 
@@ -163,7 +165,7 @@ def _reserved(request: BuildRequest) -> dict[str, str]:
     return {TYPE: request.amphora_type.value} | {key: v for key, v in said.items() if v}
 
 
-def _disk(image_id: str | None, defaults: Defaults, version: str) -> dict[str, Any]:
+def _disk(asked: Asked, image_id: str | None, defaults: Defaults, version: str) -> dict[str, Any]:
     if not defaults.boot_volume_size:
         return {'imageRef': image_id} if image_id else {}
     volume = {
@@ -174,20 +176,24 @@ def _disk(image_id: str | None, defaults: Defaults, version: str) -> dict[str, A
         'volume_size': defaults.boot_volume_size,
         'delete_on_termination': True,
     }
-    # Nova chooses the type itself where this is unset, and knew none before 2.67.
-    if defaults.boot_volume_type and at_least(version, 67):
+    if defaults.boot_volume_type:
+        _check_version(asked, 'boot_volume_type', version, 67)
         volume['volume_type'] = defaults.boot_volume_type
     return {'block_device_mapping_v2': [volume]}
 
 
 def _hostname(asked: Asked, name: str, domain: str, version: str) -> str:
-    if not at_least(version, 94):
+    _check_version(asked, 'hostname_domain', version, 94)
+    label = ''.join(c if c.isascii() and c.isalnum() else '-' for c in name)
+    return f'{label.strip("-")[:63].rstrip("-") or "server"}.{domain}'
+
+
+def _check_version(asked: Asked, option: str, version: str, minor: int) -> None:
+    if not at_least(version, minor):
         raise asked.error(
             UnsupportedOperation,
-            f'hostname_domain needs microversion 2.94 of Nova; {version} is spoken.',
+            f'{option} needs microversion 2.{minor} of Nova; {version} is spoken.',
         )
-    label = ''.join(c if c.isascii() and c.isalnum() else '-' for c in name).strip('-')[:63]
-    return f'{label or "server"}.{domain}'
 
 
 def split(network: str) -> tuple[str, str | None]:

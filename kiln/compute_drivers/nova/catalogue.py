@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Callable, Hashable, Sequence
@@ -23,6 +24,9 @@ TAG = 'tag:'
 #: A name that is not known is looked up again, but not more often than this.
 _MISS_S = 5.0
 _NAMED = 20
+# What Nova allows in the id of a flavor and the name of a key pair; with
+# anything else it would be asked for another path.
+_PATH = re.compile(r'\w[\w .@-]*')
 
 
 class Catalogue:
@@ -49,11 +53,13 @@ class Catalogue:
             flavors = self._remembered('flavors', oldest_s, lambda: self._flavors(asked))
             if flavor in flavors:
                 return str(flavors[flavor])
+        if not _PATH.fullmatch(flavor):
+            raise _none(asked, 'flavor', flavor, flavors)
         try:
             # One that is not public is left out of lists, and yet may be used.
             found = self._services.ask(asked, 'GET', f'/flavors/{flavor}')
         except AmphoraComputeError as exc:
-            if exc.http_status != 404:
+            if not _missing(exc):
                 raise
             raise _none(asked, 'flavor', flavor, flavors) from exc
         return str(found['flavor']['id'])
@@ -110,6 +116,11 @@ class Catalogue:
         rows = answer['availabilityZoneInfo']
         return sorted(row['zoneName'] for row in rows if row['zoneState']['available'])
 
+    def check_network(self, asked: Asked, network_id: str) -> None:
+        """Raise ResourceNotFoundError unless Neutron knows a network."""
+        query = {'fields': 'id'}
+        self._services.ask(asked, 'GET', f'/networks/{network_id}', service='network', query=query)
+
     def security_group_ids(self, asked: Asked, groups: Sequence[str]) -> list[str]:
         """Return the ids of security groups given by name or by id."""
         return [self._security_group_id(asked, group) for group in groups]
@@ -134,6 +145,8 @@ class Catalogue:
 
     def public_key(self, asked: Asked, name: str) -> str:
         """Return a public key by the name of its key pair."""
+        if not _PATH.fullmatch(name):
+            raise _none(asked, 'key pair', name, ())
         try:
             found = self._remembered(
                 ('key', name),
@@ -141,7 +154,7 @@ class Catalogue:
                 lambda: self._services.ask(asked, 'GET', f'/os-keypairs/{name}'),
             )
         except AmphoraComputeError as exc:
-            if exc.http_status != 404:
+            if not _missing(exc):
                 raise
             raise _none(asked, 'key pair', name, ()) from exc
         return str(found['keypair']['public_key']).strip()
@@ -164,6 +177,11 @@ class Catalogue:
             with self._lock:
                 self._known[what] = (now, value)
         return value
+
+
+def _missing(exc: AmphoraComputeError) -> bool:
+    # A 404 that is not the service's own comes as an error that may pass.
+    return exc.http_status == 404 and not exc.retryable
 
 
 def _is_uuid(text: str) -> bool:

@@ -24,6 +24,7 @@ from kiln.compute_drivers.nova.errors import Asked, Reply
 from kiln.compute_drivers.nova.failures import no_entry, unanswered
 from kiln.exceptions import (
     AmphoraComputeError,
+    ConfigurationError,
     Outcome,
     ServiceTimeout,
     ServiceUnavailable,
@@ -62,6 +63,10 @@ class Services:
         self._where: dict[str, Any] = {'interface': interfaces, 'region_name': region}
         self._overrides = overrides
         self._timeout_s, self._connect_timeout_s = timeout_s, connect_timeout_s
+        if pinned and not _minor(OLDEST) <= _minor(pinned) <= _minor(NEWEST):
+            raise ConfigurationError(
+                f'Cannot use microversion {pinned}: it must be from {OLDEST} to {NEWEST}.'
+            )
         self._pinned = pinned
         self._clock = clock
         self._lock = threading.Lock()
@@ -170,9 +175,12 @@ class Services:
             raise no_entry(asked, exc) from exc
 
     def _look_up(self, asked: Asked, service: str) -> str:
-        url = self._overrides.get(service) or self._session.get_endpoint(
-            service_type=service, **self._where
-        )
+        try:
+            url = self._overrides.get(service) or self._session.get_endpoint(
+                service_type=service, **self._where
+            )
+        except ksa.EndpointNotFound:
+            url = None
         if not url:
             region = self._where['region_name']
             where = f' in region {region!r}' if region else ''
@@ -227,14 +235,15 @@ class Services:
             self._refresh()
             raise unanswered(asked, 'compute', exc, sent=False) from exc
         lowest, highest = data['min_microversion'], data['max_microversion']
-        ours, theirs = (tuple(map(int, v.split('.'))) for v in (OLDEST, NEWEST))
-        if not highest or highest < ours or lowest > theirs:
+        if not highest:
+            raise asked.error(ServiceUnavailable, f'what answers at {base} is no Nova.')
+        if highest < (2, _minor(OLDEST)) or lowest > (2, _minor(NEWEST)):
             raise asked.error(
                 UnsupportedOperation,
                 f'Nova at {base} speaks {_dotted(lowest)} to {_dotted(highest)}; kiln needs one '
                 f'of {OLDEST} to {NEWEST}.',
             )
-        return _dotted(min(highest, theirs))
+        return _dotted(min(highest, (2, _minor(NEWEST))))
 
     def _compare_clocks(self, reply: Reply) -> None:
         """Learn from the date of an answer; a skew of some seconds is of no account."""
@@ -278,5 +287,9 @@ class Services:
         self._session.invalidate()
 
 
-def _dotted(version: tuple[Any, ...] | None) -> str:
-    return '.'.join(map(str, version or ('2', '0')))
+def _minor(version: str) -> int:
+    return int(version.partition('.')[2])
+
+
+def _dotted(version: tuple[Any, ...]) -> str:
+    return '.'.join(map(str, version))

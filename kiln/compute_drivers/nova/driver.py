@@ -22,6 +22,7 @@ from kiln.exceptions import (
     InvalidRequest,
     NotSuspendedError,
     ResourceNotFoundError,
+    ServiceUnavailable,
     UnsupportedOperation,
 )
 from kiln.models import (
@@ -265,7 +266,13 @@ class NovaDriver(AmphoraComputeDriver):
         wanted: dict[str, Any] = {'net_id': network_id}
         if address:
             wanted['fixed_ips'] = [{'ip_address': address}]
-        return self._attach(asked, wanted)
+        try:
+            return self._attach(asked, wanted)
+        except ServiceUnavailable as exc:
+            # Nova falls over a network that is not there; it is no outage.
+            if exc.http_status == 500:
+                self._catalogue.check_network(asked, network_id)
+            raise
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
         asked = _about(f'detach network {network_id} from', amphora_id, network_id)

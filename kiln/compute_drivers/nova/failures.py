@@ -33,11 +33,18 @@ def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
     if isinstance(exc, ksa.HttpError):
         return _turned_away(asked, exc)
     if isinstance(exc, ksa.DiscoveryFailure):
+        for cause in _causes(exc):
+            if isinstance(cause, ksa.ConnectionError):
+                return unanswered(asked, 'identity', cause, sent=False)
         return asked.error(
             ServiceUnavailable, f'there is no Keystone at auth_url: {_one_line(exc)}.'
         )
     if isinstance(exc, ksa.ConnectionError):
         return unanswered(asked, 'identity', exc, sent=False)
+    if isinstance(exc, ksa.CatalogException):
+        return asked.error(
+            ServiceUnavailable, f'the catalogue is of no use: {_one_line(exc)}.', retryable=False
+        )
     return asked.error(AuthenticationFailed, f'Keystone gave no token ({_one_line(exc)}).')
 
 
@@ -77,6 +84,11 @@ def _json(response: requests.Response | None) -> Any:
         return None
 
 
+_NO_URL = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
+)
 _IN_TIME = (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError)
 
 
@@ -84,9 +96,12 @@ def unanswered(
     asked: Asked, service: str, exc: ksa.ClientException, *, sent: bool | None = None
 ) -> AmphoraComputeError:
     """Return the error for a request without an answer; what ``sent`` is None for is found out."""
+    if not isinstance(exc, ksa.ConnectionError):
+        # The token was refused, and there was no new one to be had.
+        return no_entry(asked, exc)
     causes = tuple(_causes(exc))
     if sent is None:
-        sent = not any(map(_while_connecting, causes))
+        sent = not any(isinstance(cause, _NO_URL) or _while_connecting(cause) for cause in causes)
     slow = any(isinstance(cause, _IN_TIME) for cause in causes)
     return errors.unanswered(asked, service, _why(exc, causes), sent=sent, slow=slow)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import requests
@@ -24,20 +25,27 @@ def open_session(conf: Any) -> tuple[Session, str | None]:
         session, region = _from_clouds_yaml(conf.cloud, conf.region_name)
     else:
         session, region = _from_options(conf), conf.region_name
+    _check_files(session)
     workers = getattr(conf, 'max_workers', _DEFAULT_WORKERS)
     session.session = _connections(conf, workers)
     return session, region
 
 
+def _check_files(session: Session) -> None:
+    # requests would find out in the middle of a call, and raise an OSError.
+    certs = session.cert if isinstance(session.cert, tuple) else (session.cert,)
+    for path in (session.verify, *certs):
+        if isinstance(path, str) and not os.path.exists(path):
+            raise ConfigurationError(f'Cannot use TLS: there is no file {path!r}.')
+
+
 def _connections(conf: Any, workers: int) -> requests.Session:
     # A thread that finds the pool empty opens a connection and throws it away
     # afterwards: so there is one for each, and one for the watcher.
-    pool = TCPKeepAliveAdapter(
-        pool_connections=8,
-        pool_maxsize=workers + 1,
-        tls_ciphers=conf.tls_ciphers,
-        tls_min_version=conf.tls_min_version,
-    )
+    # Older ones know neither of these options, and have neither argument.
+    tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
+    tls = {name: value for name, value in tls.items() if value}
+    pool = TCPKeepAliveAdapter(pool_connections=8, pool_maxsize=workers + 1, **tls)
     connections = requests.Session()
     for scheme in ('http://', 'https://'):
         connections.mount(scheme, pool)
@@ -47,16 +55,11 @@ def _connections(conf: Any, workers: int) -> requests.Session:
 def _from_options(conf: Any) -> Session:
     try:
         loader: Any = loading.get_plugin_loader(conf.auth_type)
-        auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None))
+        auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None) or None)
     except ksa.ClientException as exc:
         raise ConfigurationError(
-            f'Cannot use auth_type {conf.auth_type!r}: {str(exc).rstrip(".")}.'
+            f'Cannot use auth_type {conf.auth_type!r}: {_one_line(exc)}.'
         ) from exc
-    if getattr(conf, 'auth_url', None) is None and hasattr(auth, 'auth_url'):
-        raise ConfigurationError(
-            'Cannot authenticate: auth_url is not set. Name a cloud of clouds.yaml, or give '
-            'the URL of Keystone, a user and a password.'
-        )
     verify: bool | str = not conf.insecure and (conf.cafile or True)
     cert = (conf.certfile, conf.keyfile) if conf.keyfile else conf.certfile
     return Session(auth=auth, verify=verify, cert=cert)
@@ -65,13 +68,19 @@ def _from_options(conf: Any) -> Session:
 def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | None]:
     # Half a second to import; most sites configure kiln in its own file.
     from openstack import config
-    from openstack import exceptions as sdk
 
     try:
-        found = config.OpenStackConfig(load_envvars=False).get_one(cloud, region_name=region)
+        # The environment may tell where the file is; credentials in it are those
+        # of another cloud.
+        found = config.OpenStackConfig().get_one(cloud, region_name=region)
         session = found.get_session()
-    except (sdk.SDKException, ksa.ClientException, OSError) as exc:
+    except Exception as exc:
+        # What is not written as the SDK expects it trips over in any way.
         raise ConfigurationError(
-            f'Cannot use cloud {cloud!r} of clouds.yaml: {str(exc).rstrip(".")}.'
+            f'Cannot use cloud {cloud!r} of clouds.yaml: {_one_line(exc)}.'
         ) from exc
     return session, region or found.get_region_name()
+
+
+def _one_line(exc: Exception) -> str:
+    return ' '.join(str(exc).split()).rstrip('.')

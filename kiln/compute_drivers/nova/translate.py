@@ -69,7 +69,7 @@ def amphora_of(server: Mapping[str, Any]) -> Amphora:
         id=server['id'],
         name=server.get('name') or '',
         state=state,
-        amphora_type=AmphoraType(metadata.get(TYPE, AmphoraType.VM)),
+        amphora_type=_type_of(metadata),
         build_key=key_of(server),
         owner=owner_of(server),
         flavor=metadata.get(FLAVOR) or (server.get('flavor') or {}).get('original_name'),
@@ -80,6 +80,7 @@ def amphora_of(server: Mapping[str, Any]) -> Amphora:
             Address(address=one['addr'], mac=one.get('OS-EXT-IPS-MAC:mac_addr'))
             for network in (server.get('addresses') or {}).values()
             for one in network
+            if one.get('addr')
         ),
         metadata=MappingProxyType(
             {key: value for key, value in metadata.items() if not key.startswith(RESERVED)}
@@ -137,16 +138,17 @@ def group_of(group: Mapping[str, Any]) -> ServerGroup:
     return ServerGroup(
         id=group['id'],
         name=group['name'],
-        policy=group['policy'] if 'policy' in group else ','.join(group['policies']),
+        policy=group.get('policy') or ','.join(group.get('policies') or ()),
         member_ids=tuple(group.get('members') or ()),
     )
 
 
 def seconds_of(moment: str | None) -> float | None:
     """Return seconds since the epoch for a moment as OpenStack writes it."""
-    if not moment:
+    try:
+        parsed = datetime.datetime.fromisoformat(moment or '')
+    except ValueError:
         return None
-    parsed = datetime.datetime.fromisoformat(moment)
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=datetime.UTC)
     return parsed.timestamp()
@@ -156,6 +158,14 @@ def moment_of(seconds: float) -> str:
     """Return a moment as Nova reads it in a filter; it knows whole seconds."""
     moment = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
     return moment.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def _type_of(metadata: Mapping[str, Any]) -> AmphoraType:
+    # Whoever may change the metadata of a server can write anything there.
+    try:
+        return AmphoraType(metadata.get(TYPE, AmphoraType.VM))
+    except ValueError:
+        return AmphoraType.VM
 
 
 def _raw(server: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -82,14 +82,19 @@ def _part(kind: str, content: bytes, more: str = '') -> bytes:
     return head.encode() + base64.encodebytes(content)
 
 
-def _entry(file: InjectedFile) -> dict[str, str]:
+def _entry(file: InjectedFile) -> dict[str, object]:
     plain = base64.b64encode(file.content)
     packed = base64.b64encode(gzip.compress(file.content, 9, mtime=0))
     encoding, content = ('gz+b64', packed) if len(packed) < len(plain) else ('b64', plain)
-    return {
+    entry: dict[str, object] = {
         'path': file.path,
         'encoding': encoding,
         'content': content.decode('ascii'),
         'permissions': f'{file.mode:04o}',
         'owner': file.owner,
     }
+    if file.owner.partition(':')[0] != 'root':
+        # One whose owner is made later by a package or by the caller's part
+        # would keep all others from being written.
+        entry['defer'] = True
+    return entry

@@ -34,7 +34,7 @@ class NovaCase(CloudTestCase):
         super().setUpClass()
         cls.admin = cls.cloud.session()
         cls.session = cls.cloud.session(cls.who)
-        cls.network_id = cls.find('network', 'networks', name='net1')['id']
+        cls.net_id = cls.find('network', 'networks', name='net1')['id']
         nova = cls.session.get_endpoint(service_type='compute', interface='public')
         cls.proxy = FaultProxy(nova)
         cls.proxy.start()
@@ -79,7 +79,7 @@ class NovaCase(CloudTestCase):
         defaults = {
             'compute_endpoint_override': self.proxy.url,
             'valid_interfaces': ['public'],
-            'networks': [self.network_id],
+            'networks': [self.net_id],
             'flavor': 'tiny',
             'image': 'tiny',
             'timeout': 30.0,
@@ -113,7 +113,7 @@ class NovaCase(CloudTestCase):
         port = self.session.post(
             '/v2.0/ports',
             endpoint_filter={'service_type': 'network'},
-            json={'port': {'network_id': self.network_id, 'name': 'spare'}},
+            json={'port': {'network_id': self.net_id, 'name': 'spare'}},
         ).json()['port']['id']
         self.addCleanup(
             self.admin.delete,

@@ -23,7 +23,7 @@ class Drivers(Shell):
         self.assertEqual(5, shown['max_files'])
 
     def test_a_driver_that_is_not_installed_is_status_2_and_lists_those_that_are(self):
-        self.assertIn('Installed: noop', self.fails(2, 'driver', 'show', 'nova'))
+        self.assertIn('Installed: noop, nova', self.fails(2, 'driver', 'show', 'tsunami'))
 
     def test_a_new_driver_is_written_and_nothing_is_overwritten(self):
         argv = ['driver', 'new', 'compute', 'acme', '--type', 'container', '--output',

@@ -402,6 +402,15 @@ class Words(unittest.TestCase):
                 self.assertNotIn(secret, text)
                 self.assertIn(f'for field/attribute {field}', text)
 
+    def test_where_there_is_no_message_the_next_best_is_told(self):
+        for fault, said in (
+            ({'message': ' ', 'detail': 'It is full'}, 'It is full'),
+            ({'message': '', 'detail': None, 'title': 'Conflict'}, 'Conflict'),
+        ):
+            answer = Reply(service='compute', status=409, headers={}, body={'conflict': fault})
+            text = str(errors.refused(BUILD, answer, now=NOW))
+            self.assertEqual(f'Cannot build web-1: Nova answered 409: {said}.', text)
+
     def test_a_service_without_a_name_is_called_by_its_type(self):
         answer = Reply(service='placement', status=503, headers={})
         self.assertIn('in front of placement', str(errors.refused(BUILD, answer, now=NOW)))

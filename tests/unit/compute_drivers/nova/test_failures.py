@@ -106,6 +106,14 @@ class NotSent(Failing):
         exc = self.failure('http://nova.invalid:8774/')
         self.not_sent(exc, '[a-z ]*(name|resolution|address)[a-z ]*')
 
+    def test_an_address_that_is_none(self):
+        for url, why in (
+            ('htp://nova:8774/', ".*No connection adapters were found for 'htp://nova:8774/'"),
+            ('http://:8774/', '.*Invalid URL.*'),
+        ):
+            with self.subTest(url):
+                self.not_sent(self.failure(url), why)
+
     def test_a_connection_that_takes_too_long(self):
         # Nobody accepts, and one in the queue is all that fits.
         with socket.create_server(('127.0.0.1', 0), backlog=0) as full:
@@ -368,7 +376,7 @@ class NoToken(unittest.TestCase):
         for plugin, path, words in (
             (V3Password, '/v3', 'Keystone cannot be reached: connection refused.'),
             (Password, '/v3', 'Keystone cannot be reached: connection refused.'),
-            (Password, '', 'there is no Keystone at auth_url: '),
+            (Password, '', 'Keystone cannot be reached: connection refused.'),
         ):
             with self.subTest(plugin.__name__, path=path):
                 auth = plugin(f'http://127.0.0.1:{port}{path}', username='demo', password='x')
@@ -383,6 +391,19 @@ class NoToken(unittest.TestCase):
         self.assertEqual(
             'Cannot build web-1: Keystone gave no token (no ticket of Kerberos).', str(error)
         )
+
+    def test_a_catalogue_without_the_service(self):
+        for exc in (ksa.EndpointNotFound('compute has no\nendpoint.'), ksa.EmptyCatalog()):
+            error = no_entry(BUILD, exc)
+            self.assertIs(ServiceUnavailable, type(error))
+            self.assertFalse(error.retryable)
+            self.assertRegex(str(error), '^Cannot build web-1: the catalogue is of no use: .*$')
+
+    def test_a_token_that_cannot_be_renewed_in_the_midst_of_a_request(self):
+        # The service has refused the old one, so that nothing was done.
+        error = unanswered(BUILD, 'compute', ksa.Unauthorized())
+        self.assertIs(AuthenticationFailed, type(error))
+        self.assertIs(Outcome.NOT_APPLIED, error.outcome)
 
     def test_a_refusal_that_came_without_an_answer(self):
         error = no_entry(BUILD, ksa.Unauthorized())

@@ -1,0 +1,101 @@
+"""What an operator got wrong is told in one line that says what to do."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from tests.functional.nova.site import NovaCase
+
+
+class Mistakes(NovaCase):
+    def setUp(self):
+        super().setUp()
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        auth = ''.join(f'{key} = {value}\n' for key, value in self.cloud.auth(self.who).items())
+        self.file = folder / 'kiln.conf'
+        self.file.write_text(
+            '[compute]\ndefault_backend = east\n'
+            '[compute:east]\ndriver = nova\nvalid_interfaces = public\nimage = tiny\n'
+            f'flavor = tiny\ncircuit_minimum_calls = 50\n{auth}'
+        )
+
+    def kiln(self, *arguments, **options):
+        environment = {f'KILN_COMPUTE_EAST__{name}': value for name, value in options.items()}
+        return subprocess.run(
+            [
+                sys.executable, '-m', 'kiln.cli', '-v', '-v', '--config-file', str(self.file),
+                *arguments,
+            ],
+            env={**os.environ, **environment},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def told(self, expected, *arguments, **options):
+        done = self.kiln(*(arguments or ('compute', 'list', '--timeout', '5')), **options)
+        self.assertNotEqual(0, done.returncode)
+        self.assertNotIn('Traceback', done.stderr + done.stdout)
+        self.assertNotIn(self.cloud.auth(self.who)['password'] + 'X', done.stderr + done.stdout)
+        lines = [line for line in done.stderr.splitlines() if line.startswith('kiln: ')]
+        self.assertEqual(1, len(lines), done.stderr)
+        self.assertRegex(lines[0], expected)
+
+    def test_a_wrong_password(self):
+        self.told('Keystone refuses the credentials', PASSWORD='wrongX')
+
+    def test_a_wrong_project(self):
+        self.told('Keystone refuses the credentials', PROJECT_NAME='nowhere')
+
+    def test_no_auth_url(self):
+        self.told('auth.url', AUTH_URL='')
+
+    def test_a_url_where_nothing_listens(self):
+        self.told('Keystone cannot be reached: connection refused', AUTH_URL='http://127.0.0.1:1')
+
+    def test_a_name_that_does_not_resolve(self):
+        self.told('Keystone cannot be reached', AUTH_URL='http://nowhere.invalid:5000/v3')
+
+    def test_a_url_that_is_no_keystone(self):
+        nova = self.session.get_endpoint(service_type='compute', interface='public')
+        self.told('there is no Keystone at auth_url', AUTH_URL=nova)
+
+    def test_tls_where_the_server_has_none(self):
+        url = self.cloud.auth(self.who)['auth_url'].replace('http:', 'https:')
+        self.told('TLS failed', AUTH_URL=url)
+
+    def test_a_region_that_is_none(self):
+        self.told("the catalogue has no Nova in region 'Mars'", REGION_NAME='Mars')
+
+    def test_an_endpoint_that_is_another_service(self):
+        neutron = self.session.get_endpoint(service_type='network', interface='public')
+        self.told('is no Nova', COMPUTE_ENDPOINT_OVERRIDE=neutron)
+
+    def test_an_unknown_way_to_authenticate(self):
+        self.told("auth_type 'magic'", AUTH_TYPE='magic')
+
+    def test_an_unknown_cloud(self):
+        self.told("cloud 'mars' of clouds.yaml", CLOUD='mars')
+
+    def test_a_microversion_outside_of_the_window(self):
+        self.told('must be from 2.52 to 2.96', MICROVERSION='2.200')
+
+    def test_a_flavor_that_is_none(self):
+        self.told('there is no flavor .huge.', 'compute', 'build', '--wait', FLAVOR='huge')
+
+    def test_no_permission(self):
+        self.told('403', 'compute', 'build', '--wait', AVAILABILITY_ZONE='az1:cmp1')
+
+    def test_nothing_secret_is_in_a_debug_log(self):
+        secret = self.owner
+        self.file.with_name('user').write_text(f'#!/bin/sh\necho {secret}\n')
+        done = self.kiln(
+            'compute', 'build', '--wait', '--network', self.net_id,
+            '--user-data', str(self.file.with_name('user')),
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        self.assertEqual(0, done.returncode, said)
+        self.assertIn('POST', said)
+        auth = self.cloud.auth(self.who)
+        for hidden in (secret, f'"password": "{auth["password"]}"', 'gAAAA'):
+            self.assertNotIn(hidden, said)

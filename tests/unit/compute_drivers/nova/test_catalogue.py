@@ -1,0 +1,309 @@
+"""Names of flavors, images, zones, groups and keys, looked up over a real connection."""
+
+import unittest
+
+from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
+
+from kiln.compute_drivers.nova.catalogue import Catalogue
+from kiln.compute_drivers.nova.client import Services
+from kiln.compute_drivers.nova.errors import Asked
+from kiln.exceptions import (
+    InvalidBuildRequest,
+    InvalidRequest,
+    PermissionDenied,
+    ServiceUnavailable,
+)
+from kiln.testing.clock import VirtualClock
+from tests.unit.compute_drivers.nova.corpus import ANSWERS
+from tests.unit.compute_drivers.nova.loopback import Loopback
+
+BUILD = Asked(verb='build', subject='web-1', build_key='k-1')
+UUID = '4bfa4ff8-0632-421c-b662-4005c136db4b'
+PAGE = (404, {}, '<html>404 Not Found</html>')
+
+
+def recorded(name):
+    answer = ANSWERS[name]
+    return answer['status'], answer['headers'], answer['body']
+
+
+class Scoped(NoAuth):
+    """No credentials, and yet a project."""
+
+    def __init__(self, project_id):
+        super().__init__()
+        self._project_id = project_id
+
+    def get_project_id(self, *_args, **_kwargs):
+        return self._project_id
+
+
+class CatalogueCase(unittest.TestCase):
+    def setUp(self):
+        self.cloud = Loopback()
+        self.enterContext(self.cloud)
+        self.clock = VirtualClock()
+        self.catalogue = self.catalogue_of()
+
+    def catalogue_of(self, *, ttl_s=300.0, image_owner=None, project_id=None):
+        session = Session(auth=Scoped(project_id))
+        services = Services(
+            session, region=None, interfaces=['public'],
+            overrides=dict.fromkeys(('compute', 'network', 'image'), self.cloud.url),
+            timeout_s=5, connect_timeout_s=5, pinned='2.96', clock=self.clock,
+        )  # fmt: skip
+        self.addCleanup(services.close)
+        return Catalogue(services, self.clock, ttl_s=ttl_s, image_owner=image_owner)
+
+    def answer(self, what, found):
+        self.cloud.answers[what] = found
+
+    def times(self, what):
+        return sum(asked == what for asked, _ in self.cloud.queries)
+
+    def refuses(self, kind, text, call, *args):
+        with self.assertRaises(kind) as caught:
+            call(*args)
+        self.assertIs(kind, type(caught.exception))
+        self.assertEqual(text, str(caught.exception))
+
+
+class Flavors(CatalogueCase):
+    def setUp(self):
+        super().setUp()
+        rows = [{'id': '1', 'name': 'small'}, {'id': 'small-id', 'name': '1'}]
+        self.answer('GET /flavors', {'flavors': rows})
+
+    def flavor(self, name, asked=BUILD):
+        return self.catalogue.flavor_id(asked, name)
+
+    def test_a_flavor_is_found_by_name_and_by_id(self):
+        self.assertEqual('1', self.flavor('small'))
+        self.assertEqual('small-id', self.flavor('small-id'))
+
+    def test_an_id_wins_over_a_name_that_reads_the_same(self):
+        self.assertEqual('1', self.flavor('1'))
+
+    def test_flavors_are_remembered_for_a_while(self):
+        self.flavor('small')
+        self.clock.advance(299)
+        self.flavor('small')
+        self.assertEqual(1, self.times('GET /flavors'))
+        self.clock.advance(1)
+        self.flavor('small')
+        self.assertEqual(2, self.times('GET /flavors'))
+
+    def test_what_is_forgotten_is_looked_up_again(self):
+        self.flavor('small')
+        self.catalogue.forget()
+        self.flavor('small')
+        self.assertEqual(2, self.times('GET /flavors'))
+
+    def test_a_new_flavor_is_found_although_the_old_ones_are_remembered(self):
+        self.flavor('small')
+        self.answer('GET /flavors', {'flavors': [{'id': '2', 'name': 'new'}]})
+        self.clock.advance(5)
+        self.assertEqual('2', self.flavor('new'))
+
+    def test_a_flavor_that_is_not_public_is_found_by_its_id(self):
+        self.answer('GET /flavors/secret', {'flavor': {'id': 'secret'}})
+        self.assertEqual('secret', self.flavor('secret'))
+
+    def test_the_name_of_a_flavor_is_not_taken_for_a_path(self):
+        self.answer('GET /flavors/a', {'flavor': {'id': 'another'}})
+        self.answer('GET /', {'version': {}})
+        for name in ('a?b', 'a#b', 'a/../a', '..', '?', 'a%20'):
+            with self.subTest(name), self.assertRaises(InvalidBuildRequest):
+                self.flavor(name)
+
+    def test_a_flavor_that_is_not_there_is_told_with_those_that_are(self):
+        self.answer('GET /flavors/nope', recorded('nova/flavor_unknown'))
+        text = "there is no flavor 'nope'. There are: 1, small, small-id."
+        self.refuses(InvalidBuildRequest, f'Cannot build web-1: {text}', self.flavor, 'nope')
+        use = Asked(verb='use flavor', subject='nope')
+        self.refuses(InvalidRequest, f'Cannot use flavor nope: {text}', self.flavor, 'nope', use)
+
+    def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_flavor(self):
+        self.answer('GET /flavors/nope', PAGE)
+        with self.assertRaises(ServiceUnavailable):
+            self.flavor('nope')
+
+    def test_any_other_refusal_stays_what_it_is(self):
+        self.answer('GET /flavors/nope', recorded('nova/policy'))
+        with self.assertRaises(PermissionDenied):
+            self.flavor('nope')
+
+
+class Images(CatalogueCase):
+    def image(self, name, asked=BUILD):
+        return self.catalogue.image_id(asked, name)
+
+    def test_an_id_is_taken_as_it_is(self):
+        self.assertEqual(UUID, self.image(UUID))
+        self.assertEqual([], self.cloud.queries)
+
+    def test_an_image_is_found_by_its_name(self):
+        self.answer('GET /v2/images', {'images': [{'id': UUID}]})
+        self.assertEqual(UUID, self.image('amphora'))
+        ((_, query),) = self.cloud.queries
+        self.assertEqual(('amphora', 'active'), (query['name'], query['status']))
+        self.assertNotIn('owner', query)
+
+    def test_the_newest_image_with_a_tag_is_taken(self):
+        self.answer('GET /v2/images', {'images': [{'id': UUID}, {'id': 'older'}]})
+        self.assertEqual(UUID, self.image('tag:amphora'))
+        ((_, query),) = self.cloud.queries
+        self.assertEqual(('amphora', 'created_at:desc'), (query['tag'], query['sort']))
+        self.assertNotIn('name', query)
+
+    def test_an_image_must_belong_to_the_owner_that_is_configured(self):
+        self.catalogue = self.catalogue_of(image_owner='ops')
+        self.answer('GET /v2/images', {'images': [{'id': UUID}]})
+        self.image('tag:amphora')
+        self.assertEqual('ops', self.cloud.queries[0][1]['owner'])
+
+    def test_of_two_images_of_one_name_none_is_chosen(self):
+        self.answer('GET /v2/images', {'images': [{'id': 'a'}, {'id': 'b'}]})
+        self.refuses(
+            InvalidBuildRequest, "Cannot build web-1: 2 images are named 'amphora': a, b.",
+            self.image, 'amphora',
+        )  # fmt: skip
+
+    def test_an_image_that_is_not_there_is_looked_for_each_time(self):
+        self.answer('GET /v2/images', {'images': []})
+        text = "Cannot build web-1: there is no active image 'amphora'."
+        self.refuses(InvalidBuildRequest, text, self.image, 'amphora')
+        self.answer('GET /v2/images', {'images': [{'id': UUID}]})
+        self.assertEqual(UUID, self.image('amphora'))
+        self.assertEqual(UUID, self.image('amphora'))
+        self.assertEqual(2, len(self.cloud.queries))
+
+    def check(self, image):
+        self.catalogue.check_image(Asked(verb='use image', subject=image), image)
+
+    def test_an_image_may_be_used_when_it_is_active(self):
+        self.answer(f'GET /v2/images/{UUID}', {'id': UUID, 'status': 'active'})
+        self.check(UUID)
+        self.answer('GET /v2/images', {'images': [{'id': UUID}]})
+        self.check('amphora')
+
+    def test_an_image_may_not_be_used_before_it_is_active(self):
+        self.answer(f'GET /v2/images/{UUID}', {'id': UUID, 'status': 'queued'})
+        self.refuses(
+            InvalidRequest, f'Cannot use image {UUID}: image {UUID} is queued, not active.',
+            self.check, UUID,
+        )  # fmt: skip
+
+    def test_an_image_that_glance_does_not_know_may_not_be_used(self):
+        self.answer(f'GET /v2/images/{UUID}', recorded('glance/image_unknown'))
+        self.refuses(
+            InvalidRequest, f"Cannot use image {UUID}: there is no image '{UUID}'.",
+            self.check, UUID,
+        )  # fmt: skip
+
+    def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_image(self):
+        self.answer(f'GET /v2/images/{UUID}', PAGE)
+        with self.assertRaises(ServiceUnavailable):
+            self.check(UUID)
+
+
+class Zones(CatalogueCase):
+    def setUp(self):
+        super().setUp()
+        rows = [
+            {'zoneName': name, 'zoneState': {'available': up}, 'hosts': None}
+            for name, up in (('az2', True), ('az1', True), ('az3', False))
+        ]
+        self.answer('GET /os-availability-zone', {'availabilityZoneInfo': rows})
+
+    def check(self, zone):
+        self.catalogue.check_zone(Asked(verb='use zone', subject=zone), zone)
+
+    def test_a_zone_that_is_available_may_be_used(self):
+        self.check('az1')
+        self.check('az2')
+        self.assertEqual(1, len(self.cloud.queries))
+
+    def test_a_zone_that_is_down_or_unknown_may_not_be_used(self):
+        for zone in ('az3', 'mars'):
+            self.refuses(
+                InvalidRequest,
+                f"Cannot use zone {zone}: there is no available zone '{zone}'. "
+                'There are: az1, az2.',
+                self.check, zone,
+            )  # fmt: skip
+
+
+class SecurityGroups(CatalogueCase):
+    def groups(self, *names):
+        return self.catalogue.security_group_ids(BUILD, names)
+
+    def test_ids_are_taken_as_they_are_and_names_are_looked_up_once(self):
+        self.answer('GET /v2.0/security-groups', {'security_groups': [{'id': 'g-1'}]})
+        for _ in range(2):
+            self.assertEqual([UUID, 'g-1'], self.groups(UUID, 'web'))
+        ((_, query),) = self.cloud.queries
+        self.assertEqual({'name': 'web', 'fields': 'id'}, query)
+
+    def test_names_are_looked_up_in_the_project_of_the_credentials(self):
+        self.catalogue = self.catalogue_of(project_id='p-1')
+        self.answer('GET /v2.0/security-groups', {'security_groups': [{'id': 'g-1'}]})
+        self.groups('web')
+        self.assertEqual('p-1', self.cloud.queries[0][1]['project_id'])
+
+    def test_none_and_several_of_a_name_are_refused_and_not_remembered(self):
+        for rows, count in (([], 'no'), ([{'id': 'a'}, {'id': 'b'}], '2')):
+            self.answer('GET /v2.0/security-groups', {'security_groups': rows})
+            self.refuses(
+                InvalidBuildRequest,
+                f"Cannot build web-1: {count} security groups are named 'web'.",
+                self.groups, 'web',
+            )  # fmt: skip
+
+
+class Personality(CatalogueCase):
+    def test_the_size_that_nova_takes_is_asked_once_with_a_version_that_tells_it(self):
+        self.answer('GET /limits', {'limits': {'absolute': {'maxPersonalitySize': 10240}}})
+        for _ in range(2):
+            self.assertEqual(10_240, self.catalogue.personality_size(BUILD))
+        ((_, headers, _),) = self.cloud.asked
+        self.assertEqual('2.56', headers['X-OpenStack-Nova-API-Version'])
+
+
+class Keys(CatalogueCase):
+    def key(self, name):
+        return self.catalogue.public_key(BUILD, name)
+
+    def test_a_public_key_is_found_by_the_name_of_its_pair(self):
+        self.answer('GET /os-keypairs/ops', {'keypair': {'public_key': 'ssh-rsa AAAA ops\n'}})
+        for _ in range(2):
+            self.assertEqual('ssh-rsa AAAA ops', self.key('ops'))
+        self.assertEqual(1, len(self.cloud.queries))
+
+    def test_a_pair_that_is_not_there_is_a_wrong_build(self):
+        self.answer('GET /os-keypairs/nope', recorded('nova/keypair_unknown'))
+        self.refuses(
+            InvalidBuildRequest, "Cannot build web-1: there is no key pair 'nope'.",
+            self.key, 'nope',
+        )  # fmt: skip
+
+    def test_the_name_of_a_pair_is_not_taken_for_a_path(self):
+        for name in ('a?b', '../servers', ''):
+            with self.subTest(name), self.assertRaises(InvalidBuildRequest):
+                self.key(name)
+        self.assertEqual([], self.cloud.queries)
+
+    def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_pair(self):
+        self.answer('GET /os-keypairs/nope', PAGE)
+        with self.assertRaises(ServiceUnavailable):
+            self.key('nope')
+
+    def test_any_other_refusal_stays_what_it_is(self):
+        self.answer('GET /os-keypairs/nope', recorded('nova/policy'))
+        with self.assertRaises(PermissionDenied):
+            self.key('nope')
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,264 @@
+"""What Nova shows of servers, as kiln's own values."""
+
+import copy
+import json
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.compute_drivers.nova import translate
+from kiln.exceptions import InsufficientCapacity
+from kiln.models import Address, AmphoraType, Attachment, State
+from tests.unit.compute_drivers.nova.corpus import SERVERS
+
+#: How Nova calls it (vm_state, task_state), and where in its life a server is.
+STATES = (
+    ('building', None, State.PENDING),
+    ('building', 'scheduling', State.PENDING),
+    ('building', 'block_device_mapping', State.BUILDING),
+    ('building', 'networking', State.BUILDING),
+    ('building', 'spawning', State.BUILDING),
+    ('building', 'deleting', State.DELETING),
+    ('active', None, State.ACTIVE),
+    ('active', 'rebooting', State.ACTIVE),
+    ('active', 'deleting', State.DELETING),
+    ('active', 'soft-deleting', State.DELETING),
+    ('resized', None, State.ACTIVE),
+    ('suspended', None, State.SUSPENDED),
+    ('suspended', 'deleting', State.DELETING),
+    ('paused', None, State.STOPPED),
+    ('stopped', None, State.STOPPED),
+    ('shelved', None, State.STOPPED),
+    ('shelved_offloaded', None, State.STOPPED),
+    ('error', None, State.ERROR),
+    ('error', 'deleting', State.DELETING),
+    ('soft-delete', None, State.DELETING),
+    ('deleted', None, State.DELETED),
+    ('deleted', 'deleting', State.DELETED),
+    # It runs, but another image than its own.
+    ('rescued', None, State.UNKNOWN),
+    # A cell is down.
+    (None, None, State.UNKNOWN),
+    ('whatever comes next', None, State.UNKNOWN),
+)
+#: What the recorded servers are.
+RECORDED = {
+    'building': State.BUILDING,
+    'active': State.ACTIVE,
+    'deleting': State.DELETING,
+    'locked': State.ACTIVE,
+    'no_valid_host': State.ERROR,
+    'spawn_failed': State.ERROR,
+    'aborted': State.ERROR,
+    'port_not_bound': State.ERROR,
+    'admin_view_user_data': State.ACTIVE,
+    'suspended': State.SUSPENDED,
+    'paused': State.STOPPED,
+    'stopped': State.STOPPED,
+    'shelved': State.STOPPED,
+    'deleted': State.DELETED,
+}
+NOW = 1_700_000_000.0
+
+
+class States(unittest.TestCase):
+    def test_every_pair_of_states_has_one_meaning(self):
+        for vm_state, task_state, state in STATES:
+            with self.subTest(vm_state, task_state=task_state):
+                server = {'OS-EXT-STS:vm_state': vm_state, 'OS-EXT-STS:task_state': task_state}
+                self.assertIs(state, translate.state_of(server))
+
+    def test_real_servers_are_where_they_were_brought(self):
+        self.assertEqual(
+            RECORDED, {name: translate.state_of(server) for name, server in SERVERS.items()}
+        )
+
+    def test_a_server_of_a_cell_that_is_down_is_unknown_and_not_gone(self):
+        # All that Nova shows of one since microversion 2.69.
+        server = {
+            'id': 's-1', 'status': 'UNKNOWN', 'tenant_id': 'p', 'created': '2026-11-21T08:37:42Z',
+            'links': [],
+        }  # fmt: skip
+        self.assertIs(State.UNKNOWN, translate.status_of(server, NOW).state)
+        amphora = translate.amphora_of(server)
+        self.assertIs(State.UNKNOWN, amphora.state)
+        self.assertEqual(('', None, ()), (amphora.name, amphora.build_key, amphora.addresses))
+
+    def test_a_server_that_is_busy_is_not_ready(self):
+        server = {'id': 's-1', 'OS-EXT-STS:vm_state': 'active'}
+        self.assertTrue(translate.status_of(server, NOW).ready)
+        server['OS-EXT-STS:task_state'] = 'rebooting'
+        status = translate.status_of(server, NOW)
+        self.assertFalse(status.ready)
+        self.assertEqual('rebooting', status.task_state)
+
+
+class Amphorae(unittest.TestCase):
+    def test_a_real_server_is_an_amphora(self):
+        server = SERVERS['active']
+        amphora = translate.amphora_of(server)
+        self.assertEqual(server['id'], amphora.id)
+        self.assertEqual('corpus-active', amphora.name)
+        self.assertEqual(('k-1', 'east'), (amphora.build_key, amphora.owner))
+        self.assertEqual('tiny', amphora.flavor)
+        self.assertEqual(server['image']['id'], amphora.image_id)
+        self.assertEqual('az3', amphora.availability_zone)
+        self.assertEqual(
+            (Address(address='10.64.1.15', mac='fa:16:3e:c1:8a:db'),), amphora.addresses
+        )
+        self.assertEqual({}, amphora.metadata)
+        # 2026-11-21T08:37:42Z
+        self.assertEqual(1_795_250_262.0, amphora.created_at)
+        self.assertIsNone(amphora.fault)
+        self.assertEqual(translate.status_of(server, NOW), amphora.status(NOW))
+
+    def test_what_was_asked_for_is_told_in_the_words_it_was_asked_in(self):
+        server = copy.deepcopy(SERVERS['active'])
+        server['metadata'] = {
+            'kiln:flavor': 'small', 'kiln:image': 'tag:amphora', 'kiln:group': 'g-1',
+            'kiln:type': 'vm', 'tier': 'gold',
+        }  # fmt: skip
+        amphora = translate.amphora_of(server)
+        self.assertEqual(
+            ('small', 'tag:amphora', 'g-1'),
+            (amphora.flavor, amphora.image_id, amphora.server_group_id),
+        )
+        self.assertEqual({'tier': 'gold'}, amphora.metadata)
+
+    def test_a_server_that_runs_from_a_volume_has_no_image(self):
+        # Nova has an empty text there, not an empty mapping.
+        self.assertIsNone(translate.amphora_of(SERVERS['active'] | {'image': ''}).image_id)
+
+    def test_a_type_that_nobody_knows_is_a_machine(self):
+        server = SERVERS['active'] | {'metadata': {'kiln:type': 'tank'}}
+        self.assertIs(AmphoraType.VM, translate.amphora_of(server).amphora_type)
+        server = SERVERS['active'] | {'metadata': {'kiln:type': 'bare_metal'}}
+        self.assertIs(AmphoraType.BARE_METAL, translate.amphora_of(server).amphora_type)
+
+    def test_a_fault_is_told_with_what_it_amounts_to(self):
+        for translated in (
+            translate.amphora_of(SERVERS['no_valid_host']),
+            translate.status_of(SERVERS['no_valid_host'], NOW),
+        ):
+            self.assertEqual('No valid host was found. ', translated.fault)
+            self.assertEqual(InsufficientCapacity.code, translated.fault_code)
+
+    def test_a_fault_without_words_is_still_one(self):
+        self.assertEqual('no reason given', translate.fault_of({'fault': {'code': 500}}))
+        self.assertIsNone(translate.fault_of({'fault': None}))
+
+    def test_a_tag_of_somebody_else_is_no_key(self):
+        for tags in (None, [], ['web'], ['kiln-key'], ['my-kiln-key:7']):
+            with self.subTest(tags):
+                self.assertIsNone(translate.key_of({'tags': tags}))
+        tags = ['a', 'kiln-site:east', 'kiln-key:a:b']
+        self.assertEqual('a:b', translate.key_of({'tags': tags}))
+        self.assertEqual('east', translate.owner_of({'tags': tags}))
+
+
+class Raw(unittest.TestCase):
+    def test_the_raw_answer_is_novas_own(self):
+        server = SERVERS['active']
+        self.assertEqual(server, translate.amphora_of(server).raw)
+        self.assertEqual(server, translate.status_of(server, NOW).raw)
+
+    def test_user_data_is_left_out_of_it(self):
+        server = SERVERS['admin_view_user_data']
+        sent = server['OS-EXT-SRV-ATTR:user_data']
+        self.assertTrue(sent)
+        for raw in (translate.amphora_of(server).raw, translate.status_of(server, NOW).raw):
+            self.assertNotIn(sent, json.dumps(dict(raw)))
+            self.assertEqual(len(server) - 1, len(raw))
+
+
+class Moments(unittest.TestCase):
+    def test_a_moment_of_nova_or_neutron_is_seconds_of_utc(self):
+        for moment in (
+            '2023-11-14T22:13:20Z', '2023-11-14T22:13:20.000000', '2023-11-14T22:13:20',
+            '2023-11-14T23:13:20+01:00',
+        ):  # fmt: skip
+            with self.subTest(moment):
+                self.assertEqual(NOW, translate.seconds_of(moment))
+
+    def test_no_moment_is_none(self):
+        for moment in (None, '', 'yesterday'):
+            self.assertIsNone(translate.seconds_of(moment))
+
+    def test_a_moment_for_a_filter_has_whole_seconds(self):
+        self.assertEqual('2023-11-14T22:13:20Z', translate.moment_of(NOW + 0.999))
+
+    @given(st.integers(0, 4_000_000_000))
+    def test_a_moment_comes_back_as_it_went(self, seconds):
+        self.assertEqual(seconds, translate.seconds_of(translate.moment_of(seconds)))
+
+
+class Others(unittest.TestCase):
+    def test_an_interface_is_an_attachment(self):
+        interface = {
+            'port_id': 'p-1', 'net_id': 'n-1', 'port_state': 'ACTIVE',
+            'fixed_ips': [{'ip_address': '10.0.0.7', 'subnet_id': 's'}],
+        }  # fmt: skip
+        expected = Attachment(
+            amphora_id='a-1', port_id='p-1', network_id='n-1', addresses=('10.0.0.7',)
+        )
+        self.assertEqual(expected, translate.attachment_of('a-1', interface))
+        bare = translate.attachment_of('a-1', {'port_id': 'p-1', 'fixed_ips': None})
+        self.assertEqual((None, ()), (bare.network_id, bare.addresses))
+
+    def test_a_group_has_a_policy_on_both_sides_of_2_64(self):
+        new = {'id': 'g', 'name': 'web', 'policy': 'anti-affinity', 'rules': {}, 'members': ['s']}
+        old = {'id': 'g', 'name': 'web', 'policies': ['anti-affinity'], 'members': ['s']}
+        self.assertEqual(translate.group_of(new), translate.group_of(old))
+        group = translate.group_of(new)
+        self.assertEqual(('g', 'web', 'anti-affinity', ('s',)), (
+            group.id, group.name, group.policy, group.member_ids,
+        ))  # fmt: skip
+
+
+_KEYS = sorted({key for server in SERVERS.values() for key in server if key != 'id'})
+
+
+def thinned(server, choose):
+    """Return JSON without what was chosen to be left out, at any depth."""
+    if isinstance(server, dict):
+        return {
+            key: thinned(value, choose)
+            for key, value in server.items()
+            if key == 'id' or choose() < 3
+        }
+    if isinstance(server, list):
+        return [thinned(value, choose) for value in server if choose() < 3]
+    return None if choose() == 0 and not isinstance(server, str) else server
+
+
+class Whatever(unittest.TestCase):
+    @given(st.data(), st.sampled_from(sorted(SERVERS)))
+    def test_whatever_is_missing_a_server_is_translated(self, data, name):
+        draws = iter(data.draw(st.lists(st.integers(0, 3), min_size=120, max_size=120)))
+        server = thinned(SERVERS[name], lambda: next(draws, 1))
+        server['id'] = SERVERS[name]['id']
+        amphora, status = translate.amphora_of(server), translate.status_of(server, NOW)
+        self.assertEqual(server['id'], amphora.id)
+        self.assertEqual(status, amphora.status(NOW))
+
+    @given(st.sets(st.sampled_from(_KEYS)), st.sampled_from(sorted(SERVERS)))
+    def test_whatever_is_empty_a_server_is_translated(self, empty, name):
+        for nothing in (None, ''):
+            server = SERVERS[name] | dict.fromkeys(empty, nothing)
+            self.assertEqual(server['id'], translate.amphora_of(server).id)
+
+    @given(
+        st.dictionaries(st.sampled_from(['OS-EXT-SRV-ATTR:user_data', *_KEYS]), st.text()),
+        st.text(min_size=1),
+    )
+    def test_user_data_is_never_in_raw(self, server, sent):
+        server |= {'id': 's-1', 'OS-EXT-SRV-ATTR:user_data': sent}
+        for key in ('metadata', 'addresses', 'flavor', 'image', 'tags', 'fault'):
+            server.pop(key, None)
+        self.assertNotIn('OS-EXT-SRV-ATTR:user_data', translate.amphora_of(server).raw)
+        self.assertNotIn('OS-EXT-SRV-ATTR:user_data', translate.status_of(server, NOW).raw)
+
+
+if __name__ == '__main__':
+    unittest.main()
