@@ -25,7 +25,7 @@ bench: $(STAMP)
 	$(VENV)/bin/python -m tests.bench
 
 clean:
-	rm -rf $(VENV) build dist doc/build .coverage* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-octavia build dist doc/build .coverage* .pytest_cache .mypy_cache .ruff_cache
 
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kiln import conf as kiln_conf
@@ -62,14 +62,21 @@ class DriverManager:
         *,
         clock: Clock = SYSTEM_CLOCK,
         listeners: Iterable[Listener] = (),
+        defaults: Mapping[str, Any] | None = None,
     ) -> Compute:
-        """Return a backend, assembled; its driver has touched no network yet."""
+        """Return a backend, assembled; its driver has touched no network yet.
+
+        ``defaults`` are for options of the driver that its group leaves unset:
+        a controller may have its own names for what they say.
+        """
         name = name or self.default_backend
-        driver, settings = self._configured(name, clock)
+        driver, settings = self._configured(name, clock, defaults or {})
         told = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
         return Compute(driver, settings=settings, listeners=(*told, *listeners))
 
-    def _configured(self, name: str, clock: Clock) -> tuple[AmphoraComputeDriver, StackSettings]:
+    def _configured(
+        self, name: str, clock: Clock, defaults: Mapping[str, Any]
+    ) -> tuple[AmphoraComputeDriver, StackSettings]:
         group = f'{compute_conf.GROUP}:{name}'
         values = kiln_conf.register(self._conf, group, compute_conf.BACKEND_OPTS)
         try:
@@ -86,7 +93,7 @@ class DriverManager:
                 f'Cannot open backend {name!r}: there is no group [{group}] '
                 f'(configured: {configured}) and no driver of that name. {exc}'
             ) from exc
-        options = kiln_conf.register(self._conf, group, driver_class.options)
+        options = kiln_conf.register(self._conf, group, driver_class.options, defaults)
         try:
             driver = driver_class.open(options, name=name, owner=self._site.owner, clock=clock)
         except ConfigurationError as exc:

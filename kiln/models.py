@@ -236,6 +236,9 @@ class Attachment:
     port_id: str
     network_id: str | None = None
     addresses: tuple[str, ...] = ()
+    # The subnet of each address, in their order; empty where the backend has
+    # no notion of subnets.
+    subnet_ids: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,10 +57,16 @@ def load(
     return conf
 
 
-def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> Any:
+def register(
+    conf: cfg.ConfigOpts,
+    group: str,
+    opts: Sequence[Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> Any:
     """Declare options and return their values, those of the environment first.
 
     An option ``rate`` of group ``compute:east`` is ``KILN_COMPUTE_EAST__RATE``.
+    ``defaults`` take the place of the options' own.
 
     :raises ConfigurationError: a value is not what its option takes, or a name cannot be one.
     """
@@ -76,6 +82,8 @@ def register(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> Any:
     opt = None
     try:
         conf.register_opts(opts, group)
+        for name, default in (defaults or {}).items():
+            conf.set_default(name, default, group)
         for opt in opts:
             value = environment.get(environment_name(group, opt.dest))
             if value is not None:

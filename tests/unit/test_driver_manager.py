@@ -40,6 +40,21 @@ class Opening(unittest.TestCase):
             {'east/read', 'east/build', 'east/change'}, {c.name for c in east.circuits()}
         )
 
+    def test_what_a_controller_gives_counts_where_the_group_is_silent(self):
+        manager = self.manager('[compute:noop]\nzones = mine\n')
+        given = {'zones': ['theirs'], 'flavors': None, 'networks': ['lb-net']}
+        compute = manager.open('noop', defaults=given)
+        self.addCleanup(compute.close, 0.1)
+        catalogue = compute.driver.cloud.catalogue
+        self.assertEqual(
+            (['mine'], None, ['lb-net']),
+            (catalogue.zones, catalogue.flavors, catalogue.networks),
+        )
+
+    def test_what_a_controller_gives_must_be_an_option_of_the_driver(self):
+        with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\].*no_such'):
+            self.manager().open('noop', defaults={'no_such': 1})
+
     def test_a_group_named_like_its_driver_need_not_name_it(self):
         self.assertEqual('noop', self.open('noop', '[compute:noop]\nmax_workers = 4\n').name)
 

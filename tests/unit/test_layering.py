@@ -52,6 +52,7 @@ MAY_IMPORT = {
     },
     'kiln.scaffold': VALUES,
     'kiln.testing': CONTRACT,
+    'kiln.adapters': VALUES | {'kiln.compute', 'kiln.conf', 'kiln.driver_manager'},
     # The demonstration is about the simulated cloud, so it names it.
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
@@ -68,20 +69,27 @@ LONGEST = 45
 HOMES = {
     'cliff': ('kiln.cli',),
     'rich': ('kiln.cli',),
-    'keystoneauth1': tuple(
-        f'kiln.compute_drivers.nova.{name}' for name in ('client', 'conf', 'failures', 'session')
+    'keystoneauth1': (
+        *(
+            f'kiln.compute_drivers.nova.{name}'
+            for name in ('client', 'conf', 'failures', 'session')
+        ),
+        'kiln.adapters.octavia.settings',
     ),
     'novaclient': ('kiln.compute_drivers.nova.client',),
     'openstack': ('kiln.compute_drivers.nova.session',),
     'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
     'urllib3': ('kiln.compute_drivers.nova.failures',),
     'futurist': ('kiln.wrappers.executor',),
+    'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (
         'kiln.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.cli.logs',
+        'kiln.adapters.octavia.conf',
+        'kiln.adapters.octavia.driver',
     ),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),

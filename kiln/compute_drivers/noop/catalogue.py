@@ -16,6 +16,8 @@ from kiln.models import BuildRequest
 
 #: A flavor that everybody may ask for and nobody ever gets.
 IMPOSSIBLE = 'impossible'
+#: Where a machine goes that asks for no zone of a cloud that has any.
+SOME_ZONE = 'noop-zone'
 #: A zone and a host in it.
 Spot = tuple[str, str]
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
@@ -25,8 +27,8 @@ POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 class Catalogue:
     """What may be asked for; None stands for "anything"."""
 
-    zones: Sequence[str] = ('az1', 'az2', 'az3')
-    flavors: Sequence[str] = ('tiny', 'small', 'medium', 'large', IMPOSSIBLE)
+    zones: Sequence[str] | None = ('az1', 'az2', 'az3')
+    flavors: Sequence[str] | None = ('tiny', 'small', 'medium', 'large', IMPOSSIBLE)
     images: Sequence[str] | None = None
     networks: Sequence[str] | None = None
     # Ports by id, with the network of each.
@@ -38,9 +40,9 @@ class Catalogue:
     hosts_per_zone: int = 16
 
     def __post_init__(self) -> None:
-        if not self.zones or self.hosts_per_zone < 1:
+        if (self.zones is not None and not self.zones) or self.hosts_per_zone < 1:
             raise ConfigurationError('Cannot simulate a cloud without a zone and a host in it.')
-        if strangers := sorted(set(self.capacity) - set(self.zones)):
+        if self.zones is not None and (strangers := sorted(set(self.capacity) - set(self.zones))):
             raise ConfigurationError(
                 f'Cannot limit the capacity of {", ".join(strangers)}: the zones are '
                 f'{", ".join(self.zones)}.'
@@ -100,7 +102,7 @@ class Catalogue:
         asked = request.availability_zone
         zones = [
             zone
-            for zone in ([asked] if asked else self.zones)
+            for zone in ([asked] if asked else self.zones or (SOME_ZONE,))
             if zone not in self.capacity or used.get(zone, 0) < self.capacity[zone]
         ]
         if not zones or request.flavor == IMPOSSIBLE:

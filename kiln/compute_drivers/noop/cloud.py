@@ -39,9 +39,10 @@ class NoopCloud:
 
     ``accept_s`` is how long each call takes, the other latencies the time from
     there to the effect; ``jitter``, 0 to 1, the part by which they vary.
-    ``None`` for images, networks, ports, keypairs or sec_groups accepts any. A
-    shared file holds machines, ports and groups; what is on offer, latencies
-    and faults are each process's own. Open the file anew after a fork.
+    ``None`` for zones, flavors, images, networks, ports, keypairs or sec_groups
+    accepts any. A shared file holds machines, ports and groups; what is on
+    offer, latencies and faults are each process's own. Open the file anew after
+    a fork.
     """
 
     def __init__(
@@ -59,8 +60,8 @@ class NoopCloud:
         rebuild_s: float = 0.0,
         jitter: float = 0.0,
         faults: Iterable[Fault] = (),
-        zones: Sequence[str] = Catalogue.zones,
-        flavors: Sequence[str] = Catalogue.flavors,
+        zones: Sequence[str] | None = Catalogue.zones,
+        flavors: Sequence[str] | None = Catalogue.flavors,
         images: Sequence[str] | None = None,
         networks: Sequence[str] | None = None,
         ports: Mapping[str, str] | None = None,

@@ -139,7 +139,8 @@ class Builds:
             raise
         if lock:
             self._port_of[server_id] = lock[0]
-        if again:
+        if again and (lock or request.port_ids):
+            # An earlier request may race for the same ports.
             self._take(request.build_key, server_id)
         return server_id
 

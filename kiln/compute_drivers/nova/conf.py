@@ -29,11 +29,14 @@ _TLS = ('cafile', 'certfile', 'keyfile', 'insecure', 'tls-ciphers', 'tls-min-ver
 
 
 def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
-    """Return options of keystoneauth with help texts that read as ours do."""
+    """Return options of keystoneauth, none required, with texts that read as ours do."""
     opts = list(given)
     for opt in opts:
         if opt.name == 'insecure':
             opt.help = 'Do not verify the certificates of servers.'
+        # Another plugin may be in use; and a controller cannot read its files
+        # again while a group lacks what must be there.
+        opt.required = False
         text = (opt.help or opt.dest.replace('_', ' ')).strip().rstrip('.')
         opt.help = f'{text[0].upper()}{text[1:]}.'
     return opts

@@ -125,11 +125,13 @@ def fault_of(server: Mapping[str, Any]) -> str | None:
 
 def attachment_of(amphora_id: str, interface: Mapping[str, Any]) -> Attachment:
     """Return one of the interfaces of a server."""
+    fixed_ips = interface.get('fixed_ips') or ()
     return Attachment(
         amphora_id=amphora_id,
         port_id=interface['port_id'],
         network_id=interface.get('net_id'),
-        addresses=tuple(one['ip_address'] for one in interface.get('fixed_ips') or ()),
+        addresses=tuple(one['ip_address'] for one in fixed_ips),
+        subnet_ids=tuple(one['subnet_id'] for one in fixed_ips),
     )
 
 

@@ -220,6 +220,17 @@ class BuildTest(CloudCase):
         with self.assertRaises(InsufficientCapacity):
             driver.build(amphora_flavor='impossible')
 
+    def test_a_cloud_may_have_any_zone_and_any_flavor(self):
+        driver = self.driver(zones=None, flavors=None, capacity={'attic': 1})
+        driver.validate_zone('attic')
+        driver.validate_flavor('odd')
+        for zone in ('attic', None):
+            driver.build(availability_zone=zone, amphora_flavor='odd')
+        with self.assertRaises(InsufficientCapacity):
+            driver.build(availability_zone='attic')
+        zones = [i.availability_zone for i in driver.list_amphorae()]
+        self.assertEqual(['attic', 'noop-zone'], sorted(zones))
+
     def test_builds_spread_over_the_zones(self):
         driver = self.driver()
         for _ in range(6):

@@ -200,8 +200,9 @@ class Others(unittest.TestCase):
             'fixed_ips': [{'ip_address': '10.0.0.7', 'subnet_id': 's'}],
         }  # fmt: skip
         expected = Attachment(
-            amphora_id='a-1', port_id='p-1', network_id='n-1', addresses=('10.0.0.7',)
-        )
+            amphora_id='a-1', port_id='p-1', network_id='n-1', addresses=('10.0.0.7',),
+            subnet_ids=('s',),
+        )  # fmt: skip
         self.assertEqual(expected, translate.attachment_of('a-1', interface))
         bare = translate.attachment_of('a-1', {'port_id': 'p-1', 'fixed_ips': None})
         self.assertEqual((None, ()), (bare.network_id, bare.addresses))

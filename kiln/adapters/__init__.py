@@ -1,0 +1,1 @@
+"""kiln inside other people's controllers: one package for each of them."""
