@@ -63,7 +63,10 @@ class Table:
 
     def show_paths(self, names):
         for name in names:
-            paths = sum((run.build.paths + run.delete.paths for run in self.runs[name]), start=collections.Counter())
+            paths = sum(
+                (run.build.paths + run.delete.paths for run in self.runs[name]),
+                start=collections.Counter(),
+            )
             print(f'{name}, requests of all rounds:')
             for path, count in sorted(paths.items()):
                 print(f'{count:6}  {path}')
@@ -77,7 +80,11 @@ class Table:
         yield 'client CPU, of the bare loop', self.cpu_ms('kiln') / self.cpu_ms('bare loop'), 1.2
         yield 'ACTIVE noticed, s at p95', self.delay_s('kiln'), 1.5
         for name in ('Octavia 10 s', 'Octavia 1 s'):
-            yield f'nova-api CPU, of {name}', self.nova_api_ms('kiln') / self.nova_api_ms(name), 1.0
+            yield (
+                f'nova-api CPU, of {name}',
+                self.nova_api_ms('kiln') / self.nova_api_ms(name),
+                1.0,
+            )
 
 
 def races(field, servers, rounds):
@@ -111,7 +118,9 @@ def main():
             table.show_paths(['kiln', 'bare loop'])
             for what, figure, bar in table.bars():
                 missed += figure > bar
-                print(f'{what:32}{figure:6.2f}   at most {bar:.2f}{"" if figure <= bar else "   MISSED"}')
+                print(
+                    f'{what:32}{figure:6.2f}   at most {bar:.2f}{"" if figure <= bar else "   MISSED"}'
+                )
     return 1 if missed and not options.small else 0
 
 

@@ -21,7 +21,9 @@ class Bare:
     def __init__(self, given):
         self._given = given
         session = Session(auth=v3.Password(**given['auth']))
-        self._nova = client.Client('2.96', session=session, endpoint_override=given['urls']['compute'])
+        self._nova = client.Client(
+            '2.96', session=session, endpoint_override=given['urls']['compute']
+        )
         self._nova.servers.list(limit=1)
         self._pool = concurrent.futures.ThreadPoolExecutor(THREADS)
 
