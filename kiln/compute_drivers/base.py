@@ -235,6 +235,15 @@ class AmphoraComputeDriver(ComputeHooks):
         changes: Changes = self.perform(Call.CHANGES, validation.check_cursor(since))
         return changes
 
+    def cursor(self) -> str:
+        """Return a cursor that tells of what changes from now on; asks nobody.
+
+        Empty, as here, where only an answer of :meth:`changes` can give one. A driver
+        whose cursors are moments has one at hand, and who watches a few of its many
+        amphorae need not ask for all of them first.
+        """
+        return ''
+
     # ---- execution state ------------------------------------------------
 
     def suspend(self, amphora_id: str) -> None:

@@ -113,6 +113,11 @@ class WatchTable:
         with self._lock:
             return tuple(self._unseen)
 
+    def all_unseen(self) -> bool:
+        """Tell whether nothing that is watched has been looked at yet."""
+        with self._lock:
+            return len(self._unseen) == len(self._watched)
+
     # ---- what was answered ----------------------------------------------
 
     def saw(self, status: ComputeStatus, at: float) -> Sequence[Watch[Any]]:
