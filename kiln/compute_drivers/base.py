@@ -55,6 +55,8 @@ class AmphoraComputeDriver(ComputeHooks):
     """
 
     contract_version: ClassVar[int] = CONTRACT_VERSION
+    #: Seconds from a build's acceptance in which it cannot be done: so long nobody looks.
+    soonest_build_s: ClassVar[float] = 0.0
     #: oslo.config options of the driver, read from its backend's own group.
     options: ClassVar[Sequence[Any]] = ()
     #: Abilities the class has but this instance lacks: an old API, a missing right.

@@ -53,11 +53,10 @@ class WatchTable:
     def __len__(self) -> int:
         return len(self._watched) + len(self._arrivals)
 
-    def add(self, watch: Watch[Any]) -> bool:
-        """Add a watch; say whether it is the first since the last admission."""
+    def add(self, watch: Watch[Any]) -> None:
+        """Add a watch."""
         with self._lock:
             self._arrivals[watch] = None
-            return len(self._arrivals) == 1
 
     def admit(self) -> None:
         """Let those added take part in what is seen from now on."""

@@ -63,6 +63,8 @@ class NovaDriver(AmphoraComputeDriver):
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
+    # To be placed, plugged and started takes a server longer than that anywhere.
+    soonest_build_s = 2.0
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
