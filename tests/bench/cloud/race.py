@@ -72,6 +72,15 @@ class Run:
     #: Seconds from ACTIVE until the contender knew, of each server.
     delays_s: list
 
+    def __str__(self):
+        build, delete = self.build, self.delete
+        return (
+            f'{self.servers} x {self.contender}: {build.requests}+{delete.requests} requests, '
+            f'{build.cpu_s:.3f}+{delete.cpu_s:.3f} s of CPU, '
+            f'{build.nova_api_s:.1f}+{delete.nova_api_s:.1f} s of nova-api, '
+            f'{self.delays_s[-1]:.1f} s late at most, {build.wall_s:.1f} s to ACTIVE,'
+        )
+
 
 class Field:
     """The cloud with the proxies before it; a context manager."""

@@ -16,7 +16,7 @@ GROUP = 'compute:nova'
 PORTS_S = 120.0
 
 
-def open_compute(given):
+def open_compute(given, listeners=()):
     """Return a backend that asks through the proxies."""
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
@@ -26,7 +26,7 @@ def open_compute(given):
     for name, value in {**given['auth'], **urls, **given['options']}.items():
         conf.set_override(name, value, GROUP)
     driver = NovaDriver.open(conf[GROUP], name='nova', owner=given['owner'])
-    return Compute(driver, settings=stack_settings(conf[GROUP]))
+    return Compute(driver, settings=stack_settings(conf[GROUP]), listeners=listeners)
 
 
 class Kiln:
