@@ -165,6 +165,7 @@ class BuildFlow:
             _ACTIVE,
             deadline=self._deadline,
             on_status=self._status,
+            soonest_s=self._stack.driver.soonest_build_s,
         )
         self._waiting.add_done_callback(self._active)
 

@@ -55,6 +55,8 @@ class AmphoraComputeDriver(ComputeHooks):
     """
 
     contract_version: ClassVar[int] = CONTRACT_VERSION
+    #: Seconds from a build's acceptance in which it cannot be done: so long nobody looks.
+    soonest_build_s: ClassVar[float] = 0.0
     #: oslo.config options of the driver, read from its backend's own group.
     options: ClassVar[Sequence[Any]] = ()
     #: Abilities the class has but this instance lacks: an old API, a missing right.
@@ -234,6 +236,15 @@ class AmphoraComputeDriver(ComputeHooks):
         """
         changes: Changes = self.perform(Call.CHANGES, validation.check_cursor(since))
         return changes
+
+    def cursor(self) -> str:
+        """Return a cursor that tells of what changes from now on; asks nobody.
+
+        Empty, as here, where only an answer of :meth:`changes` can give one. A driver
+        whose cursors are moments has one at hand, and who watches a few of its many
+        amphorae need not ask for all of them first.
+        """
+        return ''
 
     # ---- execution state ------------------------------------------------
 

@@ -36,6 +36,10 @@ class DriverWrapper(AmphoraComputeDriver):
         """Pass a call on."""
         return self.inner.perform(call, *args)
 
+    def cursor(self) -> str:
+        """Return the wrapped driver's cursor."""
+        return self.inner.cursor()
+
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Ask the layers below whether they would refuse."""
         return self.inner.refusal(call)

@@ -29,9 +29,13 @@ class Inquiry:
       and as much work as has changed, however many wait. What a new watch
       waits for may have happened before the cursor, so it is looked at by id
       once, together with all that are new.
-    * A cursor costs one answer with everything there is, most of which may be
-      of no interest. So ``FEW`` are asked for by id: the driver has the choice
-      between a request for each and one list, and takes the better.
+    * Where nobody depends on what an old cursor has to tell, a driver that can
+      give a new one without being asked begins with that: an old one may have
+      hours to tell of.
+    * Of other drivers a cursor costs one answer with everything there is, most
+      of which may be of no interest. So ``FEW`` are asked for by id: the driver
+      has the choice between a request for each and one list, and takes the
+      better.
     * A driver without cursors (the default: each answer is everything) is
       asked by id as well. It lists the same, and its answer is final, while
       what a list leaves out must be asked for once more.
@@ -58,6 +62,8 @@ class Inquiry:
         moves on only after that, so what was not taken in is told again.
         """
         now = self._driver.clock.monotonic()
+        if table.all_unseen() and (cursor := self._driver.cursor()):
+            self._cursor, self._incremental = cursor, True
         if self._by_id(len(table), now):
             yield self._statuses(table.ids())
             if not self._cursorless:

@@ -71,10 +71,15 @@ class Pace:
         #: When the next look is due; infinite until somebody hurries.
         self.due = math.inf
 
-    def hurry(self, now: float) -> None:
-        """Look soon: somebody new waits."""
-        self._quiet_since = now
-        self.due = max(self._earliest, min(self.due, now))
+    def hurry(self, moment: float) -> bool:
+        """Look then, as somebody new waits; say if that is sooner than was planned."""
+        self._quiet_since = max(self._quiet_since, moment)
+        planned, self.due = self.due, max(self._earliest, min(self.due, moment))
+        return self.due < planned
+
+    def rest(self) -> None:
+        """Plan nothing until somebody hurries: nobody waits any more."""
+        self.due = math.inf
 
     def looked(self, started: float, ended: float, *, moved: bool) -> None:
         """Plan on from a look that was answered."""

@@ -53,11 +53,10 @@ class WatchTable:
     def __len__(self) -> int:
         return len(self._watched) + len(self._arrivals)
 
-    def add(self, watch: Watch[Any]) -> bool:
-        """Add a watch; say whether it is the first since the last admission."""
+    def add(self, watch: Watch[Any]) -> None:
+        """Add a watch."""
         with self._lock:
             self._arrivals[watch] = None
-            return len(self._arrivals) == 1
 
     def admit(self) -> None:
         """Let those added take part in what is seen from now on."""
@@ -112,6 +111,11 @@ class WatchTable:
         """Return the ids for which a watch has not been looked at once."""
         with self._lock:
             return tuple(self._unseen)
+
+    def all_unseen(self) -> bool:
+        """Tell whether nothing that is watched has been looked at yet."""
+        with self._lock:
+            return len(self._unseen) == len(self._watched)
 
     # ---- what was answered ----------------------------------------------
 

@@ -76,11 +76,13 @@ class Watcher:
         *,
         deadline: Deadline | None = None,
         on_status: OnStatus | None = None,
+        soonest_s: float = 0.0,
     ) -> Watch[ComputeStatus]:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
         ACTIVE counts once no task is under way. ``on_status`` hears of each
-        change until then; it must be quick. Cancel the promise to stop.
+        change until then; it must be quick. Cancel the promise to stop. Before
+        ``soonest_s`` have passed nobody looks for its sake.
 
         It fails with InstanceNotFoundError when the amphora is gone;
         InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
@@ -88,7 +90,7 @@ class Watcher:
         watcher is closed.
         """
         watch = StateWatch(self, self._backend, amphora_id, _states(frozenset(goal)), on_status)
-        self._begin(watch, deadline)
+        self._begin(watch, deadline, soonest_s)
         return watch
 
     def watch_gone(self, amphora_id: str, *, deadline: Deadline | None = None) -> Watch[None]:
@@ -127,23 +129,23 @@ class Watcher:
 
     # ---- the life of a watch --------------------------------------------
 
-    def _begin(self, watch: Watch[Any], deadline: Deadline | None) -> None:
+    def _begin(self, watch: Watch[Any], deadline: Deadline | None, soonest_s: float = 0.0) -> None:
         if deadline is not None:
             watch.appointment = self._scheduler.call_later(deadline.remaining_s(), watch.expire)
         with self._wake:
             closed = self._closed
             if not closed:
-                self._enter(watch)
+                self._enter(watch, soonest_s)
         if closed:
             self._cancel(watch)
         # Its deadline may have come before it was entered.
         elif watch.done():
             self._table.drop(watch)
 
-    def _enter(self, watch: Watch[Any]) -> None:
-        if self._table.add(watch):
-            # Later arrivals share the look that the first one has hurried.
-            self._pace.hurry(self._clock.monotonic())
+    def _enter(self, watch: Watch[Any], soonest_s: float) -> None:
+        self._table.add(watch)
+        # Later arrivals share the look that the first one has hurried.
+        if self._pace.hurry(self._clock.monotonic() + soonest_s):
             self._wake.notify()
         if self._thread is None:
             self._thread = threading.Thread(
@@ -199,6 +201,7 @@ class Watcher:
                 if until <= now:
                     return True
             else:
+                self._pace.rest()
                 until = leave_at = leave_at or now + LINGER_S
                 if until <= now:
                     return False

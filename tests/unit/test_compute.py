@@ -79,6 +79,19 @@ class Building(FacadeTest):
         self.assertIs(State.ACTIVE, self.settle(self.compute.status(amphora_id)).state)
         self.assertGreaterEqual(self.clock.monotonic(), 20)
 
+    def test_nobody_looks_at_a_build_before_it_can_be_done(self):
+        class Slow(NoopDriver):
+            soonest_build_s = 15.0
+
+        compute = Compute(Slow(cloud=self.cloud))
+        self.addCleanup(compute.close, 0.1)
+        heard = []
+        operation = compute.build(
+            until=Until.ACTIVE, on_status=lambda status: heard.append(self.clock.monotonic())
+        )
+        self.settle(operation)
+        self.assertGreaterEqual(heard[0], 15.0)
+
     def test_the_operation_tells_the_way_it_went(self):
         operation = self.compute.build(until='active', build_key='k1')
         self.settle(operation)

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from kiln.clock import Clock
+from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.nova.body import PERSONALITY
 from kiln.compute_drivers.nova.client import Services
 from kiln.compute_drivers.nova.errors import Asked
@@ -41,6 +41,8 @@ class Catalogue:
         self._image_owner = image_owner
         self._lock = threading.Lock()
         self._known: dict[Hashable, tuple[float, Any]] = {}
+        # What somebody is asking for now, and is to be set when it was answered.
+        self._asking: dict[Hashable, threading.Event] = {}
 
     def forget(self) -> None:
         """Look everything up again when it is next asked for."""
@@ -169,6 +171,20 @@ class Catalogue:
         return int(limits['limits']['absolute']['maxPersonalitySize'])
 
     def _remembered(self, what: Hashable, oldest_s: float, look: Callable[[], Any]) -> Any:
+        answered = threading.Event()
+        other = self._asking.setdefault(what, answered)
+        if other is not answered:
+            # Of many builds that begin at a time one asks; where it fails, each.
+            deadline = current_deadline()
+            other.wait(None if deadline is None else max(0.0, deadline.remaining_s()))
+        try:
+            return self._fresh(what, oldest_s, look)
+        finally:
+            if other is answered:
+                del self._asking[what]
+                answered.set()
+
+    def _fresh(self, what: Hashable, oldest_s: float, look: Callable[[], Any]) -> Any:
         now = self._clock.monotonic()
         with self._lock:
             at, value = self._known.get(what, (0.0, None))

@@ -63,6 +63,8 @@ class NovaDriver(AmphoraComputeDriver):
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
+    # To be placed, plugged and started takes a server longer than that anywhere.
+    soonest_build_s = 2.0
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
@@ -182,9 +184,16 @@ class NovaDriver(AmphoraComputeDriver):
         return Changes(
             statuses=tuple(statuses.values()),
             gone=tuple(gone),
-            cursor=translate.moment_of(now + ahead_s - _OVERLAP_S),
+            cursor=self._moment(now),
             complete=not since,
         )
+
+    def cursor(self) -> str:
+        """Return the present moment, by Nova's clock as far as it is known."""
+        return self._moment(self.clock.time())
+
+    def _moment(self, now: float) -> str:
+        return translate.moment_of(now + self._services.ahead_s - _OVERLAP_S)
 
     def _check(self) -> DriverHealth:
         asked = Asked(verb='check', subject='the backend')

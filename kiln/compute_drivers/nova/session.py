@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import urllib.parse
 from typing import Any
 
 import requests
@@ -14,6 +15,32 @@ from kiln.exceptions import ConfigurationError
 
 #: Threads that may call a driver made by hand, with no option that says so.
 _DEFAULT_WORKERS = 16
+
+
+class Connections(requests.Session):
+    """Reads once for each service what the environment says of it.
+
+    To look for proxies in all of the environment takes a third of the CPU time of
+    a request, and a proxy that comes later is none of a running process's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings: dict[tuple[Any, ...], Any] = {}
+
+    def merge_environment_settings(
+        self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
+    ) -> Any:
+        """Return the settings of a request, its proxies among them."""
+        if proxies:
+            return super().merge_environment_settings(url, proxies, stream, verify, cert)
+        about = (*urllib.parse.urlsplit(url)[:2], stream, verify, cert)
+        found = self._settings.get(about)
+        if found is None:
+            found = super().merge_environment_settings(url, proxies, stream, verify, cert)
+            self._settings[about] = found
+        # A redirect may change them.
+        return found | {'proxies': dict(found['proxies'])}
 
 
 def open_session(conf: Any) -> tuple[Session, str | None]:
@@ -46,7 +73,7 @@ def _connections(conf: Any, workers: int) -> requests.Session:
     tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
     tls = {name: value for name, value in tls.items() if value}
     pool = TCPKeepAliveAdapter(pool_connections=8, pool_maxsize=workers + 1, **tls)
-    connections = requests.Session()
+    connections = Connections()
     for scheme in ('http://', 'https://'):
         connections.mount(scheme, pool)
     return connections

@@ -20,6 +20,11 @@ class Watching(ConformanceFixture):
         amphora_id = self.build()
         self.assertIn(amphora_id, self.told(cursor))
 
+    def test_a_cursor_that_is_at_hand_tells_of_what_is_built_from_then_on(self) -> None:
+        if cursor := self.driver.cursor():
+            amphora_id = self.build()
+            self.assertIn(amphora_id, self.told(cursor))
+
     def test_changes_tell_of_the_state_that_an_instance_has_reached(self) -> None:
         amphora_id = self.build()
         before = self.driver.changes()

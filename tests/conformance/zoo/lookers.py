@@ -3,7 +3,7 @@
 import dataclasses
 
 from kiln.exceptions import InstanceNotFoundError
-from kiln.models import Amphora, ComputeStatus, State
+from kiln.models import Amphora, Changes, ComputeStatus, State
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
 
 
@@ -304,3 +304,16 @@ class GivesNumbersForCursors(MinimalAnimal):
 
     def changes(self, since=''):
         return super().changes(str(since) if isinstance(since, int) else since)
+
+
+@caught_by('test_a_cursor_that_is_at_hand_tells_of_what_is_built_from_then_on')
+class GivesACursorOfItsOwnThatTellsNothing(NoopAnimal):
+    """Has a cursor at hand, and nothing to tell since."""
+
+    def cursor(self):
+        return 'now'
+
+    def _changes(self, since):
+        if since == self.cursor():
+            return Changes(statuses=(), cursor=since)
+        return super()._changes(since)

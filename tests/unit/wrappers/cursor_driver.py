@@ -70,6 +70,8 @@ class CursorDriver(PlainDriver):
         #: Ids that a complete answer leaves out.
         self.hidden = set()
         self.always_complete = False
+        #: Whether it gives cursors without being asked for changes.
+        self.cursor_at_hand = False
 
     def put(self, amphora_id, state=State.BUILDING, **more):
         super().put(amphora_id, state, **more)
@@ -78,6 +80,9 @@ class CursorDriver(PlainDriver):
     def remove(self, amphora_id):
         super().remove(amphora_id)
         self._log.append(amphora_id)
+
+    def cursor(self):
+        return str(len(self._log)) if self.cursor_at_hand else ''
 
     def _changes(self, since):
         self._called('changes', 0)

@@ -7,6 +7,7 @@ from kiln.exceptions import ConfigurationError, UnsupportedOperation
 from kiln.wrappers.base import DriverWrapper
 from tests.unit.compute_drivers.test_base import PASSED_ON, AbleDriver
 from tests.unit.memory_driver import MemoryDriver
+from tests.unit.wrappers.cursor_driver import CursorDriver
 
 
 class CountingWrapper(DriverWrapper):
@@ -29,6 +30,12 @@ class WrapperTest(unittest.TestCase):
         self.assertEqual((wrapper.name, wrapper.owner), ('east', 'me'))
         self.assertIs(wrapper.clock, driver.clock)
         self.assertIs(wrapper.limits, driver.limits)
+
+    def test_its_cursors_are_those_of_its_driver(self):
+        driver = CursorDriver()
+        self.assertEqual('', DriverWrapper(driver).cursor())
+        driver.cursor_at_hand = True
+        self.assertEqual('0', DriverWrapper(OtherWrapper(driver)).cursor())
 
     def test_it_can_do_what_its_driver_can(self):
         for driver in (MemoryDriver(), AbleDriver()):

@@ -11,7 +11,7 @@ from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver
 from tests.unit.wrappers.watching import Nobody
 
 
-class InquiryTest(unittest.TestCase):
+class InquiryCase(unittest.TestCase):
     def setUp(self):
         self.clock = VirtualClock()
         self.table = WatchTable()
@@ -42,6 +42,8 @@ class InquiryTest(unittest.TestCase):
         self.assertEqual((), tuple(set(self.table.unseen()) - set(gone)))
         return self.driver.calls, gone
 
+
+class InquiryTest(InquiryCase):
     def test_a_few_are_asked_for_by_id_for_they_are_not_worth_a_list(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(FEW)
@@ -137,3 +139,45 @@ class InquiryTest(unittest.TestCase):
         next(self.inquiry.ask(self.table))
         answer = next(self.inquiry.ask(self.table))
         self.assertEqual(['a3'], [status.amphora_id for status in answer.statuses])
+
+
+class CursorAtHandTest(InquiryCase):
+    def setUp(self):
+        super().setUp()
+        self.use(CursorDriver(self.clock))
+        self.driver.cursor_at_hand = True
+        for number in range(1000):
+            self.driver.put(f'a{number}')
+
+    def rows(self):
+        """Return how many statuses the changes of one look tell of."""
+        self.driver.calls.clear()
+        self.table.admit()
+        answer, *_ = self.inquiry.ask(self.table)
+        return len(answer.statuses)
+
+    def test_those_of_whom_nothing_is_told_are_looked_at_by_id_once_and_then_by_changes(self):
+        for count in (4, 2 * FEW):
+            self.wait_for(count, exist=False)
+            self.assertEqual([('changes', 0), ('statuses', count)], self.look()[0])
+            self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_nobody_is_told_of_those_for_whom_nobody_waits(self):
+        self.wait_for(4, exist=False)
+        self.assertEqual(0, self.rows())
+
+    def test_what_an_old_cursor_would_tell_is_left_out_where_all_are_new(self):
+        self.wait_for(1)
+        self.look()
+        self.table.drop(self.watches[0])
+        for number in range(500):
+            self.driver.put(f'a{number}')
+        self.wait_for(1, exist=False)
+        self.assertEqual(0, self.rows())
+
+    def test_the_old_cursor_is_kept_while_one_depends_on_it(self):
+        self.wait_for(1)
+        self.look()
+        self.driver.put('a0', State.ACTIVE)
+        self.wait_for(1, exist=False)
+        self.assertEqual(1, self.rows())

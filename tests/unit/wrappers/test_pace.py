@@ -63,6 +63,27 @@ class PaceTest(unittest.TestCase):
         pace.hurry(310.0)
         self.assertAlmostEqual(310.0, pace.due)
 
+    def test_who_waits_for_what_cannot_be_yet_is_looked_at_when_it_can(self):
+        pace = self.hurried(now=102.0)
+        self.assertEqual(102.0, pace.due)
+        self.assertFalse(pace.hurry(103.0))
+        self.assertEqual(102.0, pace.due)
+        self.assertTrue(pace.hurry(101.0))
+        self.assertEqual(101.0, pace.due)
+
+    def test_quiet_begins_with_the_last_who_waits(self):
+        pace = self.hurried(now=50.0)
+        pace.hurry(20.0)
+        pace.looked(60.0, 60.0, moved=False)
+        self.assertAlmostEqual(61.0, pace.due)
+
+    def test_what_was_planned_for_others_does_not_count_once_nobody_waits(self):
+        pace = self.hurried(now=0.0)
+        pace.looked(0.0, 0.0, moved=True)
+        pace.rest()
+        self.assertTrue(pace.hurry(102.0))
+        self.assertEqual(102.0, pace.due)
+
     def test_no_more_than_half_of_the_time_is_spent_asking(self):
         pace = self.hurried(now=0.0)
         pace.looked(10.0, 17.0, moved=True)

@@ -21,11 +21,12 @@ class WatchTableTest(unittest.TestCase):
             self.table.admit()
         return watch
 
-    def test_only_the_first_arrival_before_an_admission_is_the_first(self):
-        self.assertTrue(self.table.add(GoneWatch(Nobody(), 'east', 'a')))
-        self.assertFalse(self.table.add(GoneWatch(Nobody(), 'east', 'b')))
-        self.table.admit()
-        self.assertTrue(self.table.add(GoneWatch(Nobody(), 'east', 'c')))
+    def test_all_are_unseen_until_one_was_seen(self):
+        self.add('a')
+        self.add('b')
+        self.assertTrue(self.table.all_unseen())
+        self.table.saw(status('a'), 1.0)
+        self.assertFalse(self.table.all_unseen())
 
     def test_an_arrival_hears_nothing_before_it_is_admitted(self):
         early, late = self.add(), self.add(admit=False)

@@ -45,6 +45,22 @@ class GoalTest(WatchingTest):
         self.driver.put('a', State.ACTIVE)
         self.assertTrue(self.settle(future).ready)
 
+    def test_nobody_looks_before_what_is_waited_for_can_be(self):
+        for _ in range(2):
+            self.driver.put('a', State.ACTIVE)
+            began, looks = self.clock.monotonic(), len(self.ticks.seen)
+            self.settle(self.watcher.watch('a', {State.ACTIVE}, soonest_s=2.0))
+            self.assertEqual(2.0, self.clock.monotonic() - began)
+            self.assertEqual(looks + 1, len(self.ticks.seen))
+            self.until(lambda: self.clock.monotonic() > 5.0)
+
+    def test_who_can_be_served_now_does_not_wait_for_who_cannot(self):
+        for amphora_id in ('a', 'b'):
+            self.driver.put(amphora_id, State.ACTIVE)
+        self.watcher.watch('a', {State.ACTIVE}, soonest_s=60.0)
+        self.watcher.watch('b', {State.ACTIVE}).result(timeout=5)
+        self.assertEqual(0.0, self.clock.monotonic())
+
     def test_several_waits_for_one_amphora_end_each_at_its_own_goal(self):
         active, stopped = self.begin(), self.begin(goal={State.STOPPED, State.SUSPENDED})
         self.driver.put('a', State.ACTIVE)

@@ -1,10 +1,13 @@
 """Names of flavors, images, zones, groups and keys, looked up over a real connection."""
 
+import concurrent.futures
+import threading
 import unittest
 
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.nova.catalogue import Catalogue
 from kiln.compute_drivers.nova.client import Services
 from kiln.compute_drivers.nova.errors import Asked
@@ -12,6 +15,7 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     InvalidRequest,
     PermissionDenied,
+    ServiceTimeout,
     ServiceUnavailable,
 )
 from kiln.testing.clock import VirtualClock
@@ -40,8 +44,10 @@ class Scoped(NoAuth):
 
 
 class CatalogueCase(unittest.TestCase):
+    loopback = Loopback
+
     def setUp(self):
-        self.cloud = Loopback()
+        self.cloud = self.loopback()
         self.enterContext(self.cloud)
         self.clock = VirtualClock()
         self.catalogue = self.catalogue_of()
@@ -133,6 +139,58 @@ class Flavors(CatalogueCase):
         self.answer('GET /flavors/nope', recorded('nova/policy'))
         with self.assertRaises(PermissionDenied):
             self.flavor('nope')
+
+
+class SlowLoopback(Loopback):
+    """Keeps its answers back until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    def answer(self, what, query):
+        answer = super().answer(what, query)
+        self.may_go_on.wait(10)
+        return answer
+
+
+class ManyAtATime(CatalogueCase):
+    loopback = SlowLoopback
+
+    def setUp(self):
+        super().setUp()
+        self.answer('GET /flavors', {'flavors': [{'id': '1', 'name': 'small'}]})
+        self.pool = concurrent.futures.ThreadPoolExecutor(4)
+        # First, so that what is kept back does not keep the threads.
+        self.addCleanup(self.pool.shutdown)
+        self.addCleanup(self.cloud.may_go_on.set)
+
+    def many(self):
+        """Have four ask at a time; return what they will be told."""
+        asked = [self.pool.submit(self.catalogue.flavor_id, BUILD, 'small') for _ in range(4)]
+        concurrent.futures.wait(asked, timeout=0.2)
+        return asked
+
+    def test_one_asks_for_all(self):
+        asked = self.many()
+        self.cloud.may_go_on.set()
+        self.assertEqual(['1'] * 4, [one.result() for one in asked])
+        self.assertEqual(1, self.times('GET /flavors'))
+
+    def test_where_the_one_fails_each_asks_and_has_an_error_of_its_own(self):
+        self.answer('GET /flavors', PAGE)
+        asked = self.many()
+        self.assertEqual(1, self.times('GET /flavors'))
+        self.cloud.may_go_on.set()
+        errors = [one.exception() for one in asked]
+        self.assertEqual([ServiceUnavailable] * 4, [type(error) for error in errors])
+        self.assertEqual(4, len(set(map(id, errors))))
+
+    def test_nobody_waits_for_another_beyond_the_own_deadline(self):
+        self.many()
+        with self.assertRaises(ServiceTimeout), deadline_scope(Deadline.after(0, self.clock)):
+            self.catalogue.flavor_id(BUILD, 'small')
+        self.assertEqual(1, self.times('GET /flavors'))
 
 
 class Images(CatalogueCase):

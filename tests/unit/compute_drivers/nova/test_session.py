@@ -147,6 +147,23 @@ class FromOptions(SessionCase):
         pool = session.session.get_adapter('http://a').poolmanager.connection_from_url('http://a')
         self.assertEqual(17, pool.pool.maxsize)
 
+    def test_the_environment_is_asked_once_which_proxy_a_service_has(self):
+        session, _ = self.open('auth_type = none')
+        with Loopback({'GET /here': {}}) as proxy:
+            environ = {'http_proxy': proxy.url, 'no_proxy': '127.0.0.1'}
+            with mock.patch.dict(os.environ, environ):
+                session.get('http://nova.invalid/here')
+                with self.assertRaises(ksa.ConnectFailure):
+                    session.get('http://127.0.0.1:1/here')
+            session.get('http://nova.invalid/here')
+            self.assertEqual(2, len(proxy.asked))
+
+    def test_a_proxy_given_with_a_request_is_used(self):
+        session, _ = self.open('auth_type = none')
+        with Loopback({'GET /here': {}}) as proxy:
+            session.session.get('http://nova.invalid/here', proxies={'http': proxy.url})
+            self.assertEqual(1, len(proxy.asked))
+
     def test_ciphers_and_version_of_tls_are_passed_on(self):
         session, _ = self.open(*PASSWORD, 'tls_min_version = 1.3', 'tls_ciphers = HIGH')
         adapter = session.session.get_adapter('https://a')

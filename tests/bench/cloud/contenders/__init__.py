@@ -1,0 +1,1 @@
+"""Programs that build and delete servers, each in a process of its own."""
