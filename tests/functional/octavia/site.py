@@ -95,6 +95,7 @@ class OctaviaCase(CloudTestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.cloud.run('up', '--octavia-package', str(ROOT))
+        cls.prepare()
         base = json.loads((cls.cloud.home / 'wishes.json').read_text())['base_port']
         cls.place = Place(cls.cloud.home, base)
         cls.database = Database(cls.place)
@@ -108,6 +109,10 @@ class OctaviaCase(CloudTestCase):
         cls.worker = cls.new_worker(cls.compute_driver)
         cls.addClassCleanup(cls.worker.stop)
         cls.worker.start()
+
+    @classmethod
+    def prepare(cls):
+        """Do what must be done before a worker starts."""
 
     @classmethod
     def new_worker(cls, compute_driver, **more):
