@@ -20,9 +20,14 @@ CLOSE_S = 1.0
 #: Octavia's amphorae are not to be taken for those of a kiln beside it.
 OWNER = 'octavia'
 #: Octavia waits five minutes for an amphora unless it is told otherwise, and has
-#: few threads: an outage must be noticed as over well before, and calls that
-#: live through one must come to an end.
-DEFAULTS = {'circuit_open': 5.0, 'circuit_open_max': 30.0, 'call_timeout': 120.0}
+#: few threads. So the end of an outage must be noticed soon, and calls that live
+#: through one must end; and whom it watches it waits for, never for long.
+DEFAULTS = {
+    'call_timeout': 120.0,
+    'circuit_open': 5.0,
+    'circuit_open_max': 30.0,
+    'watch_max_interval': 5.0,
+}
 
 
 class SharedComputes:

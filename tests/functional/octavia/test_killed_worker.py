@@ -63,7 +63,9 @@ class WithJobboard(OctaviaCase):
         config.write_text(render(cls.options))
         programs = cls.cloud.home / 'octavia-venv' / 'bin'
         command = ('octavia-db-manage', '--config-file', config, 'upgrade_persistence')
-        subprocess.run([programs / 'python', programs / command[0], *command[1:]], check=True)
+        subprocess.run(
+            [programs / 'python', '-W', 'ignore', programs / command[0], *command[1:]], check=True
+        )
 
     def test_the_worker_that_takes_over_adopts_the_server_that_the_dead_one_asked_for(self):
         self.proxy.fault(LoseAnswer(Hang()), 'POST', '/servers', times=1)
