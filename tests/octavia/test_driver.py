@@ -13,6 +13,7 @@ from taskflow.types import failure
 from kiln.adapters.octavia import errors
 from kiln.adapters.octavia.driver import KilnDriver, KilnNoopDriver, KilnNovaDriver
 from kiln.exceptions import (
+    AmphoraComputeError,
     CircuitOpenError,
     ConfigurationError,
     InstanceNotFoundError,
@@ -143,6 +144,56 @@ class Building(OctaviaCase):
     def test_an_error_that_has_percent_signs_is_told_whole(self):
         with self.assertRaisesRegex(exceptions.ComputeBuildException, '100%s'):
             self.build(config_drive_files={'100%s': 'x'})
+
+
+class Outages(OctaviaCase):
+    quick = '[compute:noop]\ncall_timeout = 3\ncircuit_open = 0.2\ncircuit_open_max = 0.2\n'
+
+    def break_down(self):
+        """Have the circuits opened by calls that fail; whoever asks then is refused."""
+        self.fail_calls('*', 'refuse')
+        for name in ('build', 'change'):
+            while self.circuit(name).state == 'closed':
+                with self.assertRaises(AmphoraComputeError):
+                    if name == 'build':
+                        self.noop.create_server_group('g', 'affinity', timeout=0.3).result()
+                    else:
+                        self.noop.delete('i', timeout=0.3).result()
+
+    def circuit(self, name):
+        (found,) = (one for one in self.noop.circuits() if one.name.endswith(name))
+        return found
+
+    def test_what_octavia_asks_once_is_asked_until_the_outage_is_over(self):
+        self.configure(self.quick)
+        doomed = self.build(name='doomed')
+        self.break_down()
+        end = threading.Timer(1, self.noop.driver.cloud.faults.clear)
+        end.start()
+        self.addCleanup(end.join)
+        built = self.build()
+        self.compute.delete(doomed)
+        self.compute.attach_network_or_port(built, port_id='vip')
+        self.compute.create_server_group('octavia-lb-1', 'anti-affinity')
+        self.assertEqual([built], [amphora.id for amphora in self.amphorae()])
+
+    def test_an_outage_that_goes_on_is_told_in_time(self):
+        self.configure(self.quick)
+        self.break_down()
+        started = time.monotonic()
+        with self.assertRaises(exceptions.ComputeBuildException):
+            self.build()
+        with self.assertRaises(exceptions.ComputeDeleteException):
+            self.compute.delete('i')
+        self.assertGreater(time.monotonic() - started, 4)
+        self.assertLess(time.monotonic() - started, 8)
+
+    def test_a_circuit_that_was_opened_by_hand_is_not_waited_for(self):
+        self.noop.open_circuit('build')
+        started = time.monotonic()
+        with self.assertRaises(exceptions.ComputeBuildException):
+            self.build()
+        self.assertLess(time.monotonic() - started, 2)
 
 
 class Waiting(OctaviaCase):

@@ -52,7 +52,8 @@ MAY_IMPORT = {
     },
     'kiln.scaffold': VALUES,
     'kiln.testing': CONTRACT,
-    'kiln.adapters': VALUES | {'kiln.compute', 'kiln.conf', 'kiln.driver_manager'},
+    'kiln.adapters': VALUES
+    | {'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.wrappers.operation'},
     # The demonstration is about the simulated cloud, so it names it.
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from octavia.common import constants, exceptions
 from octavia.common import data_models as octavia_models
@@ -12,8 +12,10 @@ from octavia.compute import compute_base
 from oslo_config import cfg
 
 from kiln.adapters.octavia import errors, translate
+from kiln.adapters.octavia.patience import patiently
 from kiln.adapters.octavia.shared import SHARED
 from kiln.compute import Compute
+from kiln.conf import compute as compute_conf
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
@@ -22,12 +24,17 @@ from kiln.exceptions import (
     OperationTimeout,
 )
 from kiln.models import ServerGroup, State
+from kiln.wrappers.operation import Operation
+
+T = TypeVar('T')
 
 LOG = logging.getLogger(__name__)
 CONF = cfg.CONF
 
 #: The least time to look for a change in, whatever Octavia's wait is set to.
 MIN_WAIT_S = 1.0
+#: How long a request to Octavia's API may wait for what is asked on its behalf.
+ANSWER_S = 15.0
 SIMULATED_NETWORK = 'network_noop_driver'
 
 
@@ -71,7 +78,8 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         length = CONF.nova.random_amphora_name_length
         with errors.leaving_as(errors.of_build):
             compute = self._compute()
-            return compute.build(
+            return self._patiently(
+                compute.build,
                 amphora_flavor=amphora_flavor or None,
                 image_id=translate.image(image_tag, by_tag=CONF.kiln.image_by_tag),
                 keys=[key_name] if key_name else None,
@@ -84,7 +92,7 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
                 port_ids=port_ids,
                 availability_zone=given.get(constants.COMPUTE_ZONE, CONF.nova.availability_zone),
                 server_group_id=server_group_id,
-            ).result()
+            )
 
     def delete(self, compute_id: str | None) -> None:
         """Delete an amphora; return once the backend has agreed.
@@ -98,7 +106,7 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
             LOG.info('There is no instance to delete: the amphora never had one')
             return
         with errors.leaving_as(errors.of_delete):
-            self._compute().delete(compute_id).result()
+            self._patiently(self._compute().delete, compute_id)
 
     def status(self, compute_id: str) -> str:
         """Return UP for an amphora that is active, DOWN for any other."""
@@ -122,9 +130,8 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         """
         with errors.leaving_as(errors.saying(exceptions.ComputeGetException)):
             compute = self._compute()
-            wait_s = max(MIN_WAIT_S, CONF.controller_worker.amp_active_wait_sec)
             try:
-                compute.watch(compute_id, timeout=wait_s).result()
+                compute.watch(compute_id, timeout=_wait_s()).result()
             except OperationTimeout as exc:
                 raise exceptions.ComputeWaitTimeoutException(id=compute_id) from exc
             except AmphoraBuildError as exc:
@@ -135,7 +142,7 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         self, compute: Compute, compute_id: str, management_network_id: str | None
     ) -> tuple[octavia_models.Amphora, str | None]:
         try:
-            amphora = compute.get_amphora(amphora_id=compute_id).result()
+            amphora = compute.get_amphora(amphora_id=compute_id, timeout=_wait_s()).result()
         except AmphoraComputeError as exc:
             if not exc.retryable:
                 raise
@@ -168,12 +175,12 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
     def create_server_group(self, name: str, policy: str) -> ServerGroup:
         """Create a group; Octavia reads its ``id``."""
         with errors.leaving_as(errors.saying(exceptions.ServerGroupObjectCreateException)):
-            return self._compute().create_server_group(name, policy).result()
+            return self._patiently(self._compute().create_server_group, name, policy)
 
     def delete_server_group(self, server_group_id: str) -> None:
         """Delete a group; one already gone is a success."""
         with errors.leaving_as(errors.saying(exceptions.ServerGroupObjectDeleteException)):
-            self._compute().delete_server_group(server_group_id).result()
+            self._patiently(self._compute().delete_server_group, server_group_id)
 
     # ---- ports ------------------------------------------------------------
 
@@ -192,20 +199,23 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         :raises ComputeUnknownException: for any other reason.
         """
         try:
-            compute = self._compute()
-            attached = (
-                compute.attach_port(compute_id, port_id)
-                if port_id
-                else compute.attach_network(compute_id, network_id or '', address=ip_address)
-            )
-            return translate.Interface.of(attached.result())
+            if port_id:
+                attached = self._patiently(self._compute().attach_port, compute_id, port_id)
+            else:
+                attached = self._patiently(
+                    self._compute().attach_network,
+                    compute_id,
+                    network_id or '',
+                    address=ip_address,
+                )
+            return translate.Interface.of(attached)
         except KilnError as exc:
             raise errors.of_attach(exc, compute_id, network_id, port_id) from exc
 
     def detach_port(self, compute_id: str, port_id: str) -> None:
         """Detach a port; Octavia goes on deleting whether or not it can be done."""
         try:
-            self._compute().detach_port(compute_id, port_id).result()
+            self._patiently(self._compute().detach_port, compute_id, port_id)
         except InstanceNotFoundError:
             LOG.info('Port %s hangs nowhere: instance %s is gone', port_id, compute_id)
         except KilnError as exc:
@@ -219,7 +229,7 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         :raises InvalidSubresource: they may not.
         """
         with errors.leaving_as(errors.of_validation('Compute flavor', flavor_id)):
-            self._compute().validate_flavor(flavor_id).result()
+            self._compute().validate_flavor(flavor_id, timeout=ANSWER_S).result()
 
     def validate_availability_zone(self, availability_zone: str) -> None:
         """Return if amphorae may be in the zone.
@@ -228,10 +238,14 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         """
         refused = errors.of_validation('Compute availability zone', availability_zone)
         with errors.leaving_as(refused):
-            self._compute().validate_zone(availability_zone).result()
+            self._compute().validate_zone(availability_zone, timeout=ANSWER_S).result()
 
     def _compute(self) -> Compute:
         return SHARED.get(self.backend, CONF)
+
+    def _patiently(self, call: Callable[..., Operation[T]], *args: Any, **given: Any) -> T:
+        within_s = CONF[f'{compute_conf.GROUP}:{self._compute().name}'].call_timeout
+        return patiently(lambda left_s: call(*args, timeout=left_s, **given), within_s)
 
 
 class KilnNovaDriver(KilnDriver):
@@ -265,6 +279,11 @@ class KilnNoopDriver(KilnDriver):
 
 #: Neither ACTIVE nor ERROR: to Octavia, a reason to look again.
 _NOT_YET = 'BUILD'
+
+
+def _wait_s() -> float:
+    longest_s: float = CONF.controller_worker.amp_active_wait_sec
+    return max(MIN_WAIT_S, longest_s)
 
 
 def _seen(compute_id: str, status: str) -> octavia_models.Amphora:

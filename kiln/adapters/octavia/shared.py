@@ -19,6 +19,15 @@ from kiln.exceptions import ConfigurationError
 CLOSE_S = 1.0
 #: Octavia's amphorae are not to be taken for those of a kiln beside it.
 OWNER = 'octavia'
+#: Octavia waits five minutes for an amphora unless it is told otherwise, and has
+#: few threads. So the end of an outage must be noticed soon, and calls that live
+#: through one must end; and whom it watches it waits for, never for long.
+DEFAULTS = {
+    'call_timeout': 120.0,
+    'circuit_open': 5.0,
+    'circuit_open_max': 30.0,
+    'watch_max_interval': 5.0,
+}
 
 
 class SharedComputes:
@@ -68,6 +77,8 @@ def open_backend(backend: str | None, conf: Any) -> Compute:
             'Cannot tell which backend to use: set [kiln] backend to the NAME of a '
             '[compute:NAME] group, or compute_driver to kiln_nova.'
         )
+    group = f'{compute_conf.GROUP}:{name}'
+    kiln_conf.register(conf, group, compute_conf.BACKEND_OPTS, DEFAULTS)
     return DriverManager(conf).open(name, defaults=_defaults(backend, conf))
 
 

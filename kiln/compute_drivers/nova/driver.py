@@ -111,7 +111,12 @@ class NovaDriver(AmphoraComputeDriver):
         self._builds.delete(asked, self.owner)
 
     def _get(self, amphora_id: str) -> Amphora:
-        return translate.amphora_of(self._server(_about('get', amphora_id)))
+        asked = _about('get', amphora_id)
+        amphora = translate.amphora_of(self._server(asked))
+        if len({address.mac for address in amphora.addresses}) > 1:
+            # On which network which address is matters as soon as there are two.
+            amphora = translate.placed_on(amphora, self._interfaces(asked))
+        return amphora
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')

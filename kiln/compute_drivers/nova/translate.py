@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -91,6 +92,23 @@ def amphora_of(server: Mapping[str, Any]) -> Amphora:
         task_state=server.get('OS-EXT-STS:task_state'),
         raw=_raw(server),
     )
+
+
+def placed_on(amphora: Amphora, interfaces: Iterable[Mapping[str, Any]]) -> Amphora:
+    """Return an amphora whose addresses tell their ports and networks.
+
+    Of a network a server shows nothing but its name, which another may have too.
+    """
+    hung = {interface.get('mac_addr'): interface for interface in interfaces}
+    addresses = tuple(
+        dataclasses.replace(
+            address,
+            network_id=hung.get(address.mac, {}).get('net_id'),
+            port_id=hung.get(address.mac, {}).get('port_id'),
+        )
+        for address in amphora.addresses
+    )
+    return dataclasses.replace(amphora, addresses=addresses)
 
 
 def status_of(server: Mapping[str, Any], observed_at: float) -> ComputeStatus:

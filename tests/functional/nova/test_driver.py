@@ -117,6 +117,11 @@ class Building(DriverCase):
             port['id'] for port in self.list('network', 'ports', device_id=amphora_id)
         }  # fmt: skip
         self.assertEqual(set(ports), hung)
+        addresses = self.driver.get_amphora(amphora_id=amphora_id).addresses
+        self.assertEqual(
+            {(self.net_id, port) for port in ports},
+            {(address.network_id, address.port_id) for address in addresses},
+        )
 
     def test_a_port_that_is_taken_is_a_conflict_of_the_build(self):
         port = self.make_port()

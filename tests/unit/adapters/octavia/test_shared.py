@@ -105,6 +105,14 @@ class Opening(SharedTest):
         self.assertEqual('east', east.name)
         self.assertIn('tiny', east.driver.cloud.catalogue.flavors)
 
+    def test_an_outage_is_over_for_octavia_soon_after_it_is_over(self):
+        conf = self.conf('[compute:noop]\ncircuit_open_max = 77\n')
+        self.shared.get('noop', conf)
+        values = conf['compute:noop']
+        self.assertEqual(
+            (5.0, 77.0, 120.0), (values.circuit_open, values.circuit_open_max, values.call_timeout)
+        )
+
     def test_no_backend_is_chosen_for_the_operator(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[kiln\] backend'):
             self.shared.get(None, self.conf())

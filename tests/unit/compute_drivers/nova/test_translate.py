@@ -207,6 +207,23 @@ class Others(unittest.TestCase):
         bare = translate.attachment_of('a-1', {'port_id': 'p-1', 'fixed_ips': None})
         self.assertEqual((None, ()), (bare.network_id, bare.addresses))
 
+    def test_addresses_tell_their_network_where_the_interfaces_are_known(self):
+        network = [
+            {'addr': '10.0.0.7', 'OS-EXT-IPS-MAC:mac_addr': 'm-1'},
+            {'addr': '10.1.0.9', 'OS-EXT-IPS-MAC:mac_addr': 'm-2'},
+            {'addr': '10.2.0.9', 'OS-EXT-IPS-MAC:mac_addr': 'm-3'},
+        ]
+        amphora = translate.amphora_of({'id': 'a-1', 'addresses': {'same-name': network}})
+        interfaces = [
+            {'port_id': 'p-2', 'net_id': 'n-2', 'mac_addr': 'm-2', 'fixed_ips': []},
+            {'port_id': 'p-1', 'net_id': 'n-1', 'mac_addr': 'm-1', 'fixed_ips': []},
+        ]
+        found = translate.placed_on(amphora, interfaces)
+        self.assertEqual(
+            [('10.0.0.7', 'n-1', 'p-1'), ('10.1.0.9', 'n-2', 'p-2'), ('10.2.0.9', None, None)],
+            [(one.address, one.network_id, one.port_id) for one in found.addresses],
+        )
+
     def test_a_group_has_a_policy_on_both_sides_of_2_64(self):
         new = {'id': 'g', 'name': 'web', 'policy': 'anti-affinity', 'rules': {}, 'members': ['s']}
         old = {'id': 'g', 'name': 'web', 'policies': ['anti-affinity'], 'members': ['s']}

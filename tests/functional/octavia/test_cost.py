@@ -1,0 +1,46 @@
+"""What an amphora costs Nova and Glance through kiln, beside Octavia's own driver."""
+
+import collections
+import re
+
+from kiln.testing.proxy import FaultProxy
+from tests.functional.octavia.site import OctaviaCase
+
+OWN = 'compute_nova_driver'
+COUNT = 3
+
+
+class Requests(OctaviaCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.worker.stop()
+        cls.images = FaultProxy(cls.place.url('glance'))
+        cls.images.start()
+        cls.addClassCleanup(cls.images.close)
+
+    def requests_of(self, compute_driver):
+        """Have load balancers made and deleted; return the requests by their kind."""
+        worker = self.new_worker(compute_driver, glance={'endpoint': self.images.url})
+        self.addCleanup(worker.stop)
+        worker.start()
+        for proxy in (self.proxy, self.images):
+            proxy.forget()
+        made = [self.create(f'{compute_driver}-{number}') for number in range(COUNT)]
+        self.all_settle(made, 'ACTIVE')
+        for identity in made:
+            self.delete(identity)
+        self.all_settle(made, None)
+        self.assert_nothing_left()
+        worker.stop()
+        return collections.Counter(
+            f'{one.method} {re.sub("[0-9a-f-]{36}", "ID", one.path)}'
+            for proxy in (self.proxy, self.images)
+            for one in proxy.requests
+        )
+
+    def test_an_amphora_costs_less_than_with_octavias_own_driver(self):
+        found = {driver: self.requests_of(driver) for driver in (OWN, 'kiln_nova')}
+        for driver, kinds in found.items():
+            print(f'{driver}: {kinds.total() / COUNT:.1f} requests per amphora: {dict(kinds)}')
+        self.assertLess(found['kiln_nova'].total(), found[OWN].total())
