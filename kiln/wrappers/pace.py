@@ -90,9 +90,9 @@ class Pace:
         fast_s, slow_s = self._settings.interval_s, self._settings.max_interval_s
         interval_s = min(slow_s, max(fast_s, quiet_s * QUIET_SHARE))
         spread = 1 + self._settings.jitter * (2 * self._chance() - 1)
-        # Resting as long as the look took keeps the backend at least half the
-        # time free of us, however slow it is.
-        rested = ended + (ended - started)
+        # A backend that is slow gets a rest from us, which only makes us late
+        # when it is longer: there is never more than one question at a time.
+        rested = ended + min(ended - started, fast_s)
         self._earliest = max(started + fast_s * spread, rested)
         self.due = max(started + interval_s * spread, rested)
 

@@ -84,12 +84,14 @@ class PaceTest(unittest.TestCase):
         self.assertTrue(pace.hurry(102.0))
         self.assertEqual(102.0, pace.due)
 
-    def test_no_more_than_half_of_the_time_is_spent_asking(self):
-        pace = self.hurried(now=0.0)
-        pace.looked(10.0, 17.0, moved=True)
-        self.assertAlmostEqual(24.0, pace.due)
-        pace.hurry(18.0)
-        self.assertAlmostEqual(24.0, pace.due)
+    def test_a_slow_backend_has_a_rest_as_long_as_a_look_or_the_short_interval(self):
+        pace = self.hurried(now=0.0, interval_s=2.0)
+        for took_s, rest_s in ((1.5, 1.5), (7.0, 2.0)):
+            ended = 10.0 + took_s
+            pace.looked(10.0, ended, moved=True)
+            self.assertAlmostEqual(ended + rest_s, pace.due)
+            pace.hurry(ended)
+            self.assertAlmostEqual(ended + rest_s, pace.due)
 
     def test_jitter_spreads_the_interval_to_both_sides_within_its_bounds(self):
         for chance, due in ((0.0, 9.0), (0.5, 10.0), (1.0, 11.0)):
