@@ -185,7 +185,8 @@ class Outages(OctaviaCase):
             self.build()
         with self.assertRaises(exceptions.ComputeDeleteException):
             self.compute.delete('i')
-        self.assertGreater(time.monotonic() - started, 4)
+        # It may end by the length of a pause before its time.
+        self.assertGreater(time.monotonic() - started, 2)
         self.assertLess(time.monotonic() - started, 8)
 
     def test_a_circuit_that_was_opened_by_hand_is_not_waited_for(self):
@@ -236,7 +237,7 @@ class Waiting(OctaviaCase):
         self.assertEqual('ACTIVE', self.timed(built)[0].status)
 
     def test_a_look_that_is_refused_lets_octavia_sleep(self):
-        self.configure('[compute:noop]\ncall_timeout = 0.5\n')
+        self.configure('amp_active_wait_sec = 1\n')
         built = self.build()
         # The watcher asks for statuses, so that it sees the amphora all the same.
         self.fail_calls('get', 'refuse')

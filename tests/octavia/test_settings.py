@@ -70,8 +70,10 @@ class Nova(OctaviaCase):
         self.assertEqual('pw', found['application_credential_secret'])
 
     def test_kilns_nova_driver_takes_all_of_it(self):
-        self.configure(PASSWORD + '[compute:nova]\nregion_name = west\n')
-        nova = SHARED.get('nova', CONF)
+        self.configure(PASSWORD + 'service_name = n\n[compute:nova]\nregion_name = west\n')
+        with self.assertLogs('kiln.adapters.octavia', 'WARNING') as logs:
+            nova = SHARED.get('nova', CONF)
+        self.assertRegex(logs.output[0], r'\[nova\] service_name')
         self.assertEqual(('nova', 'octavia'), (nova.name, nova.driver.owner))
         values = CONF['compute:nova']
         self.assertEqual(

@@ -55,6 +55,16 @@ def nova_defaults(conf: Any, auth: Collection[str]) -> dict[str, Any]:
     return values
 
 
+def unused(conf: Any) -> list[str]:
+    """Return the options that are set, and that no option of the driver stands for."""
+    names = []
+    if conf.nova.service_name:
+        names.append('[nova] service_name')
+    if conf.controller_worker.volume_driver == VOLUME_BACKED and conf.cinder.availability_zone:
+        names.append('[cinder] availability_zone')
+    return names
+
+
 def noop_defaults() -> dict[str, Any]:
     """Return options of a simulated cloud that takes whatever it is asked for.
 

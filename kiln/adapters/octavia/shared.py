@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 from typing import Any
@@ -15,17 +16,21 @@ from kiln.conf import compute as compute_conf
 from kiln.driver_manager import DriverManager
 from kiln.exceptions import ConfigurationError
 
+LOG = logging.getLogger(__name__)
+
 #: Seconds that the end of a process may wait for what is under way.
 CLOSE_S = 1.0
 #: Octavia's amphorae are not to be taken for those of a kiln beside it.
 OWNER = 'octavia'
 #: Octavia waits five minutes for an amphora unless it is told otherwise, and has
-#: few threads. So the end of an outage must be noticed soon, and calls that live
-#: through one must end; and whom it watches it waits for, never for long.
+#: few threads: the end of an outage must be noticed soon, and calls that live
+#: through one must end. It watches only what it waits for, few at a time, so that
+#: a look serves few, and one each second would cost more than it gains.
 DEFAULTS = {
     'call_timeout': 120.0,
     'circuit_open': 5.0,
     'circuit_open_max': 30.0,
+    'watch_interval': 2.0,
     'watch_max_interval': 5.0,
 }
 
@@ -90,6 +95,8 @@ def _defaults(backend: str | None, conf: Any) -> dict[str, Any]:
     """
     match backend:
         case 'nova':
+            for option in settings.unused(conf):
+                LOG.warning('%s is set, and kiln does not use it', option)
             return settings.nova_defaults(conf, settings.declare_auth(conf))
         case 'noop':
             return settings.noop_defaults()

@@ -10,12 +10,12 @@ from kiln.adapters.octavia import settings
 OCTAVIA = {
     'nova': {
         'endpoint': None, 'region_name': None, 'endpoint_type': 'publicURL',
-        'ca_certificates_file': None, 'insecure': False,
+        'ca_certificates_file': None, 'insecure': False, 'service_name': None,
     },
     'glance': {'endpoint': None},
     'neutron': {'endpoint_override': None},
     'controller_worker': {'amp_image_owner_id': '', 'volume_driver': 'volume_noop_driver'},
-    'cinder': {'volume_size': 16, 'volume_type': None},
+    'cinder': {'volume_size': 16, 'volume_type': None, 'availability_zone': None},
     'service_auth': {
         'auth_section': None, 'cafile': None, 'certfile': None, 'keyfile': None,
         'insecure': False, 'timeout': None,
@@ -91,6 +91,18 @@ class Nova(unittest.TestCase):
         worker = {'volume_driver': settings.VOLUME_BACKED}
         found = self.defaults(controller_worker=worker, cinder={'volume_type': 'fast'})
         self.assertEqual((16, 'fast'), (found['boot_volume_size'], found['boot_volume_type']))
+
+    def test_what_is_set_and_not_used_is_known(self):
+        cinder = {'availability_zone': 'az1'}
+        self.assertEqual([], settings.unused(octavia_conf(cinder=cinder)))
+        conf = octavia_conf(
+            nova={'service_name': 'nova2'},
+            cinder=cinder,
+            controller_worker={'volume_driver': settings.VOLUME_BACKED},
+        )
+        self.assertEqual(
+            ['[nova] service_name', '[cinder] availability_zone'], settings.unused(conf)
+        )
 
 
 class Noop(unittest.TestCase):
