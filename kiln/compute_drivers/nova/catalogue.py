@@ -51,6 +51,9 @@ class Catalogue:
 
     def flavor_id(self, asked: Asked, flavor: str) -> str:
         """Return the id of a flavor given by name or by id."""
+        if asked.building and _is_uuid(flavor):
+            # Nova looks itself, and as well for one that is not public.
+            return flavor
         for oldest_s in (self._ttl_s, _MISS_S):
             flavors = self._remembered('flavors', oldest_s, lambda: self._flavors(asked))
             if flavor in flavors:

@@ -225,7 +225,7 @@ class Services:
 
     def _negotiated(self, asked: Asked, base: str) -> str:
         try:
-            (data,) = discover.Discover(self._session, base).version_data()
+            found = discover.Discover(self._session, base).version_data()
         except ksa.DiscoveryFailure as exc:
             self._refresh()
             raise asked.error(
@@ -234,9 +234,11 @@ class Services:
         except ksa.ClientException as exc:
             self._refresh()
             raise unanswered(asked, 'compute', exc, sent=False) from exc
-        lowest, highest = data['min_microversion'], data['max_microversion']
-        if not highest:
+        # Of the other versions that an unversioned URL lists none has microversions.
+        spoken = [version for version in found if version['max_microversion']]
+        if not spoken:
             raise asked.error(ServiceUnavailable, f'what answers at {base} is no Nova.')
+        lowest, highest = spoken[-1]['min_microversion'], spoken[-1]['max_microversion']
         if highest < (2, _minor(OLDEST)) or lowest > (2, _minor(NEWEST)):
             raise asked.error(
                 UnsupportedOperation,

@@ -91,6 +91,12 @@ class Flavors(CatalogueCase):
     def test_an_id_wins_over_a_name_that_reads_the_same(self):
         self.assertEqual('1', self.flavor('1'))
 
+    def test_for_a_build_a_uuid_is_taken_as_it_is_and_looked_up_where_it_is_asked_about(self):
+        self.assertEqual(UUID, self.flavor(UUID))
+        self.assertEqual([], self.cloud.queries)
+        with self.assertRaises(InvalidRequest):
+            self.flavor(UUID, Asked(verb='use flavor', subject=UUID))
+
     def test_flavors_are_remembered_for_a_while(self):
         self.flavor('small')
         self.clock.advance(299)
