@@ -91,12 +91,16 @@ def until(
         time.sleep(2 * POLL_S)
 
 
+#: What this process has started, by pid. They outlive the supervisor that started
+#: them, and one that is dropped while it runs warns.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
 class Supervisor:
     """Starts, finds and ends the processes of one place."""
 
     def __init__(self, place: Place):
         self._place = place
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def names(self) -> list[str]:
         """Return the names of all processes with a pid file, dead ones included."""
@@ -112,7 +116,7 @@ class Supervisor:
             running = Running(**json.loads(self._pid_file(name).read_text()))
         except (OSError, ValueError, TypeError):
             return None
-        if child := self._children.get(name):
+        if child := _children.get(running.pid):
             child.poll()  # else one that has ended stays as a zombie
         return running if birth(running.pid) == running.born else None
 
@@ -140,7 +144,7 @@ class Supervisor:
                 start_new_session=True,
                 preexec_fn=_raise_file_limit,
             )
-        self._children[process.name] = child
+        _children[child.pid] = child
         born = birth(child.pid) or ''
         self._pid_file(process.name).write_text(
             json.dumps(dataclasses.asdict(Running(child.pid, born, digest, offset, time.time())))

@@ -133,16 +133,21 @@ class Services:
     def pages(
         self, asked: Asked, path: str, key: str, query: Mapping[str, Any], size: int
     ) -> Iterator[dict[str, Any]]:
-        """Yield all rows of a list of Nova's, page by page.
+        """Yield all rows of a list of Nova's, page by page, each once.
 
         The page after the last full one is asked for too: Nova itself may
-        allow less than was asked for, and says so only by a link.
+        allow less than was asked for, and says so only by a link. A server
+        that gets its host meanwhile moves down the list, past the marker.
         """
         marker: dict[str, Any] = {}
+        seen: set[str] = set()
         while True:
             answer = self.ask(asked, 'GET', path, query={**query, 'limit': size, **marker})
             rows = answer.get(key) or []
-            yield from rows
+            for row in rows:
+                if row['id'] not in seen:
+                    seen.add(row['id'])
+                    yield row
             if not rows or not answer.get(f'{key}_links'):
                 return
             marker = {'marker': rows[-1]['id']}

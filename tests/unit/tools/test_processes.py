@@ -1,11 +1,13 @@
 """Processes that outlive the command that started them."""
 
+import gc
 import os
 import pathlib
 import socket
 import sys
 import tempfile
 import unittest
+import warnings
 
 from tools.devcloud.errors import CloudError, last_lines
 from tools.devcloud.place import Place
@@ -38,6 +40,14 @@ class SupervisorTest(unittest.TestCase):
         first = self.pid()
         self.assertFalse(self.supervisor.start(self.sleeper()))
         self.assertEqual(first, self.pid())
+
+    def test_a_process_outlives_its_supervisor_without_a_warning(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter('always')
+            Supervisor(self.place).start(self.sleeper())
+            gc.collect()
+        self.assertEqual([], caught)
+        self.assertFalse(self.supervisor.start(self.sleeper()))
 
     def test_a_changed_command_or_file_starts_it_anew(self):
         config = self.place.home / 'one.conf'
