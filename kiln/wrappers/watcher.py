@@ -66,6 +66,7 @@ class Watcher:
         # Only the thread sets these.
         self._outage: BaseException | None = None
         self._outage_began = 0.0
+        driver.on_news(self._hurry)
 
     # ---- for callers ----------------------------------------------------
 
@@ -143,13 +144,17 @@ class Watcher:
     def _enter(self, watch: Watch[Any]) -> None:
         if self._table.add(watch):
             # Later arrivals share the look that the first one has hurried.
-            self._pace.hurry(self._clock.monotonic())
-            self._wake.notify()
+            self._hurry()
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, name=f'{self._backend}-watcher', daemon=True
             )
             self._thread.start()
+
+    def _hurry(self) -> None:
+        with self._wake:
+            self._pace.hurry(self._clock.monotonic())
+            self._wake.notify()
 
     def ended(self, watch: Watch[Any]) -> None:
         """Forget a watch that has its outcome."""
