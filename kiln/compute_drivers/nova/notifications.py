@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 #: Seconds between two attempts to connect.
 _AGAIN_S = 1.0
 _CONNECT_S = 5.0
+#: Seconds after which a quiet thread looks whether it is to end.
+_QUIET_S = 0.25
 #: A broker that is silent for twice as long is gone.
 _HEARTBEAT_S = 5
 #: How long close() waits for the thread.
@@ -92,7 +94,10 @@ class Bus:
         with kombu.Connection(
             url, ssl=self._tls, connect_timeout=_CONNECT_S, heartbeat=_HEARTBEAT_S
         ) as connection:
-            connection.connect()
+            # Without the pauses of the client library: the next place may be better.
+            connection.ensure_connection(
+                max_retries=1, interval_start=0, reraise_as_library_errors=False
+            )
             # Nova makes the exchange; whether it lasts is not ours to say.
             exchange = kombu.Exchange(self._exchange, 'topic', passive=True)
             queue = kombu.Queue('', exchange, f'{self._topic}.*', exclusive=True)
@@ -109,7 +114,7 @@ class Bus:
     def _hear(self, connection: Any) -> None:
         while not self._closed.is_set():
             try:
-                connection.drain_events(timeout=_AGAIN_S)
+                connection.drain_events(timeout=_QUIET_S)
             except TimeoutError:
                 pass
             connection.heartbeat_check()
@@ -117,7 +122,7 @@ class Bus:
     def _take(self, message: Any) -> None:
         try:
             server = server_of(message.body)
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
             # What it would have told is found out when Nova is asked again.
             if self._legible:
                 LOG.warning(
@@ -156,22 +161,20 @@ def _word(value: Any) -> str | None:
 
 def _places(url: str) -> tuple[list[str], dict[str, Any] | None]:
     """Return a URL for each broker, and how to use TLS, from one as oslo.messaging has it."""
-    parts = urllib.parse.urlsplit(url)
-    query = dict(urllib.parse.parse_qsl(parts.query))
-    scheme = {'rabbit': 'amqp', 'kombu+memory': 'memory'}.get(parts.scheme)
-    urls = [f'{scheme}://{host}{parts.path}' for host in parts.netloc.split(',')]
     try:
+        parts = urllib.parse.urlsplit(url)
+        scheme = {'rabbit': 'amqp', 'kombu+memory': 'memory'}[parts.scheme]
+        urls = [f'{scheme}://{host}{parts.path}' for host in parts.netloc.split(',')]
         for one in urls:
             urllib.parse.urlsplit(one).port  # noqa: B018  # raises where it is no number
-    except ValueError:
-        scheme = None
-    if scheme is None:
+    except (ValueError, KeyError):
         # Without the cause and without the URL, which has a password in it.
         raise ConfigurationError(
             'Cannot listen to notifications: notification_url must be like '
             'rabbit://USER:PASSWORD@HOST:PORT/VHOST, with further USER:PASSWORD@HOST:PORT '
             'after commas.'
-        )
+        ) from None
+    query = dict(urllib.parse.parse_qsl(parts.query))
     if query.get('ssl', '').lower() not in ('1', 'true', 'yes', 'on'):
         return urls, None
     given = {ours: query[theirs] for theirs, ours in _TLS.items() if theirs in query}
