@@ -77,6 +77,13 @@ class Listening(BusCase):
         self.exchange.say(envelope(notification('instance.create.error')), 'error')
         until(lambda: len(self.heard) == 2)
 
+    def test_what_is_not_about_a_server_is_not_told(self):
+        self.listen()
+        self.exchange.tell('scheduler.select_destinations.end')
+        self.exchange.tell('instance.update', 'a')
+        until(lambda: len(self.heard) == 2)
+        self.assertEqual('a', self.heard[1]['id'])
+
     def test_several_listeners_hear_every_message(self):
         self.listen()
         second = []
@@ -100,8 +107,11 @@ class Listening(BusCase):
         bus.start()
         self.assertEqual(['up', 'down'], self.heard)
 
-    def test_closing_what_never_began_does_nothing(self):
-        self.bus().close()
+    def test_what_is_closed_before_it_began_never_begins(self):
+        bus = self.bus()
+        bus.close()
+        bus.start()
+        bus.close()
         self.assertEqual([], self.heard)
 
     def test_a_connection_that_breaks_is_told_and_made_again(self):
