@@ -17,8 +17,8 @@ from kiln.exceptions import ConfigurationError
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between two attempts to connect.
-_AGAIN_S = 1.0
+#: Seconds until the next attempt to connect: one more after each, up to these.
+_AGAIN_S = 10.0
 _CONNECT_S = 5.0
 #: Seconds after which a quiet thread looks whether it is to end.
 _QUIET_S = 0.25
@@ -56,7 +56,7 @@ class Bus:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         # Only the thread sets these: an outage and a defect are logged once.
-        self._well = True
+        self._failures = 0
         self._legible = True
 
     def start(self) -> None:
@@ -84,10 +84,10 @@ class Bus:
                 self._listen(url)
             # The client library lets through whatever the network and TLS raise.
             except Exception as exc:
-                if self._well:
+                if not self._failures:
                     LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url), exc)
-                self._well = False
-            if self._closed.wait(_AGAIN_S):
+                self._failures += 1
+            if self._closed.wait(min(self._failures, _AGAIN_S)):
                 return
 
     def _listen(self, url: str) -> None:
@@ -104,7 +104,7 @@ class Bus:
             channel = connection.channel()
             with kombu.Consumer(channel, queue, on_message=self._take, no_ack=True):
                 LOG.info('Nova is listened to through %s', _host(url))
-                self._well = True
+                self._failures = 0
                 self._on_up()
                 try:
                     self._hear(connection)

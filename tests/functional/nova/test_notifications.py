@@ -6,7 +6,13 @@ import re
 
 from kiln.building import Until
 from kiln.exceptions import AmphoraBuildError
+from kiln.testing.conformance.building import Building
+from kiln.testing.conformance.deleting import Deleting
+from kiln.testing.conformance.execution import Execution
+from kiln.testing.conformance.states import States
+from kiln.testing.conformance.watching import Watching
 from tests.functional.nova.site import ONE, NovaCase
+from tests.functional.nova.test_conformance import OnNova
 
 SETTLE_S = 300
 NOTIFY = {
@@ -26,6 +32,8 @@ class ListeningCase(NovaCase):
         nova.read(cls.cloud.home / 'etc' / 'nova' / 'cmp1.conf')
         cls.url = nova['DEFAULT']['transport_url']
 
+
+class CountedCase(ListeningCase):
     def setUp(self):
         super().setUp()
         self.compute = self.open_compute(notification_url=self.url, build_timeout=SETTLE_S)
@@ -59,7 +67,7 @@ class ListeningCase(NovaCase):
         return dict(found)
 
 
-class OneRequest(ListeningCase):
+class OneRequest(CountedCase):
     def test_a_server_costs_one_request_to_make_and_one_to_delete(self):
         built = self.build(8)
         self.assertEqual({'POST /servers': 8}, self.asked())
@@ -88,7 +96,7 @@ class OneRequest(ListeningCase):
         self.assertLessEqual(self.asked().get('GET /servers/ID', 0), 1)
 
 
-class Trouble(ListeningCase):
+class Trouble(CountedCase):
     def test_a_build_that_fails_says_why(self):
         (build,) = self.begin(1, **{'devcloud:spawn_abort': 'the disk is made of cheese'})
         self.assertIsInstance(build.exception(SETTLE_S), AmphoraBuildError)
@@ -124,3 +132,10 @@ class Trouble(ListeningCase):
         while sum(status == 'spawning' for status in seen.values()) < count:
             for server in self.servers():
                 seen[server['id']] = server['OS-EXT-STS:task_state']
+
+
+class ListeningConformance(OnNova, Building, Deleting, Execution, States, Watching, ListeningCase):
+    """What of the contract could suffer from answers that Nova did not give itself."""
+
+    def make_driver(self):
+        return self.open_driver(notification_url=self.url)
