@@ -57,9 +57,12 @@ class ListeningDriver(NovaDriver):
         self._hurry()
 
     def _heard(self, server: Server) -> None:
-        if self._ours(server):
-            self._news.tell(server)
-            self._hurry()
+        if not self._ours(server):
+            return
+        if translate.state_of(server) is State.DELETED:
+            self._builds.departures.ended(server['id'])
+        self._news.tell(server)
+        self._hurry()
 
     def _ours(self, server: Server) -> bool:
         if server['tags']:
@@ -116,16 +119,16 @@ class ListeningDriver(NovaDriver):
     def _told(self, servers: Iterable[Server]) -> Changes:
         """Return what was told, together with what has to be asked for."""
         asked = Asked(verb='read', subject='changes')
-        departures, now = self._builds.departures, self.clock.time()
+        now = self.clock.time()
         # Of one that is deleted before it has a host nothing is told.
-        unsaid = {one for one in departures.unheard(()) if not self._leaving(one)}
+        overdue = self._builds.departures.unheard(())
+        unsaid = {one for one in overdue if not self._leaving(one)}
         statuses: dict[str, ComputeStatus] = {}
         gone: set[str] = set()
         for server in servers:
             state = translate.state_of(server)
             if state is State.DELETED:
                 gone.add(server['id'])
-                departures.ended(server['id'])
             elif state is State.ERROR and 'fault' not in server:
                 # Why it failed is told to those who ask.
                 unsaid.add(server['id'])

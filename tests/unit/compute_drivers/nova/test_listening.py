@@ -167,6 +167,18 @@ class Errors(ListeningCase):
         self.assertEqual({}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
+    def test_of_one_whose_end_was_told_nothing_is_asked_though_nobody_waited(self):
+        self.connect()
+        self.build('a')
+        self.build('b')
+        self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
+        self.driver.delete('a')
+        self.tell('instance.delete.end', 'a')
+        self.asked()
+        self.clock.advance(4)
+        self.assertEqual({'b': State.PENDING}, self.states('b'))
+        self.assertEqual([], self.asked())
+
     def test_one_that_is_told_to_be_leaving_is_waited_for(self):
         self.connect()
         self.build('a')
