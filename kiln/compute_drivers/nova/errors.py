@@ -47,6 +47,7 @@ _CAPACITY = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_REASON = 500
+_SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 # What a framework says by itself, of a path that leads to no part of the
 # service. Of the objects of the service it says nothing.
 _NO_PATH = 'The resource could not be found.'
@@ -122,7 +123,7 @@ class Reply:
         text = self.headers.get('retry-after')
         if text is None:
             return None
-        if text.strip().isdecimal():
+        if _SECONDS.fullmatch(text.strip()):
             return float(text)
         try:
             return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)

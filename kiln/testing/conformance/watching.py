@@ -47,8 +47,13 @@ class Watching(ConformanceFixture):
     def test_changes_are_told_again_to_who_asks_with_an_old_cursor(self) -> None:
         cursor = self.driver.changes().cursor
         amphora_id = self.build()
-        first, second = self.told(cursor), self.told(cursor)
-        self.assertEqual(amphora_id in first, amphora_id in second)
+        if amphora_id in self.told(cursor):
+            # A backend that hands it over to another part of itself may lose
+            # sight of it for a moment, but not for good.
+            self.eventually(
+                lambda: amphora_id in self.told(cursor),
+                'what was told is told again to who asks with the same cursor',
+            )
 
     def test_changes_never_tell_that_a_living_instance_is_gone(self) -> None:
         cursor = self.driver.changes().cursor

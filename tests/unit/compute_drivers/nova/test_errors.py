@@ -438,7 +438,7 @@ class RetryAfter(unittest.TestCase):
         self.assertEqual(0.0, self.after('Tue, 14 Nov 2023 22:00:00 GMT'))
 
     def test_what_is_neither_is_not_taken_for_one(self):
-        for text in ('', 'soon', '-1', '1.5', '²', '12 s', 'Tue, 99 Nov 2023'):
+        for text in ('', 'soon', '-1', '²', '12 s', 'Tue, 99 Nov 2023'):
             with self.subTest(text):
                 self.assertIsNone(self.after(text))
 

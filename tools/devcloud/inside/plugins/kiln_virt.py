@@ -112,12 +112,15 @@ class KilnFakeDriver(fake.FakeDriver):
             raise exception.NovaException(reason)
         return super().spawn(context, instance, *args, **kwargs)
 
-    def destroy(self, context, instance, *args, **kwargs):
+    def destroy(self, context, instance, network_info, *args, **kwargs):
         """Remove a guest, or fail as its metadata asks for."""
         delay(instance, 'destroy_delay')
         if reason := knob(instance, 'destroy_fail'):
             raise exception.NovaException(reason)
-        return super().destroy(context, instance, *args, **kwargs)
+        super().destroy(context, instance, network_info, *args, **kwargs)
+        # Nova's own fake never lets go of a port, and refuses it elsewhere.
+        for vif in network_info or ():
+            self._interfaces.pop(vif['id'], None)
 
     def get_console_output(self, context, instance):
         """Return what the guest printed, or what its metadata says it did."""
