@@ -77,13 +77,18 @@ class ListeningDriver(NovaDriver):
     # ---- the hooks -------------------------------------------------------
 
     def _build(self, request: BuildRequest) -> str:
-        # Before the request: then all that comes of it is heard.
         self._bus.start()
-        return super()._build(request)
+        # Before the request: all that is told of the server comes after this place.
+        place, began = self._news.place(), self.clock.monotonic()
+        server_id = super()._build(request)
+        if self._builds.sent.get(server_id, -math.inf) >= began:
+            # It was made now, not found: so it is being built, if nothing was told yet.
+            self._news.note({'id': server_id, 'OS-EXT-STS:vm_state': 'building'}, place)
+        return server_id
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
         self._bus.start()
-        known = [self._known(amphora_id) for amphora_id in amphora_ids]
+        known = [self._news.known(amphora_id) for amphora_id in amphora_ids]
         told = self._told([server for server in known if server is not None])
         unknown = [one for one, server in zip(amphora_ids, known, strict=True) if server is None]
         found = {status.amphora_id: status for status in told.statuses}
@@ -108,13 +113,6 @@ class ListeningDriver(NovaDriver):
         asked_at = translate.seconds_of(moment)
         now = self.clock.time() + self._services.ahead_s
         return asked_at is not None and now - asked_at < TRUSTED_S
-
-    def _known(self, server_id: str) -> Server | None:
-        server = self._news.known(server_id)
-        if server is None and self._news.unbroken(self._builds.sent.get(server_id, -math.inf)):
-            # Nova has agreed to make it, and nothing was told of it yet.
-            return {'id': server_id, 'OS-EXT-STS:vm_state': 'building'}
-        return server
 
     def _told(self, servers: Iterable[Server]) -> Changes:
         """Return what was told, together with what has to be asked for."""

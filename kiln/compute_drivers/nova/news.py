@@ -46,8 +46,6 @@ class News:
         # By id, the last told last.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._newest = self._forgotten = 0
-        # From this moment on nothing was missed, nor forgotten.
-        self._unbroken_since = 0.0
 
     def __contains__(self, server_id: str) -> bool:
         return server_id in self._entries
@@ -67,7 +65,6 @@ class News:
             self._session = session
             self._entries.clear()
             self._forgotten = self._newest
-            self._unbroken_since = self._clock.monotonic()
 
     def tell(self, server: Server) -> None:
         """Take in what the bus told."""
@@ -88,7 +85,7 @@ class News:
         self._entries.move_to_end(server['id'])
         if len(self._entries) > MEMORY:
             _, oldest = self._entries.popitem(last=False)
-            self._forgotten, self._unbroken_since = oldest.number, oldest.at
+            self._forgotten = oldest.number
 
     # ---- what is known ---------------------------------------------------
 
@@ -117,12 +114,6 @@ class News:
             if entry is None or self._clock.monotonic() - entry.at > TRUSTED_S:
                 return None
             return entry.server
-
-    def unbroken(self, since: float) -> bool:
-        """Say whether all that was told since a moment is known, and to be trusted."""
-        with self._lock:
-            trusted = self._clock.monotonic() - since <= TRUSTED_S
-            return trusted and self._session != '' and self._unbroken_since <= since
 
     def _place(self) -> str:
         return self._session and f'{self._session}.{self._newest}'

@@ -105,6 +105,35 @@ class OneRequest(ListeningCase):
         self.assertEqual((), self.driver.changes(changes.cursor).statuses)
         self.assertEqual(20 * ['POST /servers'], self.asked())
 
+    def test_a_server_made_here_is_told_before_nova_tells_of_it(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        self.build('a')
+        (status,) = self.driver.changes(cursor).statuses
+        self.assertEqual(('a', State.PENDING), (status.amphora_id, status.state))
+
+    def test_what_was_told_before_the_answer_came_is_not_forgotten_for_it(self):
+        self.connect()
+        answer = self.cloud.answer
+
+        def tell_first(what, query):
+            if what == 'POST /servers':
+                self.tell('instance.create.end', 'a', tags=TAGS)
+            return answer(what, query)
+
+        self.cloud.answer = tell_first
+        self.build('a')
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+
+    def test_a_server_that_was_found_by_its_key_is_asked_for(self):
+        self.connect()
+        self.cloud.answers[DETAIL] = {'servers': [server('a', 'active')]}
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
+        self.assertEqual('a', self.driver.build(name='a', build_key='k'))
+        self.asked()
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
     def test_a_delete_is_told_whoever_asked_for_it(self):
         self.connect()
         cursor = self.driver.changes().cursor

@@ -95,26 +95,3 @@ class Knowledge(NewsCase):
         self.news.end()
         self.news.note(server('a'), self.news.place())
         self.assertNotIn('a', self.news)
-
-
-class Unbroken(NewsCase):
-    def test_since_a_moment_of_this_session_all_is_known(self):
-        self.assertTrue(self.news.unbroken(self.clock.monotonic()))
-        self.clock.advance(TRUSTED_S + 1)
-        self.assertTrue(self.news.unbroken(self.clock.monotonic() - 1))
-
-    def test_a_moment_long_past_or_before_the_session_is_not_covered(self):
-        self.assertFalse(self.news.unbroken(self.clock.monotonic() - TRUSTED_S - 1))
-        before = self.clock.monotonic()
-        self.clock.advance(1)
-        self.news.begin()
-        self.assertFalse(self.news.unbroken(before))
-        self.news.end()
-        self.assertFalse(self.news.unbroken(self.clock.monotonic()))
-
-    def test_what_was_forgotten_is_not_covered(self):
-        since = self.clock.monotonic()
-        self.clock.advance(1)
-        for number in range(news.MEMORY + 1):
-            self.news.tell(server(f's-{number}'))
-        self.assertFalse(self.news.unbroken(since))
