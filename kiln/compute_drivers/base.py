@@ -8,7 +8,7 @@ overrides ``perform`` alone. Nothing here waits, retries or starts threads.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
@@ -245,6 +245,13 @@ class AmphoraComputeDriver(ComputeHooks):
         amphorae need not ask for all of them first.
         """
         return ''
+
+    def on_news(self, hurry: Callable[[], None]) -> None:
+        """Have ``hurry`` called when there may be something new to look at.
+
+        A driver that is told of changes by its backend does so, from any
+        thread; one that has to ask never does.
+        """
 
     # ---- execution state ------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -43,6 +43,10 @@ class DriverWrapper(AmphoraComputeDriver):
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Ask the layers below whether they would refuse."""
         return self.inner.refusal(call)
+
+    def on_news(self, hurry: Callable[[], None]) -> None:
+        """Have the wrapped driver tell of its news."""
+        self.inner.on_news(hurry)
 
     def close(self) -> None:
         """Close the wrapped driver."""

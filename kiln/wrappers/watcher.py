@@ -66,6 +66,7 @@ class Watcher:
         # Only the thread sets these.
         self._outage: BaseException | None = None
         self._outage_began = 0.0
+        driver.on_news(self._hurry)
 
     # ---- for callers ----------------------------------------------------
 
@@ -145,13 +146,17 @@ class Watcher:
     def _enter(self, watch: Watch[Any], soonest_s: float) -> None:
         self._table.add(watch)
         # Later arrivals share the look that the first one has hurried.
-        if self._pace.hurry(self._clock.monotonic() + soonest_s):
-            self._wake.notify()
+        self._hurry(soonest_s)
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, name=f'{self._backend}-watcher', daemon=True
             )
             self._thread.start()
+
+    def _hurry(self, in_s: float = 0.0) -> None:
+        with self._wake:
+            if self._pace.hurry(self._clock.monotonic() + in_s):
+                self._wake.notify()
 
     def ended(self, watch: Watch[Any]) -> None:
         """Forget a watch that has its outcome."""

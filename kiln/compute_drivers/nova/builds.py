@@ -71,6 +71,9 @@ class Builds:
         self._suspects = Memory()
         # The lock ports of the servers made here.
         self._port_of = Memory()
+        self._clock = clock
+        #: When the requests were sent that made the servers made here.
+        self.sent = Memory()
 
     # ---- building --------------------------------------------------------
 
@@ -186,7 +189,7 @@ class Builds:
         before = request.build_key in self._doubted
         if not before:
             self._doubted[request.build_key] = None
-        certain = False
+        certain, sent_at = False, self._clock.monotonic()
         try:
             create = dataclasses.replace(asked, looking=False)
             answer = self._services.ask(create, 'POST', '/servers', body=sent, version=version)
@@ -198,7 +201,9 @@ class Builds:
             # No answer to this request says what became of an earlier one.
             if certain and not before:
                 self._doubted.pop(request.build_key, None)
-        return str(answer['server']['id'])
+        server_id = str(answer['server']['id'])
+        self.sent[server_id] = sent_at
+        return server_id
 
     def _release(self, asked: Asked, lock: list[str], exc: AmphoraComputeError) -> None:
         # While a request may be on its way, its port is what holds it.

@@ -145,4 +145,25 @@ _BUILDS = [
     ),
 ]
 
-opts = [*_IDENTITY, *_TALK, *_BUILDS]
+_NOTIFICATIONS = [
+    cfg.StrOpt(
+        'notification_url',
+        secret=True,
+        help='Where Nova puts its notifications, as rabbit://USER:PASSWORD@HOST:PORT/VHOST: '
+        'the transport_url of Nova, or that of its oslo_messaging_notifications. With '
+        '?ssl=true, and ssl_ca_file, ssl_cert_file and ssl_key_file where needed, over TLS. '
+        'Unset: Nova is polled.',
+    ),
+    cfg.StrOpt(
+        'notification_topic',
+        default='versioned_notifications',
+        help='Topic of the notifications: versioned_notifications_topics of Nova.',
+    ),
+    cfg.StrOpt(
+        'notification_exchange',
+        default='nova',
+        help='Exchange of the notifications: control_exchange of Nova.',
+    ),
+]
+
+opts = [*_IDENTITY, *_TALK, *_BUILDS, *_NOTIFICATIONS]

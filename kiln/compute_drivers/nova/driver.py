@@ -17,6 +17,7 @@ from kiln.compute_drivers.nova.lock import PORT, PortLocks
 from kiln.compute_drivers.nova.session import open_session
 from kiln.exceptions import (
     AmphoraComputeError,
+    ConfigurationError,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidRequest,
@@ -92,7 +93,8 @@ class NovaDriver(AmphoraComputeDriver):
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
         """Return the driver of one configured backend; no request is sent yet."""
-        driver = cls(conf, clock=clock)
+        made = cast('type[Self]', _listening()) if conf.notification_url else cls
+        driver = made(conf, clock=clock)
         driver.name, driver.owner = name, owner
         return driver
 
@@ -383,3 +385,14 @@ class NovaDriver(AmphoraComputeDriver):
 
 def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
     return Asked(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)
+
+
+def _listening() -> type[NovaDriver]:
+    # What reads notifications is an extra, and most sites have no need of it.
+    try:
+        from kiln.compute_drivers.nova.listening import ListeningDriver
+    except ImportError as exc:
+        raise ConfigurationError(
+            f'Cannot listen to notifications: {exc}. Install kiln-compute[notifications].'
+        ) from exc
+    return ListeningDriver

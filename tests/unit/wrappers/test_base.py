@@ -51,6 +51,19 @@ class WrapperTest(unittest.TestCase):
                 if name == 'console_log':
                     self.assertEqual(answer, (name, *expected))
 
+    def test_news_of_its_driver_reach_who_asked_for_them(self):
+        class ToldDriver(MemoryDriver):
+            def on_news(self, hurry):
+                self.hurry = hurry
+
+        driver, heard = ToldDriver(), []
+        OtherWrapper(DriverWrapper(driver)).on_news(lambda: heard.append('news'))
+        driver.hurry()
+        self.assertEqual(['news'], heard)
+
+    def test_a_driver_that_has_to_ask_has_no_news(self):
+        DriverWrapper(MemoryDriver()).on_news(self.fail)
+
     def test_the_four_of_the_founding_note_pass_too(self):
         wrapper = CountingWrapper(MemoryDriver())
         amphora_id = wrapper.build(name='web')

@@ -16,10 +16,40 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.models import State
-from tests.unit.wrappers.cursor_driver import PlainDriver, status
+from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver, status
 from tests.unit.wrappers.watching import WatchingTest
 
 BUSY = {'task_state': 'spawning'}
+
+
+class ToldDriver(CursorDriver):
+    """Says when there is something new to look at."""
+
+    def on_news(self, hurry):
+        self.hurry = hurry
+
+
+class NewsTest(WatchingTest):
+    def make_driver(self):
+        return ToldDriver(self.clock)
+
+    def test_news_are_looked_at_long_before_the_next_look_is_due(self):
+        future = self.begin()
+        # After so long a quiet the next look is a good while off.
+        self.until(lambda: self.clock.monotonic() > 200)
+        self.looks(1)
+        quiet = self.clock.monotonic()
+        self.driver.put('a', State.ACTIVE)
+        self.clock.advance(self.settings.interval_s * 2)
+        self.assertFalse(future.done())
+        self.driver.hurry()
+        self.assertTrue(future.result(timeout=5).ready)
+        self.assertEqual(quiet + self.settings.interval_s * 2, self.clock.monotonic())
+
+    def test_news_while_nobody_waits_wake_nobody(self):
+        self.driver.hurry()
+        self.clock.advance(100)
+        self.assertEqual([], self.driver.calls)
 
 
 class GoalTest(WatchingTest):

@@ -10,7 +10,6 @@ from kiln.compute_drivers.nova.errors import Asked
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.loopback import Loopback
 
-
 #: The rows after each marker.
 PAGES = {None: ('a', 'b'), 'b': ('c', 'a'), 'a': ()}
 

@@ -16,6 +16,8 @@ ANSWERS = {
 }
 #: Servers as Nova showed them, by what had become of them.
 SERVERS = json.loads((_HERE / 'servers.json').read_text())
+#: Notifications in the order in which Nova sent them.
+NOTIFICATIONS = json.loads((_HERE / 'notifications.json').read_text())
 
 
 def reply(name, **changes):

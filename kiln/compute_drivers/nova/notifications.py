@@ -1,0 +1,186 @@
+"""Nova's versioned notifications, read from the message bus."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import ssl
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+import kombu
+
+from kiln.exceptions import ConfigurationError
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds until the next attempt to connect: one more after each, up to these.
+_AGAIN_S = 10.0
+_CONNECT_S = 5.0
+#: Seconds after which a quiet thread looks whether it is to end.
+_QUIET_S = 0.25
+#: A broker that is silent for twice as long is gone.
+_HEARTBEAT_S = 5
+#: How long close() waits for the thread.
+_CLOSE_S = 2.0
+
+_TLS = {'ssl_ca_file': 'ca_certs', 'ssl_cert_file': 'certfile', 'ssl_key_file': 'keyfile'}
+
+
+class Bus:
+    """A thread that hears what the bus tells of servers, from ``start`` to ``close``.
+
+    The queue is its own and lives as long as the connection: no other listener
+    misses a message, and nothing piles up when this process is gone. So what is
+    told between two connections is lost, and ``on_up`` and ``on_down`` say when.
+    All are called on the thread.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        exchange: str,
+        topic: str,
+        on_server: Callable[[dict[str, Any]], None],
+        on_up: Callable[[], None],
+        on_down: Callable[[], None],
+    ) -> None:
+        self._urls, self._tls = _places(url)
+        self._exchange, self._topic = exchange, topic
+        self._on_server, self._on_up, self._on_down = on_server, on_up, on_down
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        # Only the thread sets these: an outage and a defect are logged once.
+        self._failures = 0
+        self._legible = True
+
+    def start(self) -> None:
+        """Begin to listen; safe to repeat."""
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=self._run, name='nova-notifications', daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening; safe to repeat."""
+        with self._lock:
+            self._closed.set()
+        if self._thread is not None:
+            # Not for long: it may be about to connect to what does not answer.
+            self._thread.join(timeout=_CLOSE_S)
+
+    def _run(self) -> None:
+        for url in itertools.cycle(self._urls):
+            try:
+                self._listen(url)
+            # The client library lets through whatever the network and TLS raise.
+            except Exception as exc:
+                if not self._failures:
+                    LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url), exc)
+                self._failures += 1
+            if self._closed.wait(min(self._failures, _AGAIN_S)):
+                return
+
+    def _listen(self, url: str) -> None:
+        with kombu.Connection(
+            url, ssl=self._tls, connect_timeout=_CONNECT_S, heartbeat=_HEARTBEAT_S
+        ) as connection:
+            # Without the pauses of the client library: the next place may be better.
+            connection.ensure_connection(
+                max_retries=1, interval_start=0, reraise_as_library_errors=False
+            )
+            # Nova makes the exchange; whether it lasts is not ours to say.
+            exchange = kombu.Exchange(self._exchange, 'topic', passive=True)
+            queue = kombu.Queue('', exchange, f'{self._topic}.*', exclusive=True)
+            channel = connection.channel()
+            with kombu.Consumer(channel, queue, on_message=self._take, no_ack=True):
+                LOG.info('Nova is listened to through %s', _host(url))
+                self._failures = 0
+                self._on_up()
+                try:
+                    self._hear(connection)
+                finally:
+                    self._on_down()
+
+    def _hear(self, connection: Any) -> None:
+        while not self._closed.is_set():
+            try:
+                connection.drain_events(timeout=_QUIET_S)
+            except TimeoutError:
+                pass
+            connection.heartbeat_check()
+
+    def _take(self, message: Any) -> None:
+        try:
+            server = server_of(message.body)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
+            # What it would have told is found out when Nova is asked again.
+            if self._legible:
+                LOG.warning(
+                    'A message on topic %s is no versioned notification of Nova (%s); '
+                    'more of these are not logged', self._topic, type(exc).__name__,
+                )  # fmt: skip
+            self._legible = False
+            return
+        if server is not None:
+            self._on_server(server)
+
+
+def server_of(body: str | bytes) -> dict[str, Any] | None:
+    """Return what a message tells of a server, in the words of Nova's API; pure.
+
+    The state alone is told, never what the kind of event makes one think: an
+    ``instance.create.error`` comes also for a build that goes on on another host.
+    """
+    message = json.loads(json.loads(body)['oslo.message'])
+    if not message['event_type'].startswith('instance.'):
+        return None
+    told = message['payload']['nova_object.data']
+    return {
+        'id': str(told['uuid']),
+        'OS-EXT-STS:vm_state': _word(told['state']),
+        'OS-EXT-STS:task_state': _word(told['task_state']),
+        'metadata': dict(told['metadata']),
+        # Not every kind of event has them, and the first one of a server not yet.
+        'tags': [str(tag) for tag in told.get('tags') or ()],
+    }
+
+
+def _word(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _places(url: str) -> tuple[list[str], dict[str, Any] | None]:
+    """Return a URL for each broker, and how to use TLS, from one as oslo.messaging has it."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        scheme = {'rabbit': 'amqp', 'kombu+memory': 'memory'}[parts.scheme]
+        urls = [f'{scheme}://{host}{parts.path}' for host in parts.netloc.split(',')]
+        for one in urls:
+            urllib.parse.urlsplit(one).port  # noqa: B018  # raises where it is no number
+    except (ValueError, KeyError):
+        # Without the cause and without the URL, which has a password in it.
+        raise ConfigurationError(
+            'Cannot listen to notifications: notification_url must be like '
+            'rabbit://USER:PASSWORD@HOST:PORT/VHOST, with further USER:PASSWORD@HOST:PORT '
+            'after commas.'
+        ) from None
+    query = dict(urllib.parse.parse_qsl(parts.query))
+    if query.get('ssl', '').lower() not in ('1', 'true', 'yes', 'on'):
+        return urls, None
+    given = {ours: query[theirs] for theirs, ours in _TLS.items() if theirs in query}
+    # Without a name the client library puts that of the broker.
+    return urls, {'cert_reqs': ssl.CERT_REQUIRED, 'server_hostname': None, **given}
+
+
+def _host(url: str) -> str:
+    return urllib.parse.urlsplit(url).netloc.rpartition('@')[2]

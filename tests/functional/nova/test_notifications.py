@@ -1,0 +1,141 @@
+"""A site that listens to the real Nova's notifications through the real RabbitMQ."""
+
+import collections
+import configparser
+import re
+
+from kiln.building import Until
+from kiln.exceptions import AmphoraBuildError
+from kiln.testing.conformance.building import Building
+from kiln.testing.conformance.deleting import Deleting
+from kiln.testing.conformance.execution import Execution
+from kiln.testing.conformance.states import States
+from kiln.testing.conformance.watching import Watching
+from tests.functional.nova.site import ONE, NovaCase
+from tests.functional.nova.test_conformance import OnNova
+
+SETTLE_S = 300
+NOTIFY = {
+    'nova.notifications.notification_format': 'versioned',
+    'nova.notifications.notify_on_state_change': 'vm_and_task_state',
+    'nova.oslo_messaging_notifications.driver': 'messagingv2',
+}
+
+
+class ListeningCase(NovaCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        wishes = [word for option in NOTIFY.items() for word in ('--set', '='.join(option))]
+        cls.cloud.run('up', *wishes)
+        nova = configparser.RawConfigParser()
+        nova.read(cls.cloud.home / 'etc' / 'nova' / 'cmp1.conf')
+        cls.url = nova['DEFAULT']['transport_url']
+
+
+class CountedCase(ListeningCase):
+    def setUp(self):
+        super().setUp()
+        self.compute = self.open_compute(notification_url=self.url, build_timeout=SETTLE_S)
+        # Versions, names and the first token are asked for once, and not counted.
+        (first,) = self.build(1)
+        self.compute.delete(first, wait=True, timeout=SETTLE_S).result(SETTLE_S)
+        self.proxy.forget()
+
+    def begin(self, count, **metadata):
+        return [
+            self.compute.build(
+                name=f'told-{number}', until=Until.ACTIVE, timeout=SETTLE_S, metadata=metadata
+            )
+            for number in range(count)
+        ]
+
+    def build(self, count, **metadata):
+        return [build.result(SETTLE_S) for build in self.begin(count, **metadata)]
+
+    def delete(self, amphora_ids):
+        deletes = [self.compute.delete(one, wait=True, timeout=SETTLE_S) for one in amphora_ids]
+        for delete in deletes:
+            delete.result(SETTLE_S)
+
+    def asked(self):
+        """Return how often Nova was asked what since this was last asked."""
+        found = collections.Counter(
+            f'{one.method} {re.sub(ONE, "/servers/ID", one.path)}' for one in self.proxy.requests
+        )
+        self.proxy.forget()
+        return dict(found)
+
+
+class OneRequest(CountedCase):
+    def test_a_server_costs_one_request_to_make_and_one_to_delete(self):
+        built = self.build(8)
+        self.assertEqual({'POST /servers': 8}, self.asked())
+        self.assertEqual({'ACTIVE'}, {server['status'] for server in self.servers()})
+        self.delete(built)
+        self.assertEqual({'DELETE /servers/ID': 8}, self.asked())
+        self.assertEqual([], self.servers())
+
+    def test_many_at_once_cost_one_list_more_for_each_minute(self):
+        built = self.build(24)
+        asked = self.asked()
+        self.assertEqual(24, asked.pop('POST /servers'))
+        # The first list gives the watcher its cursor.
+        self.assertEqual({'GET /servers/detail'}, asked.keys())
+        self.assertLess(asked['GET /servers/detail'], 5)
+        self.delete(built)
+        asked = self.asked()
+        self.assertEqual(24, asked.pop('DELETE /servers/ID'))
+        self.assertLess(sum(asked.values()), 5, asked)
+
+    def test_what_somebody_else_deletes_is_noticed(self):
+        (built,) = self.build(1)
+        gone = self.compute.watch(built, ['deleted'], timeout=SETTLE_S)
+        self.admin.delete(f'/servers/{built}', endpoint_filter={'service_type': 'compute'})
+        self.assertIsNotNone(gone.exception(SETTLE_S) or gone.result())
+        self.assertLessEqual(self.asked().get('GET /servers/ID', 0), 1)
+
+
+class Trouble(CountedCase):
+    def test_a_build_that_fails_says_why(self):
+        (build,) = self.begin(1, **{'devcloud:spawn_abort': 'the disk is made of cheese'})
+        self.assertIsInstance(build.exception(SETTLE_S), AmphoraBuildError)
+        self.assertIn('the disk is made of cheese', str(build.exception()))
+
+    def test_a_build_that_fails_on_one_host_goes_on_on_another(self):
+        # The first host fails it, and so do the next two: only then it has failed.
+        (build,) = self.begin(1, **{'devcloud:spawn_fail': 'as the host wills'})
+        self.assertIn('Exceeded maximum number of retries', str(build.exception(SETTLE_S)))
+
+    def test_nothing_is_lost_while_the_broker_is_away(self):
+        doomed = self.build(3)
+        builds = self.begin(4, **{'devcloud:spawn_delay': '12'})
+        self.eventually_spawning(4)
+        with self.assertLogs('kiln.compute_drivers.nova.notifications', 'INFO') as logs:
+            self.cloud.run('down', 'rabbit')
+            deletes = [self.compute.delete(one, wait=True, timeout=SETTLE_S) for one in doomed]
+            self.cloud.run('up')
+            ended = [build.exception(SETTLE_S) for build in builds]
+            for delete in deletes:
+                self.assertIsNone(delete.exception(SETTLE_S))
+        self.assertIn('so Nova is polled', logs.output[0])
+        self.assertIn('Nova is listened to', logs.output[1])
+        # Whether Nova itself survives it in the middle of a build is Nova's affair.
+        active = {server['id'] for server in self.servers() if server['status'] == 'ACTIVE'}
+        self.assertEqual(active, {b.result() for b, e in zip(builds, ended, strict=True) if not e})
+        self.proxy.forget()
+        self.build(3)
+        self.assertEqual(3, self.asked()['POST /servers'])
+
+    def eventually_spawning(self, count):
+        seen = {}
+        while sum(status == 'spawning' for status in seen.values()) < count:
+            for server in self.servers():
+                seen[server['id']] = server['OS-EXT-STS:task_state']
+
+
+class ListeningConformance(OnNova, Building, Deleting, Execution, States, Watching, ListeningCase):
+    """What of the contract could suffer from answers that Nova did not give itself."""
+
+    def make_driver(self):
+        return self.open_driver(notification_url=self.url)

@@ -1,0 +1,331 @@
+"""The driver that listens: what it still asks Nova for, over a real connection and a real bus."""
+
+import copy
+import sys
+import unittest
+
+from kiln.compute_drivers.nova.driver import NovaDriver
+from kiln.compute_drivers.nova.news import TRUSTED_S
+from kiln.exceptions import ConfigurationError
+from kiln.models import State
+from kiln.testing.clock import VirtualClock
+from tests.unit.compute_drivers.nova.bus import URL, Exchange, until
+from tests.unit.compute_drivers.nova.corpus import SERVERS
+from tests.unit.compute_drivers.nova.loopback import Loopback
+from tests.unit.compute_drivers.nova.written import written
+
+FLAVOR = {'id': 'f-1', 'name': 'tiny'}
+IMAGE = '4bfa4ff8-0632-421c-b662-4005c136db4b'
+TAGS = ['kiln-key:k', 'kiln-site:kiln']
+DETAIL = 'GET /servers/detail'
+
+
+GONE = (404, {}, {'itemNotFound': {'code': 404, 'message': 'Instance a could not be found.'}})
+
+
+def server(server_id, state, task_state=None, **more):
+    """Return a server as Nova's API shows it."""
+    shown = copy.deepcopy(SERVERS['building'])
+    states = {'OS-EXT-STS:vm_state': state, 'OS-EXT-STS:task_state': task_state}
+    return shown | {'id': server_id, 'tags': TAGS} | states | more
+
+
+class ListeningCase(unittest.TestCase):
+    url = URL
+
+    def setUp(self):
+        self.exchange = Exchange()
+        self.addCleanup(self.exchange.close)
+        self.cloud = Loopback({'GET /flavors': {'flavors': [FLAVOR]}, DETAIL: {'servers': []}})
+        self.enterContext(self.cloud)
+        self.clock = VirtualClock()
+        conf = written(
+            'auth_type = none', f'compute_endpoint_override = {self.cloud.url}',
+            f'image_endpoint_override = {self.cloud.url}', 'microversion = 2.96',
+            'flavor = tiny', f'image = {IMAGE}', f'notification_url = {self.url}',
+            f'notification_exchange = {self.exchange.name}',
+        )  # fmt: skip
+        self.driver = NovaDriver.open(conf, name='east', owner='kiln', clock=self.clock)
+        self.addCleanup(self.driver.close)
+        self.news = 0
+        self.driver.on_news(self.hurry)
+
+    def hurry(self):
+        self.news += 1
+
+    def connect(self):
+        """Have the driver listen; it begins to with the first question."""
+        self.driver.changes()
+        until(lambda: self.news == 1)
+        self.cloud.queries.clear()
+
+    def tell(self, event, server_id, **changes):
+        """Have Nova tell, and wait until the driver has heard."""
+        heard = self.news
+        self.exchange.tell(event, server_id, **changes)
+        until(lambda: self.news > heard)
+
+    def build(self, server_id):
+        self.cloud.answers['POST /servers'] = (202, {}, {'server': {'id': server_id}})
+        self.assertEqual(server_id, self.driver.build(name=server_id))
+
+    def states(self, *server_ids):
+        found = self.driver.statuses(server_ids)
+        return {server_id: status.state for server_id, status in found.items()}
+
+    def asked(self):
+        """Return the requests about servers since it was last asked."""
+        found = [what for what, _ in self.cloud.queries if '/servers' in what]
+        self.cloud.queries.clear()
+        return found
+
+
+class OneRequest(ListeningCase):
+    def test_a_build_costs_the_request_that_makes_it(self):
+        self.connect()
+        self.build('a')
+        self.assertEqual({'a': State.PENDING}, self.states('a'))
+        self.tell('instance.update', 'a', state='building', task_state='spawning', tags=TAGS)
+        self.assertEqual({'a': State.BUILDING}, self.states('a'))
+        self.tell('instance.create.end', 'a', tags=TAGS)
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+        self.assertEqual(['POST /servers'], self.asked())
+
+    def test_so_do_many_watched_by_a_cursor(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        self.assertEqual([DETAIL], self.asked())
+        for number in range(20):
+            self.build(f's-{number}')
+            self.tell('instance.create.end', f's-{number}', tags=TAGS)
+        changes = self.driver.changes(cursor)
+        self.assertFalse(changes.complete)
+        told = [(status.amphora_id, status.state) for status in changes.statuses]
+        self.assertEqual([(f's-{number}', State.ACTIVE) for number in range(20)], told)
+        self.assertEqual((), self.driver.changes(changes.cursor).statuses)
+        self.assertEqual(20 * ['POST /servers'], self.asked())
+
+    def test_a_server_made_here_is_told_before_nova_tells_of_it(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        self.build('a')
+        (status,) = self.driver.changes(cursor).statuses
+        self.assertEqual(('a', State.PENDING), (status.amphora_id, status.state))
+
+    def test_what_was_told_before_the_answer_came_is_not_forgotten_for_it(self):
+        self.connect()
+        answer = self.cloud.answer
+
+        def tell_first(what, query):
+            if what == 'POST /servers':
+                self.tell('instance.create.end', 'a', tags=TAGS)
+            return answer(what, query)
+
+        self.cloud.answer = tell_first
+        self.build('a')
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+
+    def test_a_server_that_was_found_by_its_key_is_asked_for(self):
+        self.connect()
+        self.cloud.answers[DETAIL] = {'servers': [server('a', 'active')]}
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
+        self.assertEqual('a', self.driver.build(name='a', build_key='k'))
+        self.asked()
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+    def test_a_delete_is_told_whoever_asked_for_it(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        self.asked()
+        self.tell('instance.delete.end', 'a')
+        self.assertEqual(('a',), self.driver.changes(cursor).gone)
+        self.assertEqual({}, self.states('a'))
+        self.assertEqual([], self.asked())
+
+    def test_a_server_asked_for_once_is_followed_from_there(self):
+        self.connect()
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+        self.tell('instance.suspend.end', 'a')
+        self.assertEqual({'a': State.SUSPENDED}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+
+class Errors(ListeningCase):
+    def test_why_a_build_failed_is_asked_of_nova_once(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        self.build('a')
+        self.asked()
+        fault = {'message': 'No valid host was found. ', 'code': 500}
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'error', fault=fault)}
+        self.tell('instance.update', 'a', state='error', task_state=None, tags=TAGS)
+        (status,) = self.driver.changes(cursor).statuses
+        self.assertEqual((State.ERROR, fault['message']), (status.state, status.fault))
+        self.assertEqual({'a': State.ERROR}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+    def test_an_error_without_a_reason_is_asked_about_once_too(self):
+        self.connect()
+        self.build('a')
+        self.asked()
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'error')}
+        self.tell('instance.update', 'a', state='error', task_state=None, tags=TAGS)
+        for _ in range(3):
+            self.assertEqual({'a': State.ERROR}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+    def test_an_attempt_that_failed_on_one_host_ends_nothing(self):
+        self.connect()
+        self.build('a')
+        self.tell('instance.create.error', 'a', tags=TAGS)
+        self.assertEqual({'a': State.BUILDING}, self.states('a'))
+        self.assertEqual(['POST /servers'], self.asked())
+
+    def test_of_one_deleted_before_it_had_a_host_the_end_is_asked_for(self):
+        self.connect()
+        self.build('a')
+        self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
+        self.cloud.answers['GET /servers/a'] = GONE
+        self.driver.delete('a')
+        self.assertEqual({'a': State.PENDING}, self.states('a'))
+        self.asked()
+        self.clock.advance(4)
+        self.assertEqual({}, self.states('a'))
+        self.assertEqual({}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+    def test_of_one_whose_end_was_told_nothing_is_asked_though_nobody_waited(self):
+        self.connect()
+        self.build('a')
+        self.build('b')
+        self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
+        self.driver.delete('a')
+        self.tell('instance.delete.end', 'a')
+        self.asked()
+        self.clock.advance(4)
+        self.assertEqual({'b': State.PENDING}, self.states('b'))
+        self.assertEqual([], self.asked())
+
+    def test_one_that_is_told_to_be_leaving_is_waited_for(self):
+        self.connect()
+        self.build('a')
+        self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
+        self.driver.delete('a')
+        self.tell('instance.update', 'a', state='active', task_state='deleting', tags=TAGS)
+        self.asked()
+        self.clock.advance(4)
+        self.assertEqual({'a': State.DELETING}, self.states('a'))
+        self.assertEqual([], self.asked())
+
+
+class Strangers(ListeningCase):
+    def test_servers_of_others_are_not_told(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        for event, changes in (
+            ('instance.create.end', {'tags': ['kiln-site:west']}),
+            ('instance.create.end', {'tags': []}),
+            ('instance.suspend.end', {}),
+            ('instance.delete.end', {'metadata': {}}),
+        ):
+            self.exchange.tell(event, 'other', **changes)
+        self.tell('instance.create.end', 'ours', tags=TAGS)
+        changes = self.driver.changes(cursor)
+        self.assertEqual(['ours'], [status.amphora_id for status in changes.statuses])
+        self.assertEqual((), changes.gone)
+
+
+class Doubt(ListeningCase):
+    def test_what_was_told_long_ago_is_asked_for_again(self):
+        self.connect()
+        self.build('a')
+        self.clock.advance(TRUSTED_S + 1)
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
+        self.asked()
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+    def test_once_in_a_while_nova_is_asked_for_what_was_not_told(self):
+        self.connect()
+        cursor = self.driver.changes().cursor
+        self.asked()
+        self.clock.advance(TRUSTED_S)
+        self.cloud.answers[DETAIL] = {'servers': [server('a', 'active')]}
+        changes = self.driver.changes(cursor)
+        self.assertEqual(['a'], [status.amphora_id for status in changes.statuses])
+        (_, query) = self.cloud.queries[-1]
+        self.assertIn('changes-since', query)
+        self.assertEqual((), self.driver.changes(changes.cursor).statuses)
+        self.assertEqual([DETAIL], self.asked())
+
+    def test_a_cursor_from_before_a_break_is_answered_by_nova(self):
+        self.connect()
+        moment, _, _ = self.driver.changes().cursor.partition('/')
+        self.asked()
+        for cursor in (f'{moment}/0123456789ab.7', f'{moment}/', moment):
+            self.driver.changes(cursor)
+            (_, query) = self.cloud.queries[-1]
+            self.assertEqual(moment, query['changes-since'])
+            self.assertEqual([DETAIL], self.asked())
+
+    def test_what_is_told_while_nova_answers_is_told_after_the_answer(self):
+        self.connect()
+
+        def answer(what, query):
+            self.tell('instance.create.end', 'a', tags=TAGS)
+            return 200, {}, b'{"servers": []}'
+
+        self.cloud.answer = answer
+        changes = self.driver.changes()
+        self.assertEqual((), changes.statuses)
+        (status,) = self.driver.changes(changes.cursor).statuses
+        self.assertEqual(State.ACTIVE, status.state)
+
+
+class NotHeard(ListeningCase):
+    # Nothing listens on the discard port.
+    url = 'rabbit://kiln:Tr0ub4dor@127.0.0.1:9/'
+
+    def test_without_the_bus_nova_is_polled_as_ever(self):
+        with self.assertLogs('kiln.compute_drivers.nova.notifications', 'WARNING') as logs:
+            self.build('a')
+            self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
+            self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+            self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+            cursor = self.driver.changes().cursor
+            self.driver.changes(cursor)
+            until(lambda: logs.output)
+        self.assertEqual(['POST /servers', *2 * ['GET /servers/a'], DETAIL, DETAIL], self.asked())
+        self.assertEqual(0, self.news)
+        self.assertNotIn('Tr0ub4dor', repr(logs.output))
+
+
+class Opening(unittest.TestCase):
+    def test_without_a_url_nothing_listens(self):
+        conf = written('auth_type = none')
+        driver = NovaDriver.open(conf, name='east', owner='kiln')
+        self.addCleanup(driver.close)
+        self.assertIs(NovaDriver, type(driver))
+
+    def test_a_wrong_url_is_refused_before_anything_is_done(self):
+        conf = written('auth_type = none', 'notification_url = amqp:Tr0ub4dor')
+        with self.assertRaises(ConfigurationError) as caught:
+            NovaDriver.open(conf, name='east', owner='kiln')
+        self.assertNotIn('Tr0ub4dor', str(caught.exception))
+
+    def test_where_the_library_is_missing_it_is_named(self):
+        conf = written('auth_type = none', f'notification_url = {URL}')
+        # As where it is not installed; the import in subprocesses would take a second.
+        module = 'kiln.compute_drivers.nova.listening'
+        kept = sys.modules.get(module)
+        sys.modules[module] = None
+        try:
+            with self.assertRaises(ConfigurationError) as caught:
+                NovaDriver.open(conf, name='east', owner='kiln')
+        finally:
+            sys.modules[module] = kept
+            if kept is None:
+                del sys.modules[module]
+        self.assertIn('kiln-compute[notifications]', str(caught.exception))

@@ -1,0 +1,97 @@
+"""What is known of servers from what was told of them."""
+
+import unittest
+
+from kiln.compute_drivers.nova import news
+from kiln.compute_drivers.nova.news import TRUSTED_S, News
+from kiln.testing.clock import VirtualClock
+
+
+def server(server_id, state='building'):
+    return {'id': server_id, 'OS-EXT-STS:vm_state': state}
+
+
+class NewsCase(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.news = News(self.clock)
+        self.news.begin()
+
+    def told(self, place):
+        return [one['id'] for one in self.news.since(place).servers]
+
+
+class Places(NewsCase):
+    def test_what_is_told_since_a_place_is_told_in_order(self):
+        self.news.tell(server('a'))
+        place = self.news.place()
+        for server_id in 'bcd':
+            self.news.tell(server(server_id))
+        self.assertEqual(['b', 'c', 'd'], self.told(place))
+        self.assertEqual([], self.told(self.news.since(place).place))
+
+    def test_of_a_server_the_last_is_told_at_its_new_place(self):
+        place = self.news.place()
+        for server_id in 'aba':
+            self.news.tell(server(server_id))
+        self.assertEqual(['b', 'a'], self.told(place))
+
+    def test_a_place_may_be_asked_for_again(self):
+        place = self.news.place()
+        self.news.tell(server('a'))
+        self.assertEqual(self.told(place), self.told(place))
+
+    def test_a_place_of_another_session_is_not_known(self):
+        place = self.news.place()
+        self.news.end()
+        self.assertIsNone(self.news.since(place))
+        self.news.begin()
+        self.assertIsNone(self.news.since(place))
+
+    def test_while_the_bus_is_not_heard_there_is_no_place(self):
+        self.news.end()
+        self.assertEqual('', self.news.place())
+        self.assertIsNone(self.news.since(''))
+
+    def test_a_place_from_which_something_is_forgotten_is_not_known(self):
+        old = self.news.place()
+        self.news.tell(server('first'))
+        after_first = self.news.place()
+        for number in range(news.MEMORY):
+            self.news.tell(server(f's-{number}'))
+        self.assertIsNone(self.news.since(old))
+        self.assertEqual(news.MEMORY, len(self.told(after_first)))
+        self.assertNotIn('first', self.news)
+
+
+class Knowledge(NewsCase):
+    def test_what_was_told_is_known_for_a_while(self):
+        self.news.tell(server('a', 'active'))
+        self.clock.advance(TRUSTED_S)
+        self.assertEqual('active', self.news.known('a')['OS-EXT-STS:vm_state'])
+        self.clock.advance(1)
+        self.assertIsNone(self.news.known('a'))
+
+    def test_nothing_is_known_from_before_a_break(self):
+        self.news.tell(server('a'))
+        self.news.end()
+        self.assertIsNone(self.news.known('a'))
+        self.news.begin()
+        self.assertIsNone(self.news.known('a'))
+
+    def test_an_answer_is_known_unless_more_was_told_since_the_question(self):
+        asked_at = self.news.place()
+        self.news.tell(server('a', 'active'))
+        self.news.note(server('a'), asked_at)
+        self.news.note(server('b'), asked_at)
+        self.assertEqual('active', self.news.known('a')['OS-EXT-STS:vm_state'])
+        self.assertEqual('building', self.news.known('b')['OS-EXT-STS:vm_state'])
+
+    def test_an_answer_to_a_question_from_before_a_break_is_not_kept(self):
+        asked_at = self.news.place()
+        self.news.begin()
+        self.news.note(server('a'), asked_at)
+        self.assertIsNone(self.news.known('a'))
+        self.news.end()
+        self.news.note(server('a'), self.news.place())
+        self.assertNotIn('a', self.news)

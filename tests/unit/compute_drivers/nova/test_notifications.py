@@ -1,0 +1,227 @@
+"""What is read from the message bus, through the real client library."""
+
+import contextlib
+import json
+import logging
+import socket
+import unittest
+
+from kiln.compute_drivers.nova.notifications import Bus, server_of
+from kiln.exceptions import ConfigurationError
+from tests.unit.compute_drivers.nova.bus import TOPIC, URL, Exchange, envelope, notification, until
+from tests.unit.compute_drivers.nova.corpus import NOTIFICATIONS
+from tests.unit.compute_drivers.nova.loopback import listening
+
+LOGGER = 'kiln.compute_drivers.nova.notifications'
+
+
+class OneMessage(unittest.TestCase):
+    def told(self, event, **changes):
+        return server_of(envelope(notification(event, **changes)))
+
+    def test_the_state_is_told_in_the_words_of_the_api(self):
+        told = self.told('instance.create.end')
+        self.assertEqual('active', told['OS-EXT-STS:vm_state'])
+        self.assertIsNone(told['OS-EXT-STS:task_state'])
+        self.assertEqual(['kiln-key:ok', 'kiln-site:x'], told['tags'])
+        self.assertEqual({'kiln:type': 'vm'}, told['metadata'])
+
+    def test_an_attempt_that_failed_is_not_yet_an_error(self):
+        told = self.told('instance.create.error')
+        self.assertEqual('building', told['OS-EXT-STS:vm_state'])
+
+    def test_an_event_without_tags_has_none(self):
+        self.assertEqual([], self.told('instance.delete.end')['tags'])
+        self.assertEqual('deleted', self.told('instance.delete.end')['OS-EXT-STS:vm_state'])
+
+    def test_what_is_not_about_a_server_is_passed_over(self):
+        self.assertIsNone(self.told('scheduler.select_destinations.end'))
+
+    def test_every_recorded_message_is_understood(self):
+        told = [server_of(envelope(message)) for message in NOTIFICATIONS]
+        self.assertEqual([True] + 8 * [False], [one is None for one in told])
+
+
+class BusCase(unittest.TestCase):
+    def setUp(self):
+        self.exchange = Exchange()
+        self.addCleanup(self.exchange.close)
+        self.heard = []
+
+    def bus(self, url=URL, **changes):
+        given = {
+            'exchange': self.exchange.name, 'topic': TOPIC, 'on_server': self.heard.append,
+            'on_up': lambda: self.heard.append('up'), 'on_down': lambda: self.heard.append('down'),
+        } | changes  # fmt: skip
+        bus = Bus(url, **given)
+        self.addCleanup(bus.close)
+        return bus
+
+    def listen(self, **changes):
+        bus = self.bus(**changes)
+        bus.start()
+        until(lambda: self.heard == ['up'])
+        return bus
+
+
+class Listening(BusCase):
+    def test_messages_are_told_in_order(self):
+        self.listen()
+        for number in range(50):
+            self.exchange.tell('instance.update', f's-{number}')
+        until(lambda: len(self.heard) == 51)
+        self.assertEqual([f's-{n}' for n in range(50)], [told['id'] for told in self.heard[1:]])
+
+    def test_errors_have_a_priority_of_their_own_and_are_heard_too(self):
+        self.listen()
+        self.exchange.say(envelope(notification('instance.create.error')), 'error')
+        until(lambda: len(self.heard) == 2)
+
+    def test_what_is_not_about_a_server_is_not_told(self):
+        self.listen()
+        self.exchange.tell('scheduler.select_destinations.end')
+        self.exchange.tell('instance.update', 'a')
+        until(lambda: len(self.heard) == 2)
+        self.assertEqual('a', self.heard[1]['id'])
+
+    def test_several_listeners_hear_every_message(self):
+        self.listen()
+        second = []
+        self.bus(on_server=second.append, on_up=lambda: second.append('up')).start()
+        until(lambda: second == ['up'])
+        self.exchange.tell('instance.update')
+        until(lambda: len(self.heard) == len(second) == 2)
+        self.assertEqual(self.heard, second)
+
+    def test_starting_twice_is_starting_once(self):
+        bus = self.listen()
+        bus.start()
+        self.exchange.tell('instance.update')
+        until(lambda: len(self.heard) == 2)
+
+    def test_close_ends_the_session_and_is_safe_to_repeat(self):
+        bus = self.listen()
+        bus.close()
+        self.assertEqual(['up', 'down'], self.heard)
+        bus.close()
+        bus.start()
+        self.assertEqual(['up', 'down'], self.heard)
+
+    def test_what_is_closed_before_it_began_never_begins(self):
+        bus = self.bus()
+        bus.close()
+        bus.start()
+        bus.close()
+        self.assertEqual([], self.heard)
+
+    def test_a_connection_that_breaks_is_told_and_made_again(self):
+        def on_server(server):
+            self.heard.append(server['id'])
+            if server['id'] == 'breaks':
+                raise ConnectionResetError('Connection reset by peer')
+
+        self.listen(on_server=on_server)
+        with self.assertLogs(LOGGER, 'INFO') as logs:
+            self.exchange.tell('instance.update', 'breaks')
+            until(lambda: len(self.heard) == 4)
+        self.assertEqual(['up', 'breaks', 'down', 'up'], self.heard)
+        self.assertIn('so Nova is polled: Connection reset by peer', logs.output[0])
+        self.assertIn('Nova is listened to', logs.output[1])
+        self.exchange.tell('instance.update', 'after')
+        until(lambda: self.heard[-1] == 'after')
+
+
+class Poison(BusCase):
+    def test_what_cannot_be_read_is_logged_once_and_the_rest_is_heard(self):
+        self.listen()
+        nova = notification('instance.update')
+        told = nova['payload']['nova_object.data']
+        poison = [
+            'not json', '[]', '{}', 'null', '{"oslo.message": "["}', '{"oslo.message": "[]"}',
+            envelope({}), envelope({'event_type': None}),
+            envelope({'event_type': 'instance.update', 'payload': {}}),
+            envelope({'event_type': 'instance.update', 'payload': None}),
+            envelope(nova | {'payload': {'nova_object.data': {'uuid': 's'}}}),
+            envelope(nova | {'payload': {'nova_object.data': told | {'metadata': 7}}}),
+            envelope(nova | {'payload': {'nova_object.data': told | {'tags': 7}}}),
+            b'\xff\xfe\x00', '[' * 100_000,
+        ]  # fmt: skip
+        with self.assertLogs(LOGGER, 'WARNING') as logs:
+            for body in poison:
+                self.exchange.say(body)
+            self.exchange.tell('instance.update', 'healthy')
+            until(lambda: len(self.heard) == 2)
+        self.assertEqual('healthy', self.heard[1]['id'])
+        self.assertEqual(1, len(logs.output))
+
+    def test_words_of_another_kind_are_taken_as_text(self):
+        said = envelope(notification('instance.update', state=['x'], tags=[1], task_state=7))
+        told = server_of(said)
+        self.assertEqual("['x']", told['OS-EXT-STS:vm_state'])
+        self.assertEqual(['1'], told['tags'])
+
+
+class Places(BusCase):
+    def test_a_broker_that_is_not_there_is_told_once_without_the_password(self):
+        with socket.create_server(('127.0.0.1', 0)) as taken:
+            port = taken.getsockname()[1]
+        bus = self.bus(f'rabbit://kiln:Tr0ub4dor@127.0.0.1:{port}/')
+        with self.assertLogs(level=logging.DEBUG) as logs:
+            bus.start()
+            until(lambda: any('so Nova is polled' in line for line in logs.output))
+        self.assertNotIn('Tr0ub4dor', '\n'.join(logs.output))
+        self.assertIn(f'127.0.0.1:{port}', '\n'.join(logs.output))
+        self.assertEqual([], self.heard)
+
+    def test_of_several_brokers_one_after_the_other_is_tried(self):
+        met = []
+
+        def serve(connection):
+            with contextlib.suppress(OSError):
+                met.append(connection.recv(8))
+
+        with socket.create_server(('127.0.0.1', 0)) as taken:
+            dead = taken.getsockname()[1]
+        with listening(serve) as port:
+            bus = self.bus(f'rabbit://a:b@127.0.0.1:{dead},a:b@127.0.0.1:{port}/vhost')
+            with self.assertLogs(LOGGER, 'WARNING') as logs:
+                bus.start()
+                until(lambda: met and logs.output)
+            bus.close()
+        self.assertEqual(b'AMQP\x00\x00\x09\x01', met[0])
+        self.assertEqual(1, len(logs.output), 'one outage is one line')
+
+    def test_with_ssl_the_broker_is_spoken_to_in_tls(self):
+        met = []
+        with listening(lambda connection: met.append(connection.recv(1))) as port:
+            bus = self.bus(f'rabbit://a:b@127.0.0.1:{port}/?ssl=true')
+            with self.assertLogs(LOGGER, 'WARNING') as logs:
+                bus.start()
+                until(lambda: met and logs.output)
+            bus.close()
+        self.assertEqual(b'\x16', met[0], 'the first byte of a TLS handshake')
+
+    def test_an_exchange_that_nova_has_not_made_is_no_reason_to_make_it(self):
+        with self.assertLogs(LOGGER, 'WARNING') as logs:
+            self.bus(exchange='nowhere').start()
+            until(lambda: logs.output)
+        self.assertIn('nowhere', logs.output[0])
+        self.assertEqual([], self.heard)
+
+    def test_a_url_that_is_none_is_refused_without_repeating_it(self):
+        for url in (
+            'Tr0ub4dor', 'http://kiln:Tr0ub4dor@east/', 'rabbit://kiln:Tr0ub4dor@east:port/',
+            'rabbit://kiln:Tr0ub4dor@east:1,b:Tr0ub4dor@west:70000/', 'rabbit://Tr0ub4dor@[::1/',
+        ):  # fmt: skip
+            with self.subTest(url), self.assertRaises(ConfigurationError) as caught:
+                self.bus(url)
+            self.assertIn('notification_url must be like rabbit://', str(caught.exception))
+            self.assertNotIn('Tr0ub4dor', str(caught.exception))
+            self.assertIsNone(caught.exception.__cause__)
+
+
+class Recording(unittest.TestCase):
+    def test_what_was_recorded_holds_no_token(self):
+        for message in NOTIFICATIONS:
+            self.assertIsNone(message['_context_auth_token'])
+        self.assertNotIn('password', json.dumps(NOTIFICATIONS))
