@@ -87,14 +87,17 @@ class ComputeHooks(abc.ABC):
             for amphora in self._list(self.owner)
             if amphora.id in wanted
         }
+        # A list may leave out what a broken part of the backend holds, or what
+        # another site owns, so absence is asked for by id.
+        return found | self._statuses_by_id(one for one in amphora_ids if one not in found)
+
+    def _statuses_by_id(self, amphora_ids: Iterable[str]) -> dict[str, ComputeStatus]:
+        found = {}
         for amphora_id in amphora_ids:
-            # A list may leave out what a broken part of the backend holds, or
-            # what another site owns, so absence is asked for by id.
-            if amphora_id not in found:
-                try:
-                    found[amphora_id] = self._status(amphora_id)
-                except InstanceNotFoundError:
-                    continue
+            try:
+                found[amphora_id] = self._status(amphora_id)
+            except InstanceNotFoundError:
+                continue
         return found
 
     def _changes(self, since: str) -> Changes:

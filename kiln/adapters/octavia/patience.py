@@ -7,10 +7,10 @@ to take on anything at all.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.exceptions import CircuitOpenError
 from kiln.wrappers.operation import Operation
 
@@ -20,21 +20,23 @@ T = TypeVar('T')
 PAUSE_S = 0.1
 
 
-def patiently(ask: Callable[[float], Operation[T]], within_s: float) -> T:
+def patiently(
+    ask: Callable[[float], Operation[T]], within_s: float, *, clock: Clock = SYSTEM_CLOCK
+) -> T:
     """Return what a call comes to, asking again for as long as it is refused.
 
     ``ask`` is handed the seconds that are left. The thread is the caller's: it
     is held for ``within_s`` at most.
     """
-    end = time.monotonic() + within_s
+    deadline = Deadline.after(within_s, clock)
     while True:
         try:
-            return ask(max(PAUSE_S, end - time.monotonic())).result()
+            return ask(max(PAUSE_S, deadline.remaining_s())).result()
         except CircuitOpenError as exc:
             # One that was opened by hand says not for how long.
             if exc.retry_after is None:
                 raise
             pause_s = max(PAUSE_S, exc.retry_after)
-            if time.monotonic() + pause_s >= end:
+            if pause_s >= deadline.remaining_s():
                 raise
-        time.sleep(pause_s)
+        clock.sleep(pause_s)

@@ -9,6 +9,7 @@ from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.faults import Fault
+from kiln.compute_drivers.options import LazyOptions
 from kiln.exceptions import ConfigurationError
 from kiln.models import (
     Ability,
@@ -32,15 +33,6 @@ _CLOUD_OPTIONS = (
 )  # fmt: skip
 
 
-class _Options:
-    """The options, imported when somebody asks: a cloud made by hand has none."""
-
-    def __get__(self, instance: object, owner: type) -> Sequence[Any]:
-        from kiln.compute_drivers.noop.conf import opts
-
-        return opts
-
-
 class NoopDriver(AmphoraComputeDriver):
     """Builds nothing real, and keeps every promise of the contract.
 
@@ -48,7 +40,9 @@ class NoopDriver(AmphoraComputeDriver):
     with two owners may share a cloud.
     """
 
-    options: ClassVar[Sequence[Any]] = cast('Sequence[Any]', _Options())
+    options: ClassVar[Sequence[Any]] = cast(
+        'Sequence[Any]', LazyOptions('kiln.compute_drivers.noop.conf')
+    )
     limits = Limits(amphora_types=frozenset(AmphoraType))
     name = 'noop'
     #: What the conformance kit tries it with; imported by nobody else.

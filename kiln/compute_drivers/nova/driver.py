@@ -15,6 +15,7 @@ from kiln.compute_drivers.nova.client import Services
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.lock import PORT, PortLocks
 from kiln.compute_drivers.nova.session import open_session
+from kiln.compute_drivers.options import LazyOptions
 from kiln.exceptions import (
     AmphoraComputeError,
     ConfigurationError,
@@ -48,19 +49,12 @@ _OVERLAP_S = 2
 _TAKEN = (400, 409)
 
 
-class _Options:
-    """The options, imported when somebody asks: keystoneauth has many."""
-
-    def __get__(self, instance: object, owner: type) -> Sequence[Any]:
-        from kiln.compute_drivers.nova.conf import opts
-
-        return opts
-
-
 class NovaDriver(AmphoraComputeDriver):
     """Builds amphorae as servers of one project of one Nova."""
 
-    options: ClassVar[Sequence[Any]] = cast('Sequence[Any]', _Options())
+    options: ClassVar[Sequence[Any]] = cast(
+        'Sequence[Any]', LazyOptions('kiln.compute_drivers.nova.conf')
+    )
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
@@ -146,21 +140,9 @@ class NovaDriver(AmphoraComputeDriver):
         return translate.status_of(server, self.clock.time())
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
-        found: dict[str, ComputeStatus] = {}
         if len(amphora_ids) > _FEW:
-            wanted, now = frozenset(amphora_ids), self.clock.time()
-            asked = Asked(verb='read', subject='statuses')
-            for server in self._servers(asked, self.owner):
-                if server['id'] in wanted:
-                    found[server['id']] = translate.status_of(server, now)
-        for amphora_id in amphora_ids:
-            # A list leaves out the cells that are down, and other owners.
-            if amphora_id not in found:
-                try:
-                    found[amphora_id] = self._status(amphora_id)
-                except InstanceNotFoundError:
-                    continue
-        return found
+            return super()._statuses(amphora_ids)
+        return self._statuses_by_id(amphora_ids)
 
     def _changes(self, since: str) -> Changes:
         asked = Asked(verb='read', subject='changes')

@@ -1,0 +1,18 @@
+"""A driver's options that are imported only when somebody asks for them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+
+class LazyOptions:
+    """The ``opts`` of a module: what they are made with takes long to import."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __get__(self, instance: object, owner: type) -> Sequence[Any]:
+        opts: Sequence[Any] = importlib.import_module(self._module).opts
+        return opts

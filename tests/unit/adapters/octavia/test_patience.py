@@ -1,0 +1,59 @@
+"""Calls that an open circuit refuses, asked again until their time is over."""
+
+import unittest
+
+from kiln.adapters.octavia.patience import patiently
+from kiln.exceptions import CircuitOpenError, PermissionDenied
+from kiln.testing.clock import VirtualClock
+
+
+class Passing(VirtualClock):
+    """Time that passes for who sleeps."""
+
+    def sleep(self, seconds):
+        self.advance(seconds)
+
+
+class Answer:
+    def __init__(self, outcome):
+        self._outcome = outcome
+
+    def result(self):
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
+class Patience(unittest.TestCase):
+    def setUp(self):
+        self.clock = Passing()
+        self.left = []
+
+    def ask(self, *outcomes, within_s=60.0):
+        left_to_say = list(outcomes)
+
+        def call(left_s):
+            self.left.append(left_s)
+            return Answer(left_to_say.pop(0))
+
+        return patiently(call, within_s, clock=self.clock)
+
+    def test_what_is_refused_is_asked_again_with_the_time_that_is_left(self):
+        refused = CircuitOpenError('The circuit is open.', retry_after=20.0)
+        self.assertEqual('done', self.ask(refused, refused, 'done'))
+        self.assertEqual([60.0, 40.0, 20.0], self.left)
+
+    def test_a_refusal_that_outlasts_the_time_is_the_answer(self):
+        refused = CircuitOpenError('The circuit is open.', retry_after=40.0)
+        with self.assertRaises(CircuitOpenError):
+            self.ask(refused, refused, 'done')
+        self.assertEqual([60.0, 20.0], self.left)
+
+    def test_a_circuit_that_was_opened_by_hand_is_not_waited_for(self):
+        with self.assertRaises(CircuitOpenError):
+            self.ask(CircuitOpenError('Opened by hand.'), 'done')
+        self.assertEqual(1, len(self.left))
+
+    def test_any_other_error_is_the_answer(self):
+        with self.assertRaises(PermissionDenied):
+            self.ask(PermissionDenied('No.'), 'done')
