@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import threading
+import unittest
 
 import futurist
 
@@ -168,3 +169,23 @@ class Stage(contextlib.ExitStack):
     def idle(self):
         executor = self.executor
         return not executor._tasks and not executor._lanes.running and not executor._turns
+
+
+class StageCase(unittest.TestCase):
+    def stage(self, **options):
+        return self.enterContext(Stage(**options))
+
+    def hung(self, stage, hook='get', count=1):
+        """Let a hook hang; return its gate, and a semaphore of those that hang."""
+        gate, inside = stage.gate(), threading.Semaphore(0)
+
+        def hang():
+            inside.release()
+            gate.wait(10)
+
+        stage.driver.scripts.setdefault(hook, []).extend([hang] * count)
+        return gate, inside
+
+    def arrive(self, inside, count=1):
+        for _ in range(count):
+            self.assertTrue(inside.acquire(timeout=10))

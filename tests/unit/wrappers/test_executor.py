@@ -1,34 +1,28 @@
+"""What the executor takes in, in whose context it runs, and who hears of it."""
+
 import contextvars
 import signal
 import sys
 import threading
 import time
 import traceback
-import unittest
 
 import futurist
 from oslo_context import context as oslo_context
 
-from kiln.clock import Deadline, current_deadline, deadline_scope
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
     AmphoraComputeError,
     CircuitOpenError,
-    DeleteFailed,
-    DeleteTimeout,
-    OperationCancelled,
     OperationRejected,
-    OperationTimeout,
     Outcome,
-    RateLimited,
-    ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
 )
 from kiln.listeners import Listener
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import OperationState, Priority
-from tests.unit.wrappers.scripted import Stage, request
+from tests.unit.wrappers.scripted import StageCase, request
 
 
 def within_a_wait(thread_id):
@@ -36,26 +30,6 @@ def within_a_wait(thread_id):
     frame = sys._current_frames()[thread_id]
     stack = [entry.name for entry in traceback.extract_stack(frame)]
     return stack[-1] == 'wait' and 'exception' in stack
-
-
-class StageCase(unittest.TestCase):
-    def stage(self, **options):
-        return self.enterContext(Stage(**options))
-
-    def hung(self, stage, hook='get', count=1):
-        """Let a hook hang; return its gate, and a semaphore of those that hang."""
-        gate, inside = stage.gate(), threading.Semaphore(0)
-
-        def hang():
-            inside.release()
-            gate.wait(10)
-
-        stage.driver.scripts.setdefault(hook, []).extend([hang] * count)
-        return gate, inside
-
-    def arrive(self, inside, count=1):
-        for _ in range(count):
-            self.assertTrue(inside.acquire(timeout=10))
 
 
 class Admitting(StageCase):
@@ -211,144 +185,6 @@ class Admitting(StageCase):
         self.assertTrue(stage.idle())
 
 
-class Deadlines(StageCase):
-    def test_a_hang_ends_for_its_caller_at_the_deadline(self):
-        for hook, call, kind in (
-            ('get', Call.GET, ServiceTimeout),
-            ('delete', Call.DELETE, DeleteTimeout),
-            ('suspend', Call.SUSPEND, ServiceTimeout),
-        ):
-            with self.subTest(hook):
-                stage = self.stage(threads=True)
-                gate, inside = self.hung(stage, hook)
-                operation = stage.executor.submit(call, 'id-1', timeout_s=7)
-                self.arrive(inside)
-                self.assertIs(operation.state, OperationState.RUNNING)
-                stage.clock.advance(6)
-                self.assertFalse(operation.done())
-                stage.clock.advance(1)
-                stage.clock.run_until(operation.done, step_s=0)
-                error = operation.exception()
-                self.assertIs(type(error), kind)
-                self.assertIs(error.outcome, Outcome.UNKNOWN)
-                self.assertIn(f'{hook} id-1', str(error))
-                self.assertEqual(stage.executor._lanes.running, 1)
-                gate.set()
-                stage.until(stage.idle)
-
-    def test_one_whose_time_is_over_in_the_queue_was_never_sent(self):
-        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
-        _, inside = self.hung(stage)
-        stage.executor.submit(Call.GET, 'hangs')
-        self.arrive(inside)
-        operation = stage.executor.submit(Call.SUSPEND, 'queued', timeout_s=0.0)
-        self.assertIsInstance(stage.settle(operation).exception(), OperationTimeout)
-        self.assertIs(operation.exception().outcome, Outcome.NOT_APPLIED)
-        self.assertEqual(stage.driver.sent, [('get', 'hangs')])
-
-    def test_the_driver_sees_the_deadline_of_its_operation(self):
-        stage, seen = self.stage(), []
-        stage.driver.scripts['list'] = [lambda: seen.append(current_deadline())] * 2
-        stage.executor.submit(Call.LIST, 'kiln', timeout_s=7)
-        near = Deadline.after(3, stage.clock)
-        with deadline_scope(near):
-            stage.executor.submit(Call.LIST, 'kiln')
-        self.assertEqual([deadline.at for deadline in seen], [7, 3])
-
-    def test_the_nearer_of_two_deadlines_holds_and_a_far_one_is_believed(self):
-        stage = self.stage()
-        with deadline_scope(Deadline.after(300, stage.clock)):
-            self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').deadline.at, 300)
-            near = stage.executor.submit(Call.LIST, 'kiln', timeout_s=5)
-        with deadline_scope(Deadline.after(3, stage.clock)):
-            nearer = stage.executor.submit(Call.LIST, 'kiln', timeout_s=5)
-        self.assertEqual((near.deadline.at, nearer.deadline.at), (5, 3))
-
-
-class Retrying(StageCase):
-    def test_reads_and_repeatable_changes_are_sent_until_answered(self):
-        stage = self.stage(list=['refuse', 'vanish', 'lose'], delete=['vanish', 'refuse'])
-        listed = stage.settle(stage.executor.submit(Call.LIST, 'kiln'))
-        self.assertEqual(listed.result(), ())
-        self.assertIsNone(stage.settle(stage.executor.submit(Call.DELETE, 'id-1')).result())
-        hooks = [hook for hook, _ in stage.driver.sent]
-        self.assertEqual(hooks, ['list'] * 4 + ['delete'] * 3)
-        self.assertEqual([event.name for event in listed.events], ['waits'] * 3)
-
-    def test_a_change_whose_outcome_is_unknown_is_not_repeated(self):
-        stage = self.stage(suspend=['refuse', 'lose'])
-        operation = stage.settle(stage.executor.submit(Call.SUSPEND, 'id-1'))
-        self.assertIsInstance(operation.exception(), ServiceTimeout)
-        self.assertEqual(len(stage.driver.sent), 2)
-
-    def test_the_last_error_is_given_when_no_further_try_would_fit(self):
-        errors = [ServiceUnavailable(f'down {number}') for number in range(99)]
-        stage = self.stage(list=errors)
-        operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=20))
-        self.assertEqual(str(operation.exception()), f'down {len(stage.driver.sent) - 1}')
-        self.assertLess(stage.clock.monotonic(), 20)
-
-    def test_the_pause_the_backend_asks_for_is_kept(self):
-        stage = self.stage(list=[RateLimited('slow', retry_after=9)])
-        stage.settle(stage.executor.submit(Call.LIST, 'kiln'))
-        self.assertGreaterEqual(stage.clock.monotonic(), 9)
-
-    def test_an_open_circuit_is_waited_for_only_if_it_opens_in_time(self):
-        opened = CircuitOpenError('open', retry_after=9)
-        stage = self.stage(list=[opened, opened, CircuitOpenError('by hand')])
-        operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=15))
-        self.assertIs(operation.exception(), opened)
-        self.assertEqual(len(stage.driver.sent), 2)
-        by_hand = stage.executor.submit(Call.LIST, 'kiln')
-        self.assertTrue(by_hand.done())
-
-    def test_an_empty_bucket_holds_its_kind_in_order_and_no_other(self):
-        stage = self.stage()
-        stage.driver.refusals[Call.GET] = lambda: (
-            RateLimited('empty', retry_after=4) if stage.clock.monotonic() < 4 else None
-        )
-        reads = [stage.executor.submit(Call.GET, name) for name in 'abc']
-        self.assertIsNone(stage.executor.submit(Call.DELETE, 'x').result())
-        self.assertEqual({read.state for read in reads}, {OperationState.QUEUED})
-        for read in reads:
-            stage.settle(read)
-        self.assertEqual([subject for _, subject in stage.driver.sent], ['x', 'a', 'b', 'c'])
-
-    def test_an_empty_bucket_that_fills_too_late_is_the_error(self):
-        stage = self.stage()
-        stage.driver.refusals[Call.GET] = RateLimited('empty', retry_after=90)
-        stage.driver.scripts['get'] = [stage.driver.refusals[Call.GET]]
-        operation = stage.executor.submit(Call.GET, 'a', timeout_s=60)
-        self.assertIsInstance(operation.exception(0), RateLimited)
-
-    def test_what_no_driver_should_raise_ends_the_operation_not_the_thread(self):
-        stage = self.stage(threads=True, delete=['exit'], suspend=['exit'])
-        error = stage.executor.submit(Call.DELETE, 'id-1').exception(10)
-        self.assertIsInstance(error, DeleteFailed)
-        self.assertIsInstance(error.__cause__, SystemExit)
-        self.assertIs(error.outcome, Outcome.UNKNOWN)
-        error = stage.executor.submit(Call.SUSPEND, 'id-1').exception(10)
-        self.assertIs(type(error), AmphoraComputeError)
-        for _ in range(8):
-            leaving = stage.executor.run(lambda: exit(3)).exception(10)
-            self.assertIsInstance(leaving, SystemExit)
-        self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(10), ())
-
-    def test_a_defect_around_the_call_ends_the_operation_and_frees_its_lane(self):
-        stage = self.stage()
-        once = iter([None, ZeroDivisionError()])
-
-        def refusal():
-            if error := next(once):
-                raise error
-
-        stage.driver.refusals[Call.GET] = refusal
-        with self.assertLogs('kiln.wrappers.lanes', 'ERROR'):
-            operation = stage.executor.submit(Call.GET, 'id-1')
-        self.assertIsInstance(operation.exception(0).__cause__, ZeroDivisionError)
-        self.assertTrue(stage.idle())
-
-
 WORD = contextvars.ContextVar('word', default='unset')
 
 
@@ -419,90 +255,3 @@ class Telling(StageCase):
         stage = self.stage(listener=Bad())
         with self.assertLogs('kiln.listeners'):
             self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(0), ())
-
-
-class Closing(StageCase):
-    def test_all_futures_are_resolved_and_no_more_are_taken(self):
-        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3), list=['refuse'])
-        gate, inside = self.hung(stage)
-        running = stage.executor.submit(Call.GET, 'a')
-        self.arrive(inside)
-        queued = stage.executor.submit(Call.GET, 'b')
-        stage.executor.close(0.05)
-        for operation in (running, queued):
-            self.assertIsInstance(operation.exception(0), OperationCancelled)
-        self.assertIs(queued.exception().outcome, Outcome.NOT_APPLIED)
-        self.assertIs(running.exception().outcome, Outcome.UNKNOWN)
-        with self.assertRaisesRegex(OperationRejected, 'closed'):
-            stage.executor.submit(Call.GET, 'c')
-        gate.set()
-        stage.executor.close(1)
-        self.assertEqual(stage.driver.closed, 1)
-
-    def test_what_runs_may_end_in_the_time_given(self):
-        stage = self.stage(threads=True)
-        gate, inside = self.hung(stage, 'list')
-        operation = stage.executor.submit(Call.LIST, 'kiln')
-        self.arrive(inside)
-        threading.Timer(0.05, gate.set).start()
-        stage.executor.close(10)
-        self.assertEqual(operation.result(0), ())
-
-    def test_what_would_have_to_be_retried_ends_at_once(self):
-        stage = self.stage(threads=True)
-        gate, inside = self.hung(stage, 'list')
-        stage.driver.scripts['list'].append('refuse')
-        hangs = stage.executor.submit(Call.LIST, 'kiln')
-        self.arrive(inside)
-        retried = stage.executor.submit(Call.LIST, 'kiln')
-        stage.until(lambda: retried.state is OperationState.WAITING)
-        threading.Timer(0.05, gate.set).start()
-        stage.executor.close(10)
-        self.assertEqual(hangs.result(0), ())
-        self.assertIsInstance(retried.exception(0), OperationCancelled)
-
-    def test_a_failure_while_closing_is_not_retried(self):
-        stage = self.stage(threads=True)
-        gate, inside = self.hung(stage, 'list')
-
-        def fail():
-            inside.release()
-            gate.wait(10)
-            raise ServiceUnavailable('down')
-
-        stage.driver.scripts['list'] = [fail]
-        operation = stage.executor.submit(Call.LIST, 'kiln')
-        self.arrive(inside)
-        threading.Timer(0.05, gate.set).start()
-        stage.executor.close(10)
-        self.assertIsInstance(operation.exception(0), OperationCancelled)
-        self.assertEqual(len(stage.driver.sent), 1)
-
-    def test_a_callback_that_submits_while_closing_is_rejected_not_locked(self):
-        stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
-        _, inside = self.hung(stage)
-        stage.executor.submit(Call.GET, 'a')
-        self.arrive(inside)
-        outcomes = []
-
-        def submit(_):
-            try:
-                stage.executor.submit(Call.GET, 'again')
-            except OperationRejected as exc:
-                outcomes.append(exc)
-
-        stage.executor.submit(Call.GET, 'b').add_done_callback(submit)
-        stage.executor.close(0.01)
-        self.assertEqual(len(outcomes), 1)
-
-    def test_it_leaves_no_thread(self):
-        before = set(threading.enumerate())
-        stage = self.stage(threads=True)
-        for _ in range(9):
-            stage.executor.submit(Call.LIST, 'kiln').result(10)
-        stage.executor.close(10)
-        stage.scheduler.close()
-        give_up = time.monotonic() + 0.5
-        while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up:
-            time.sleep(0.001)
-        self.assertEqual(left, set())

@@ -19,8 +19,7 @@ from kiln.exceptions import (
 from kiln.models import Resource
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import Operation, OperationState
-from tests.unit.wrappers.scripted import Stage, request
-from tests.unit.wrappers.test_executor import StageCase
+from tests.unit.wrappers.scripted import Stage, StageCase, request
 
 
 def hooks(stage):

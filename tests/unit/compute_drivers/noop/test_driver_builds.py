@@ -1,0 +1,276 @@
+"""What the simulated cloud builds, and where, while nothing goes wrong."""
+
+import threading
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.exceptions import (
+    AmbiguousInstanceError,
+    ConfigurationError,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    QuotaExceeded,
+)
+from kiln.models import Ability, AmphoraType, State
+from kiln.testing.clock import VirtualClock
+from tests.unit.compute_drivers.noop.cloud_case import CloudCase
+
+
+class BuildTest(CloudCase):
+    def test_a_driver_without_a_word_of_configuration_builds(self):
+        driver = NoopDriver()
+        self.assertIs(driver.status(driver.build()).state, State.ACTIVE)
+
+    def test_every_ability_of_the_contract_is_there(self):
+        self.assertEqual(self.driver().abilities, frozenset(Ability))
+
+    def test_every_type_of_amphora_can_be_built(self):
+        driver = self.driver()
+        for kind in AmphoraType:
+            built = driver.get_amphora(amphora_id=driver.build(kind))
+            self.assertIs(built.amphora_type, kind)
+
+    def test_an_amphora_tells_what_it_was_asked_to_be(self):
+        driver = self.driver()
+        amphora_id = driver.build(
+            amphora_flavor='small',
+            image_id='image-1',
+            network_ids=['net-1', 'net-2'],
+            name='web',
+            build_key='key-1',
+            availability_zone='az2',
+            metadata={'role': 'front'},
+        )
+        built = driver.get_amphora('web')
+        self.assertEqual(
+            (built.id, built.build_key, built.owner, built.flavor, built.image_id),
+            (amphora_id, 'key-1', 'kiln', 'small', 'image-1'),
+        )
+        self.assertEqual(built.availability_zone, 'az2')
+        self.assertEqual(dict(built.metadata), {'role': 'front'})
+        self.assertEqual([a.network_id for a in built.addresses], ['net-1', 'net-2'])
+        self.assertEqual(built.created_at, self.clock.time())
+
+    def test_addresses_are_all_different(self):
+        driver = self.driver()
+        for _ in range(300):
+            driver.build(network_ids=['net-1'])
+        found = {a.address for i in driver.list_amphorae() for a in i.addresses}
+        self.assertEqual(len(found), 300)
+        self.assertTrue(all(address.startswith('127.') for address in found))
+
+    def test_contents_and_keys_are_remembered_as_sizes_and_digests_only(self):
+        driver = self.driver()
+        amphora_id = driver.build(
+            keys=['ssh-rsa PLANTED'],
+            sec_groups=['web'],
+            config_drive_files={'/etc/key': ('PLANTED', 0o600, 'root')},
+            user_data='PLANTED',
+        )
+        built = driver.get_amphora(amphora_id=amphora_id)
+        self.assertNotIn('PLANTED', repr(built) + str(built.raw))
+        self.assertEqual(built.raw['files']['/etc/key']['mode'], '0600')
+        self.assertEqual(built.raw['keys'], 1)
+        self.assertEqual(built.raw['sec_groups'], ['web'])
+        self.assertIn('user_data_sha256', built.raw)
+
+    def test_the_same_key_builds_once(self):
+        driver = self.driver()
+        first = driver.build(build_key='one')
+        self.assertEqual(driver.build(build_key='one', name='other'), first)
+        self.assertEqual(driver.cloud.count(), 1)
+
+    def test_two_sites_may_use_the_same_key(self):
+        ours = self.driver()
+        theirs = self.driver(owner='other', cloud=ours.cloud)
+        self.assertNotEqual(ours.build(build_key='one'), theirs.build(build_key='one'))
+        self.assertEqual([a.owner for a in ours.list_amphorae()], ['kiln'])
+        self.assertEqual([a.owner for a in ours.list_amphorae(owner='other')], ['other'])
+
+    def test_building_takes_its_time(self):
+        driver = self.driver(build_s=30)
+        amphora_id = driver.build()
+        status = driver.status(amphora_id)
+        self.assertEqual((status.state, status.task_state), (State.BUILDING, 'spawning'))
+        self.clock.advance(29)
+        self.assertIs(self.state(driver, amphora_id), State.BUILDING)
+        self.clock.advance(1)
+        status = driver.status(amphora_id)
+        self.assertTrue(status.ready)
+        self.assertEqual(status.observed_at, self.clock.time())
+        self.assertEqual(status.raw['status'], 'active')
+
+    def test_times_vary_by_their_jitter_and_repeat_with_their_seed(self):
+        def times(seed):
+            clock = VirtualClock()
+            driver = NoopDriver(cloud=NoopCloud(clock=clock, build_s=10, jitter=0.5, seed=seed))
+            ids = [driver.build() for _ in range(50)]
+            ready = {}
+            for second in range(16):
+                found = driver.statuses(ids)
+                ready |= {i: second for i in ids if found[i].ready and i not in ready}
+                clock.advance(1)
+            return ready
+
+        self.assertEqual(times(7), times(7))
+        self.assertEqual(min(times(7).values()), 6)
+        self.assertGreater(max(times(7).values()), 12)
+
+    def test_an_accepted_call_lasts_as_long_as_it_should(self):
+        driver = self.driver(accept_s=3)
+        thread = threading.Thread(target=driver.build)
+        thread.start()
+        self.clock.run_until(lambda: not thread.is_alive())
+        thread.join()
+        self.assertGreaterEqual(self.clock.monotonic(), 3)
+
+    def test_a_name_may_be_given_twice_and_is_then_ambiguous(self):
+        driver = self.driver()
+        ids = [driver.build(name='twin'), driver.build(name='twin')]
+        with self.assertRaises(AmbiguousInstanceError) as caught:
+            driver.get_amphora('twin')
+        for id_ in ids:
+            self.assertIn(id_, str(caught.exception))
+
+    def test_what_is_not_on_offer_is_refused_by_name(self):
+        driver = self.driver(
+            images=['i'], networks=['n'], ports={'p': 'n'}, keypairs=['k'], sec_groups=['s']
+        )
+        wrong = {
+            'amphora_flavor': 'huge',
+            'image_id': 'none',
+            'network_ids': ['none'],
+            'port_ids': ['none'],
+            'keys': ['none'],
+            'sec_groups': ['none'],
+            'availability_zone': 'az9',
+            'server_group_id': 'none',
+        }
+        for argument, value in wrong.items():
+            with self.subTest(argument), self.assertRaises(InvalidBuildRequest) as caught:
+                driver.build(**{argument: value})
+            self.assertIn(value if isinstance(value, str) else value[0], str(caught.exception))
+        self.assertEqual(driver.cloud.count(), 0)
+        driver.build(image_id='i', network_ids=['n'], port_ids=['p'], keys=['k'], sec_groups=['s'])
+
+    def test_a_whole_key_is_not_repeated_in_an_error(self):
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            self.driver(keypairs=['k']).build(keys=['ssh-rsa ' + 'A' * 500])
+        self.assertLess(len(str(caught.exception)), 200)
+
+    def test_validation_knows_what_a_build_would_refuse(self):
+        driver = self.driver(images=['i'])
+        driver.validate_flavor('small')
+        driver.validate_image('i')
+        driver.validate_zone('az1')
+        for refuse in (driver.validate_flavor, driver.validate_image, driver.validate_zone):
+            with self.assertRaises(InvalidRequest) as caught:
+                refuse('none')
+            self.assertEqual(caught.exception.resource_id, 'none')
+
+    def test_the_quota_counts_what_is_there_now(self):
+        driver = self.driver(quota=2, delete_s=5)
+        first = driver.build()
+        driver.build()
+        with self.assertRaises(QuotaExceeded) as caught:
+            driver.build()
+        self.assertIn('2 of 2', str(caught.exception))
+        driver.delete(first)
+        with self.assertRaises(QuotaExceeded):
+            driver.build()
+        self.clock.advance(5)
+        driver.build()
+
+    def test_a_full_zone_has_no_room_and_others_still_have(self):
+        driver = self.driver(zones=['a', 'b'], capacity={'a': 1})
+        for _ in range(3):
+            driver.build()
+        zones = sorted(i.availability_zone for i in driver.list_amphorae())
+        self.assertEqual(zones, ['a', 'b', 'b'])
+        with self.assertRaises(InsufficientCapacity):
+            driver.build(availability_zone='a')
+
+    def test_the_impossible_flavor_is_known_and_never_there(self):
+        driver = self.driver()
+        driver.validate_flavor('impossible')
+        with self.assertRaises(InsufficientCapacity):
+            driver.build(amphora_flavor='impossible')
+
+    def test_a_cloud_may_have_any_zone_and_any_flavor(self):
+        driver = self.driver(zones=None, flavors=None, capacity={'attic': 1})
+        driver.validate_zone('attic')
+        driver.validate_flavor('odd')
+        for zone in ('attic', None):
+            driver.build(availability_zone=zone, amphora_flavor='odd')
+        with self.assertRaises(InsufficientCapacity):
+            driver.build(availability_zone='attic')
+        zones = [i.availability_zone for i in driver.list_amphorae()]
+        self.assertEqual(['attic', 'noop-zone'], sorted(zones))
+
+    def test_builds_spread_over_the_zones(self):
+        driver = self.driver()
+        for _ in range(6):
+            driver.build()
+        zones = [i.availability_zone for i in driver.list_amphorae()]
+        self.assertEqual(sorted(zones), ['az1', 'az1', 'az2', 'az2', 'az3', 'az3'])
+
+    def test_a_cloud_that_cannot_be_is_refused(self):
+        for offer in (
+            {'zones': []},
+            {'hosts_per_zone': 0},
+            {'capacity': {'nowhere': 1}},
+            {'build_s': -1},
+            {'jitter': 2},
+        ):
+            with self.subTest(offer), self.assertRaises(ConfigurationError):
+                NoopCloud(**offer)
+
+
+class GroupTest(CloudCase):
+    def hosts(self, driver):
+        return [(i.availability_zone, i.raw['host']) for i in driver.list_amphorae()]
+
+    def test_anti_affinity_never_shares_a_host(self):
+        driver = self.driver(zones=['a', 'b'], hosts_per_zone=2)
+        group = driver.create_server_group('g', 'anti-affinity')
+        for _ in range(4):
+            driver.build(server_group_id=group.id)
+        self.assertEqual(len(set(self.hosts(driver))), 4)
+        with self.assertRaises(InsufficientCapacity) as caught:
+            driver.build(server_group_id=group.id)
+        self.assertIn('4 members', str(caught.exception))
+
+    def test_soft_anti_affinity_shares_only_when_it_must(self):
+        driver = self.driver(zones=['a'], hosts_per_zone=2)
+        group = driver.create_server_group('g', 'soft-anti-affinity')
+        for _ in range(3):
+            driver.build(server_group_id=group.id)
+        self.assertEqual(len(set(self.hosts(driver)[:2])), 2)
+        self.assertEqual(len(self.hosts(driver)), 3)
+
+    def test_affinity_shares_one_host_or_fails(self):
+        driver = self.driver()
+        group = driver.create_server_group('g', 'affinity')
+        for _ in range(3):
+            driver.build(server_group_id=group.id)
+        self.assertEqual(len(set(self.hosts(driver))), 1)
+        zone = self.hosts(driver)[0][0]
+        elsewhere = next(z for z in ('az1', 'az2') if z != zone)
+        with self.assertRaises(InsufficientCapacity):
+            driver.build(server_group_id=group.id, availability_zone=elsewhere)
+
+    def test_a_deleted_group_lets_its_members_go(self):
+        driver = self.driver()
+        group = driver.create_server_group('g', 'soft-affinity')
+        amphora_id = driver.build(server_group_id=group.id)
+        driver.delete_server_group(group.id)
+        driver.delete_server_group(group.id)
+        self.assertIsNone(driver.get_amphora(amphora_id=amphora_id).server_group_id)
+        with self.assertRaises(InvalidBuildRequest):
+            driver.build(server_group_id=group.id)
+
+    def test_an_unknown_policy_is_refused_with_the_known_ones(self):
+        with self.assertRaises(InvalidRequest) as caught:
+            self.driver().create_server_group('g', 'together')
+        self.assertIn('soft-anti-affinity', str(caught.exception))

@@ -1,0 +1,266 @@
+"""What becomes of amphorae and their ports once the simulated cloud has built them."""
+
+from kiln.exceptions import (
+    BuildConflict,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidRequest,
+    NotSuspendedError,
+    ResourceNotFoundError,
+)
+from kiln.models import Resource, State
+from tests.unit.compute_drivers.noop.cloud_case import CloudCase
+
+
+class LifeTest(CloudCase):
+    def test_a_deleted_amphora_goes_and_stays_gone(self):
+        driver = self.driver(delete_s=5)
+        amphora_id = driver.build(name='x', build_key='k')
+        driver.delete(amphora_id)
+        status = driver.status(amphora_id)
+        self.assertEqual((status.state, status.task_state), (State.DELETING, 'deleting'))
+        driver.delete(amphora_id)
+        self.clock.advance(5)
+        for look in (driver.status, lambda i: driver.get_amphora(amphora_id=i)):
+            with self.assertRaises(InstanceNotFoundError) as caught:
+                look(amphora_id)
+            self.assertEqual(caught.exception.amphora_id, amphora_id)
+        self.assertIsNone(driver.find_build('k'))
+        self.assertEqual(list(driver.list_amphorae()), [])
+        self.assertEqual(driver.statuses([amphora_id]), {})
+        driver.delete(amphora_id)
+        self.assertNotEqual(driver.build(build_key='k'), amphora_id)
+
+    def test_ids_that_were_never_given_are_not_found(self):
+        driver = self.driver()
+        real = driver.build()
+        prefix = real[:24]
+        for id_ in ('x', 'a' * 36, f'{prefix}+00000000001', f'{real}0', prefix + 'f' * 20):
+            with self.subTest(id_), self.assertRaises(InstanceNotFoundError):
+                driver.status(id_)
+
+    def test_deleting_ends_a_build_under_way(self):
+        driver = self.driver(build_s=30, delete_s=1)
+        amphora_id = driver.build()
+        driver.delete(amphora_id)
+        self.clock.advance(1)
+        self.assertEqual(driver.cloud.count(), 0)
+        self.clock.advance(60)
+        self.assertEqual(driver.cloud.count(), 0)
+
+    def test_suspending_and_resuming_takes_time_and_may_be_repeated(self):
+        driver = self.driver(suspend_s=2, resume_s=3)
+        amphora_id = driver.build()
+        driver.suspend(amphora_id)
+        driver.suspend(amphora_id)
+        self.assertFalse(driver.status(amphora_id).ready)
+        self.clock.advance(2)
+        self.assertIs(self.state(driver, amphora_id), State.SUSPENDED)
+        driver.suspend(amphora_id)
+        driver.resume(amphora_id)
+        driver.resume(amphora_id)
+        self.assertEqual(driver.status(amphora_id).task_state, 'resuming')
+        self.clock.advance(3)
+        self.assertTrue(driver.status(amphora_id).ready)
+
+    def test_only_a_suspended_amphora_can_be_resumed(self):
+        driver = self.driver()
+        amphora_id = driver.build()
+        with self.assertRaises(NotSuspendedError):
+            driver.resume(amphora_id)
+
+    def test_a_busy_amphora_is_left_alone_and_the_error_says_to_wait(self):
+        driver = self.driver(build_s=10)
+        amphora_id = driver.build()
+        for act in (
+            driver.suspend,
+            driver.resume,
+            driver.reboot,
+            driver.rebuild,
+            lambda i: driver.attach_port(i, 'p'),
+            lambda i: driver.attach_network(i, 'n'),
+        ):
+            with self.assertRaises(InstanceStateConflict) as caught:
+                act(amphora_id)
+            self.assertTrue(caught.exception.retryable)
+
+    def test_a_state_that_forbids_says_which_would_allow(self):
+        driver = self.driver()
+        amphora_id = driver.build()
+        driver.suspend(amphora_id)
+        for act in (driver.reboot, driver.rebuild, lambda i: driver.attach_port(i, 'p')):
+            with self.assertRaises(InstanceStateConflict) as caught:
+                act(amphora_id)
+            self.assertFalse(caught.exception.retryable)
+            self.assertIn('active', str(caught.exception))
+
+    def test_a_soft_reboot_needs_a_running_system_and_a_hard_one_does_not(self):
+        driver = self.driver(reboot_s=4)
+        amphora_id = driver.build()
+        driver.reboot(amphora_id)
+        self.clock.advance(4)
+        driver.cloud.crash(amphora_id, 'kernel panic')
+        with self.assertRaises(InstanceStateConflict):
+            driver.reboot(amphora_id)
+        driver.reboot(amphora_id, hard=True)
+        self.assertEqual(driver.status(amphora_id).fault, 'kernel panic')
+        self.clock.advance(4)
+        self.assertTrue(driver.status(amphora_id).ready)
+        self.assertIsNone(driver.status(amphora_id).fault)
+
+    def test_rebuilding_keeps_id_and_ports_and_takes_the_new_image(self):
+        driver = self.driver(rebuild_s=10, images=['old', 'new'])
+        amphora_id = driver.build(image_id='old', network_ids=['n'])
+        before = driver.get_amphora(amphora_id=amphora_id)
+        driver.rebuild(amphora_id, image_id='new')
+        self.assertIs(self.state(driver, amphora_id), State.BUILDING)
+        self.clock.advance(10)
+        after = driver.get_amphora(amphora_id=amphora_id)
+        self.assertEqual((after.state, after.image_id), (State.ACTIVE, 'new'))
+        self.assertEqual(after.addresses, before.addresses)
+        driver.rebuild(amphora_id)
+        self.assertEqual(driver.get_amphora(amphora_id=amphora_id).image_id, 'new')
+        with self.assertRaises(InvalidRequest):
+            driver.rebuild(amphora_id, image_id='none')
+
+    def test_changing_what_is_not_there_is_not_found(self):
+        driver = self.driver()
+        for act in (
+            driver.suspend,
+            driver.resume,
+            driver.reboot,
+            driver.rebuild,
+            driver.console_log,
+            lambda i: driver.attach_port(i, 'p'),
+            lambda i: driver.detach_port(i, 'p'),
+            lambda i: driver.attach_network(i, 'n'),
+            lambda i: driver.detach_network(i, 'n'),
+            driver.cloud.stop,
+        ):
+            with self.assertRaises(InstanceNotFoundError):
+                act('nobody')
+
+    def test_the_console_shows_each_boot_and_its_last_lines(self):
+        driver = self.driver(build_s=5)
+        amphora_id = driver.build(name='web', network_ids=['n'])
+        self.assertEqual(driver.console_log(amphora_id), '')
+        self.clock.advance(5)
+        once = driver.console_log(amphora_id)
+        self.assertIn('n: 127.', once)
+        self.assertEqual(driver.console_log(amphora_id, lines=1), 'web login:\n')
+        driver.reboot(amphora_id)
+        self.assertIn('(boot 2)', driver.console_log(amphora_id))
+        driver.cloud.crash(amphora_id, 'out of memory')
+        self.assertIn('out of memory', driver.console_log(amphora_id, lines=1))
+
+    def test_what_happens_behind_our_back_is_seen(self):
+        driver = self.driver()
+        amphora_id = driver.build()
+        driver.cloud.stop(amphora_id)
+        self.assertIs(self.state(driver, amphora_id), State.STOPPED)
+        driver.cloud.start(amphora_id)
+        self.assertIs(self.state(driver, amphora_id), State.ACTIVE)
+        driver.cloud.crash(amphora_id)
+        self.assertIs(self.state(driver, amphora_id), State.ERROR)
+        driver.cloud.vanish(amphora_id)
+        with self.assertRaises(InstanceNotFoundError):
+            driver.status(amphora_id)
+
+
+class PortTest(CloudCase):
+    def test_a_port_in_use_cannot_be_used_again_until_it_is_free(self):
+        driver = self.driver()
+        first = driver.build(port_ids=['p'])
+        with self.assertRaises(BuildConflict) as caught:
+            driver.build(port_ids=['q', 'p'])
+        self.assertEqual(caught.exception.resource_id, 'p')
+        second = driver.build()
+        with self.assertRaises(InstanceStateConflict):
+            driver.attach_port(second, 'p')
+        driver.detach_port(first, 'p')
+        driver.attach_port(second, 'p')
+        driver.delete(second)
+        driver.build(port_ids=['p', 'q'])
+
+    def test_a_refused_build_leaves_nothing(self):
+        driver = self.driver()
+        driver.build(port_ids=['p'])
+        with self.assertRaises(BuildConflict):
+            driver.build(port_ids=['q', 'p'], network_ids=['n'], build_key='k')
+        self.assertEqual(driver.cloud.count(), 1)
+        self.assertIsNone(driver.find_build('k'))
+        self.assertEqual(list(driver.list_resources()), [])
+        driver.build(port_ids=['q'])
+
+    def test_attaching_twice_is_attaching_once(self):
+        driver = self.driver(ports={'p': 'net-7'})
+        amphora_id = driver.build(network_ids=['n'])
+        once = driver.attach_port(amphora_id, 'p')
+        driver.suspend(amphora_id)
+        self.assertEqual(driver.attach_port(amphora_id, 'p'), once)
+        self.assertEqual(once.network_id, 'net-7')
+        built = driver.get_amphora(amphora_id=amphora_id)
+        self.assertIn(once.addresses[0], [a.address for a in built.addresses])
+
+    def test_networks_come_and_go_with_their_ports(self):
+        driver = self.driver()
+        amphora_id = driver.build(network_ids=['a'])
+        fixed = driver.attach_network(amphora_id, 'b', address='192.0.2.7')
+        driver.attach_network(amphora_id, 'b')
+        self.assertEqual(fixed.addresses, ('192.0.2.7',))
+        self.assertEqual(len(driver.get_amphora(amphora_id=amphora_id).addresses), 3)
+        driver.detach_network(amphora_id, 'b')
+        driver.detach_network(amphora_id, 'b')
+        built = driver.get_amphora(amphora_id=amphora_id)
+        self.assertEqual([a.network_id for a in built.addresses], ['a'])
+
+    def test_a_port_of_the_caller_outlives_being_detached_with_its_network(self):
+        driver = self.driver(networks=['n'], ports={'p': 'n'})
+        amphora_id = driver.build(port_ids=['p'])
+        address = driver.get_amphora(amphora_id=amphora_id).addresses[0]
+        driver.detach_network(amphora_id, 'n')
+        again = driver.attach_port(amphora_id, 'p')
+        self.assertEqual(again.addresses, (address.address,))
+
+    def test_an_address_is_given_once(self):
+        twin, driver = self.driver(), self.driver()
+        amphora_id = twin.build(network_ids=['n'])
+        twin.attach_network(amphora_id, 'n')
+        (third,) = twin.attach_network(amphora_id, 'n').addresses
+        amphora_id = driver.build(network_ids=['n'])
+        # The automatic address of the next port, taken by name before its turn.
+        driver.attach_network(amphora_id, 'n', address=third)
+        driver.attach_network(amphora_id, 'n')
+        addresses = [a.address for a in driver.get_amphora(amphora_id=amphora_id).addresses]
+        self.assertEqual(len(set(addresses)), 3)
+        self.assertEqual(addresses.count(third), 1)
+        with self.assertRaises(InstanceStateConflict):
+            driver.attach_network(amphora_id, 'n', address=third)
+        with self.assertRaises(InvalidRequest):
+            driver.attach_network(amphora_id, 'n', address='here')
+
+    def test_unknown_ports_and_networks_are_not_found_where_they_are_listed(self):
+        driver = self.driver(networks=['n'], ports={'p': 'n'})
+        amphora_id = driver.build()
+        with self.assertRaises(ResourceNotFoundError):
+            driver.attach_port(amphora_id, 'q')
+        with self.assertRaises(ResourceNotFoundError):
+            driver.attach_network(amphora_id, 'm')
+
+    def test_resources_are_what_the_cloud_made_for_this_site(self):
+        driver = self.driver()
+        other = self.driver(owner='other', cloud=driver.cloud)
+        other.build()
+        amphora_id = driver.build(port_ids=['mine'], network_ids=['n'])
+        group = driver.create_server_group('g', 'affinity')
+        port, found = driver.list_resources()
+        self.assertEqual((port.kind, port.amphora_id), ('port', amphora_id))
+        self.assertEqual((found.kind, found.id, found.name), ('server_group', group.id, 'g'))
+        with self.assertRaises(InstanceStateConflict):
+            driver.delete_resource(port)
+        driver.delete_resource(found)
+        driver.delete(amphora_id)
+        driver.delete_resource(port)
+        self.assertEqual(list(driver.list_resources()), [])
+        with self.assertRaises(InvalidRequest):
+            driver.delete_resource(Resource(kind='volume', id='v', owner='kiln'))
