@@ -140,11 +140,16 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
 
     The state alone is told, never what the kind of event makes one think: an
     ``instance.create.error`` comes also for a build that goes on on another host.
+    Only the end is an event's to tell: Nova writes it into the state first, and
+    then still gives back what the server has of the host.
     """
     message = json.loads(json.loads(body)['oslo.message'])
-    if not message['event_type'].startswith('instance.'):
+    event = message['event_type']
+    if not event.startswith('instance.'):
         return None
     told = message['payload']['nova_object.data']
+    if told['state'] == 'deleted' and event != 'instance.delete.end':
+        return None
     return {
         'id': str(told['uuid']),
         'OS-EXT-STS:vm_state': _word(told['state']),

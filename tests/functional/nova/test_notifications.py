@@ -64,7 +64,7 @@ class CountedCase(ListeningCase):
             f'{one.method} {re.sub(ONE, "/servers/ID", one.path)}' for one in self.proxy.requests
         )
         self.proxy.forget()
-        return dict(found)
+        return found
 
 
 class OneRequest(CountedCase):
@@ -80,9 +80,8 @@ class OneRequest(CountedCase):
         built = self.build(24)
         asked = self.asked()
         self.assertEqual(24, asked.pop('POST /servers'))
-        # The first list gives the watcher its cursor.
-        self.assertEqual({'GET /servers/detail'}, asked.keys())
-        self.assertLess(asked['GET /servers/detail'], 5)
+        self.assertLessEqual(asked.keys(), {'GET /servers/detail'})
+        self.assertLess(asked.total(), 5)
         self.delete(built)
         asked = self.asked()
         self.assertEqual(24, asked.pop('DELETE /servers/ID'))

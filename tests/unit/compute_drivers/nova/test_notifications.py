@@ -34,6 +34,10 @@ class OneMessage(unittest.TestCase):
         self.assertEqual([], self.told('instance.delete.end')['tags'])
         self.assertEqual('deleted', self.told('instance.delete.end')['OS-EXT-STS:vm_state'])
 
+    def test_a_server_is_gone_when_nova_has_given_all_back_and_not_before(self):
+        self.assertIsNone(self.told('instance.update', state='deleted'))
+        self.assertIsNotNone(self.told('instance.update', state='deleting'))
+
     def test_what_is_not_about_a_server_is_passed_over(self):
         self.assertIsNone(self.told('scheduler.select_destinations.end'))
 
