@@ -14,11 +14,13 @@ BASE = {
     'kiln.compute_drivers.base',
     'kiln.compute_drivers.calls',
     'kiln.compute_drivers.hooks',
+    'kiln.compute_drivers.options',
     'kiln.compute_drivers.redaction',
     'kiln.compute_drivers.validation',
     'kiln.compute_drivers.wording',
 }
 CONTRACT = VALUES | BASE | {'kiln.clock'}
+CLUSTER_VALUES = VALUES | {'kiln.cluster_exceptions', 'kiln.cluster_models', 'kiln.cluster_spec'}
 
 #: A module or folder, and what of kiln it may import beside itself. The
 #: longest name that fits a module counts.
@@ -27,6 +29,10 @@ MAY_IMPORT = {
     'kiln.exceptions': set(),
     'kiln.clock': set(),
     'kiln.models': {'kiln.exceptions'},
+    'kiln.cluster_exceptions': {'kiln.exceptions'},
+    'kiln.cluster_spec': VALUES,
+    'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
+    'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
@@ -53,7 +59,7 @@ MAY_IMPORT = {
     'kiln.scaffold': VALUES,
     'kiln.testing': CONTRACT,
     'kiln.adapters': VALUES
-    | {'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.wrappers.operation'},
+    | {'kiln.clock', 'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.wrappers.operation'},
     # The demonstration is about the simulated cloud, so it names it.
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT

@@ -1,0 +1,56 @@
+"""What is known of cluster drivers before any of them is made: plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import NamedTuple
+
+WILDCARD = '*'
+
+
+class ClusterType(NamedTuple):
+    """What kind of cluster a driver builds; ``*`` stands for any."""
+
+    server_type: str
+    os: str
+    coe: str
+
+    def matches(self, wanted: ClusterType) -> bool:
+        """Whether clusters of the wanted type are of this one."""
+        return all(mine in (WILDCARD, theirs) for mine, theirs in zip(self, wanted, strict=True))
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is left open."""
+        return WILDCARD not in self
+
+    def __str__(self) -> str:
+        return f'({", ".join(self)})'
+
+
+class DriverState(enum.StrEnum):
+    """Whether a driver may build new clusters, and if not, why."""
+
+    ACTIVE = 'active'
+    BETA = 'beta'
+    DISABLED = 'disabled'
+    BROKEN = 'broken'
+    CONFLICT = 'conflict'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class DriverRecord:
+    """One version of one driver, as its manifest describes it."""
+
+    name: str
+    version: str
+    #: For people: 'package acme-kiln 0.3', 'directory /etc/kiln/drivers/x_v1'.
+    origin: str
+    #: Of everything the driver consists of; changes when any of it does.
+    digest: str
+    state: DriverState = DriverState.ACTIVE
+    #: What is wrong with it; empty for one that is ACTIVE.
+    reason: str = ''
+    beta: bool = False
+    provides: tuple[ClusterType, ...] = ()

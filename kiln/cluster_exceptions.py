@@ -1,0 +1,150 @@
+"""Every error of clusters that a caller of kiln may see."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from kiln.exceptions import ConfigurationError, KilnError, redact
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One mistake in what somebody wrote, and where it is."""
+
+    message: str
+    #: The path of the value: ``nodegroups[1].zones``.
+    path: str = ''
+    #: The file and its line and column, from 1; 0 where there is no file.
+    file: str = ''
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        where = f'{self.file or "line"}{":" if self.file else " "}{self.line}:{self.column}: '
+        what = f'{self.path}: ' if self.path else ''
+        return f'{where if self.line else ""}{what}{self.message}'
+
+
+class ClusterError(KilnError):
+    """Root of all errors of clusters."""
+
+    code = 'cluster_error'
+    remedy = 'Read the message; it names the object and the next step.'
+    retryable: bool = False
+
+
+class InvalidCluster(ClusterError):
+    """What was written of a cluster cannot be; nothing was done."""
+
+    code = 'invalid_cluster'
+    remedy = 'Correct each line that is named, and look at the plan.'
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: Sequence[Problem] = tuple(problems)
+        super().__init__('\n'.join(map(str, self.problems)))
+
+    def __reduce__(self) -> tuple[type, tuple[Sequence[Problem]]]:
+        return type(self), (self.problems,)
+
+
+class ClusterNotFound(ClusterError):
+    """There is no cluster, group, node or template of the name or id."""
+
+    code = 'cluster_not_found'
+    remedy = 'List what there is; a deleted cluster has left a receipt.'
+
+
+class ClusterExists(ClusterError):
+    """The name is taken."""
+
+    code = 'cluster_exists'
+    remedy = 'Choose another name, or update the one there is.'
+
+
+class ClusterBusy(ClusterError):
+    """Another operation is under way, and this one cannot join it."""
+
+    code = 'cluster_busy'
+    remedy = 'Wait for the operation that is named, or cancel it.'
+    retryable = True
+
+
+class ClusterDriverError(ClusterError):
+    """A cluster driver says that something cannot be done, and why.
+
+    The only kind of error that users are shown of a driver; of any other they
+    are told the driver's name and the error's text.
+    """
+
+    code = 'cluster_driver_error'
+    remedy = 'Do what the hint says.'
+
+    def __init__(self, reason: str, hint: str = '', retryable: bool = False) -> None:
+        super().__init__(f'{reason} {hint}'.strip())
+        self.reason, self.hint, self.retryable = redact(reason), redact(hint), retryable
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
+        return type(self), (self.reason, self.hint, self.retryable)
+
+
+class LeaseLost(ClusterError):
+    """Somebody else acts on the cluster now; whatever was to be written was not."""
+
+    code = 'lease_lost'
+    remedy = 'Nothing to do; the new owner goes on from what was written.'
+
+
+class StoreError(ClusterError):
+    """The store cannot be used: absent, of another version, or broken."""
+
+    code = 'store_error'
+    remedy = 'See what the message names; kiln db check tells more.'
+
+
+class DriverSelectionError(ClusterError, ConfigurationError):
+    """No cluster driver can be chosen; nothing was created."""
+
+    code = 'driver_selection_error'
+
+
+class ClusterDriverUnknown(DriverSelectionError):
+    """The driver that was asked for is not installed."""
+
+    code = 'cluster_driver_unknown'
+    remedy = 'Ask for one that is installed, or install it.'
+
+
+class ClusterDriverUnusable(DriverSelectionError):
+    """The driver that was asked for is disabled, beta, broken or in conflict."""
+
+    code = 'cluster_driver_unusable'
+    remedy = 'Do what the message says for its state, or choose another.'
+
+
+class ClusterDriverMismatch(DriverSelectionError):
+    """The driver that was asked for does not build such clusters."""
+
+    code = 'cluster_driver_mismatch'
+    remedy = 'Ask for one of the drivers that do.'
+
+
+class NoClusterDriver(DriverSelectionError):
+    """No driver builds such clusters."""
+
+    code = 'no_cluster_driver'
+    remedy = 'Change what differs from the nearest driver, or install one.'
+
+
+class AmbiguousClusterDriver(DriverSelectionError):
+    """Several drivers build such clusters, and nothing says which is wanted."""
+
+    code = 'ambiguous_cluster_driver'
+    remedy = 'Name the driver, or state a preference.'
+
+
+class ImageWithoutDistro(DriverSelectionError):
+    """The image does not say what system it has."""
+
+    code = 'image_without_distro'
+    remedy = 'Set the property kiln_distro of the image.'
