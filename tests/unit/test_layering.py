@@ -59,7 +59,10 @@ MAY_IMPORT = {
     'kiln.scaffold': VALUES,
     'kiln.testing': CONTRACT,
     'kiln.adapters': VALUES
-    | {'kiln.clock', 'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.wrappers.operation'},
+    | {
+        'kiln.clock', 'kiln.compute', 'kiln.conf', 'kiln.driver_manager',
+        'kiln.wrappers.operation',
+    },
     # The demonstration is about the simulated cloud, so it names it.
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
