@@ -70,6 +70,20 @@ class ClusterBusy(ClusterError):
     retryable = True
 
 
+class ClusterChanged(ClusterError):
+    """Somebody else changed what is wanted of the cluster; nothing was done."""
+
+    code = 'cluster_changed'
+    remedy = 'Look at the plan again: it was made for the cluster as it was before.'
+
+
+class ClusterNotEmpty(ClusterError):
+    """Things of the cluster may still be there, so it is not forgotten."""
+
+    code = 'cluster_not_empty'
+    remedy = 'Resolve what keeps them there, or abandon them by force.'
+
+
 class ClusterDriverError(ClusterError):
     """A cluster driver says that something cannot be done, and why.
 
