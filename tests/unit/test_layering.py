@@ -33,6 +33,7 @@ MAY_IMPORT = {
     'kiln.cluster_spec': VALUES,
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
     'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
@@ -67,7 +68,8 @@ MAY_IMPORT = {
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
     | {
-        'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.flows', 'kiln.loading',
+        'kiln.cluster_exceptions', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
+        'kiln.flows', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip
@@ -77,7 +79,9 @@ LONGEST = 45
 
 #: The only homes of other people's packages.
 HOMES = {
+    'alembic': ('kiln.db.upgrade', 'kiln.db.migrations'),
     'cliff': ('kiln.cli',),
+    'cryptography': ('kiln.db.keys',),
     'rich': ('kiln.cli',),
     'keystoneauth1': (
         *(
@@ -106,6 +110,7 @@ HOMES = {
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
+    'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.loading',),
 }
 
@@ -170,7 +175,7 @@ class Layering(unittest.TestCase):
 
     def test_importing_kiln_imports_nothing_that_is_not_asked_for(self):
         heavy = [
-            'docker', 'futurist', 'heatclient', 'keystoneauth1', 'kombu', 'novaclient',
+            'alembic', 'cryptography', 'docker', 'futurist', 'heatclient', 'keystoneauth1', 'kombu', 'novaclient',
             'openstack', 'oslo_config', 'oslo_log', 'prometheus_client', 'pybreaker', 'redis',
             'requests', 'sqlalchemy', 'stevedore',
         ]  # fmt: skip

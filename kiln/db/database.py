@@ -1,0 +1,259 @@
+"""One database: how it is opened, read and written, whichever of three it is.
+
+A change is one transaction. On SQLite it takes the one lock that there is at
+once, and the threads of a process queue for it in the process, where waiting
+costs nothing. All that differs between the databases is here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import sqlalchemy as sa
+from sqlalchemy import exc as sa_exc
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from kiln.clock import Clock
+from kiln.cluster_exceptions import StoreError
+
+#: What a URL may begin with, and the dialect and package that serve it.
+_DRIVERS = {
+    'sqlite': 'sqlite',
+    'postgresql': 'postgresql+psycopg',
+    'postgres': 'postgresql+psycopg',
+    'mariadb': 'mariadb+pymysql',
+    'mysql': 'mysql+pymysql',
+}
+# PostgreSQL and MariaDB on their own clock; SQLite has that of this process,
+# which is on the same host as all others that use the file.
+_NOW = {
+    'sqlite': 'kiln_now()',
+    'postgresql': 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)',
+    'mysql': 'UNIX_TIMESTAMP(SYSDATE(6))',
+}
+# Deadlocks, lock timeouts and the like: of such a transaction nothing remains,
+# and the same one may succeed a moment later.
+_PASSING = {'40001', '40P01', '55P03', 1205, 1213, 1020}
+
+
+class Contradiction(StoreError):
+    """What was to be written contradicts what there is; nothing was written."""
+
+
+class Database:
+    """A pool of connections, and the little that has to be said per dialect."""
+
+    def __init__(self, url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> None:
+        self._url = parse_url(url)
+        self.clock = clock
+        dialect = self._url.get_backend_name()
+        #: ``sqlite``, ``postgresql`` or ``mysql``; MariaDB is the last of them.
+        self.kind = 'mysql' if dialect == 'mariadb' else dialect
+        #: What to call it before people; no password.
+        self.name = f'file {self._url.database}' if self.path else self._url.render_as_string()
+        #: The time of the database, for SQL.
+        self.now: sa.ColumnElement[float] = sa.literal_column(_NOW[self.kind], sa.Double())
+        self._turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if self.path:
+            self._turn = threading.Lock()
+        self._engine = self._make_engine(lock_timeout_s)
+        self._writer = self._engine.execution_options(kiln_writes=True)
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the database, or None where it is a server."""
+        database = self._url.database
+        return Path(database) if self.kind == 'sqlite' and database else None
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Look at what is committed.
+
+        :raises StoreError: the database cannot be used.
+        """
+        with self._explained('read'), self._engine.begin() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Make one change, wholly or not at all; committed when this returns.
+
+        :raises StoreError: it was not made; where the connection broke off in
+            the middle of the commit, it may have been, and the message says so.
+        """
+        with self._explained('write'), self._turn, self._writer.begin() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def alone(self, connection: sa.Connection, purpose: str) -> Iterator[None]:
+        """Keep others of the same purpose waiting, within a change; on SQLite all wait anyway.
+
+        :raises StoreError: somebody else has been at it for a minute.
+        """
+        name = f'kiln-{purpose}'
+        if self.kind == 'postgresql':
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(name))))
+        if self.kind != 'mysql':
+            yield
+            return
+        # Of the session, for a transaction ends there with any change of a table.
+        if not connection.scalar(sa.select(sa.func.get_lock(name, 60))):
+            raise StoreError(
+                f'Cannot write the store at {self.name}: another {purpose} has been under way '
+                f'for a minute. Wait for it.'
+            )
+        try:
+            yield
+        finally:
+            connection.execute(sa.select(sa.func.release_lock(name)))
+
+    def insert(self, table: sa.Table) -> Any:
+        """Return an insert of this dialect, which knows what to do about conflicts."""
+        return _INSERTS[self.kind](table)
+
+    def insert_missing(self, table: sa.Table) -> Any:
+        """Return an insert that leaves a row that is already there as it is."""
+        insert = self.insert(table)
+        if self.kind == 'mysql':
+            column = next(iter(table.primary_key.columns)).name
+            return insert.on_duplicate_key_update({column: table.c[column]})
+        return insert.on_conflict_do_nothing()
+
+    def upsert(self, table: sa.Table, **special: Any) -> Any:
+        """Return an insert that writes over a row that is already there.
+
+        ``special`` says of some columns what they get: a function of the columns
+        of the row there, and of the new one's.
+        """
+        insert = self.insert(table)
+        new = insert.inserted if self.kind == 'mysql' else insert.excluded
+        keys = [column.name for column in table.primary_key.columns]
+        # MariaDB assigns one after the other, and what comes later sees what
+        # was assigned before: what depends on the row there must come first.
+        values = [(name, make(table.c, new)) for name, make in special.items()]
+        plain = [one.name for one in table.c if one.name not in {*keys, *special}]
+        values += [(name, new[name]) for name in plain]
+        if self.kind == 'mysql':
+            return insert.on_duplicate_key_update(values)
+        return insert.on_conflict_do_update(index_elements=keys, set_=dict(values))
+
+    def close(self) -> None:
+        """Let go of all connections; safe to repeat."""
+        self._engine.dispose()
+
+    # ---- connections ---------------------------------------------------------
+
+    def _make_engine(self, lock_timeout_s: float) -> sa.Engine:
+        # Parameters may be anything, so no error and no log quotes them.
+        options: dict[str, Any] = {'hide_parameters': True, 'max_overflow': 24}
+        if self.kind != 'sqlite':
+            # After a wait for a lock one must see what its holder wrote.
+            options |= {'isolation_level': 'READ COMMITTED', 'pool_pre_ping': True}
+        try:
+            engine = sa.create_engine(
+                self._url, connect_args=_connect_args(self.kind, lock_timeout_s), **options
+            )
+        except ImportError as exc:
+            raise StoreError(
+                f'Cannot use the store at {self.name}: {exc}. Install kiln-compute[clusters].'
+            ) from exc
+        if self.kind == 'sqlite':
+            sa.event.listen(engine, 'connect', self._prepare_sqlite)
+            sa.event.listen(engine, 'begin', _begin_sqlite)
+        return engine
+
+    def _prepare_sqlite(self, connection: Any, record: Any) -> None:
+        # Transactions begin when we say so, not when sqlite3 thinks fit.
+        connection.isolation_level = None
+        connection.create_function('kiln_now', 0, self.clock.time)
+        # That it has a write-ahead log is written in the file, when it is made.
+        connection.execute('PRAGMA synchronous = FULL')
+        connection.execute('PRAGMA foreign_keys = ON')
+
+    # ---- errors --------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _explained(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except sa_exc.SQLAlchemyError as exc:
+            self._explain(verb, exc)
+
+    def _explain(self, verb: str, exc: sa_exc.SQLAlchemyError) -> NoReturn:
+        why = exc.orig if isinstance(exc, sa_exc.DBAPIError) and exc.orig else exc
+        lost = isinstance(exc, sa_exc.DBAPIError) and exc.connection_invalidated
+        words = ' '.join(str(why.args[-1] if why.args else why).split())
+        doubt = ' What was being written may or may not be there.' if lost else ''
+        kind = Contradiction if isinstance(exc, sa_exc.IntegrityError) else StoreError
+        error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
+        error.retryable = lost or _code(why) in _PASSING or 'database is locked' in words
+        raise error from exc
+
+
+def parse_url(url: str) -> sa.URL:
+    """Return a URL with the package that serves it.
+
+    :raises StoreError: there is none, or a database in memory is meant.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa_exc.ArgumentError:
+        # Its words would quote the URL, and so the password.
+        raise StoreError(
+            'Cannot use the URL of the store: it is not written as one. Write '
+            'sqlite:////PATH, postgresql://USER:PASSWORD@HOST/DATABASE or '
+            'mariadb://USER:PASSWORD@HOST/DATABASE.'
+        ) from None
+    driver = _DRIVERS.get(parsed.get_backend_name())
+    if driver is None:
+        raise StoreError(
+            f'Cannot use a store of kind {parsed.drivername!r}: choose sqlite, postgresql or '
+            f'mariadb.'
+        )
+    if not parsed.database or parsed.database == ':memory:':
+        raise StoreError(
+            f'Cannot use the store at {parsed.render_as_string()}: name its file or database.'
+        )
+    return parsed.set(drivername=driver)
+
+
+def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
+    if kind == 'sqlite':
+        return {'timeout': lock_timeout_s}
+    # A process that is stopped in the middle of a transaction holds its lease
+    # for as long, and no longer: then the server ends its session.
+    if kind == 'postgresql':
+        milliseconds = int(lock_timeout_s * 1000)
+        return {
+            'connect_timeout': 10,
+            'options': f'-c lock_timeout={milliseconds} '
+            f'-c idle_in_transaction_session_timeout={milliseconds}',
+        }
+    seconds = max(1, int(lock_timeout_s))
+    return {
+        'charset': 'utf8mb4',
+        # Without a zone of its own the session would have two equal hours in autumn.
+        'init_command': f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {seconds}, "
+        f'idle_transaction_timeout = {seconds}',
+    }
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get('kiln_writes', False)
+    connection.exec_driver_sql('BEGIN IMMEDIATE' if writes else 'BEGIN')
+
+
+def _code(error: BaseException) -> object:
+    """Return how the database itself calls an error."""
+    return getattr(error, 'sqlstate', None) or (error.args[0] if error.args else None)
+
+
+_INSERTS: dict[str, Any] = {
+    'sqlite': sqlite.insert,
+    'postgresql': postgresql.insert,
+    'mysql': mysql.insert,
+}
