@@ -201,7 +201,7 @@ def parse_url(url: str) -> sa.URL:
     """
     try:
         parsed = sa.make_url(url)
-    except sa_exc.ArgumentError:
+    except (sa_exc.ArgumentError, ValueError):
         # Its words would quote the URL, and so the password.
         raise StoreError(
             'Cannot use the URL of the store: it is not written as one. Write '

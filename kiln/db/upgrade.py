@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from kiln.db.database import Database
 from kiln.db.files import sync
 from kiln.db.schema import metadata
 
+# What Alembic is at is in its modules, so one thread of a process goes after another.
+_turn = threading.Lock()
 _HISTORY = Path(__file__).with_name('migrations')
 
 
@@ -38,7 +41,7 @@ def upgrade(database: Database) -> str | None:
 
     :raises StoreError: the database cannot be used, or is of a later version.
     """
-    with database.writing() as connection, database.alone(connection, 'upgrade'):
+    with _turn, database.writing() as connection, database.alone(connection, 'upgrade'):
         before = MigrationContext.configure(connection).get_current_revision()
         if before is not None and before not in revisions():
             raise StoreError(
