@@ -48,6 +48,8 @@ from kiln.db.rows import (
 )
 
 _SHOWN = 10
+# Written out: PyMySQL takes no parameter after the values of many rows.
+_EMPTY: sa.ColumnElement[str] = sa.literal_column("''")
 
 
 class Writing:
@@ -70,7 +72,7 @@ class Writing:
             ),
             # Who is to go may be said by others than the engine, any time; what
             # it had read before must not undo that.
-            doomed=lambda old, new: sa.case((new.doomed == '', old.doomed), else_=new.doomed),
+            doomed=lambda old, new: sa.case((new.doomed == _EMPTY, old.doomed), else_=new.doomed),
         )
         self.accept = (
             sa.update(schema.node)

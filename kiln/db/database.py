@@ -8,6 +8,7 @@ costs nothing. All that differs between the databases is here.
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,18 +27,21 @@ _DRIVERS = {
     'postgresql': 'postgresql+psycopg',
     'postgres': 'postgresql+psycopg',
     'mariadb': 'mariadb+pymysql',
-    'mysql': 'mysql+pymysql',
+    'mysql': 'mariadb+pymysql',
 }
 # PostgreSQL and MariaDB on their own clock; SQLite has that of this process,
 # which is on the same host as all others that use the file.
 _NOW = {
     'sqlite': 'kiln_now()',
     'postgresql': 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)',
-    'mysql': 'UNIX_TIMESTAMP(SYSDATE(6))',
+    'mariadb': 'UNIX_TIMESTAMP(SYSDATE(6))',
 }
 # Deadlocks, lock timeouts and the like: of such a transaction nothing remains,
 # and the same one may succeed a moment later.
-_PASSING = {'40001', '40P01', '55P03', 1205, 1213, 1020}
+_PASSING = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT,
+    '40001', '40P01', '55P03', 1020, 1205, 1213,
+}  # fmt: skip
 
 
 class Contradiction(StoreError):
@@ -50,11 +54,10 @@ class Database:
     def __init__(self, url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> None:
         self._url = parse_url(url)
         self.clock = clock
-        dialect = self._url.get_backend_name()
-        #: ``sqlite``, ``postgresql`` or ``mysql``; MariaDB is the last of them.
-        self.kind = 'mysql' if dialect == 'mariadb' else dialect
-        #: What to call it before people; no password.
-        self.name = f'file {self._url.database}' if self.path else self._url.render_as_string()
+        #: ``sqlite``, ``postgresql`` or ``mariadb``.
+        self.kind = self._url.get_backend_name()
+        #: What to call it before people.
+        self.name = f'file {self.path}' if self.path else _without_user(self._url)
         #: The time of the database, for SQL.
         self.now: sa.ColumnElement[float] = sa.literal_column(_NOW[self.kind], sa.Double())
         self._turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
@@ -97,7 +100,7 @@ class Database:
         name = f'kiln-{purpose}'
         if self.kind == 'postgresql':
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(name))))
-        if self.kind != 'mysql':
+        if self.kind != 'mariadb':
             yield
             return
         # Of the session, for a transaction ends there with any change of a table.
@@ -118,7 +121,7 @@ class Database:
     def insert_missing(self, table: sa.Table) -> Any:
         """Return an insert that leaves a row that is already there as it is."""
         insert = self.insert(table)
-        if self.kind == 'mysql':
+        if self.kind == 'mariadb':
             column = next(iter(table.primary_key.columns)).name
             return insert.on_duplicate_key_update({column: table.c[column]})
         return insert.on_conflict_do_nothing()
@@ -130,14 +133,14 @@ class Database:
         of the row there, and of the new one's.
         """
         insert = self.insert(table)
-        new = insert.inserted if self.kind == 'mysql' else insert.excluded
+        new = insert.inserted if self.kind == 'mariadb' else insert.excluded
         keys = [column.name for column in table.primary_key.columns]
         # MariaDB assigns one after the other, and what comes later sees what
         # was assigned before: what depends on the row there must come first.
         values = [(name, make(table.c, new)) for name, make in special.items()]
         plain = [one.name for one in table.c if one.name not in {*keys, *special}]
         values += [(name, new[name]) for name in plain]
-        if self.kind == 'mysql':
+        if self.kind == 'mariadb':
             return insert.on_duplicate_key_update(values)
         return insert.on_conflict_do_update(index_elements=keys, set_=dict(values))
 
@@ -190,7 +193,7 @@ class Database:
         doubt = ' What was being written may or may not be there.' if lost else ''
         kind = Contradiction if isinstance(exc, sa_exc.IntegrityError) else StoreError
         error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
-        error.retryable = lost or _code(why) in _PASSING or 'database is locked' in words
+        error.retryable = lost or not _PASSING.isdisjoint(_codes(why))
         raise error from exc
 
 
@@ -216,9 +219,16 @@ def parse_url(url: str) -> sa.URL:
         )
     if not parsed.database or parsed.database == ':memory:':
         raise StoreError(
-            f'Cannot use the store at {parsed.render_as_string()}: name its file or database.'
+            f'Cannot use the store at {_without_user(parsed)}: name its file or database.'
         )
     return parsed.set(drivername=driver)
+
+
+def _without_user(url: sa.URL) -> str:
+    plain = sa.URL.create(
+        url.get_backend_name(), host=url.host, port=url.port, database=url.database
+    )
+    return plain.render_as_string()
 
 
 def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
@@ -247,13 +257,17 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql('BEGIN IMMEDIATE' if writes else 'BEGIN')
 
 
-def _code(error: BaseException) -> object:
-    """Return how the database itself calls an error."""
-    return getattr(error, 'sqlstate', None) or (error.args[0] if error.args else None)
+def _codes(error: BaseException) -> set[object]:
+    """Return how the database itself calls an error; each has another place for it."""
+    return {
+        getattr(error, 'sqlstate', None),
+        getattr(error, 'sqlite_errorcode', None),
+        error.args[0] if error.args else None,
+    }
 
 
 _INSERTS: dict[str, Any] = {
     'sqlite': sqlite.insert,
     'postgresql': postgresql.insert,
-    'mysql': mysql.insert,
+    'mariadb': mysql.insert,
 }

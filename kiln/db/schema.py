@@ -22,14 +22,14 @@ _WORD = sa.String(64)
 _NAME = sa.String(255)
 _TIME: sa.Double[float] = sa.Double()
 # The plain TEXT of MariaDB ends at 64 KiB, which a large cluster's spec passes.
-_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
+_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
 # SQLite counts by itself only what is called INTEGER.
 _COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 # Names differ where their bytes do, as in the other two.
 _EXACT: dict[str, Any] = {
-    'mysql_charset': 'utf8mb4',
-    'mysql_collate': 'utf8mb4_bin',
-    'mysql_engine': 'InnoDB',
+    'mariadb_charset': 'utf8mb4',
+    'mariadb_collate': 'utf8mb4_bin',
+    'mariadb_engine': 'InnoDB',
 }
 
 cluster_template = sa.Table(

@@ -92,15 +92,13 @@ def purge(database: Database, older_than_s: float) -> Purged:
     """
     before = database.clock.time() - older_than_s
     operation, node, event = schema.operation, schema.node, schema.event
-    # In a table of its own: MySQL reads no table that it deletes from.
-    newest = newest_seqs().subquery()
     return Purged(
         operations=_delete(
             database,
             operation,
             operation.c.state.in_(_ENDED),
             operation.c.ended_at < before,
-            operation.c.seq.not_in(sa.select(newest.c[0])),
+            operation.c.seq.not_in(newest_seqs()),
         ),
         nodes=_delete(database, node, node.c.state == NodeState.GONE.value, node.c.since < before),
         events=_delete(database, event, event.c.at < before),

@@ -50,6 +50,9 @@ class Processes(StoreCase):
             time.sleep(0.02)
         return lease
 
+    def check_integrity(self):
+        self.assertEqual([('ok',)], self.rows('PRAGMA integrity_check'))
+
     def written(self, owner):
         """Return the numbers that the store has of an owner, in all three tables alike."""
         steps = {one.id for one in self.store.journal.of('op-web')}
@@ -77,7 +80,7 @@ class Processes(StoreCase):
             self.assertLessEqual(told, found)
             self.assertLessEqual(len(found - told), 1)
             self.store.leases.release(self.claim_when_it_is_over('me'))
-        self.assertEqual([('ok',)], self.rows('PRAGMA integrity_check'))
+        self.check_integrity()
 
     def test_finding_8_an_owner_that_slept_through_a_takeover_writes_nothing_more(self):
         process = self.start('sleeper', '10', 'asking')

@@ -69,6 +69,7 @@ class Secrets(ClusterCase):
     def test_a_rotation_that_cannot_read_one_changes_none(self):
         self.write(self.lease, secret=[secret('a'), secret('z')])
         (self.folder / 'kiln.keys').rename(self.folder / 'kept')
+        self.store.secrets.keys.advance()
         self.write(self.lease, secret=secret('a', 'newer'))
         before = self.rows('SELECT name, value FROM secret ORDER BY name')
         with self.assertRaisesRegex(StoreError, "secret 'z'"):

@@ -101,7 +101,7 @@ class Urls(unittest.TestCase):
             ('postgresql://u@h/d', 'postgresql+psycopg'),
             ('postgres://u@h/d', 'postgresql+psycopg'),
             ('mariadb://u@h/d', 'mariadb+pymysql'),
-            ('mysql://u@h/d', 'mysql+pymysql'),
+            ('mysql://u@h/d', 'mariadb+pymysql'),
         ):
             with self.subTest(given):
                 self.assertEqual(driver, parse_url(given).drivername)

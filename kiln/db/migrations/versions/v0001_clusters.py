@@ -16,12 +16,12 @@ _ID = sa.String(64)
 _WORD = sa.String(64)
 _NAME = sa.String(255)
 _TIME: sa.Double[float] = sa.Double()
-_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
+_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
 _COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 _EXACT: dict[str, Any] = {
-    'mysql_charset': 'utf8mb4',
-    'mysql_collate': 'utf8mb4_bin',
-    'mysql_engine': 'InnoDB',
+    'mariadb_charset': 'utf8mb4',
+    'mariadb_collate': 'utf8mb4_bin',
+    'mariadb_engine': 'InnoDB',
 }
 
 
