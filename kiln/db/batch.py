@@ -46,6 +46,7 @@ from kiln.db.rows import (
     step_row,
     wish_row,
 )
+from kiln.db.statements import Statement
 
 _SHOWN = 10
 # Written out: PyMySQL takes no parameter after the values of many rows.
@@ -60,10 +61,7 @@ class Writing:
         self.keys = keys
         self.proof = proof(database)
         self.events = EventWriter(database)
-        self.cluster = _update(schema.cluster, 'cluster_id')
-        self.operation = _update(schema.operation, 'operation_id')
-        self.step = database.upsert(schema.step)
-        self.node = database.upsert(
+        node = database.upsert(
             schema.node,
             # A server that was accepted belongs to its attempt: only with the
             # next attempt does what is written of it count again.
@@ -74,20 +72,18 @@ class Writing:
             # it had read before must not undo that.
             doomed=lambda old, new: sa.case((new.doomed == _EMPTY, old.doomed), else_=new.doomed),
         )
-        self.accept = (
-            sa.update(schema.node)
-            .where(
-                schema.node.c.id == sa.bindparam('node_id'),
-                schema.node.c.attempt == sa.bindparam('mine'),
-                sa.or_(
-                    schema.node.c.compute_id.is_(None),
-                    schema.node.c.compute_id == sa.bindparam('found'),
-                ),
-            )
-            .values(compute_id=sa.bindparam('found'))
-        )
-        self.holding = database.upsert(schema.holding)
-        self.secret = database.upsert(schema.secret)
+        #: By what is changed, in the order in which it is written.
+        self.statements = {
+            name: Statement(database, statement)
+            for name, statement in {
+                'cluster': _update(schema.cluster, 'cluster_id'),
+                'operation': _update(schema.operation, 'operation_id'),
+                'step': database.upsert(schema.step),
+                'node': node,
+                'holding': database.upsert(schema.holding),
+                'secret': database.upsert(schema.secret),
+            }.items()
+        }
 
 
 class Batch:
@@ -98,11 +94,9 @@ class Batch:
         self._lease = lease
         self._stack = stack
         self._connection: sa.Connection | None = None
-        self._rows: dict[str, dict[Any, Row]] = {
-            name: {} for name in ('cluster', 'operation', 'step', 'node', 'holding')
-        }
+        # The last one of a key is written.
+        self._rows: dict[str, dict[Any, Row]] = {name: {} for name in writing.statements}
         self._doomed: dict[str, str] = {}
-        self._secrets: dict[str, Row] = {}
         self._events: list[Row] = []
 
     # ---- what may be changed -------------------------------------------------
@@ -162,7 +156,7 @@ class Batch:
         connection = self._open()
         self._flush_rows()
         mine = {'node_id': node.id, 'mine': node.attempt, 'found': compute_id}
-        return bool(connection.execute(self._writing.accept, mine).rowcount)
+        return bool(connection.execute(_ACCEPT, mine).rowcount)
 
     def doom(self, reasons: Mapping[str, str]) -> None:
         """Say of nodes, by id, why they are to go; an empty reason spares one."""
@@ -180,7 +174,9 @@ class Batch:
         :raises StoreError: there are no keys.
         """
         self._own(secret.cluster_id)
-        self._secrets[secret.name] = secret_row(secret, self._writing.keys.encrypt(secret.value))
+        self._rows['secret'][secret.name] = secret_row(
+            secret, self._writing.keys.encrypt(secret.value)
+        )
 
     def event(self, event: Event) -> None:
         """Tell something; the order of telling is kept."""
@@ -226,22 +222,12 @@ class Batch:
             self._events = []
 
     def _flush_rows(self) -> None:
-        writing = self._writing
-        self._write('cluster', writing.cluster)
-        self._write('operation', writing.operation)
-        self._write('step', writing.step)
-        self._write('node', writing.node)
-        mark(self._open(), self._lease.scope, self._doomed)
-        self._doomed = {}
-        self._write('holding', writing.holding)
-        if self._secrets:
-            self._open().execute(writing.secret, list(self._secrets.values()))
-            self._secrets = {}
-
-    def _write(self, name: str, statement: Any) -> None:
-        if rows := self._rows[name]:
-            self._open().execute(statement, list(rows.values()))
+        connection = self._open()
+        for name, statement in self._writing.statements.items():
+            statement.run_all(connection, self._rows[name].values())
             self._rows[name] = {}
+        mark(connection, self._lease.scope, self._doomed)
+        self._doomed = {}
 
     def _open(self) -> sa.Connection:
         """Begin the transaction with the proof that the lease is still ours."""
@@ -249,7 +235,7 @@ class Batch:
             connection = self._stack.enter_context(self._writing.database.writing())
             lease = self._lease
             mine = {'scope': lease.scope, 'owner': lease.owner, 'epoch': lease.epoch}
-            if connection.execute(self._writing.proof, mine).first() is None:
+            if self._writing.proof.run(connection, mine).fetchone() is None:
                 raise lost(lease)
             self._connection = connection
         return self._connection
@@ -280,3 +266,16 @@ class Batch:
 def _update(table: sa.Table, key: str) -> sa.Update:
     # Which columns it changes is said by the rows that it is run with.
     return sa.update(table).where(table.c.id == sa.bindparam(key))
+
+
+_ACCEPT = (
+    _update(schema.node, 'node_id')
+    .where(
+        schema.node.c.attempt == sa.bindparam('mine'),
+        sa.or_(
+            schema.node.c.compute_id.is_(None),
+            schema.node.c.compute_id == sa.bindparam('found'),
+        ),
+    )
+    .values(compute_id=sa.bindparam('found'))
+)

@@ -64,7 +64,7 @@ class Database:
         if self.path:
             self._turn = threading.Lock()
         self._engine = self._make_engine(lock_timeout_s)
-        self._writer = self._engine.execution_options(kiln_writes=True)
+        self._driver: Any = self._engine.dialect.loaded_dbapi
 
     @property
     def path(self) -> Path | None:
@@ -79,6 +79,7 @@ class Database:
         :raises StoreError: the database cannot be used.
         """
         with self._explained('read'), self._engine.begin() as connection:
+            self._begin(connection, 'BEGIN')
             yield connection
 
     @contextlib.contextmanager
@@ -88,7 +89,8 @@ class Database:
         :raises StoreError: it was not made; where the connection broke off in
             the middle of the commit, it may have been, and the message says so.
         """
-        with self._explained('write'), self._turn, self._writer.begin() as connection:
+        with self._explained('write'), self._turn, self._engine.begin() as connection:
+            self._begin(connection, 'BEGIN IMMEDIATE')
             yield connection
 
     @contextlib.contextmanager
@@ -144,6 +146,11 @@ class Database:
             return insert.on_duplicate_key_update(values)
         return insert.on_conflict_do_update(index_elements=keys, set_=dict(values))
 
+    @property
+    def dialect(self) -> sa.Dialect:
+        """What the database calls things, and what it can do."""
+        return self._engine.dialect
+
     def close(self) -> None:
         """Let go of all connections; safe to repeat."""
         self._engine.dispose()
@@ -166,7 +173,6 @@ class Database:
             ) from exc
         if self.kind == 'sqlite':
             sa.event.listen(engine, 'connect', self._prepare_sqlite)
-            sa.event.listen(engine, 'begin', _begin_sqlite)
         return engine
 
     def _prepare_sqlite(self, connection: Any, record: Any) -> None:
@@ -177,21 +183,29 @@ class Database:
         connection.execute('PRAGMA synchronous = FULL')
         connection.execute('PRAGMA foreign_keys = ON')
 
+    def _begin(self, connection: sa.Connection, how: str) -> None:
+        # Else sqlite3 would begin when it thinks fit. A listener of SQLAlchemy's
+        # could say so as well, but then every statement looks for listeners.
+        if self.kind == 'sqlite':
+            driver: Any = connection.connection.dbapi_connection
+            driver.execute(how)
+
     # ---- errors --------------------------------------------------------------
 
     @contextlib.contextmanager
     def _explained(self, verb: str) -> Iterator[None]:
         try:
             yield
-        except sa_exc.SQLAlchemyError as exc:
+        except (sa_exc.SQLAlchemyError, self._driver.Error) as exc:
             self._explain(verb, exc)
 
-    def _explain(self, verb: str, exc: sa_exc.SQLAlchemyError) -> NoReturn:
+    def _explain(self, verb: str, exc: Exception) -> NoReturn:
         why = exc.orig if isinstance(exc, sa_exc.DBAPIError) and exc.orig else exc
         lost = isinstance(exc, sa_exc.DBAPIError) and exc.connection_invalidated
         words = ' '.join(str(why.args[-1] if why.args else why).split())
         doubt = ' What was being written may or may not be there.' if lost else ''
-        kind = Contradiction if isinstance(exc, sa_exc.IntegrityError) else StoreError
+        contradicts = isinstance(why, self._driver.IntegrityError)
+        kind = Contradiction if contradicts else StoreError
         error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
         error.retryable = lost or not _PASSING.isdisjoint(_codes(why))
         raise error from exc
@@ -250,11 +264,6 @@ def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
         'init_command': f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {seconds}, "
         f'idle_transaction_timeout = {seconds}',
     }
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get('kiln_writes', False)
-    connection.exec_driver_sql('BEGIN IMMEDIATE' if writes else 'BEGIN')
 
 
 def _codes(error: BaseException) -> set[object]:

@@ -10,6 +10,7 @@ from kiln.cluster_models import Event
 from kiln.db.database import Database
 from kiln.db.rows import Row, event_of, event_row, read
 from kiln.db.schema import counter, event
+from kiln.db.statements import Statement
 
 
 class EventWriter:
@@ -17,19 +18,21 @@ class EventWriter:
 
     def __init__(self, database: Database) -> None:
         mine = counter.c.name == 'event'
-        self._count = (
-            sa.update(counter).where(mine).values(last=counter.c.last + sa.bindparam('more'))
-        )
-        self._last = sa.select(counter.c.last).where(mine)
-        self._insert = sa.insert(event)
+        count = sa.update(counter).where(mine).values(last=counter.c.last + sa.bindparam('more'))
+        last = sa.select(counter.c.last).where(mine)
+        self._asks = not database.dialect.update_returning
+        self._count = Statement(database, count if self._asks else count.returning(counter.c.last))
+        self._last = Statement(database, last)
+        self._insert = Statement(database, sa.insert(event))
 
     def write(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
         """Write them; until the commit, all others who have events wait."""
-        connection.execute(self._count, {'more': len(rows)})
-        last: int = connection.execute(self._last).scalar_one()
-        first = last - len(rows) + 1
-        connection.execute(
-            self._insert, [{**row, 'seq': seq} for seq, row in enumerate(rows, first)]
+        counted = self._count.run(connection, {'more': len(rows)})
+        if self._asks:
+            counted = self._last.run(connection, {})
+        first = counted.fetchone()[0] - len(rows) + 1
+        self._insert.run_all(
+            connection, [{**row, 'seq': seq} for seq, row in enumerate(rows, first)]
         )
 
 

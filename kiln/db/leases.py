@@ -14,6 +14,7 @@ from kiln.cluster_models import Lease
 from kiln.db.database import Database
 from kiln.db.rows import lease_of, read
 from kiln.db.schema import lease as table
+from kiln.db.statements import Statement
 
 
 class Leases:
@@ -100,7 +101,7 @@ class Leases:
         return next(iter(read(lease_of, found)), None)
 
 
-def proof(database: Database) -> sa.Select[tuple[int]]:
+def proof(database: Database) -> Statement:
     """Return the question whether an owner still has its epoch; to be asked within a change.
 
     On a server it holds the row until the commit, shared with other changes of
@@ -112,7 +113,9 @@ def proof(database: Database) -> sa.Select[tuple[int]]:
         table.c.epoch == sa.bindparam('epoch'),
     )
     # SQLite has one lock, and writing holds it.
-    return question if database.kind == 'sqlite' else question.with_for_update(read=True)
+    if database.kind != 'sqlite':
+        question = question.with_for_update(read=True)
+    return Statement(database, question)
 
 
 def add_free(database: Database, connection: sa.Connection, scope: str) -> None:
