@@ -25,7 +25,10 @@ class _OnDatabase(KilnCommand):
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:
-        """Open the database that the configuration names."""
+        """Open the database that the configuration names.
+
+        Imports of what needs it come after: this one says what is not installed.
+        """
         with contextlib.closing(configured_database(self.app.settings)) as opened:
             yield opened
 
@@ -59,9 +62,9 @@ class Check(KilnShow, _OnDatabase):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], list[Any]]:
         """Look at it."""
-        from kiln.db.upkeep import check
-
         with self.database() as database:
+            from kiln.db.upkeep import check
+
             health = check(database)
         if not health.usable:
             self.status = ExitCode.UNAVAILABLE
@@ -100,9 +103,9 @@ class Purge(KilnShow, _OnDatabase):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], list[Any]]:
         """Remove it, and count."""
-        from kiln.db.upkeep import purge
-
         with self.database() as database:
+            from kiln.db.upkeep import purge
+
             purged = purge(database, parsed_args.older_than)
         return fields(dataclasses.asdict(purged))
 
@@ -127,10 +130,10 @@ class RotateKey(_OnDatabase):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Change the key file, and unless it is only prepared, all secrets."""
-        from kiln.db.secrets import Secrets
-        from kiln.db.store import key_file
-
         with self.database() as database:
+            from kiln.db.secrets import Secrets
+            from kiln.db.store import key_file
+
             keys = key_file(database, self.app.settings.db.key_file)
             if parsed_args.prepare:
                 keys.prepare()

@@ -76,12 +76,6 @@ class Secrets:
         self.keys.forget()
         return len(rows)
 
-    def unreadable(self) -> int:
-        """Return how many none of the keys fits; 0 where there is no secret at all."""
-        with self._database.reading() as connection:
-            tokens = list(connection.scalars(sa.select(table.c.value)))
-        return sum(self.keys.decrypt(token) is None for token in tokens)
-
     def _open(self, cluster_id: str, name: str, token: str) -> str:
         value = self.keys.decrypt(token)
         if value is None:

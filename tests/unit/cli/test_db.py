@@ -3,6 +3,8 @@
 import json
 import pathlib
 import sqlite3
+import subprocess
+import sys
 import unittest
 
 from kiln.cli.exit_codes import ExitCode
@@ -103,6 +105,25 @@ class Commands(Shell):
     def test_a_password_is_in_no_error(self):
         self.config.write_text('[db]\nurl = oracle://kiln:hunter2@db/kiln\n')
         self.assertNotIn('hunter2', self.fails(ExitCode.UNAVAILABLE, 'db', 'check'))
+
+    def test_what_is_not_installed_is_named_with_its_extra(self):
+        for missing, url in (
+            ('sqlalchemy', f'sqlite:///{self.path}'),
+            ('psycopg', 'postgresql://kiln@db/kiln'),
+        ):
+            with self.subTest(missing):
+                self.config.write_text(f'[db]\nurl = {url}\n')
+                code = (
+                    f'import sys; sys.modules[{missing!r}] = None\n'
+                    f'from kiln.cli.main import main; main()'
+                )
+                done = subprocess.run(
+                    [sys.executable, '-c', code, '--config-file', str(self.config), 'db', 'check'],
+                    capture_output=True, text=True, cwd=pathlib.Path(__file__).parents[3],
+                )  # fmt: skip
+                self.assertNotEqual(0, done.returncode)
+                self.assertIn('Install kiln-compute[clusters].', done.stderr)
+                self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
 
 class DefaultPlace(unittest.TestCase):

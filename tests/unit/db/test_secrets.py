@@ -49,6 +49,11 @@ class Secrets(ClusterCase):
         self.assertNotEqual(keys, self.keys())
         self.assertEqual('other', self.store.secrets.read('c-web', 'b').value)
 
+    def test_without_a_secret_there_is_still_a_key_to_rotate(self):
+        self.assertEqual(0, self.store.secrets.rotate())
+        self.write(self.lease, secret=secret())
+        self.assertEqual(1, self.store.secrets.rotate())
+
     def test_another_process_notices_the_new_key(self):
         other = self.open()
         other.secrets.write(secret('a'))
