@@ -36,16 +36,20 @@ _NOW = {
     'postgresql': 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)',
     'mariadb': 'UNIX_TIMESTAMP(SYSDATE(6))',
 }
-# Deadlocks, lock timeouts and the like: of such a transaction nothing remains,
-# and the same one may succeed a moment later.
+# Deadlocks, locks held for too long, servers that are full or not there: the
+# same change may succeed a moment later.
 _PASSING = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT,
-    '40001', '40P01', '55P03', 1020, 1205, 1213,
+    '40001', '40P01', '53300', '55P03', '57P01', '57P02', '57P03', '25P03',
+    1020, 1040, 1205, 1213, 1927, 2003, 2006, 2013, 4031,
 }  # fmt: skip
 
 
 class Contradiction(StoreError):
     """What was to be written contradicts what there is; nothing was written."""
+
+    code = 'store_contradiction'
+    remedy = 'Look at what is there; the message names what is in the way.'
 
 
 class Database:
@@ -60,10 +64,9 @@ class Database:
         self.name = f'file {self.path}' if self.path else _without_user(self._url)
         #: The time of the database, for SQL.
         self.now: sa.ColumnElement[float] = sa.literal_column(_NOW[self.kind], sa.Double())
-        self._turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-        if self.path:
-            self._turn = threading.Lock()
-        self._engine = self._make_engine(lock_timeout_s)
+        self._lock_timeout_s = lock_timeout_s
+        self._turn = threading.Lock() if self.path else None
+        self._engine = self._make_engine()
         self._driver: Any = self._engine.dialect.loaded_dbapi
 
     @property
@@ -89,7 +92,7 @@ class Database:
         :raises StoreError: it was not made; where the connection broke off in
             the middle of the commit, it may have been, and the message says so.
         """
-        with self._explained('write'), self._turn, self._engine.begin() as connection:
+        with self._explained('write'), self._in_turn(), self._engine.begin() as connection:
             self._begin(connection, 'BEGIN IMMEDIATE')
             yield connection
 
@@ -157,7 +160,7 @@ class Database:
 
     # ---- connections ---------------------------------------------------------
 
-    def _make_engine(self, lock_timeout_s: float) -> sa.Engine:
+    def _make_engine(self) -> sa.Engine:
         # Parameters may be anything, so no error and no log quotes them.
         options: dict[str, Any] = {'hide_parameters': True, 'max_overflow': 24}
         if self.kind != 'sqlite':
@@ -165,7 +168,7 @@ class Database:
             options |= {'isolation_level': 'READ COMMITTED', 'pool_pre_ping': True}
         try:
             engine = sa.create_engine(
-                self._url, connect_args=_connect_args(self.kind, lock_timeout_s), **options
+                self._url, connect_args=_connect_args(self.kind, self._lock_timeout_s), **options
             )
         except ImportError as exc:
             raise StoreError(
@@ -190,6 +193,24 @@ class Database:
             driver: Any = connection.connection.dbapi_connection
             driver.execute(how)
 
+    @contextlib.contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """Have the threads of this process write one after the other, on SQLite."""
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._lock_timeout_s):
+            error = StoreError(
+                f'Cannot write the store at {self.name}: another thread of this process has '
+                f'been writing for {self._lock_timeout_s:g} s. Nothing was written.'
+            )
+            error.retryable = True
+            raise error
+        try:
+            yield
+        finally:
+            self._turn.release()
+
     # ---- errors --------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -207,8 +228,14 @@ class Database:
         contradicts = isinstance(why, self._driver.IntegrityError)
         kind = Contradiction if contradicts else StoreError
         error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
-        error.retryable = lost or not _PASSING.isdisjoint(_codes(why))
+        error.retryable = lost or self._passes(why)
         raise error from exc
+
+    def _passes(self, why: BaseException) -> bool:
+        codes = _codes(why)
+        # Of a connection that cannot be made psycopg gives no code.
+        silent = self.kind == 'postgresql' and getattr(why, 'sqlstate', '') is None
+        return silent or not _PASSING.isdisjoint(codes)
 
 
 def parse_url(url: str) -> sa.URL:
@@ -248,7 +275,7 @@ def _without_user(url: sa.URL) -> str:
 def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
     if kind == 'sqlite':
         return {'timeout': lock_timeout_s}
-    # A process that is stopped in the middle of a transaction holds its lease
+    # A process that is stopped in the middle of a transaction holds its locks
     # for as long, and no longer: then the server ends its session.
     if kind == 'postgresql':
         milliseconds = int(lock_timeout_s * 1000)

@@ -14,6 +14,7 @@ from kiln.cluster_exceptions import StoreError
 from kiln.db.database import Database, parse_url
 from kiln.db.store import SERVER_KEYS, key_file, open_database, open_store
 from kiln.testing.clock import VirtualClock
+from tests.unit.db import samples
 from tests.unit.db.case import StoreCase
 
 
@@ -91,6 +92,7 @@ class Opening(unittest.TestCase):
             url = f'{kind}://kiln:hunter2@127.0.0.1:1/kiln'
             with self.subTest(kind), self.assertRaisesRegex(StoreError, '127.0.0.1') as caught:
                 open_store(url)
+            self.assertTrue(caught.exception.retryable)
             self.assertNotIn('hunter2', str(caught.exception))
 
 
@@ -131,6 +133,17 @@ class Trouble(StoreCase):
         self.assertEqual((), impatient.clusters.list())
         other.execute('ROLLBACK')
         self.assertIsNotNone(impatient.leases.claim('s', 'me', 30))
+
+    def test_to_write_in_the_midst_of_writing_is_an_error_and_no_deadlock(self):
+        impatient = self.open(lock_timeout_s=0.05)
+        self.create()
+        lease = self.claim()
+        with impatient.writing(lease) as batch:
+            batch.accept(samples.node(), 'server-1')
+            with self.assertRaisesRegex(StoreError, 'another thread') as caught:
+                impatient.events.add(samples.event())
+            self.assertTrue(caught.exception.retryable)
+        impatient.events.add(samples.event())
 
     def test_a_store_that_broke_says_so(self):
         database = Database(self.url, clock=VirtualClock())
