@@ -64,8 +64,7 @@ def plan_group(
     :raises ClusterNotFound: the group has no node of one of the ids.
     :raises InvalidCluster: the counts of the shape do not add up.
     """
-    there = [node for node in nodes if node.state is not NodeState.GONE]
-    _check_known(there, (*victims, *replace), f'Group {wanted.group.name}')
+    there = _there(nodes, (*victims, *replace), f'Group {wanted.group.name}')
     live = [node for node in there if not going(node)]
     staying = [node for node in live if node.id not in victims]
     stale = _stale(wanted, staying, replace, upgrade)
@@ -131,8 +130,7 @@ def plan_cluster(
     :raises ClusterNotFound: the cluster has no node of one of the ids.
     :raises InvalidCluster: the counts of a shape do not add up.
     """
-    there = [node for node in nodes if node.state is not NodeState.GONE]
-    _check_known(there, (*victims, *replace), f'Cluster {cluster}')
+    there = _there(nodes, (*victims, *replace), f'Cluster {cluster}')
     by_group: dict[str, list[Node]] = {one.group.name: [] for one in wanted}
     for node in there:
         by_group.setdefault(node.group, []).append(node)
@@ -181,8 +179,7 @@ def resize(
     :raises ClusterNotFound: the group has no node of one of the ids.
     :raises InvalidCluster: the count is below zero.
     """
-    there = [node for node in nodes if node.state is not NodeState.GONE]
-    _check_known(there, named, f'Group {wanted.group.name}')
+    there = _there(nodes, named, f'Group {wanted.group.name}')
     live = {node.id: node for node in there if not going(node)}
     asked = [live.pop(node_id) for node_id in named if node_id in live]
     places = [node.place for node in asked]
@@ -211,10 +208,13 @@ def _shrinking(wanted: Wanted, nodes: Collection[Node], draft: Shape) -> Iterato
             yield node
 
 
-def _check_known(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> None:
-    unknown = sorted({*ids} - {node.id for node in nodes})
+def _there(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> list[Node]:
+    """Return the nodes that are not gone; of each id there must be one, be it gone."""
+    every = list(nodes)
+    unknown = sorted({*ids} - {node.id for node in every})
     if unknown:
         raise ClusterNotFound(f'{whose} has no node {", ".join(unknown)}.')
+    return [node for node in every if node.state is not NodeState.GONE]
 
 
 def _stale(
