@@ -75,22 +75,9 @@ def plan_group(
     lacking = layout.lacking(kept)
     moves, extra, new = _paired(surplus, lacking)
 
-    removes = [
-        Remove(node=node, reason=victims[node.id], named=True)
-        for node in live
-        if node.id in victims
-    ]
+    named = [node for node in live if node.id in victims]
     # In a group that is to be empty there is nothing to go easy on.
     empty = not wanted.group.shape.count
-    removes += [Remove(node=node, reason=layout.why(node), named=empty) for node in extra]
-    replaces = [Replace(node=node, place=to, reason=layout.why(node)) for node, to in moves]
-    keeps = []
-    for node in kept:
-        # For one in UNKNOWN nothing is built, so it waits until it is known.
-        if node.id in stale and node.state is not NodeState.UNKNOWN:
-            replaces.append(Replace(node=node, place=node.place, reason=stale[node.id]))
-        else:
-            keeps.append(Keep(node=node, reason=_odd(wanted, node)))
     plan = GroupPlan(
         group=wanted.group.name,
         role=wanted.group.role,
@@ -98,9 +85,21 @@ def plan_group(
         strategy=wanted.group.strategy,
         table=_in_order([*(node.place for node in kept), *lacking]),
         adds=tuple(Add(place=place, reason='fills the largest deficit') for place in new),
-        replaces=tuple(replaces),
-        removes=tuple(removes),
-        keeps=tuple(keeps),
+        replaces=(
+            *(Replace(node=node, place=to, reason=layout.why(node)) for node, to in moves),
+            *(
+                Replace(node=node, place=node.place, reason=stale[node.id])
+                for node in kept
+                if node.id in stale
+            ),
+        ),
+        removes=(
+            *(Remove(node=node, reason=victims[node.id], named=True) for node in named),
+            *(Remove(node=node, reason=layout.why(node), named=empty) for node in extra),
+        ),
+        keeps=tuple(
+            Keep(node=node, reason=_odd(wanted, node)) for node in kept if node.id not in stale
+        ),
         leaving=tuple(node for node in there if going(node)),
     )
     problems = (*check_count(wanted.group, plan.count), *check_strategy(plan))

@@ -42,7 +42,7 @@ def remediate(group: NodeGroupSpec, nodes: Iterable[Node], now: float) -> Remedi
     waiting = [node for *_, node in queue]
     hold, room = _brake(group, live, given_up)
     if len(waiting) > room and not hold:
-        hold = f'{group.health.max_in_flight} nodes at most are replaced at once'
+        hold = f'others are under way, and max_in_flight is {group.health.max_in_flight}'
     taken, left = waiting[:room], waiting[room:]
     return Remediation(
         victims=MappingProxyType({node.id: given_up[node.id] for node in taken}),

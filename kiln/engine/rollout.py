@@ -10,7 +10,7 @@ import dataclasses
 
 from kiln.cluster_exceptions import Problem
 from kiln.cluster_models import NodeState
-from kiln.engine.plans import Add, GroupPlan, Remove
+from kiln.engine.plans import Add, GroupPlan, Remove, Replace
 
 MAKING = frozenset({NodeState.PLANNED, NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING})
 
@@ -90,10 +90,11 @@ class _Turning:
         for replaced in replaces:
             act = Remove(node=replaced.node, reason=replaced.reason)
             self._remove(act, under_way=self._going + self._making)
-        for replaced in replaces:
-            if replaced.node.state is not NodeState.UNKNOWN:
-                reason = f'for {replaced.node.name}: {replaced.reason}'
-                self._succeed(Add(place=replaced.place, reason=reason))
+        begun = {act.node.id for act in self._removes}
+        # Who goes leaves a gap, and to fill it is no new replacement; that may
+        # come to more than a batch of nodes, but never of replacements.
+        for replaced in sorted(replaces, key=lambda act: act.node.id not in begun):
+            self._succeed(replaced, gap=replaced.node.id in begun)
         return Turn(adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds))
 
     def _begin(self, act: Remove) -> None:
@@ -109,9 +110,11 @@ class _Turning:
         self._present += 1
         self._making += 1
 
-    def _succeed(self, add: Add) -> None:
-        if not self._crowded(self._going + self._making):
-            self._add(add)
+    def _succeed(self, act: Replace, gap: bool) -> None:
+        if act.node.state is NodeState.UNKNOWN:
+            return
+        if gap or not self._crowded(self._going + self._making):
+            self._add(Add(place=act.place, reason=f'for {act.node.name}: {act.reason}'))
 
     def _remove(self, act: Remove, under_way: int) -> None:
         state = act.node.state

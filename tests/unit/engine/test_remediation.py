@@ -61,7 +61,7 @@ class Remediation(unittest.TestCase):
         found = remediate(group(6), [second, first, *well(4)], NOW)
         self.assertEqual([first.id], list(found.victims))
         self.assertEqual((second,), found.waiting)
-        self.assertEqual('1 nodes at most are replaced at once', found.hold)
+        self.assertEqual('others are under way, and max_in_flight is 1', found.hold)
 
     def test_a_replacement_under_way_holds_up_the_next(self):
         sick = node(**SICK)
