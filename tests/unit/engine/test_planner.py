@@ -107,6 +107,12 @@ class Shrinking(unittest.TestCase):
         nodes = [node(), node(), node(state=NodeState.UNKNOWN)]
         self.assertEqual([nodes[1]], removed(plan_group(wanted(2), nodes)))
 
+    def test_a_zone_is_less_crowded_for_every_flavor_when_one_has_left(self):
+        nodes = nodes_in({('y', 'az2'): 2, ('x', 'az1'): 1, ('y', 'az1'): 1})
+        nodes.append(node('x', 'az1'))
+        plan = plan_group(wanted(flavors={'x': 1, 'y': 2}, zones=even('az1', 'az2')), nodes)
+        self.assertEqual([nodes[4], nodes[1]], removed(plan))
+
     def test_a_zone_the_backend_no_longer_tells_of_is_left_first_but_only_when_shrinking(self):
         nodes = nodes_in({('small', 'az1'): 2, ('small', 'old'): 1})
         self.assertTrue(plan_group(wanted(3, zones=SPREAD), nodes).empty)
@@ -162,6 +168,10 @@ class Binding(unittest.TestCase):
             {'zone az3 is no longer wanted', 'the default flavor is no longer wanted'},
             set(reasons(plan.replaces)),
         )
+
+    def test_003_1_a_zone_that_is_not_counted_any_more_is_left(self):
+        plan = plan_group(wanted(zones=counted(az1=1)), [node(zone='az2')])
+        self.assertEqual(['zone az2 is no longer wanted'], reasons(plan.replaces))
 
     def test_a_node_of_no_known_zone_is_replaced_where_zones_are_named(self):
         plan = plan_group(wanted(1, zones=even('az1')), [node()])
@@ -266,6 +276,14 @@ class Outdated(unittest.TestCase):
             plan = plan_group(wanted(1, zones=zones, made_with='new'), [old, new], upgrade=True)
             self.assertEqual([old], removed(plan))
             self.assertEqual('one too many, and made with an older spec', plan.removes[0].reason)
+
+    def test_a_new_node_stays_though_two_outdated_ones_would_fit_instead(self):
+        old = nodes_in({('x', 'az2'): 1, ('y', 'az1'): 1}, made_with='old')
+        new = node('x', 'az1', made_with='new')
+        one = wanted(flavors={'x': 1, 'y': 1}, zones=counted(az1=1, az2=1), made_with='new')
+        plan = plan_group(one, [*old, new], upgrade=True)
+        self.assertEqual([new], [keep.node for keep in plan.keeps])
+        self.assertEqual([Place('y', 'az2')], [act.place for act in plan.replaces])
 
     def test_a_group_that_may_neither_grow_nor_miss_a_node_cannot_be_upgraded(self):
         strategy = Strategy(max_surge=Portion(20, percent=True), max_unavailable=Portion(0))

@@ -64,6 +64,11 @@ class Resizing(unittest.TestCase):
         self.assertEqual({nodes[0].id: 'the group shrinks'}, dict(found.victims))
         self.assertEqual({'az1': 1, 'az2': 2}, dict(found.shape.zones.counts))
 
+    def test_no_more_go_than_the_group_shrinks_by_though_more_are_not_wanted(self):
+        nodes = nodes_in({('x', None): 2, ('z', None): 2})
+        found = resize(wanted(flavors={'x': 2, 'y': 2}), nodes, 3)
+        self.assertEqual([nodes[3].id], list(found.victims))
+
     def test_named_beyond_the_difference_are_replaced(self):
         nodes = nodes_in({('small', 'az1'): 3})
         plan = after(wanted(3), nodes, 2, [nodes[0].id, nodes[1].id])

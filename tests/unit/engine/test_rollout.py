@@ -94,6 +94,16 @@ class Turns(unittest.TestCase):
         one = wanted(2, strategy=strategy(1, 0, 3))
         self.assertEqual((0, 3), begun(next_turn(plan_group(one, new_group(wanted(9))))))
 
+    def test_a_node_sent_away_in_the_making_is_under_way_once(self):
+        nodes = [*old(2), *old(1, state=NodeState.BUILDING)]
+        self.assertEqual((2, 1), begun(next_turn(upgrade(3, nodes, 2, 0, 3))))
+
+    def test_who_is_named_is_not_counted_on_any_more(self):
+        nodes = old(4)
+        one = wanted(3, made_with='new', strategy=strategy(1, 0))
+        plan = plan_group(one, nodes, victims={nodes[0].id: 'named'}, upgrade=True)
+        self.assertEqual([nodes[0]], [act.node for act in next_turn(plan).removes])
+
     def test_neither_first_builds_nor_who_is_named_wait_for_a_batch(self):
         self.assertEqual((9, 0), begun(next_turn(upgrade(9, (), 1, 0, 1))))
         nodes = new_group(wanted(9))

@@ -146,6 +146,11 @@ class Resized(unittest.TestCase):
         found = resized(Shape(count=3, flavors={'x': 2, 'y': 1}), 2, [Place('z', None)])
         self.assertEqual({'x': 1, 'y': 1}, dict(found.flavors))
 
+    def test_a_tie_is_decided_by_name(self):
+        for names in ('ab', 'ba'):
+            found = resized(Shape(count=2, flavors=dict.fromkeys(names, 1)), 3)
+            self.assertEqual({'a': 2, 'b': 1}, dict(found.flavors))
+
     def test_placements_shrink_where_somebody_leaves(self):
         shape = Shape(count=4, placements={Place('x', 'a'): 3, Place('y', 'b'): 1})
         found = resized(shape, 3, [Place('y', 'b')])
