@@ -33,6 +33,7 @@ MAY_IMPORT = {
     'kiln.cluster_spec': VALUES,
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
     'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.engine': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
