@@ -20,8 +20,8 @@ from kiln.cluster_drivers.matching import (
     in_order,
     preferred,
 )
-from kiln.cluster_drivers.records import ClusterType, DriverRecord, DriverState
-from kiln.cluster_drivers.wanted import Image, Request, Wanted, Wish, read_wanted
+from kiln.cluster_drivers.records import WILDCARD, ClusterType, DriverRecord, DriverState
+from kiln.cluster_drivers.wanted import Image, Request, Wanted, Wish, read_wanted, system_names
 from kiln.cluster_exceptions import DriverSelectionError
 from kiln.cluster_models import DriverPin
 
@@ -177,10 +177,11 @@ class _Choice:
             if one.name == record.name and one.recency > record.recency
             if wish is None or wish.admits(one.version)
         )
+        systems = self._kind.systems
         closest = max(fit[1] for offered in record.provides if (fit := self._kind.fit(offered)))
-        precise, *less = [name for name in self._kind.systems if ':' not in name] or ['']
-        if 0 < closest <= len(less):
-            self.notices.append(f'{record} builds {less[0]}, of which {precise} is a variant.')
+        built = systems[-closest] if closest else WILDCARD
+        if closest < len(systems) and built in system_names(systems[0]):
+            self.notices.append(f'{record} builds {built}, of which {systems[0]} is a variant.')
         return record
 
 

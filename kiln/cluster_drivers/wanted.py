@@ -233,7 +233,8 @@ def _systems(
     source = image.source(name) if image and name else ''
     distro = image.said(name) if image and name else ''
     if wish := next((wish for wish in wishes if wish.os), None):
-        names = (f'{wish.name}:{wish.os}', *system_names(wish.os or '', variant))
+        # Some drivers have their name in the os that they provide, too.
+        names = (*system_names(wish.os or '', variant), f'{wish.name}:{wish.os}')
         other = distro and distro not in names
         notices = [f'{wish.source} says {wish.os}, {source} says {distro}.'] if other else []
         return names, [f'distro: {wish.os} ({wish.source})'], notices
