@@ -72,7 +72,8 @@ def from_yaml(text: str) -> Manifest:
         ) from exc
     try:
         values = yaml.safe_load(text)
-    except yaml.YAMLError as exc:
+    # PyYAML lets through whatever its constructors raise: a 13th month is a ValueError.
+    except Exception as exc:
         raise ManifestError(f'driver.yaml cannot be read: {exc}') from exc
     if not isinstance(values, dict):
         raise ManifestError('driver.yaml is no mapping of keys to values')
