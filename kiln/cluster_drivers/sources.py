@@ -214,7 +214,8 @@ def _files(location: Path) -> Iterable[tuple[str, Path]]:
             continue
         walked.add(inside.resolve())
         unseen = {'__pycache__', 'image'} if inside == location else {'__pycache__'}
-        folders[:] = [name for name in folders if name not in unseen and name[0] != '.']
+        # In order, so that of two links to one folder the same is always followed.
+        folders[:] = sorted(one for one in folders if one not in unseen and one[0] != '.')
         for name in names:
             path = inside / name
             if name[0] != '.' and path.suffix != '.pyc' and path.is_file():
