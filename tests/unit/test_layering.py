@@ -34,6 +34,7 @@ MAY_IMPORT = {
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
     'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.engine': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
@@ -108,6 +109,7 @@ HOMES = {
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
     'stevedore': ('kiln.loading',),
+    'yaml': ('kiln.cluster_drivers.manifest',),
 }
 
 
@@ -173,7 +175,7 @@ class Layering(unittest.TestCase):
         heavy = [
             'docker', 'futurist', 'heatclient', 'keystoneauth1', 'kombu', 'novaclient',
             'openstack', 'oslo_config', 'oslo_log', 'prometheus_client', 'pybreaker', 'redis',
-            'requests', 'sqlalchemy', 'stevedore',
+            'requests', 'sqlalchemy', 'stevedore', 'yaml',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(
