@@ -33,6 +33,8 @@ MAY_IMPORT = {
     'kiln.cluster_spec': VALUES,
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
     'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.engine': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
@@ -112,6 +114,7 @@ HOMES = {
     'redis': ('kiln.wrappers.circuit_storage',),
     'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.loading',),
+    'yaml': ('kiln.cluster_drivers.manifest',),
 }
 
 
@@ -177,7 +180,7 @@ class Layering(unittest.TestCase):
         heavy = [
             'alembic', 'cryptography', 'docker', 'futurist', 'heatclient', 'keystoneauth1',
             'kombu', 'novaclient', 'openstack', 'oslo_config', 'oslo_log', 'prometheus_client',
-            'pybreaker', 'redis', 'requests', 'sqlalchemy', 'stevedore',
+            'pybreaker', 'redis', 'requests', 'sqlalchemy', 'stevedore', 'yaml',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(
