@@ -28,6 +28,7 @@ MAY_IMPORT = {
     'kiln': {'kiln.compute', 'kiln.driver_manager'},
     'kiln.exceptions': set(),
     'kiln.clock': set(),
+    'kiln.signatures': set(),
     'kiln.models': {'kiln.exceptions'},
     'kiln.cluster_exceptions': {'kiln.exceptions'},
     'kiln.cluster_spec': VALUES,
@@ -45,7 +46,7 @@ MAY_IMPORT = {
     'kiln.building': CONTRACT | {'kiln.flows', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
     'kiln.compute': CONTRACT
     | {'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.stack', 'kiln.wrappers'},
-    'kiln.loading': CONTRACT,
+    'kiln.loading': CONTRACT | {'kiln.signatures'},
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
