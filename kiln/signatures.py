@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 
-def differing_signatures(contract: type, driver_class: type, names: Iterable[str]) -> Iterator[str]:
+def differing_signatures(
+    contract: type, driver_class: type, names: Iterable[str]
+) -> Iterator[str]:
     """Yield a sentence on each method that takes other arguments than the contract's."""
     for name in names:
         ours, theirs = getattr(contract, name), getattr(driver_class, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 WILDCARD = '*'
@@ -27,6 +28,24 @@ class ClusterType(NamedTuple):
 
     def __str__(self) -> str:
         return f'({", ".join(self)})'
+
+
+def cluster_type(entry: object) -> ClusterType:
+    """Return a type that a driver wrote: three words in their order, or under their names.
+
+    :raises ValueError: it is neither.
+    """
+    if isinstance(entry, Mapping):
+        if set(entry) != set(ClusterType._fields):
+            raise ValueError(f'{dict(entry)!r} should have {", ".join(ClusterType._fields)}')
+        entry = [entry[name] for name in ClusterType._fields]
+    # A lone string is a sequence too, of letters.
+    words = [] if isinstance(entry, str) or not isinstance(entry, Sequence) else list(entry)
+    if len(words) != len(ClusterType._fields) or not all(
+        isinstance(word, str) and word for word in words
+    ):
+        raise ValueError(f'{entry!r} should be three words: {", ".join(ClusterType._fields)}')
+    return ClusterType(*words)
 
 
 class DriverState(enum.StrEnum):

@@ -1,0 +1,77 @@
+"""What templates know without being told: facts about a site, a cluster and a node; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.cluster_drivers.values import Context, join_token
+from kiln.cluster_models import Cluster, Node, NodeState
+
+_JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
+
+#: What every template knows of the node that it is filled in for.
+FACTS = frozenset(
+    {
+        'site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.name', 'group.role',
+        'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', _JOIN_TOKEN,
+    }
+)  # fmt: skip
+#: What the text of an output knows of the ready node that it is made of.
+OUTPUT_FACTS = frozenset(
+    {'site', 'cluster.id', 'cluster.name', 'node.id', 'node.name', 'node.address'}
+)
+
+
+def facts(
+    context: Context, cluster: Cluster, node: Node, wanted: frozenset[str] = FACTS
+) -> Mapping[str, Any]:
+    """Return the facts for the templates of one node.
+
+    :raises ClusterDriverError: a join token is wanted, and the site has no key for it.
+    """
+    group = context.group(cluster, node.group)
+    machine = context.effective(cluster, node.group).machine
+    template = context.template
+    found = {
+        'site': context.site,
+        'cluster.id': cluster.id,
+        'cluster.name': cluster.name,
+        'cluster.coe': cluster.spec.coe or (template.coe if template else None),
+        'group.name': group.name,
+        'group.role': group.role,
+        'node.id': node.id,
+        'node.name': node.name,
+        'node.flavor': node.place.flavor or machine.flavor,
+        'node.zone': node.place.zone,
+        'node.image': machine.image,
+    }
+    if _JOIN_TOKEN in wanted:
+        found[_JOIN_TOKEN] = join_token(context, node)
+    return found
+
+
+def output_facts(context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
+    """Return the facts for an output that is made of one node."""
+    return {
+        'site': context.site,
+        'cluster.id': cluster.id,
+        'cluster.name': cluster.name,
+        'node.id': node.id,
+        'node.name': node.name,
+        'node.address': node.address,
+    }
+
+
+def ready_nodes(context: Context, cluster: Cluster, role: str | None) -> list[Node]:
+    """Return the ready nodes of a role that have an address, the oldest first."""
+    return sorted(
+        (
+            node
+            for node in context.nodes
+            if node.state is NodeState.READY
+            and node.address
+            and role in (None, context.group(cluster, node.group).role)
+        ),
+        key=lambda node: (node.created_at, node.id),
+    )
