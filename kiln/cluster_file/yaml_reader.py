@@ -20,14 +20,17 @@ MAX_VALUES = 100_000
 #: The most values one within the other.
 MAX_DEPTH = 24
 
+_CORE = 'tag:yaml.org,2002:'
 _TAGS: dict[str, tuple[type, ...]] = {
-    f'tag:yaml.org,2002:{name}': kinds
-    for name, kinds in {
-        'null': (type(None),), 'bool': (bool,), 'int': (int,), 'float': (int, float),
-        'str': (str,), 'seq': (tuple,), 'map': (dict,),
-    }.items()
-}  # fmt: skip
-_TEXT = ('tag:yaml.org,2002:str', '!')
+    f'{_CORE}null': (type(None),),
+    f'{_CORE}bool': (bool,),
+    f'{_CORE}int': (int,),
+    f'{_CORE}float': (int, float),
+    f'{_CORE}str': (str,),
+    f'{_CORE}seq': (tuple,),
+    f'{_CORE}map': (dict,),
+}
+_TEXT = (f'{_CORE}str', '!')
 # Wherever this stands, a document begins: even in a text that has lost a quote.
 _MARKER = re.compile(r'^---(?=\s|$)', re.MULTILINE)
 _TOO_LARGE = re.compile(r'\\U(?!000|0010)[0-9a-fA-F]{8}')
