@@ -1,16 +1,17 @@
-"""Kinds of values: how each is read, written, put in words and in a JSON schema."""
+"""Kinds of values: how each is read, written, put in words and in a JSON schema.
+
+Here are those of one scalar.
+"""
 
 from __future__ import annotations
 
 import abc
 import enum
 import re
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from kiln.cluster_file.mistakes import Mistakes, close_to
-from kiln.cluster_file.tree import Doubtful, Node, Unread, described, plain, shown
+from kiln.cluster_file.tree import Doubtful, Node, Unread, described, shown
 from kiln.cluster_spec import Portion
 
 T = TypeVar('T')
@@ -70,7 +71,8 @@ class Text(Kind[str]):
         text = node.value
         if not isinstance(text, str):
             scalar = isinstance(text, bool | int | float | Doubtful)
-            return self._refuse(node, mistakes, f', in quotes: {node.text!r}' if scalar else '')
+            fits = scalar and re.fullmatch(self._pattern, node.text)
+            return self._refuse(node, mistakes, f', in quotes: {node.text!r}' if fits else '')
         if len(text) > self._longest:
             mistakes.add(
                 node, f'the text has {len(text)} characters; write {self._longest} at most'
@@ -96,8 +98,8 @@ class Name(Text):
 
     def __init__(self, longest: int) -> None:
         super().__init__(
-            f'a name of up to {longest} small letters, digits and dashes that begins with a '
-            f'letter and does not end in a dash',
+            f'a name of small letters, digits and dashes, {longest} at most, that begins with a '
+            f'letter',
             longest=longest,
             pattern='[a-z]([a-z0-9-]*[a-z0-9])?',
         )
@@ -231,117 +233,3 @@ class Choice(Kind[E]):
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of what may be written."""
         return {'enum': [choice.value for choice in self._choices]}
-
-
-class ListOf(Kind[tuple[T, ...]]):
-    """A list of values, each different from the others if they are to be unique."""
-
-    def __init__(self, item: Kind[T], words: str, *, least: int = 0, unique: bool = True) -> None:
-        self.item = item
-        self.words = words
-        self._least, self._unique = least, unique
-
-    def _read(self, node: Node, mistakes: Mistakes) -> tuple[T, ...] | Wrong:
-        if not isinstance(node.value, tuple):
-            return self._refuse(node, mistakes)
-        if len(node.value) < self._least:
-            mistakes.add(node, f'the list is empty; write {self.words}, or take the key out')
-        items: list[T] = []
-        for one in node.value:
-            item = self.item.read(one, mistakes)
-            if isinstance(item, Wrong):
-                continue
-            if self._unique and item in items:
-                name = shown(one.text, quoted=False)
-                mistakes.add(one, f'{name} is in the list already; write it once')
-            items.append(item)
-        return tuple(items)
-
-    def write(self, value: tuple[T, ...]) -> list[Any]:
-        """Return the plain data that reads as this value."""
-        return [self.item.write(item) for item in value]
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
-        return {
-            'type': 'array',
-            'items': self.item.schema(),
-            'minItems': self._least,
-            'uniqueItems': self._unique,
-        }
-
-
-class Counts(Kind[Mapping[str, int]]):
-    """How many of each."""
-
-    def __init__(self, most: int, words: str) -> None:
-        self._each = Whole(0, most)
-        self._name = Text('a name')
-        self.words = words
-
-    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, int] | Wrong:
-        if not isinstance(node.value, Mapping):
-            return self._refuse(node, mistakes)
-        if not node.value:
-            mistakes.add(node, f'the mapping is empty; write {self.words}, or take the key out')
-        counts = {}
-        for name, pair in node.value.items():
-            # A key that is no text has been told of.
-            if isinstance(pair.key.value, str):
-                self._name.read(pair.key, mistakes)
-            counts[name] = self._each.read(pair.value, mistakes)
-        return MappingProxyType({k: v for k, v in counts.items() if not isinstance(v, Wrong)})
-
-    def write(self, value: Mapping[str, int]) -> dict[str, int]:
-        """Return the plain data that reads as this value."""
-        return dict(value)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
-        return {
-            'type': 'object',
-            'propertyNames': self._name.schema(),
-            'additionalProperties': self._each.schema(),
-            'minProperties': 1,
-        }
-
-
-class Anything(Kind[Mapping[str, Any]]):
-    """A mapping of names to whatever JSON can hold."""
-
-    words = 'a mapping of names to values'
-
-    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, Any] | Wrong:
-        if not isinstance(node.value, Mapping):
-            return self._refuse(node, mistakes)
-        for doubtful in _doubts(node):
-            if isinstance(doubtful.value, Doubtful):
-                better = f'write it in quotes if text is meant: {doubtful.text!r}'
-                mistakes.add(doubtful, f'{described(doubtful)}; {better}')
-            elif isinstance(doubtful.value, str):
-                mistakes.add(doubtful, 'the text has half of a character; write it as it is')
-        return MappingProxyType(plain(node))
-
-    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plain data that reads as this value."""
-        return dict(value)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
-        return {'type': 'object'}
-
-
-def _doubts(node: Node) -> Iterable[Node]:
-    """Yield what could not be kept as it is: doubtful scalars, and halves of characters."""
-    if isinstance(node.value, tuple):
-        for item in node.value:
-            yield from _doubts(item)
-    for pair in node.entries.values():
-        yield from _doubts(pair.key)
-        yield from _doubts(pair.value)
-    if isinstance(node.value, Doubtful):
-        yield node
-    if isinstance(node.value, str) and any(
-        '\ud800' <= letter <= '\udfff' for letter in node.value
-    ):
-        yield node

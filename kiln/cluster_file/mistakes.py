@@ -26,8 +26,6 @@ class Mistakes:
     def add_at(self, line: int, column: int, message: str, *, path: str = '') -> None:
         """Note what is wrong at a place."""
         self.told += 1
-        # Sentences are made of a part for what is and a part for what should be.
-        message = message[:1].upper() + message[1:]
         problem = Problem(message=message, path=path, file=self.file, line=line, column=column)
         self._problems.setdefault((line, column, message), problem)
 

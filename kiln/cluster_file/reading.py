@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from kiln.cluster_exceptions import Problem
 from kiln.cluster_file.fields import CLUSTER, TEMPLATE
-from kiln.cluster_file.kinds import Wrong
+from kiln.cluster_file.kinds import WRONG, Wrong
 from kiln.cluster_file.mistakes import Mistakes, close_to
 from kiln.cluster_file.tree import Node, described
 from kiln.cluster_file.yaml_reader import documents
@@ -71,9 +71,10 @@ def read(content: str | bytes, file: str = '') -> ClusterFile:
             continue
         first = seen.setdefault((type(value), value.name), root)
         if first is not root:
+            key = 'cluster' if isinstance(value, ClusterSpec) else 'template'
             mistakes.add(
-                root,
-                f'{value.name!r} is there already, in line {first.line}; give this another name',
+                root.entries[key].value,
+                f'{key} {value.name!r} is there already, in line {first.line}; write another name',
             )
         places = MappingProxyType(dict(_places(root)))
         found.append(Document(value=value, file=file, places=places))
@@ -88,6 +89,7 @@ def read(content: str | bytes, file: str = '') -> ClusterFile:
 def _value(root: Node, mistakes: Mistakes) -> ClusterSpec | ClusterTemplate | Wrong:
     if not isinstance(root.value, Mapping):
         mistakes.add(root, f'{described(root)}; begin with cluster: NAME or template: NAME')
+        return WRONG
     if 'template' in root.entries and not any(map(_means_cluster, root.entries)):
         return TEMPLATE.read(root, mistakes)
     return CLUSTER.read(root, mistakes)

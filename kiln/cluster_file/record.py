@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from kiln.cluster_file.kinds import WRONG, Kind, T, Wrong
@@ -43,6 +43,8 @@ class Found:
     node: Node
     #: By key; what is a mistake is not among them.
     values: dict[str, Any]
+    #: Keys that were meant by those that are written, and unknown.
+    meant: Set[str | None]
     mistakes: Mistakes
 
     def at(self, name: str) -> Node:
@@ -52,7 +54,7 @@ class Found:
 
     def given(self, name: str) -> bool:
         """Whether something is written under a key, be it right or wrong."""
-        return name in self.node.entries
+        return name in self.node.entries or name in self.meant
 
 
 class Record(Kind[T]):
@@ -92,7 +94,7 @@ class Record(Kind[T]):
             return self._refuse(node, mistakes)
         before = mistakes.told
         values: dict[str, Any] = {}
-        meant = set()
+        meant: set[str | None] = set()
         for name, pair in node.entries.items():
             if field := self.fields.get(name):
                 value = field.kind.read(pair.value, mistakes)
@@ -106,7 +108,7 @@ class Record(Kind[T]):
             if field.required and field.name not in node.entries and field.name not in meant:
                 mistakes.add(node, f'{field.name} is missing; write {field.kind.words}')
         if self._settle:
-            self._settle(Found(node, values, mistakes))
+            self._settle(Found(node, values, meant, mistakes))
         return WRONG if mistakes.told > before else self._made(values)
 
     def _advice(self, name: str) -> tuple[str | None, str]:

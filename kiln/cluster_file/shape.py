@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kiln.cluster_file.kinds import WRONG, Counts, Kind, ListOf, Text, Whole, Wrong
+from kiln.cluster_file.containers import Counts, ListOf
+from kiln.cluster_file.kinds import WRONG, Kind, Text, Whole, Wrong
 from kiln.cluster_file.mistakes import Mistakes, close_to
 from kiln.cluster_file.record import Field, Found, Record
 from kiln.cluster_file.tree import Node, shown

@@ -30,6 +30,7 @@ _TAGS: dict[str, tuple[type, ...]] = {
     f'{_CORE}seq': (tuple,),
     f'{_CORE}map': (dict,),
 }
+_BETWEEN = (yaml.DocumentStartEvent, yaml.StreamEndEvent)
 _TEXT = (f'{_CORE}str', '!')
 # Wherever this stands, a document begins: even in a text that has lost a quote.
 _MARKER = re.compile(r'^---(?=\s|$)', re.MULTILINE)
@@ -98,12 +99,16 @@ class _Part:
     def documents(self) -> Iterator[Node]:
         try:
             self._events = iter(yaml.parse(self._text, Loader=yaml.SafeLoader))
+            root = None
             for event in self._events:
+                # What follows a document may show that it was not meant so.
+                if root is not None and isinstance(event, _BETWEEN):
+                    yield root
+                    root = None
                 if isinstance(event, yaml.DocumentStartEvent):
                     self._anchors.clear()
-                    root = self._node(next(self._events), '', 0)
-                    if root.value is not None:
-                        yield root
+                    node = self._node(next(self._events), '', 0)
+                    root = None if node.value is None else node
         except _TooMuch as exc:
             self._mistakes.add_at(*exc.mark, str(exc))
         except yaml.MarkedYAMLError as exc:
