@@ -33,6 +33,7 @@ MAY_IMPORT = {
     'kiln.cluster_exceptions': {'kiln.exceptions'},
     'kiln.cluster_spec': VALUES,
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
+    'kiln.cluster_file': CLUSTER_VALUES,
     'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
@@ -108,6 +109,7 @@ HOMES = {
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
     'stevedore': ('kiln.loading',),
+    'yaml': ('kiln.cluster_file.yaml_reader', 'kiln.cluster_file.writing'),
 }
 
 
@@ -173,7 +175,7 @@ class Layering(unittest.TestCase):
         heavy = [
             'docker', 'futurist', 'heatclient', 'keystoneauth1', 'kombu', 'novaclient',
             'openstack', 'oslo_config', 'oslo_log', 'prometheus_client', 'pybreaker', 'redis',
-            'requests', 'sqlalchemy', 'stevedore',
+            'requests', 'sqlalchemy', 'stevedore', 'yaml',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(
