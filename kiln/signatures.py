@@ -15,17 +15,21 @@ def differing_signatures(
         ours, theirs = getattr(contract, name), getattr(driver_class, name)
         if not inspect.isfunction(ours):
             continue
-        expected = f'{name}({", ".join(map(str, _parameters(ours)))})'
+        expected = _plain(ours)
         if not callable(theirs):
-            yield f'{name} is no method, and should be {expected}'
-        elif _parameters(theirs) != _parameters(ours):
-            yield f'{name}{inspect.signature(theirs)} should be {expected}'
+            yield f'{name} is no method, and should be {name}{expected}'
+        elif _plain(theirs) != expected:
+            yield f'{name}{_plain(theirs)} should be {name}{expected}'
 
 
-def _parameters(function: Any) -> list[inspect.Parameter]:
+def _plain(function: Any) -> inspect.Signature:
     # Names, kinds and defaults are what a caller depends on; annotations may
     # be written in more than one way.
-    return [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in inspect.signature(function).parameters.values()
-    ]
+    signature = inspect.signature(function)
+    return signature.replace(
+        parameters=[
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in signature.parameters.values()
+        ],
+        return_annotation=inspect.Signature.empty,
+    )

@@ -55,6 +55,23 @@ METHODS: Mapping[Cap, tuple[str, ...]] = {
 }
 
 
+def _definition_violations(driver_class: type[ClusterDriver]) -> Iterator[str]:
+    """Yield what no class of drivers may be, whether abstract or not."""
+    for contract in driver_class.__mro__[1:]:
+        if contract.__module__ == __name__:
+            names = [name for name in dir(contract) if not name.startswith('_')]
+            yield from differing_signatures(contract, driver_class, names)
+            break
+    for cap, methods in METHODS.items():
+        lacking = [name for name in methods if not _overridden(driver_class, name)]
+        if cap not in driver_class._by_engine and 0 < len(lacking) < len(methods):
+            yield f'it lacks {", ".join(lacking)}, which belong to {methods[0]}'
+
+
+def _overridden(driver_class: type, name: str) -> bool:
+    return getattr(driver_class, name) is not getattr(ClusterDriver, name)
+
+
 class ClusterDriver(abc.ABC):
     """Builds clusters of some types on any engine: Heat, Terraform, an API of its own.
 
@@ -403,20 +420,3 @@ class NodeClusterDriver(ClusterDriver):
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport | None:
         """Accept."""
         return None
-
-
-def _definition_violations(driver_class: type[ClusterDriver]) -> Iterator[str]:
-    """Yield what no class of drivers may be, whether abstract or not."""
-    for contract in driver_class.__mro__[1:]:
-        if contract.__module__ == __name__:
-            names = [name for name in vars(contract) if not name.startswith('_')]
-            yield from differing_signatures(contract, driver_class, names)
-            break
-    for cap, methods in METHODS.items():
-        lacking = [name for name in methods if not _overridden(driver_class, name)]
-        if cap not in driver_class._by_engine and 0 < len(lacking) < len(methods):
-            yield f'it lacks {", ".join(lacking)}, which belong to {methods[0]}'
-
-
-def _overridden(driver_class: type, name: str) -> bool:
-    return getattr(driver_class, name) is not getattr(ClusterDriver, name)

@@ -17,10 +17,9 @@ FACTS = frozenset(
         'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', _JOIN_TOKEN,
     }
 )  # fmt: skip
-#: What the text of an output knows of the ready node that it is made of.
-OUTPUT_FACTS = frozenset(
-    {'site', 'cluster.id', 'cluster.name', 'node.id', 'node.name', 'node.address'}
-)
+#: What the text of an output knows of the ready node that it is made of, beside the
+#: parameters that are no secrets.
+OUTPUT_FACTS = FACTS - {_JOIN_TOKEN} | {'node.address'}
 
 
 def facts(
@@ -45,22 +44,11 @@ def facts(
         'node.flavor': node.place.flavor or machine.flavor,
         'node.zone': node.place.zone,
         'node.image': machine.image,
+        'node.address': node.address,
     }
     if _JOIN_TOKEN in wanted:
         found[_JOIN_TOKEN] = join_token(context, node)
     return found
-
-
-def output_facts(context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
-    """Return the facts for an output that is made of one node."""
-    return {
-        'site': context.site,
-        'cluster.id': cluster.id,
-        'cluster.name': cluster.name,
-        'node.id': node.id,
-        'node.name': node.name,
-        'node.address': node.address,
-    }
 
 
 def ready_nodes(context: Context, cluster: Cluster, role: str | None) -> list[Node]:

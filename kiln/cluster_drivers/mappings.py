@@ -6,9 +6,9 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from kiln.cluster_drivers.facts import FACTS, OUTPUT_FACTS
+from kiln.cluster_drivers.facts import FACTS
 from kiln.cluster_drivers.parameters import NAME, NAMING, Parameter
 from kiln.cluster_drivers.text_template import TextTemplate
 from kiln.cluster_exceptions import Problem
@@ -27,6 +27,13 @@ class Spot(NamedTuple):
     def problem(self, message: str) -> Problem:
         """Return a mistake that is there."""
         return Problem(message=message, file=self.file, line=self.line, column=self.column)
+
+
+class Mapped(Protocol):
+    """A value that goes under a name, and knows when it cannot be."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and a sentence on it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +60,8 @@ class ParameterMapping(Parameter):
 class FileMapping:
     """A file on each machine, and the template that it is made of."""
 
-    path: str
-    template: str
+    path: str = ''
+    template: str = ''
     mode: int = 0o644
     owner: str = 'root'
 
@@ -73,8 +80,9 @@ class FileMapping:
 class OutputMapping:
     """What people are told of a cluster, made of its ready nodes."""
 
-    name: str
-    #: In the language of templates; it knows :data:`~kiln.cluster_drivers.facts.OUTPUT_FACTS`.
+    name: str = ''
+    #: In the language of templates; it knows the parameters that are
+    #: no secrets, and :data:`~kiln.cluster_drivers.facts.OUTPUT_FACTS`.
     text: str = '{{ node.address }}'
     #: Only nodes of groups of this role count; None is any.
     role: str | None = None
@@ -86,8 +94,7 @@ class OutputMapping:
         """Yield the field and a sentence on it where the mapping itself cannot be."""
         if not NAME.fullmatch(self.name):
             yield 'name', NAMING
-        template = TextTemplate(self.text)
-        for problem in (*template.mistakes, *template.unknown(OUTPUT_FACTS)):
+        for problem in TextTemplate(self.text).mistakes:
             yield 'text', problem.message
 
 

@@ -54,7 +54,7 @@ class Parameter:
     node is built, and is nowhere before.
     """
 
-    name: str
+    name: str = ''
     type: ParameterType = ParameterType.STRING
     required: bool = False
     #: Where nobody says otherwise; None is for a parameter without one.
@@ -70,21 +70,25 @@ class Parameter:
         if not NAME.fullmatch(self.name):
             yield 'name', NAMING
         if self.secret and self.type is not ParameterType.STRING:
-            yield 'secret', 'a secret is a string'
-        if self.secret and (self.default is not None or self.choices):
-            yield 'secret', 'a secret has neither a default nor choices'
+            yield 'type', 'what is written of a secret is its name, a string'
+        for field in ('default', 'choices'):
+            if self.secret and getattr(self, field):
+                yield field, f'what is secret has no {field}'
         if self.required and self.default is not None:
             yield 'required', 'what has a default is not required'
+        yield from self._impossible_bounds()
+        if not all(self.type.takes(choice) for choice in self.choices):
+            yield 'choices', f'each must be a {self.type}'
+        if self.default is not None and (wrong := self.wrong(self.default)):
+            yield 'default', wrong
+
+    def _impossible_bounds(self) -> Iterator[tuple[str, str]]:
         numeric = self.type in (ParameterType.INTEGER, ParameterType.NUMBER)
         for field, bound in (('minimum', self.minimum), ('maximum', self.maximum)):
             if bound is not None and not numeric:
                 yield field, f'a {self.type} has no {field}'
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             yield 'maximum', 'it is below the minimum'
-        if not all(self.type.takes(choice) for choice in self.choices):
-            yield 'choices', f'each must be a {self.type}'
-        if self.default is not None and (wrong := self.wrong(self.default)):
-            yield 'default', wrong
 
     def wrong(self, value: Any) -> str:
         """Return why it cannot have a value, without quoting it; empty where it can."""

@@ -6,12 +6,13 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
-from kiln.cluster_drivers.facts import FACTS, facts, output_facts, ready_nodes
+from kiln.cluster_drivers.facts import FACTS, OUTPUT_FACTS, facts, ready_nodes
 from kiln.cluster_drivers.mappings import (
     Definition,
     FileMapping,
+    Mapped,
     OutputMapping,
     ParameterMapping,
     Spot,
@@ -23,6 +24,9 @@ from kiln.cluster_exceptions import ClusterDriverError, InvalidClusterDriver, Pr
 from kiln.cluster_models import Cluster, Node
 from kiln.cluster_spec import Place, Scope
 from kiln.models import InjectedFile
+
+
+M = TypeVar('M', bound=Mapped)
 
 
 class TemplateDefinition:
@@ -45,7 +49,7 @@ class TemplateDefinition:
         self._user_data = user_data
         self._used: dict[str, Spot] = {}
         self._templates: dict[str, TextTemplate] = {}
-        self._spots: dict[str, Spot] = {}
+        self._spots: dict[tuple[str, str], Spot] = {}
         self._mistakes: list[Problem] = []
         self.parameters: dict[str, ParameterMapping] = {}
         self.files: dict[str, FileMapping] = {}
@@ -57,34 +61,25 @@ class TemplateDefinition:
 
     def add_parameter(self, mapping: ParameterMapping, *, spot: Spot | None = None) -> None:
         """Map a name in the templates to a parameter of clusters, or to a fact."""
-        spot = spot or _caller()
-        self._note(spot, 'parameter', mapping.name, mapping.contradictions())
-        self._add(self.parameters, 'parameter', mapping.name, mapping, spot)
-        self._spots[mapping.name] = spot
+        self._add(self.parameters, 'parameter', mapping.name, mapping, spot or _caller())
 
     def add_file(self, mapping: FileMapping, *, spot: Spot | None = None) -> None:
         """Put a file on each machine."""
         spot = spot or _caller()
-        self._note(spot, 'file', mapping.path, mapping.contradictions())
         self._add(self.files, 'file', mapping.path, mapping, spot)
         self._used.setdefault(mapping.template, spot)
 
     def add_output(self, mapping: OutputMapping, *, spot: Spot | None = None) -> None:
         """Tell people something of the cluster once nodes of it are ready."""
-        spot = spot or _caller()
-        self._note(spot, 'output', mapping.name, mapping.contradictions())
-        self._add(self.outputs, 'output', mapping.name, mapping, spot)
+        self._add(self.outputs, 'output', mapping.name, mapping, spot or _caller())
 
-    def _note(
-        self, spot: Spot, kind: str, name: str, contradictions: Iterator[tuple[str, str]]
-    ) -> None:
-        for field, message in contradictions:
+    def _add(self, known: dict[str, M], kind: str, name: str, mapping: M, spot: Spot) -> None:
+        for field, message in mapping.contradictions():
             self._mistakes.append(spot.problem(f'{kind} {name!r}, {field}: {message}'))
-
-    def _add(self, known: dict[str, Any], kind: str, name: str, mapping: Any, spot: Spot) -> None:
         if name in known:
             self._mistakes.append(spot.problem(f'{kind} {name!r} is there twice'))
         known[name] = mapping
+        self._spots[kind, name] = spot
 
     # ---- loaded ------------------------------------------------------------
 
@@ -102,6 +97,7 @@ class TemplateDefinition:
         known = FACTS | self.parameters.keys()
         for template in self._templates.values():
             problems += [*template.mistakes, *template.unknown(known), *misplaced(template)]
+        problems += self._unknown_in_outputs()
         if overrides is None or not overrides.is_dir():
             problems += self._unused()
         else:
@@ -130,11 +126,23 @@ class TemplateDefinition:
             problems.append(spot.problem(f'template {name!r} {wrong}'))
         return TextTemplate(text, file=str(path))
 
+    def _unknown_in_outputs(self) -> Iterator[Problem]:
+        told = OUTPUT_FACTS | {name for name, one in self.parameters.items() if not one.secret}
+        for name, mapping in self.outputs.items():
+            for problem in TextTemplate(mapping.text).unknown(told):
+                yield self._spots['output', name].problem(f'output {name!r}: {problem.message}')
+
     def _unused(self) -> Iterator[Problem]:
-        wanted = set[str]().union(*(one.names for one in self._templates.values()))
-        for name, spot in self._spots.items():
+        templates = (
+            *self._templates.values(),
+            *(TextTemplate(one.text) for one in self.outputs.values()),
+        )
+        wanted = set[str]().union(*(one.names for one in templates))
+        for name in self.parameters:
             if name not in wanted:
-                yield spot.problem(f'parameter {name!r} is in no template')
+                yield self._spots['parameter', name].problem(
+                    f'parameter {name!r} is in no template'
+                )
 
     def _strangers(self, overrides: Path) -> Iterator[Problem]:
         # A template under a wrong name would change nothing, and nobody would know.
@@ -212,11 +220,15 @@ class TemplateDefinition:
             template = TextTemplate(mapping.text, file=f'output {name}')
             nodes = ready_nodes(context, cluster, mapping.role)
             texts = [
-                template.render(output_facts(context, cluster, node))
+                template.render(self._told(context, cluster, node))
                 for node in (nodes if mapping.each else nodes[:1])
             ]
             found[name] = texts if mapping.each else next(iter(texts), None)
         return found
+
+    def _told(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
+        params = self.get_params(context, cluster, node)
+        return {**facts(context, cluster, node, OUTPUT_FACTS), **params}
 
     def _known(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
         known = dict(facts(context, cluster, node, self._wanted))

@@ -1,0 +1,31 @@
+"""What users may ask of this driver alone: ``kiln x example_v1 pages``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.cluster_drivers.example_v1.template_def import ExampleTemplateDefinition
+from kiln.cluster_drivers.parameters import Parameter
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_drivers.verbs import Verb
+from kiln.cluster_models import Cluster
+
+
+def pages(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the address of each page."""
+    definition, group = ExampleTemplateDefinition(), arguments['group']
+    return {
+        node.name: f'http://{node.address}:{definition.get_params(context, cluster, node)["port"]}/'
+        for node in context.nodes
+        if node.address and group in (None, node.group)
+    }
+
+
+verbs = {
+    'pages': Verb(
+        run=pages,
+        help='Show where the pages are.',
+        parameters=(Parameter(name='group', help='Only nodes of this group.'),),
+    )
+}

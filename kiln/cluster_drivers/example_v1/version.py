@@ -1,0 +1,4 @@
+"""Which driver this is; read without running it."""
+
+version = '1.0.0'
+driver = 'example_v1'
