@@ -8,18 +8,19 @@ from typing import Any
 from kiln.cluster_drivers.values import Context, join_token
 from kiln.cluster_models import Cluster, Node, NodeState
 
-_JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
+#: The one fact that is a secret.
+JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
 
 #: What every template knows of the node that it is filled in for.
 FACTS = frozenset(
     {
         'site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.name', 'group.role',
-        'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', _JOIN_TOKEN,
+        'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', JOIN_TOKEN,
     }
 )  # fmt: skip
 #: What the text of an output knows of the ready node that it is made of, beside the
 #: parameters that are no secrets.
-OUTPUT_FACTS = FACTS - {_JOIN_TOKEN} | {'node.address'}
+OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address'}
 
 
 def facts(
@@ -46,8 +47,8 @@ def facts(
         'node.image': machine.image,
         'node.address': node.address,
     }
-    if _JOIN_TOKEN in wanted:
-        found[_JOIN_TOKEN] = join_token(context, node)
+    if JOIN_TOKEN in wanted:
+        found[JOIN_TOKEN] = join_token(context, node)
     return found
 
 

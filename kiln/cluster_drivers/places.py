@@ -72,10 +72,11 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
         template, 'shell', 'this is no shell: use | json, or give the script a file of its own'
     )
     try:
+        # A style is how a scalar is quoted; one that is not has none.
         scalars = [
-            (token.start_mark.index, token.end_mark.index, token.plain)
-            for token in yaml.scan(_masked(template))
-            if isinstance(token, yaml.ScalarToken)
+            (event.start_mark.index, event.end_mark.index, event.style is None)
+            for event in yaml.parse(_masked(template), Loader=yaml.SafeLoader)
+            if isinstance(event, yaml.ScalarEvent)
         ]
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
-from kiln.cluster_drivers.facts import FACTS, OUTPUT_FACTS, facts, ready_nodes
+from kiln.cluster_drivers.facts import FACTS, JOIN_TOKEN, OUTPUT_FACTS, facts, ready_nodes
 from kiln.cluster_drivers.mappings import (
     Definition,
     FileMapping,
@@ -24,7 +24,6 @@ from kiln.cluster_exceptions import ClusterDriverError, InvalidClusterDriver, Pr
 from kiln.cluster_models import Cluster, Node
 from kiln.cluster_spec import Place, Scope
 from kiln.models import InjectedFile
-
 
 M = TypeVar('M', bound=Mapped)
 
@@ -127,7 +126,11 @@ class TemplateDefinition:
         return TextTemplate(text, file=str(path))
 
     def _unknown_in_outputs(self) -> Iterator[Problem]:
-        told = OUTPUT_FACTS | {name for name, one in self.parameters.items() if not one.secret}
+        told = OUTPUT_FACTS | {
+            name
+            for name, one in self.parameters.items()
+            if not one.secret and one.source != JOIN_TOKEN
+        }
         for name, mapping in self.outputs.items():
             for problem in TextTemplate(mapping.text).unknown(told):
                 yield self._spots['output', name].problem(f'output {name!r}: {problem.message}')
@@ -163,7 +166,7 @@ class TemplateDefinition:
     @property
     def joins(self) -> bool:
         """Whether a node is given a token with which it may join."""
-        return 'node.join_token' in self._wanted
+        return JOIN_TOKEN in self._wanted
 
     @property
     def _wanted(self) -> frozenset[str]:

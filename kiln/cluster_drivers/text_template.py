@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import bisect
+import difflib
 import json
 import re
 import shlex
@@ -131,7 +132,9 @@ class TextTemplate:
         """Yield a problem for each name that is not known."""
         for one in self.placeholders:
             if one.name and one.name not in known:
-                yield self.problem(one.start, f'nothing is called {one.name!r} here')
+                close = difflib.get_close_matches(one.name, known, n=1)
+                hint = f'; did you mean {close[0]}?' if close else ''
+                yield self.problem(one.start, f'nothing is called {one.name!r} here{hint}')
 
     def unfit(self, values: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a problem for each value that cannot stand where it should."""

@@ -14,12 +14,13 @@ from kiln.cluster_models import Cluster
 
 def pages(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the address of each page."""
-    definition, group = ExampleTemplateDefinition(), arguments['group']
-    return {
-        node.name: f'http://{node.address}:{definition.get_params(context, cluster, node)["port"]}/'
-        for node in context.nodes
-        if node.address and group in (None, node.group)
-    }
+    definition = ExampleTemplateDefinition()
+    found = {}
+    for node in context.nodes:
+        if node.address and arguments['group'] in (None, node.group):
+            port = definition.get_params(context, cluster, node)['port']
+            found[node.name] = f'http://{node.address}:{port}/'
+    return found
 
 
 verbs = {

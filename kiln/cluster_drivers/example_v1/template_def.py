@@ -25,4 +25,9 @@ class ExampleTemplateDefinition(TemplateDefinition):
         )
         self.add_parameter(ParameterMapping(name='host', source='node.name'))
         self.add_file(FileMapping(path='/etc/kiln-example.json', template='example.json'))
-        self.add_output(OutputMapping(name='addresses', each=True, help='Where the nodes are.'))
+        self.add_output(
+            OutputMapping(
+                name='pages', text='http://{{ node.address }}:{{ port }}/', each=True,
+                help='Where the pages are.',
+            )
+        )  # fmt: skip
