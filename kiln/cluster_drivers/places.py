@@ -72,12 +72,7 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
         template, 'shell', 'this is no shell: use | json, or give the script a file of its own'
     )
     try:
-        # A style is how a scalar is quoted; one that is not has none.
-        scalars = [
-            (event.start_mark.index, event.end_mark.index, event.style is None)
-            for event in yaml.parse(_masked(template), Loader=yaml.SafeLoader)
-            if isinstance(event, yaml.ScalarEvent)
-        ]
+        scalars = list(_scalars(_masked(template)))
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         yield template.problem(mark.index if mark else 0, f'this is no YAML: {exc.problem}')
@@ -92,6 +87,17 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
                 f'{one.name} | json brings its own quotes: leave nothing around it, neither '
                 f'quotes nor text',
             )
+
+
+def _scalars(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each scalar begins and ends, and whether it is without quotes."""
+    import yaml
+
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.ScalarEvent):
+            assert event.start_mark is not None
+            assert event.end_mark is not None
+            yield event.start_mark.index, event.end_mark.index, event.style is None
 
 
 def _alone(one: Placeholder, scalars: list[tuple[int, int, bool]]) -> bool:

@@ -58,21 +58,27 @@ class DefaultScaleManager(ScaleManager):
     """Goes by the rules of the group, the first of them first; every node may go."""
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the nodes in the order of the rules; equals by age and id, so always alike."""
+        """Return the nodes in the order of the rules; of equals the younger goes first."""
         rules = nodegroup.deletion
         if VictimRule.ZONE_BALANCE not in rules:
-            return sorted(nodes, key=_ranks(rules))
+            return sorted(nodes, key=lambda node: (_rank(node, rules), _tie(node)))
         at = rules.index(VictimRule.ZONE_BALANCE)
-        before, after = _ranks(rules[:at]), _ranks(rules[at + 1 :])
+        ranks = {
+            node.id: (_rank(node, rules[:at]), _rank(node, rules[at + 1 :])) for node in nodes
+        }
         # The next always comes from the fullest zone: so within its zone a node goes
         # when as many are left as stand from it to the end.
-        in_turn = sorted(nodes, key=lambda node: (before(node), after(node)))
         left = Counter(node.place.zone for node in nodes)
         fullness = {}
-        for node in in_turn:
+        for node in sorted(nodes, key=lambda node: (ranks[node.id], _tie(node))):
             fullness[node.id] = left[node.place.zone]
             left[node.place.zone] -= 1
-        return sorted(nodes, key=lambda node: (before(node), -fullness[node.id], after(node)))
+
+        def turn(node: Node) -> tuple[Any, ...]:
+            before, after = ranks[node.id]
+            return before, -fullness[node.id], after, _tie(node)
+
+        return sorted(nodes, key=turn)
 
 
 _RANKS: dict[VictimRule, Callable[[Node], Any]] = {
@@ -83,6 +89,9 @@ _RANKS: dict[VictimRule, Callable[[Node], Any]] = {
 }
 
 
-def _ranks(rules: Sequence[VictimRule]) -> Callable[[Node], tuple[Any, ...]]:
-    keys = [_RANKS[rule] for rule in rules]
-    return lambda node: (*(key(node) for key in keys), node.created_at, node.id)
+def _rank(node: Node, rules: Sequence[VictimRule]) -> tuple[Any, ...]:
+    return tuple(_RANKS[rule](node) for rule in rules)
+
+
+def _tie(node: Node) -> tuple[float, str]:
+    return -node.created_at, node.id

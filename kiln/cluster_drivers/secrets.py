@@ -31,7 +31,7 @@ class FileSecrets:
         # The name is not quoted: somebody may have written the secret itself there.
         if not _NAME.fullmatch(name):
             raise ClusterDriverError(
-                'Cannot read a secret: what was given is not the name of one.',
+                'What was given cannot be the name of a secret.',
                 'Store the secret, and write its name.',
             )
         path = self._directory / name

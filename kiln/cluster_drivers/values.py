@@ -54,8 +54,7 @@ class NoSecrets:
     def get(self, name: str) -> str:
         """Refuse."""
         raise ClusterDriverError(
-            'Cannot read a secret: this site has no store of secrets.',
-            'Configure one, such as a directory of files.',
+            'This site has no store of secrets.', 'Configure one, such as a directory of files.'
         )
 
 

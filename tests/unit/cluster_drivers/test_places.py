@@ -70,7 +70,8 @@ class InYaml(unittest.TestCase):
     def test_json_is_a_value_of_its_own(self):
         right = (
             'k: {{ a | json }}', '- {{ a | json }}', 'k: [x, {{ a | json }}]',
-            'k: {{ a | json }} # x',            '# {{ a | json }}', '? {{ a | json }}\n: x', 'k: {b: {{ a | json }}}',
+            'k: {{ a | json }} # x',
+            '# {{ a | json }}', '? {{ a | json }}\n: x', 'k: {b: {{ a | json }}}',
             'k:\n  {{ a | json }}',
             "k: 'x {{ a }}'", 'k: |\n  {{ a }}\n  {{ a | base64 }}', 'k: x{{ a }}',
         )  # fmt: skip
