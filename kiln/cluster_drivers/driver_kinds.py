@@ -118,7 +118,8 @@ class TypeOfCluster(Kind[ClusterType]):
         if len(words) != len(fields):
             return self._refuse(node, mistakes)
         read = [self._word.read(word, mistakes) for word in words]
-        return ClusterType(*(word for word in read if isinstance(word, str)))
+        right = [word for word in read if isinstance(word, str)]
+        return ClusterType(*right) if len(right) == len(fields) else WRONG
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of what may be written."""

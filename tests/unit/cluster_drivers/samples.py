@@ -24,15 +24,13 @@ def cluster(*groups, parameters=None, coe='nodes', **machine):
 
 def node(number=1, group='work', **fields):
     given = {
+        'name': f'blue-{group}-{number}',
         'place': Place(flavor='small', zone='az1'),
         'backend': 'noop',
         'state': NodeState.READY,
         'created_at': float(number),
     }
-    return Node(
-        id=f'n-{number}', cluster_id='c-1', group=group, name=f'blue-{group}-{number}',
-        **given | fields,
-    )  # fmt: skip
+    return Node(id=f'n-{number}', cluster_id='c-1', group=group, **given | fields)
 
 
 def context(**fields):

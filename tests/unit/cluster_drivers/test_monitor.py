@@ -56,17 +56,20 @@ class Gauges(unittest.TestCase):
 
     def test_000_13_a_pull_that_is_late_is_left_behind_and_none_is_begun_beside_it(self):
         clock = VirtualClock()
-        begun, readings, release = [], [], threading.Event()
+        begun, readings = [], []
+        started, release = threading.Event(), threading.Event()
         self.addCleanup(release.set)
 
         def hang():
             begun.append(current_deadline().remaining_s())
+            started.set()
             release.wait(10)
             return {'cpu': 1, 'ram': 1}
 
         gauge = Gauge(Scripted(hang), timeout_s=5.0, clock=clock)
         reader = threading.Thread(target=lambda: readings.extend(gauge.read()))
         reader.start()
+        self.assertTrue(started.wait(10))
         clock.run_until(lambda: readings)
         reader.join()
         self.assertEqual({'it did not answer within 5 s'}, {one.reason for one in readings})
