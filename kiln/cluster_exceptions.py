@@ -37,6 +37,9 @@ class ClusterError(KilnError):
 class WithProblems(ClusterError):
     """What somebody wrote cannot be; every mistake in it is told."""
 
+    code = 'with_problems'
+    remedy = 'Correct each line that is named.'
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = tuple(problems)
         super().__init__('\n'.join(map(str, self.problems)))

@@ -57,11 +57,9 @@ METHODS: Mapping[Cap, tuple[str, ...]] = {
 
 def _definition_violations(driver_class: type[ClusterDriver]) -> Iterator[str]:
     """Yield what no class of drivers may be, whether abstract or not."""
-    for contract in driver_class.__mro__[1:]:
-        if contract.__module__ == __name__:
-            names = [name for name in dir(contract) if not name.startswith('_')]
-            yield from differing_signatures(contract, driver_class, names)
-            break
+    contract = next(one for one in driver_class.__mro__[1:] if one.__module__ == __name__)
+    names = [name for name in dir(contract) if not name.startswith('_')]
+    yield from differing_signatures(contract, driver_class, names)
     for cap, methods in METHODS.items():
         lacking = [name for name in methods if not _overridden(driver_class, name)]
         if cap not in driver_class._by_engine and 0 < len(lacking) < len(methods):

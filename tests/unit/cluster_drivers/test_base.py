@@ -54,6 +54,22 @@ def defined(base, **members):
     return type('NewDriver', (base,), members)
 
 
+#: How each capability is used.
+CALLS = {
+    Cap.RESIZE: lambda driver, **of: driver.resize_cluster(**of, nodegroup=group(), node_count=3),
+    Cap.UPGRADE: lambda driver, **of: driver.upgrade_cluster(
+        **of, cluster_template=None, nodegroups=(), strategy=None
+    ),
+    Cap.REBUILD: lambda driver, **of: driver.rebuild_cluster(**of),
+    Cap.REBOOT: lambda driver, **of: driver.reboot_cluster(**of, hard=True),
+    Cap.ROTATE_CREDENTIAL: lambda driver, **of: driver.rotate_credential(**of),
+    Cap.ROTATE_CA_CERTIFICATE: lambda driver, **of: driver.rotate_ca_certificate(**of),
+    Cap.NODEGROUPS: lambda driver, **of: [
+        getattr(driver, name)(**of, nodegroup=group()) for name in METHODS[Cap.NODEGROUPS]
+    ],
+}
+
+
 class Contract(unittest.TestCase):
     def test_000_1_the_base_class_knows_no_engine(self):
         sources = {name: source for name, source in modules() if name.startswith('kiln.cluster_')}
@@ -238,22 +254,7 @@ class Capabilities(unittest.TestCase):
         self.assertLessEqual(of_kinds, {kind.value for kind in OperationKind} & set(Cap))
 
     def test_what_is_lacking_is_refused_before_anything_changes(self):
-        calls = {
-            Cap.RESIZE: lambda driver, **of: driver.resize_cluster(
-                **of, nodegroup=group(), node_count=3
-            ),
-            Cap.UPGRADE: lambda driver, **of: driver.upgrade_cluster(
-                **of, cluster_template=None, nodegroups=(), strategy=None
-            ),
-            Cap.REBUILD: lambda driver, **of: driver.rebuild_cluster(**of),
-            Cap.REBOOT: lambda driver, **of: driver.reboot_cluster(**of, hard=True),
-            Cap.ROTATE_CREDENTIAL: lambda driver, **of: driver.rotate_credential(**of),
-            Cap.ROTATE_CA_CERTIFICATE: lambda driver, **of: driver.rotate_ca_certificate(**of),
-            Cap.NODEGROUPS: lambda driver, **of: [
-                getattr(driver, name)(**of, nodegroup=group()) for name in METHODS[Cap.NODEGROUPS]
-            ],
-        }
-        for cap, call in calls.items():
+        for cap, call in CALLS.items():
             with self.subTest(cap), self.assertRaises(MissingCapability) as caught:
                 call(ForeignDriver(), context=context(), cluster=cluster())
             self.assertIn(cap.value.replace('_', ' '), str(caught.exception))
@@ -292,6 +293,11 @@ class NodeDrivers(unittest.TestCase):
         self.assertIsNone(self.driver.delete_cluster(**self.of))
         self.assertIsNone(self.driver.update_cluster_status(**self.of))
 
+    def test_what_the_engine_does_for_all_is_accepted(self):
+        for cap in self.driver.capabilities:
+            found = CALLS[cap](self.driver, **self.of)
+            self.assertIn(found, (None, [None, None, None]), cap)
+
     def test_001_8_rebuild_and_both_reboots_are_there(self):
         self.assertLessEqual({Cap.REBUILD, Cap.REBOOT}, self.driver.capabilities)
         self.assertIsNone(self.driver.rebuild_cluster(**self.of, nodes=[node()]))
@@ -329,10 +335,11 @@ class NodeDrivers(unittest.TestCase):
             return TemplateDefinition(ROOT)
 
         made = defined(PlainNodes, get_template_definition=get_template_definition)
-        driver = made.open()
-        for _ in range(3):
-            driver.bootstrap(**self.of, node=node())
-        self.assertEqual([driver], asked)
+        for driver in (made.open(), made()):
+            for _ in range(3):
+                driver.bootstrap(**self.of, node=node())
+            self.assertEqual(driver, asked.pop())
+            self.assertEqual([], asked)
 
 
 class Faults(unittest.TestCase):

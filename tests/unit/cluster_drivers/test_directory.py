@@ -262,7 +262,7 @@ class Mistaken(DirectoryCase):
               /etc/d: {template: start.sh, owner: @'; rm'}
             outputs:
               o: {text: 'x', role: @3}
-              p: {text: @'{{ a'}
+              p: {text: @'{{ a', help: @[]}
             ready: {console: @'('}
             """
         )

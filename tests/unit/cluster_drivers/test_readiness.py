@@ -9,7 +9,7 @@ import unittest
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.readiness import WhenActive, WhenConsole, WhenHttp, WhenTcp
-from kiln.cluster_drivers.values import READY, ReadyState
+from kiln.cluster_drivers.values import READY, Readiness, ReadyState
 from kiln.cluster_exceptions import ClusterDriverError
 from tests.unit.cluster_drivers.samples import context, node
 
@@ -47,6 +47,11 @@ class Rules(unittest.TestCase):
     def assert_not_yet(self, found, reason):
         self.assertIs(ReadyState.NOT_YET, found.state)
         self.assertRegex(found.reason, reason)
+
+    def test_a_node_is_ready_or_may_come_or_never_will(self):
+        never = Readiness.failed('no disk')
+        self.assertEqual((ReadyState.FAILED, 'no disk'), (never.state, never.reason))
+        self.assertEqual(3, len({READY, Readiness.not_yet('no disk'), never}))
 
     def test_a_node_whose_machine_runs_is_ready(self):
         self.assertEqual(READY, WhenActive()(context(), HERE))
