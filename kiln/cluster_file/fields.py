@@ -7,6 +7,7 @@ from kiln.cluster_file.group_fields import DAY_S, FALLBACK, GROUP, HEALTH, MACHI
 from kiln.cluster_file.kinds import Duration, Name, Text
 from kiln.cluster_file.record import Field, Found, Record
 from kiln.cluster_file.shape import Placements
+from kiln.cluster_file.tree import Node, shown
 from kiln.cluster_spec import ClusterSpec, ClusterTemplate
 
 #: With that of a group and a suffix it makes the name of a node, which is a host's.
@@ -19,19 +20,21 @@ _TEMPLATE_NAME = Text(
 
 
 def _settle_groups(cluster: Found) -> None:
-    groups = cluster.node.entries['nodegroups'].value if cluster.given('nodegroups') else None
-    lines: dict[str, int] = {}
-    for group in groups.value if groups and isinstance(groups.value, tuple) else ():
-        name = group.entries.get('name')
-        if name is None or not isinstance(name.value.value, str):
+    groups = cluster.at('nodegroups').value
+    seen: dict[str, Node] = {}
+    for group in groups if isinstance(groups, tuple) else ():
+        if 'name' not in group.entries:
             continue
-        if name.value.value in lines:
+        name = group.entries['name'].value
+        # One that is merged from an anchor is written elsewhere.
+        place = name if name.line >= group.line else group
+        first = seen.setdefault(name.text, place)
+        if name.text and first is not place:
             cluster.mistakes.add(
-                name.value,
-                f'group {name.value.value!r} is there already, in line '
-                f'{lines[name.value.value]}; give this one another name',
+                place,
+                f'group {shown(name.text)} is there already, in line {first.line}; write '
+                f'another name',
             )
-        lines.setdefault(name.value.value, name.value.line)
 
 
 def _settle_cluster(cluster: Found) -> None:

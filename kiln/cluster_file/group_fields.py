@@ -6,6 +6,7 @@ from kiln.cluster_file.containers import Anything, Counts, ListOf
 from kiln.cluster_file.kinds import Choice, Duration, Name, Share, Text, Whole
 from kiln.cluster_file.record import Field, Found, Record
 from kiln.cluster_file.shape import (
+    COUNT_ELSEWHERE,
     MOST_NODES,
     Placements,
     ZonesKind,
@@ -155,7 +156,7 @@ GROUP = Record(
     Field(
         name='count', into='shape.count', kind=Whole(0, MOST_NODES),
         help='How many nodes there are; left out where flavors, zones or placements say it.',
-        also=('node_count', 'replicas', 'nodes', 'number', 'quantity'),
+        also=COUNT_ELSEWHERE,
     ),
     Field(
         name='flavors', into='shape.flavors',

@@ -105,8 +105,8 @@ class Name(Text):
         )
 
     def _unfit(self, node: Node, mistakes: Mistakes) -> None:
-        better = re.sub(r'[^a-z0-9]+', '-', node.text.lower()).strip('-').lstrip('-0123456789')
-        hint = f', such as {better!r}' if better else ''
+        better = re.sub(r'[^a-z0-9]+', '-', node.text.lower()).strip('-')
+        hint = f', such as {better!r}' if re.fullmatch(self._pattern, better) else ''
         mistakes.add(node, f'{shown(node.text)} is no name; write {self.words}{hint}')
 
 

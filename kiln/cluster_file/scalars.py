@@ -56,7 +56,7 @@ def resolved(text: str) -> Scalar:
 
 def _number(text: str) -> Scalar:
     if _WHOLE.fullmatch(text):
-        if len(text) > _MOST_DIGITS:
+        if len(text.lstrip('+-')) > _MOST_DIGITS:
             return Doubtful('has too many digits for a number')
         return int(text, 16) if text.startswith('0x') else int(text)
     if _REAL.fullmatch(text):

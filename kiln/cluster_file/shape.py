@@ -16,6 +16,8 @@ from kiln.cluster_spec import Place, ZoneRule, Zones
 
 #: The most nodes of a group.
 MOST_NODES = 10_000
+#: What others call a count.
+COUNT_ELSEWHERE = ('node_count', 'replicas', 'nodes', 'number', 'quantity')
 
 
 class ZonesKind(Kind[Zones]):
@@ -76,7 +78,11 @@ _PLACED = Record(
     Field(name='flavor', kind=Text('a flavor'), required=True, help='The flavor of these nodes.'),
     Field(name='zone', kind=Text('a zone'), required=True, help='The zone of these nodes.'),
     Field(
-        name='count', kind=Whole(0, MOST_NODES), required=True, help='How many nodes these are.'
+        name='count',
+        kind=Whole(0, MOST_NODES),
+        required=True,
+        help='How many nodes these are.',
+        also=COUNT_ELSEWHERE,
     ),
 )
 

@@ -111,6 +111,8 @@ def _no_colon(complaint: Complaint, _: Sequence[str]) -> Advice:
 
 
 def _line_up(complaint: Complaint, lines: Sequence[str]) -> Advice:
+    if lines[complaint.line][complaint.column :].startswith((']', '}')):
+        return _stray(complaint, lines)
     if complaint.column > _indent(lines[complaint.line]):
         return _here(
             complaint, 'something follows what ends here; write all of it in one pair of quotes'
@@ -124,15 +126,20 @@ def _line_up(complaint: Complaint, lines: Sequence[str]) -> Advice:
 
 
 def _one_document(complaint: Complaint, lines: Sequence[str]) -> Advice:
-    if complaint.line < len(lines) and lines[complaint.line][complaint.column :][:1] in (']', '}'):
+    if lines[complaint.line][complaint.column :].startswith((']', '}')):
         return _stray(complaint, lines)
+    if lines[max(complaint.line - 1, 0)].startswith('%'):
+        return Advice(_DIRECTIVE, complaint.line - 1, 0)
     return _here(
         complaint, 'the document has ended before this; write --- in a line of its own between two'
     )
 
 
+_DIRECTIVE = 'a line that begins with % has no meaning here; take it out'
+
+
 def _directive(complaint: Complaint, _: Sequence[str]) -> Advice:
-    return _here(complaint, 'this file has no use for a line that begins with %; take it out')
+    return _here(complaint, _DIRECTIVE)
 
 
 def _tag(complaint: Complaint, _: Sequence[str]) -> Advice:

@@ -63,7 +63,7 @@ def described(node: Node) -> str:
         case None:
             return 'nothing stands here'
         case bool():
-            return f'{node.text} is no text and no number'
+            return f'{node.text} is neither text nor a number'
         case int() | float():
             return f'{shown(node.text, quoted=False)} is a number'
         case str():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ _LAYOUT: Mapping[str, Any] = {
     'allow_unicode': True,
     'width': 95,
 }
+
+#: Lines that are the same below a key: the first begins with a letter, the last has its end.
+_LINES = re.compile(r'[!-~][ -~]*\n(?:[ -~]*\n)*')
 
 
 def dump(*values: ClusterSpec | ClusterTemplate) -> str:
@@ -51,8 +55,11 @@ class _Dumper(yaml.SafeDumper):
 
     def text(self, text: str) -> yaml.ScalarNode:
         style = None if isinstance(resolved(text), str) else "'"
-        if text.endswith('\n') and not text[0].isspace():
+        if _LINES.fullmatch(text):
             style = '|'
+        elif not text.isprintable():
+            # Some characters end a line for YAML; between these quotes they are escapes.
+            style = '"'
         return self.represent_scalar('tag:yaml.org,2002:str', text, style)
 
 

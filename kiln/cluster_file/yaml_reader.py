@@ -141,7 +141,7 @@ class _Part:
         else:
             entries = self._entries(path, depth)
             node = Node(value=entries, path=path, line=mark[0], column=mark[1])
-        self._check_tag(event, node)
+        node = self._tagged(event, node)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
@@ -192,23 +192,24 @@ class _Part:
         for one in value.value if isinstance(value.value, tuple) else (value,):
             if isinstance(one.value, dict):
                 yield one
-            else:
+            elif one.value is not Unread.UNREAD:
                 self._mistakes.add(one, f'{described(one)}; << takes a mapping, such as <<: *name')
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         quoted = event.style is not None and event.tag is None
         return event.value if quoted or event.tag in _TEXT else resolved(event.value)
 
-    def _check_tag(self, event: yaml.NodeEvent, node: Node) -> None:
+    def _tagged(self, event: yaml.NodeEvent, node: Node) -> Node:
         tag = getattr(event, 'tag', None)
         if tag is None or tag == '!':
-            return
+            return node
         if tag not in _TAGS:
             self._mistakes.add(node, f'the tag {shown(tag)} has no meaning here; take it out')
         elif not isinstance(node.value, (*_TAGS[tag], Doubtful)):
-            self._mistakes.add(
-                node, f'{described(node)}; its tag says otherwise, so take that out'
-            )
+            self._mistakes.add(node, f'{described(node)}; its tag says otherwise, take it out')
+        else:
+            return node
+        return dataclasses.replace(node, value=Unread.UNREAD)
 
     # ---- aliases ----------------------------------------------------------
 
