@@ -127,6 +127,8 @@ class DriverSelectionError(ClusterError, ConfigurationError):
     """No cluster driver can be chosen; nothing was created."""
 
     code = 'driver_selection_error'
+    #: How far the choice had come, for who explains it.
+    steps: tuple[str, ...] = ()
 
 
 class ClusterDriverUnknown(DriverSelectionError):

@@ -17,6 +17,7 @@ from kiln.exceptions import DriverConflict, DriverLoadError, DriverNotFound
 from kiln.signatures import differing_signatures
 
 COMPUTE_NAMESPACE = 'kiln.compute_drivers'
+CLUSTER_NAMESPACE = 'kiln.cluster_drivers'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,14 +49,15 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
     except stevedore_exceptions.MultipleMatches as exc:
         offers = ' and '.join(
             f'{entry.dist.name if entry.dist else "?"} ({entry.value})'
-            for entry in _entry_points()
+            for entry in _entry_points(COMPUTE_NAMESPACE)
             if entry.name == name
         )
         raise DriverConflict(
             f'Cannot load compute driver {name!r}: {offers} both offer it. Uninstall one of them.'
         ) from exc
     except stevedore_exceptions.NoMatches as exc:
-        installed = ', '.join(sorted({entry.name for entry in _entry_points()})) or 'none'
+        names = {entry.name for entry in _entry_points(COMPUTE_NAMESPACE)}
+        installed = ', '.join(sorted(names)) or 'none'
         raise DriverNotFound(
             f'Cannot find compute driver {name!r}. Installed: {installed}.'
         ) from exc
@@ -70,7 +72,16 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
 
 def installed_drivers() -> list[InstalledDriver]:
     """Return every compute driver on offer, with the reason if it cannot be used."""
-    return [_describe(entry) for entry in sorted(_entry_points(), key=lambda e: e.name)]
+    offered = sorted(_entry_points(COMPUTE_NAMESPACE), key=lambda entry: entry.name)
+    return [_describe(entry) for entry in offered]
+
+
+def cluster_driver_entries() -> list[importlib.metadata.EntryPoint]:
+    """Return what installed packages offer as cluster drivers; nothing is imported.
+
+    Not loaded by stevedore: two packages may offer two versions of one driver.
+    """
+    return _entry_points(CLUSTER_NAMESPACE)
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:
@@ -90,8 +101,8 @@ def contract_violations(driver_class: Any) -> Iterator[str]:
     yield from differing_signatures(AmphoraComputeDriver, driver_class, names)
 
 
-def _entry_points() -> list[importlib.metadata.EntryPoint]:
-    return list(importlib.metadata.entry_points(group=COMPUTE_NAMESPACE))
+def _entry_points(namespace: str) -> list[importlib.metadata.EntryPoint]:
+    return list(importlib.metadata.entry_points(group=namespace))
 
 
 def _describe(entry: importlib.metadata.EntryPoint) -> InstalledDriver:

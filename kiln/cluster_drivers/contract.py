@@ -1,4 +1,4 @@
-"""What is asked of the class of a driver before any is made, and how its mistakes come out."""
+"""Whether a class is fit to be a cluster driver, and how the mistakes of one come out."""
 
 from __future__ import annotations
 
@@ -8,27 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kiln.cluster_drivers.base import CONTRACT_VERSION, ClusterDriver
-from kiln.cluster_drivers.records import ClusterType, cluster_type
+from kiln.cluster_drivers.manifest import ManifestError, from_class
 from kiln.cluster_exceptions import ClusterDriverError
 from kiln.exceptions import KilnError
-
-
-def provided_by(driver_class: type[ClusterDriver]) -> tuple[ClusterType, ...]:
-    """Return what the drivers of a class build.
-
-    :raises ClusterDriverError: it says something else, or only a driver could say it.
-    """
-    provides: Any = driver_class.provides
-    try:
-        if isinstance(provides, property) and provides.fget is not None:
-            # Called on the class: making a driver may need what is not there now.
-            provides = provides.fget(driver_class)
-        return tuple(cluster_type(entry) for entry in provides)
-    except Exception as exc:  # whatever an author's property may raise
-        raise ClusterDriverError(
-            f'Cannot read what {driver_class.__name__} provides: {exc}.',
-            'It is a list of (server_type, os, coe), and depends on the class alone.',
-        ) from exc
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:
@@ -45,11 +27,14 @@ def contract_violations(driver_class: Any) -> Iterator[str]:
     lacking += [name for name in ('name', 'version') if not hasattr(driver_class, name)]
     if lacking:
         yield f'it lacks {", ".join(lacking)}'
-    if 'provides' not in lacking:
-        try:
-            provided_by(driver_class)
-        except ClusterDriverError as exc:
-            yield exc.reason
+        return
+    try:
+        if from_class(driver_class).provides is None:
+            yield 'it provides nothing'
+    except ManifestError as exc:
+        yield str(exc)
+    except Exception as exc:  # whatever an author's property may raise
+        yield f'what it provides cannot be read without making a driver: {exc}'
 
 
 @contextlib.contextmanager

@@ -16,12 +16,13 @@ from kiln.cluster_drivers.driver_kinds import (
     Ready,
     TypeOfCluster,
     Value,
+    settled,
 )
 from kiln.cluster_drivers.facts import FACTS
 from kiln.cluster_drivers.mappings import FileMapping, OutputMapping, ParameterMapping
 from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.readiness import ReadyRule, WhenActive
-from kiln.cluster_drivers.records import ClusterType
+from kiln.cluster_drivers.records import NAME, VERSION, ClusterType
 from kiln.cluster_file.containers import ListOf
 from kiln.cluster_file.kinds import Choice, Kind, Text, Wrong
 from kiln.cluster_file.mistakes import Mistakes
@@ -97,6 +98,7 @@ PARAMETER = Record(
         help='The fact that it is; then nobody writes it.', also=('source',),
     ),
     Field(name='help', kind=Paragraphs(), help='What it does, in what unit.'),
+    settle=settled(ParameterMapping, source='from'),
     file=_FILE,
 )  # fmt: skip
 
@@ -110,6 +112,7 @@ FILE = Record(
     Field(
         name='owner', kind=Text('the name of a user, or USER:GROUP'), help='Who it belongs to.'
     ),
+    settle=settled(FileMapping),
     file=_FILE,
 )  # fmt: skip
 
@@ -126,6 +129,7 @@ OUTPUT = Record(
         'the text for the oldest.',
     ),
     Field(name='help', kind=Paragraphs(), help='What it is.'),
+    settle=settled(OutputMapping),
     file=_FILE,
 )  # fmt: skip
 
@@ -134,12 +138,12 @@ DRIVER = Record(
     Declared,
     'a driver',
     Field(
-        name='name', kind=Text('a name', longest=63, pattern='[A-Za-z0-9][A-Za-z0-9_.-]*'),
+        name='name', kind=Text('a name', longest=63, pattern=NAME.pattern),
         required=True, help='The name of its directory.',
     ),
     Field(
         name='version', required=True,
-        kind=Text('a version such as 1.0.0', pattern=r'(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}'),
+        kind=Text('a version such as 1.0.0', pattern=VERSION.pattern),
         help='Three numbers; clusters stay with the version that built them.',
     ),
     Field(
@@ -150,17 +154,18 @@ DRIVER = Record(
     Field(name='beta', kind=Flag(), help='Whether only sites that ask for it have it.'),
     Field(name='base', kind=Choice(Base), help='What it is built on.'),
     Field(
-        name='parameters', kind=Named(PARAMETER, 'name', 'a mapping of names to parameters'),
+        name='parameters',
+        kind=Named(PARAMETER, ParameterMapping, 'name', 'a mapping of names to parameters'),
         help='What the owner of a cluster may tell its templates.',
     ),
     Field(name='user_data', kind=_TEMPLATE, help='The template of the user data of each machine.'),
     Field(
         name='files',
-        kind=Named(_File(FILE, _TEMPLATE), 'path', 'a mapping of paths to templates'),
+        kind=Named(_File(FILE, _TEMPLATE), FileMapping, 'path', 'a mapping of paths to templates'),
         help='Files on each machine, by their absolute paths.',
     ),
     Field(
-        name='outputs', kind=Named(OUTPUT, 'name', 'a mapping of names to outputs'),
+        name='outputs', kind=Named(OUTPUT, OutputMapping, 'name', 'a mapping of names to outputs'),
         help='What people are told of a cluster once nodes of it are ready.',
     ),
     Field(name='ready', kind=Ready(), help='How a node is known to be ready.'),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ from kiln.cluster_drivers.readiness import ReadyRule, WhenActive, WhenConsole, W
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_file.kinds import WRONG, Kind, Text, Whole, Wrong
 from kiln.cluster_file.mistakes import Mistakes
+from kiln.cluster_file.record import Found
 from kiln.cluster_file.tree import Doubtful, Node, described, plain
 
 
@@ -119,7 +120,7 @@ class TypeOfCluster(Kind[ClusterType]):
             return self._refuse(node, mistakes)
         read = [self._word.read(word, mistakes) for word in words]
         right = [word for word in read if isinstance(word, str)]
-        return ClusterType(*right) if len(right) == len(fields) else WRONG
+        return ClusterType.of(*right) if len(right) == len(fields) else WRONG
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of what may be written."""
@@ -141,24 +142,22 @@ M = TypeVar('M', bound=Mapped)
 
 
 class Named(Kind[Mapping[str, M]], Generic[M]):
-    """Values under names, each of which is told its own."""
+    """Values under names; each is told its own."""
 
-    def __init__(self, item: Kind[M], key: str, words: str) -> None:
-        self._item, self._key, self.words = item, key, words
+    def __init__(self, item: Kind[M], of: type[M], key: str, words: str) -> None:
+        self._item, self._of, self._key, self.words = item, of, key, words
 
     def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, M] | Wrong:
         if not isinstance(node.value, Mapping):
             return self._refuse(node, mistakes)
         found = {}
         for name, pair in node.entries.items():
+            for field, message in self._of(**{self._key: name}).contradictions():
+                if field == self._key:
+                    mistakes.add(pair.key, message)
             value = self._item.read(pair.value, mistakes)
-            if isinstance(value, Wrong):
-                continue
-            found[name] = dataclasses.replace(value, **{self._key: name})  # type: ignore[type-var]
-            for field, message in found[name].contradictions():
-                inner = pair.value.entries.get(_WRITTEN.get(field, field))
-                place = pair.key if field == self._key else inner.value if inner else pair.value
-                mistakes.add(place, message)
+            if not isinstance(value, Wrong):
+                found[name] = dataclasses.replace(value, **{self._key: name})  # type: ignore[type-var]
         return MappingProxyType(found)
 
     def write(self, value: Mapping[str, M]) -> dict[str, Any]:
@@ -170,7 +169,24 @@ class Named(Kind[Mapping[str, M]], Generic[M]):
         return {'type': 'object', 'additionalProperties': self._item.schema()}
 
 
-_WRITTEN = {'source': 'from'}
+def settled(of: type[Mapped], **written: str) -> Callable[[Found], None]:
+    """Return what tells where the right values of a mapping contradict each other.
+
+    :param written: Attributes that have another name in the file.
+    """
+    attributes = {name: attribute for attribute, name in written.items()}
+
+    def settle(found: Found) -> None:
+        # All the rest depends on what it is, so nothing can be said while that is wrong.
+        if found.given('type') and 'type' not in found.values:
+            return
+        values = {attributes.get(name, name): value for name, value in found.values.items()}
+        for field, message in of(**values).contradictions():
+            # Of its name is told where that stands, which is not in the mapping.
+            if field in values:
+                found.mistakes.add(found.at(written.get(field, field)), message)
+
+    return settle
 
 
 class Ready(Kind[ReadyRule]):

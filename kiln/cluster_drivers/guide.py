@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.contract import provided_by
+from kiln.cluster_drivers.manifest import from_class
 from kiln.cluster_drivers.records import WILDCARD
 
 
@@ -32,7 +32,7 @@ def home_of(driver_class: type[ClusterDriver]) -> Path:
 def image_guide(driver_class: type[ClusterDriver]) -> ImageGuide:
     """Return what there is to know before an image is made."""
     readme = next(iter(sorted((home_of(driver_class) / 'image').glob('README*'))), None)
-    systems = sorted({one.os for one in provided_by(driver_class)} - {WILDCARD})
+    systems = sorted({one.os for one in from_class(driver_class).provides or ()} - {WILDCARD})
     return ImageGuide(
         text=readme.read_text() if readme else '',
         properties={'kiln_driver': (driver_class.name,), 'kiln_distro': tuple(systems)},

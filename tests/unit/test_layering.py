@@ -46,6 +46,7 @@ MAY_IMPORT = {
         f'kiln.cluster_drivers.{driver}': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_drivers'}
         for driver in CLUSTER_DRIVERS
     },
+    'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
@@ -123,6 +124,7 @@ HOMES = {
     'yaml': (
         'kiln.cluster_file.yaml_reader',
         'kiln.cluster_file.writing',
+        'kiln.cluster_drivers.manifest',
         'kiln.cluster_drivers.places',
     ),
 }
@@ -144,7 +146,7 @@ def imports(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and node.level != 1:  # 1: from beside it
             for alias in node.names:
                 joined = f'{node.module}.{alias.name}'
                 path = ROOT / joined.replace('.', '/')

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.cluster_drivers.example_v1.template_def import ExampleTemplateDefinition
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.verbs import Verb
 from kiln.cluster_models import Cluster
+
+from .template_def import ExampleTemplateDefinition
 
 
 def pages(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

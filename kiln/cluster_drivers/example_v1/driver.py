@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.example_v1 import api, version
-from kiln.cluster_drivers.example_v1.monitor import ExampleMonitor
-from kiln.cluster_drivers.example_v1.scale import ExampleScaleManager
-from kiln.cluster_drivers.example_v1.template_def import ExampleTemplateDefinition
 from kiln.cluster_drivers.monitor import Monitor
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange
 from kiln.cluster_exceptions import Problem
 from kiln.cluster_models import Cluster
 
+# From beside this file, so that a copy of the folder works wherever it is.
+from . import api
+from . import version as manifest
+from .monitor import ExampleMonitor
+from .scale import ExampleScaleManager
+from .template_def import ExampleTemplateDefinition
 
-class ExampleDriver(NodeClusterDriver):
+
+class Driver(NodeClusterDriver):
     """Builds clusters of nodes that each show a page."""
 
-    name = version.driver
-    version = version.version
-    provides = (('*', '*', 'example'),)
+    name = manifest.driver
+    version = manifest.version
+    provides = manifest.provides
     verbs = api.verbs
 
     def get_template_definition(self) -> ExampleTemplateDefinition:

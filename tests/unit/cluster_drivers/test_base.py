@@ -8,7 +8,8 @@ import sys
 import unittest
 
 from kiln.cluster_drivers.base import METHODS, ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.contract import contract_violations, driver_errors, provided_by
+from kiln.cluster_drivers.contract import contract_violations, driver_errors
+from kiln.cluster_drivers.manifest import from_class
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.template_def import TemplateDefinition
@@ -82,8 +83,8 @@ class Contract(unittest.TestCase):
         written = {'server_type': 'bm', 'os': '*', 'coe': 'swarm'}
         driver_class = defined(ForeignDriver, provides=[('vm', 'ubuntu', 'swarm'), written])
         self.assertEqual(
-            (ClusterType('vm', 'ubuntu', 'swarm'), ClusterType('bm', '*', 'swarm')),
-            provided_by(driver_class),
+            (ClusterType('bare_metal', '*', 'swarm'), ClusterType('vm', 'ubuntu', 'swarm')),
+            from_class(driver_class).provides,
         )
 
     def test_000_2_what_a_driver_provides_is_read_without_making_one(self):
@@ -92,7 +93,9 @@ class Contract(unittest.TestCase):
 
         provides = property(lambda self: [('vm', 'fedora', 'mesos')])
         driver_class = defined(ForeignDriver, __init__=never, provides=provides)
-        self.assertEqual((ClusterType('vm', 'fedora', 'mesos'),), provided_by(driver_class))
+        self.assertEqual(
+            (ClusterType('vm', 'fedora', 'mesos'),), from_class(driver_class).provides
+        )
 
     def test_what_a_driver_provides_wrongly_is_its_violation(self):
         needs_more = property(lambda self: self.nothing_of_the_class)

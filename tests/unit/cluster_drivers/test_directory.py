@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.contract import contract_violations, provided_by
+from kiln.cluster_drivers.contract import contract_violations
 from kiln.cluster_drivers.directory import MANIFEST, load_directory
 from kiln.cluster_drivers.driver_fields import DRIVER
 from kiln.cluster_drivers.readiness import WhenActive, WhenConsole, WhenHttp, WhenTcp
@@ -104,7 +104,7 @@ class Whole(DirectoryCase):
         )
         self.assertEqual(
             (ClusterType('vm', 'ubuntu', 'web'), ClusterType('*', 'debian', 'web')),
-            provided_by(self.driver_class),
+            self.driver_class.provides,
         )
         self.assertLessEqual({Cap.RESIZE, Cap.REBOOT}, self.driver_class.capabilities)
         self.assertEqual(WhenHttp(80, '/health'), self.driver_class.ready)
@@ -213,7 +213,7 @@ class Shapes(DirectoryCase):
     def test_001_19_what_a_cluster_runs_is_any_word(self):
         for coe in ('kubernetes', 'my own', 'Ω', 'nodes'):
             self.write(WHOLE.replace('coe: web', f'coe: {coe}'))
-            self.assertEqual(coe, provided_by(load_directory(self.directory))[1].coe)
+            self.assertEqual(coe, load_directory(self.directory).provides[1].coe)
 
     def test_b5_the_driver_in_tree_is_a_page(self):
         lines = (NODES_V1 / MANIFEST).read_text().splitlines()
@@ -245,7 +245,7 @@ class Mistaken(DirectoryCase):
             beta: @yes
             base: @heat
             parameters:
-              Foo: {type: @strin}
+              @Foo: {type: @strin, minimum: 3}
               a: {type: integer, default: @x, minimum: 3, maximum: @2}
               b: {secret: true, default: @q}
               c: {from: @node.nam}

@@ -1,22 +1,26 @@
 """The drivers in tree: each keeps the contract, in the folder that the note describes."""
 
-import importlib.metadata
+import ast
 import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
+from importlib.metadata import EntryPoint
 
 import yaml
 
 from kiln.cluster_drivers import example_v1
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.contract import contract_violations
-from kiln.cluster_drivers.directory import DirectoryDriver
-from kiln.cluster_drivers.example_v1.driver import ExampleDriver
+from kiln.cluster_drivers.directory import DirectoryDriver, load_directory
+from kiln.cluster_drivers.example_v1.driver import Driver as ExampleDriver
 from kiln.cluster_drivers.guide import home_of, image_guide
+from kiln.cluster_drivers.manifest import Manifest, from_class
 from kiln.cluster_drivers.monitor import Gauge
-from kiln.cluster_drivers.nodes_v1 import Driver as NodesDriver
 from kiln.cluster_drivers.readiness import WhenActive
+from kiln.cluster_drivers.sources import DirectorySource, PackageSource
 from kiln.cluster_drivers.values import READY, Cap, PlannedChange
 from kiln.cluster_drivers.verbs import run_verb
 from kiln.cluster_exceptions import ClusterDriverError
@@ -24,6 +28,7 @@ from kiln.cluster_models import NodeState, OperationKind
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import CLUSTER_DRIVERS, PACKAGE, driver_of, modules
 
+NodesDriver = load_directory(PACKAGE / 'cluster_drivers' / 'nodes_v1')
 IN_TREE = (NodesDriver, ExampleDriver)
 
 
@@ -50,17 +55,41 @@ class EachDriver(unittest.TestCase):
         for driver_class in IN_TREE:
             self.assertEqual(driver_class.name, home_of(driver_class).name)
 
-    def test_each_is_an_entry_point_of_its_name(self):
-        written = re.findall(
-            r'^    (\w+) = (kiln\.cluster_drivers\.\S+)$',
-            (PACKAGE.parent / 'setup.cfg').read_text(),
-            re.MULTILINE,
+    def test_each_is_found_by_its_entry_point(self):
+        written = dict(
+            re.findall(
+                r'^    (\w+) = (kiln\.cluster_drivers\.\S+)$',
+                (PACKAGE.parent / 'setup.cfg').read_text(),
+                re.MULTILINE,
+            )
         )
-        found = {
-            name: importlib.metadata.EntryPoint(name, value, 'kiln.cluster_drivers').load()
-            for name, value in written
-        }
-        self.assertEqual({one.name: one for one in IN_TREE}, found)
+        self.assertEqual({one.name for one in IN_TREE}, set(written))
+        for driver_class in IN_TREE:
+            entry = EntryPoint(
+                driver_class.name, written[driver_class.name], 'kiln.cluster_drivers'
+            )
+            source = PackageSource(entry)
+            self.assertEqual(home_of(driver_class), source.folder())
+            known = source.manifest().filled_by(Manifest(beta=False))
+            self.assertEqual(from_class(driver_class), known)
+            self.assertIn(source.driver_class(), (driver_class, None))
+
+    def test_a_copy_of_either_folder_is_a_driver(self):
+        place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for driver_class in IN_TREE:
+            name = f'mine_{driver_class.name}'
+            copy = shutil.copytree(home_of(driver_class), place / name)
+            for manifest in (copy / 'driver.yaml', copy / 'version.py'):
+                if manifest.exists():
+                    text = manifest.read_text().replace(driver_class.name, name)
+                    manifest.write_text(text)
+            source = DirectorySource(copy)
+            copied = source.driver_class() or load_directory(copy)
+            self.assertEqual([], list(contract_violations(copied)))
+            self.assertEqual(name, copied.name)
+            self.assertEqual(place, home_of(copied).parent)
+            given = copied.open().bootstrap(context=context(), cluster=cluster(), node=node())
+            self.assertIn(b'blue-work-1', given.user_data)
 
     def test_001_3_the_folder_may_tell_how_to_make_an_image(self):
         for driver_class in IN_TREE:
@@ -77,11 +106,22 @@ class EachDriver(unittest.TestCase):
         guide = image_guide(Silent)
         self.assertEqual(('', ('debian', 'ubuntu')), (guide.text, guide.properties['kiln_distro']))
 
-    def test_001_24_the_core_has_no_word_of_what_clusters_run(self):
+    def test_001_24_the_core_acts_on_no_word_of_what_clusters_run(self):
         words = re.compile(r'swarm|kubernetes|mesos|k8s|kubelet', re.IGNORECASE)
         for name, source in modules():
             if name.startswith('kiln.cluster_drivers') and not driver_of(name):
-                self.assertNotRegex(source, words, name)
+                found = [word for word in spoken(source) if words.search(word)]
+                self.assertEqual([], found, name)
+
+
+def spoken(source):
+    """Return the words that code acts on: its names, and text of one word."""
+    for one in ast.walk(ast.parse(source)):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield from [one.value] if ' ' not in one.value else []
+        for field in ('id', 'attr', 'name', 'arg'):
+            if isinstance(word := getattr(one, field, None), str):
+                yield word
 
 
 class Nodes(unittest.TestCase):
@@ -92,9 +132,9 @@ class Nodes(unittest.TestCase):
         self.assertEqual('#cloud-config', found.user_data.decode().splitlines()[0])
         return yaml.safe_load(found.user_data)
 
-    def test_001_6_it_has_no_python_but_the_line_that_loads_it(self):
+    def test_001_6_it_has_no_python(self):
         self.assertTrue(issubclass(NodesDriver, DirectoryDriver))
-        self.assertEqual(['__init__.py'], [one.name for one in home_of(NodesDriver).glob('*.py')])
+        self.assertEqual([], list(home_of(NodesDriver).rglob('*.py')))
 
     def test_a_node_is_told_its_name_and_what_to_run(self):
         script = 'echo "a: b" # c\nfoo \'d\' {{ x }}\n'
