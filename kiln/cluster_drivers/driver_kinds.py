@@ -152,9 +152,9 @@ class Named(Kind[Mapping[str, M]], Generic[M]):
             return self._refuse(node, mistakes)
         found = {}
         for name, pair in node.entries.items():
-            for field, message in self._of(**{self._key: name}).contradictions():
-                if field == self._key:
-                    mistakes.add(pair.key, message)
+            # With nothing but its name, that alone can be wrong.
+            for _, message in self._of(**{self._key: name}).contradictions():
+                mistakes.add(pair.key, message)
             value = self._item.read(pair.value, mistakes)
             if not isinstance(value, Wrong):
                 found[name] = dataclasses.replace(value, **{self._key: name})  # type: ignore[type-var]

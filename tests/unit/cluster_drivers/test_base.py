@@ -50,6 +50,16 @@ class PlainNodes(NodeClusterDriver):
         return TemplateDefinition(ROOT)
 
 
+class Rotating(ForeignDriver):
+    """Overrides, and has nothing of its own to do."""
+
+    def rotate_credential(self, context, cluster):
+        return super().rotate_credential(context, cluster)
+
+    def rotate_ca_certificate(self, context, cluster):
+        return super().rotate_ca_certificate(context, cluster)
+
+
 def defined(base, **members):
     """Define a class of drivers."""
     return type('NewDriver', (base,), members)
@@ -276,6 +286,11 @@ class Capabilities(unittest.TestCase):
         self.assertIn(Cap.REBOOT, driver_class.capabilities)
         with self.assertRaises(MissingCapability):
             driver_class().rebuild_cluster(context=context(), cluster=cluster())
+
+    def test_an_override_may_go_on_to_what_it_overrides(self):
+        for name in ('rotate_credential', 'rotate_ca_certificate'):
+            found = getattr(Rotating(), name)(context=context(), cluster=cluster())
+            self.assertIsNone(found)
 
     def test_half_a_capability_is_none(self):
         for names in (('create_nodegroup',), ('update_nodegroup', 'delete_nodegroup')):

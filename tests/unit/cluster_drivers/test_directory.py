@@ -251,7 +251,7 @@ class Mistaken(DirectoryCase):
               c: {from: @node.nam}
               d: @5
               e: {minimum: @low, choices: @[], required: @1}
-              f: {type: list, default: [7, @010]}
+              f: {type: list, default: [7, @010, {a: @1_0}]}
               @Big: {}
             user_data: @nope.yaml
             files:
