@@ -15,6 +15,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from kiln.cluster_drivers.monitor import Monitor
@@ -88,7 +89,7 @@ class ClusterDriver(abc.ABC):
     #: What it inherits and cannot do all the same.
     missing_capabilities: ClassVar[frozenset[Cap]] = frozenset()
     #: Operations of its own, by name: ``kiln x DRIVER VERB``.
-    verbs: ClassVar[Mapping[str, Verb]] = {}
+    verbs: ClassVar[Mapping[str, Verb]] = MappingProxyType({})
 
     # What kiln's own engine does for all drivers of a base.
     _by_engine: ClassVar[frozenset[Cap]] = frozenset()

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.cluster_drivers.values import Context, join_token
 from kiln.cluster_models import Cluster, Node, NodeState
+from kiln.cluster_spec import MachineSpec
 
 #: The one fact that is a secret.
 JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
@@ -24,14 +25,13 @@ OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address'}
 
 
 def facts(
-    context: Context, cluster: Cluster, node: Node, wanted: frozenset[str] = FACTS
+    context: Context, cluster: Cluster, node: Node, machine: MachineSpec, *, joins: bool
 ) -> Mapping[str, Any]:
-    """Return the facts for the templates of one node.
+    """Return the facts for the templates of one node, with a join token where it joins.
 
-    :raises ClusterDriverError: a join token is wanted, and the site has no key for it.
+    :raises ClusterDriverError: the site has no key to make a token with.
     """
     group = context.group(cluster, node.group)
-    machine = context.effective(cluster, node.group).machine
     template = context.template
     found = {
         'site': context.site,
@@ -47,7 +47,7 @@ def facts(
         'node.image': machine.image,
         'node.address': node.address,
     }
-    if JOIN_TOKEN in wanted:
+    if joins:
         found[JOIN_TOKEN] = join_token(context, node)
     return found
 

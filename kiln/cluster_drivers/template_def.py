@@ -166,12 +166,9 @@ class TemplateDefinition:
     @property
     def joins(self) -> bool:
         """Whether a node is given a token with which it may join."""
-        return JOIN_TOKEN in self._wanted
-
-    @property
-    def _wanted(self) -> frozenset[str]:
-        sources = {one.source for one in self.parameters.values() if one.source}
-        return frozenset(sources.union(*(one.names for one in self._templates.values())))
+        return any(one.source == JOIN_TOKEN for one in self.parameters.values()) or any(
+            JOIN_TOKEN in one.names for one in self._templates.values()
+        )
 
     # ---- filled in --------------------------------------------------------
 
@@ -180,12 +177,7 @@ class TemplateDefinition:
 
         A secret is the name that it has in the store; what nobody has given is None.
         """
-        given = context.effective(cluster, node.group).machine.parameters
-        known = facts(context, cluster, node, self._wanted)
-        return {
-            name: known[mapping.source] if mapping.source else _value(mapping, given)
-            for name, mapping in self.parameters.items()
-        }
+        return self._facts_and_params(context, cluster, node)[1]
 
     def get_env_files(
         self, context: Context, cluster: Cluster, node: Node
@@ -194,7 +186,9 @@ class TemplateDefinition:
 
         :raises ClusterDriverError: a value or secret is missing, or cannot stand in its place.
         """
-        return self._files(self._known(context, cluster, node))
+        return self._files(
+            self._known(context, node, *self._facts_and_params(context, cluster, node))
+        )
 
     def extract_definition(self, context: Context, cluster: Cluster, node: Node) -> Definition:
         """Return everything that the templates say of one node.
@@ -203,15 +197,12 @@ class TemplateDefinition:
 
         :raises ClusterDriverError: a value or secret is missing, or cannot stand in its place.
         """
-        known = self._known(context, cluster, node)
+        found, params = self._facts_and_params(context, cluster, node)
+        known = self._known(context, node, found, params)
         user_data = None
         if self._user_data is not None:
             user_data = self._templates[self._user_data].render(known).encode()
-        return Definition(
-            user_data=user_data,
-            files=self._files(known),
-            params=self.get_params(context, cluster, node),
-        )
+        return Definition(user_data=user_data, files=self._files(known), params=params)
 
     def get_outputs(self, context: Context, cluster: Cluster) -> Mapping[str, Any]:
         """Return what people are told of the cluster; None is for what is not there yet.
@@ -230,19 +221,31 @@ class TemplateDefinition:
         return found
 
     def _told(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
-        params = self.get_params(context, cluster, node)
-        return {**facts(context, cluster, node, OUTPUT_FACTS), **params}
+        found, params = self._facts_and_params(context, cluster, node)
+        return {**found, **params}
 
-    def _known(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
-        known = dict(facts(context, cluster, node, self._wanted))
-        for name, value in self.get_params(context, cluster, node).items():
-            mapping = self.parameters[name]
-            if mapping.required and value is None:
+    def _facts_and_params(
+        self, context: Context, cluster: Cluster, node: Node
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        machine = context.effective(cluster, node.group).machine
+        found = facts(context, cluster, node, machine, joins=self.joins)
+        params = {
+            name: found[mapping.source] if mapping.source else _value(mapping, machine.parameters)
+            for name, mapping in self.parameters.items()
+        }
+        return found, params
+
+    def _known(
+        self, context: Context, node: Node, found: Mapping[str, Any], params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        known = {**found, **params}
+        for name, mapping in self.parameters.items():
+            if params[name] is None and mapping.required:
                 raise ClusterDriverError(
                     f'Cannot build node {node.name}: parameter {name} is unset.'
                 )
-            secret = mapping.secret and value is not None
-            known[name] = context.secrets.get(value) if secret else value
+            if params[name] is not None and mapping.secret:
+                known[name] = context.secrets.get(params[name])
         return known
 
     def _files(self, known: Mapping[str, Any]) -> tuple[InjectedFile, ...]:
@@ -290,7 +293,7 @@ class TemplateDefinition:
             id='trial', cluster_id=cluster.id, group=group, name='trial', place=Place(), backend=''
         )
         try:
-            known = self._known(context, cluster, node)
+            known = self._known(context, node, *self._facts_and_params(context, cluster, node))
         except ClusterDriverError as exc:
             yield Problem(message=str(exc), path=_group_path(cluster, group))
             return

@@ -112,11 +112,8 @@ class TextTemplate:
             self.placeholders.append(
                 Placeholder(name or '', quoting or '', found.start(), found.end())
             )
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All that it wants to know."""
-        return frozenset(one.name for one in self.placeholders if one.name)
+        #: All that it wants to know.
+        self.names = frozenset(one.name for one in self.placeholders if one.name)
 
     def problem(self, offset: int, message: str) -> Problem:
         """Return a mistake at a place of the text."""

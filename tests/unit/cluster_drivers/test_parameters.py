@@ -2,7 +2,7 @@
 
 import unittest
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
@@ -64,6 +64,7 @@ class Parameters(unittest.TestCase):
         self.assertEqual({'default', 'choices'}, {one for one, _ in secret.contradictions()})
         self.assertEqual([], list(parameter(type=number, minimum=1, default=2).contradictions()))
 
+    @settings(deadline=None)
     @given(st.sampled_from(ParameterType), VALUES, VALUES)
     def test_any_value_is_judged_without_a_traceback(self, kind, default, value):
         one = parameter(type=kind, default=default)

@@ -3,7 +3,7 @@
 import unittest
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.cluster_drivers.scale import DefaultScaleManager
@@ -77,12 +77,14 @@ class Default(unittest.TestCase):
         with self.assertRaisesRegex(ClusterDriverError, 'Cannot remove 4 nodes.*lets 3 go'):
             self.scale.victims(spec(*VictimRule), nodes, 4)
 
+    @settings(deadline=None)
     @given(NODES, st.permutations(list(VictimRule)))
     def test_the_order_has_each_node_once_and_no_order_of_theirs_changes_it(self, nodes, rules):
         found = self.ids(rules, nodes)
         self.assertEqual(sorted(one.id for one in nodes), sorted(found))
         self.assertEqual(found, self.ids(rules, nodes[::-1]))
 
+    @settings(deadline=None)
     @given(NODES)
     def test_each_victim_comes_from_the_fullest_zone_of_those_alike(self, nodes):
         rules = (VictimRule.FAILED, VictimRule.ZONE_BALANCE, VictimRule.YOUNGEST)

@@ -80,6 +80,7 @@ class Rendering(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
+    @settings(deadline=None)
     @given(HOSTILE)
     def test_json_holds_every_value(self, value):
         line = render('k: {{ a | json }}', a=value)
@@ -87,12 +88,14 @@ class Places(unittest.TestCase):
         self.assertEqual(value, json.loads(line[3:]))
         self.assertEqual(1, len(line.splitlines()))
 
+    @settings(deadline=None)
     @given(PLAIN)
     def test_json_holds_whole_structures(self, value):
         text = render('[1, {{ a | json }}, 2]', a=value)
         self.assertEqual([1, value, 2], json.loads(text))
         self.assertEqual([1, value, 2], yaml.safe_load(text))
 
+    @settings(deadline=None)
     @given(HOSTILE.filter(lambda text: '\0' not in text))
     def test_shell_holds_every_value_as_one_word(self, value):
         self.assertEqual(
@@ -106,12 +109,14 @@ class Places(unittest.TestCase):
         done = subprocess.run(['/bin/sh', '-c', script], capture_output=True, check=True)
         self.assertEqual((value.encode(), b''), (done.stdout, done.stderr))
 
+    @settings(deadline=None)
     @given(HOSTILE)
     def test_base64_holds_every_value_in_harmless_letters(self, value):
         text = render('{{ a | base64 }}', a=value)
         self.assertEqual(value.encode(), base64.b64decode(text))
         self.assertRegex(text, r'\A[A-Za-z0-9+/=]*\Z')
 
+    @settings(deadline=None)
     @given(HOSTILE | st.integers() | st.booleans())
     def test_a_value_without_quotes_is_one_word_anywhere_or_refused(self, value):
         try:
@@ -152,6 +157,7 @@ class Places(unittest.TestCase):
     def test_half_a_character_survives_in_json(self):
         self.assertEqual('\ud800', json.loads(render('{{ a | json }}', a='\ud800')))
 
+    @settings(deadline=None)
     @given(st.text(st.sampled_from('{}"| ajson.\n#'), max_size=30))
     def test_any_text_is_read_without_a_traceback(self, text):
         template = TextTemplate(text)
