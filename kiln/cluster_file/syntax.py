@@ -128,8 +128,9 @@ def _line_up(complaint: Complaint, lines: Sequence[str]) -> Advice:
 def _one_document(complaint: Complaint, lines: Sequence[str]) -> Advice:
     if lines[complaint.line][complaint.column :].startswith((']', '}')):
         return _stray(complaint, lines)
-    if lines[max(complaint.line - 1, 0)].startswith('%'):
-        return Advice(_DIRECTIVE, complaint.line - 1, 0)
+    for line in (complaint.line, complaint.line - 1):
+        if line >= 0 and lines[line].startswith('%'):
+            return Advice(_DIRECTIVE, line, 0)
     return _here(
         complaint, 'the document has ended before this; write --- in a line of its own between two'
     )
