@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kiln.cluster_exceptions import InvalidCluster
 from kiln.cluster_file.fields import CLUSTER, RECORDS
 from kiln.cluster_file.reading import ClusterFile, read
+from tests.unit.cluster_file.strategies import CALM
 
 GOOD = """\
 template: base
@@ -59,6 +60,7 @@ class Fuzz(unittest.TestCase):
                 self.assertGreater(min(problem.line, problem.column), 0)
                 self.assertTrue(str(problem).isprintable(), str(problem))
 
+    @CALM
     @given(st.text())
     @example('"\\U00110000"')
     @example('? - a\n: b')
@@ -66,23 +68,30 @@ class Fuzz(unittest.TestCase):
     def test_any_text(self, text):
         self.read(text)
 
+    @CALM
     @given(st.binary())
     @example(b'\xff\xfea\x00')
     def test_any_bytes(self, content):
         self.read(content)
 
+    @CALM
     @given(st.lists(SIGNS | KEYS, max_size=30).map(''.join))
+    @example('%keys')
+    @example('keys : image: ')
     def test_any_row_of_signs(self, text):
         self.read(text)
 
+    @CALM
     @given(STRUCTURES)
     def test_any_structure(self, value):
         self.read(yaml.dump(value, allow_unicode=True))
 
+    @CALM
     @given(st.dictionaries(st.sampled_from(sorted(CLUSTER.fields)), STRUCTURES))
     def test_any_values_under_the_right_keys(self, value):
         self.read(yaml.dump({'cluster': 'web', **value}))
 
+    @CALM
     @given(
         st.lists(
             st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), SIGNS | st.text(max_size=2)),
