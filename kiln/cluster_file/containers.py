@@ -26,14 +26,18 @@ class ListOf(Kind[tuple[T, ...]]):
         if len(node.value) < self._least:
             mistakes.add(node, f'the list is empty; write {self.words}, or take the key out')
         items: list[T] = []
+        seen: set[T] = set()
         for one in node.value:
             item = self.item.read(one, mistakes)
             if isinstance(item, Wrong):
                 continue
-            if self._unique and item in items:
+            items.append(item)
+            # Only what is to be unique has a hash.
+            if self._unique and item in seen:
                 name = shown(one.text, quoted=False)
                 mistakes.add(one, f'{name} is in the list already; write it once')
-            items.append(item)
+            elif self._unique:
+                seen.add(item)
         return tuple(items)
 
     def write(self, value: tuple[T, ...]) -> list[Any]:

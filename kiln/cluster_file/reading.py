@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -32,7 +31,7 @@ class Document:
         """
         path = problem.path
         while path not in self.places:
-            path = re.sub(r'(^|\.)[^.\[]*$|\[[^\[]*$', '', path)
+            path = path[: max(path.rfind('.'), path.rfind('['), 0)]
         line, column = self.places[path]
         return dataclasses.replace(problem, file=self.file, line=line, column=column)
 

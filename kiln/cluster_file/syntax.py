@@ -84,15 +84,15 @@ def _stray(complaint: Complaint, lines: Sequence[str]) -> Advice:
 def _colon(complaint: Complaint, lines: Sequence[str]) -> Advice:
     """Tell the four mistakes apart that end in one colon too many."""
     line = lines[complaint.line]
-    if re.search(r'\S:\s', line[: complaint.column]):
+    above = complaint.line - 1
+    while above > 0 and not lines[above].partition('#')[0].strip():
+        above -= 1
+    if above < 0 or re.search(r':\s', line[: complaint.column]):
         return _here(
             complaint,
             "there is a second ': ' in this line; begin a new line, or write text in quotes",
         )
-    above = complaint.line - 1
-    while above > 0 and not lines[above].partition('#')[0].strip():
-        above -= 1
-    before = lines[above] if above >= 0 else ''
+    before = lines[above]
     glued = re.match(r'\s*(?:- +)*[\w-]+:(?=\S)', before)
     if glued:
         return Advice("a space is missing after ':'; write 'key: value'", above, glued.end() - 1)
@@ -128,8 +128,9 @@ def _line_up(complaint: Complaint, lines: Sequence[str]) -> Advice:
 def _one_document(complaint: Complaint, lines: Sequence[str]) -> Advice:
     if lines[complaint.line][complaint.column :].startswith((']', '}')):
         return _stray(complaint, lines)
-    if lines[max(complaint.line - 1, 0)].startswith('%'):
-        return Advice(_DIRECTIVE, complaint.line - 1, 0)
+    for line in (complaint.line, complaint.line - 1):
+        if line >= 0 and lines[line].startswith('%'):
+            return Advice(_DIRECTIVE, line, 0)
     return _here(
         complaint, 'the document has ended before this; write --- in a line of its own between two'
     )

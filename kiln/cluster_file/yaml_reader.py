@@ -15,6 +15,8 @@ from kiln.cluster_file.tree import Doubtful, Node, Pair, Scalar, Unread, describ
 
 #: The largest file, in bytes.
 MAX_BYTES = 1024 * 1024
+#: The most documents of a file.
+MAX_DOCUMENTS = 1000
 #: The most values of a file, with its aliases followed.
 MAX_VALUES = 100_000
 #: The most values one within the other.
@@ -48,9 +50,15 @@ def documents(content: str | bytes, mistakes: Mistakes) -> Iterator[Node]:
         return
     budget = _Budget(MAX_VALUES)
     starts = [0, *(found.start() for found in _MARKER.finditer(text) if found.start())]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        first_line = len(_LINE_END.findall(text, 0, start))
-        yield from _Part(text[start:end], first_line, budget, mistakes).documents()
+    first_line = 0
+    for count, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
+        if count > MAX_DOCUMENTS:
+            many = f'here the file has more than {MAX_DOCUMENTS} documents; write several files'
+            mistakes.add_at(first_line + 1, 1, many)
+            return
+        part = text[start:end]
+        yield from _Part(part, first_line, budget, mistakes).documents()
+        first_line += len(_LINE_END.findall(part))
 
 
 def _text(content: str | bytes, mistakes: Mistakes) -> str | None:

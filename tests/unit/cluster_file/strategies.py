@@ -3,6 +3,7 @@
 import string
 from types import MappingProxyType
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kiln.cluster_spec import (
@@ -21,6 +22,10 @@ from kiln.cluster_spec import (
     Zones,
 )
 from kiln.models import AmphoraType
+
+#: The first example of a strategy takes long, and other processes take the rest.
+CALM = settings(deadline=None)
+FEW = settings(max_examples=40, deadline=None)
 
 NAMES = st.from_regex(r'[a-z]([a-z0-9-]{0,6}[a-z0-9])?', fullmatch=True)
 #: What a person might write and YAML might take for something else is among them.
@@ -61,6 +66,13 @@ MACHINES = st.builds(
     networks=st.none() | several(TEXTS),
     sec_groups=st.none() | several(TEXTS),
     parameters=PARAMETERS.map(MappingProxyType),
+)
+GROUP_MACHINES = st.builds(
+    MachineSpec,
+    image=st.none() | TEXTS,
+    flavor=st.none() | TEXTS,
+    keys=st.none() | several(TEXTS),
+    parameters=mappings(TEXTS, st.integers(), max_size=2),
 )
 PORTIONS = st.builds(Portion, st.integers(0, 100), st.booleans())
 PORTIONS_ABOVE_0 = st.builds(Portion, st.integers(1, 100), st.booleans())
@@ -114,9 +126,9 @@ def shapes(draw):
 
 @st.composite
 def groups(draw):
-    shape, machine = draw(shapes()), draw(MACHINES)
+    shape, machine = draw(shapes()), draw(GROUP_MACHINES)
     if shape.flavors or shape.placements:
-        machine = draw(st.builds(MachineSpec, image=st.none() | TEXTS))
+        machine = MachineSpec(image=machine.image)
     return NodeGroupSpec(
         name=draw(NAMES),
         shape=shape,

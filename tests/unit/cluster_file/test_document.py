@@ -8,7 +8,7 @@ from hypothesis import given
 from kiln.cluster_exceptions import StoreError
 from kiln.cluster_file.document import from_document, to_document
 from kiln.cluster_spec import ClusterSpec, ClusterTemplate, NodeGroupSpec, Place, Shape
-from tests.unit.cluster_file.strategies import CLUSTERS, TEMPLATES, groups
+from tests.unit.cluster_file.strategies import CLUSTERS, FEW, TEMPLATES, groups
 
 GROUP = NodeGroupSpec(
     name='work', shape=Shape(count=2, placements={Place('x', 'az1'): 1, Place('x'): 1})
@@ -20,14 +20,17 @@ def stored(value):
 
 
 class RoundTrip(unittest.TestCase):
+    @FEW
     @given(CLUSTERS)
     def test_any_cluster_comes_back_as_it_was(self, cluster):
         self.assertEqual(cluster, stored(cluster))
 
+    @FEW
     @given(TEMPLATES)
     def test_any_template_comes_back_as_it_was(self, template):
         self.assertEqual(template, stored(template))
 
+    @FEW
     @given(groups())
     def test_any_group_comes_back_as_it_was(self, group):
         self.assertEqual(group, stored(group))

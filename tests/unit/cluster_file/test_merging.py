@@ -14,7 +14,7 @@ from kiln.cluster_spec import (
     Shape,
     effective,
 )
-from tests.unit.cluster_file.strategies import CLUSTERS, TEMPLATES
+from tests.unit.cluster_file.strategies import CLUSTERS, FEW, TEMPLATES
 
 
 def group(name, count, **more):
@@ -66,6 +66,7 @@ class Merging(unittest.TestCase):
             self.combined(ClusterTemplate(name='base'))
         self.assertIn("neither has its template 'base'", str(caught.exception))
 
+    @FEW
     @given(TEMPLATES, CLUSTERS)
     def test_machines_are_as_all_scopes_say(self, template, cluster):
         found = combined(template, cluster)
@@ -77,6 +78,7 @@ class Merging(unittest.TestCase):
                 effective(template=nothing, cluster=found.machine, **scopes).machine,
             )
 
+    @FEW
     @given(TEMPLATES, CLUSTERS)
     def test_combining_again_changes_nothing(self, template, cluster):
         found = combined(template, cluster)

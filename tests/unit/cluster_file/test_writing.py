@@ -7,7 +7,7 @@ from hypothesis import given
 from kiln.cluster_file.reading import read
 from kiln.cluster_file.writing import dump
 from kiln.cluster_spec import ClusterSpec, ClusterTemplate, MachineSpec, NodeGroupSpec, Shape
-from tests.unit.cluster_file.strategies import CLUSTERS, TEMPLATES
+from tests.unit.cluster_file.strategies import CLUSTERS, FEW, TEMPLATES
 
 PAGE = """\
 template: base
@@ -54,10 +54,12 @@ class Writing(unittest.TestCase):
         spec = ClusterTemplate(name='1.10', machine=MachineSpec(image='yes', flavor='1e5'))
         self.assertEqual("template: '1.10'\nimage: 'yes'\nflavor: '1e5'\n", dump(spec))
 
+    @FEW
     @given(CLUSTERS)
     def test_any_cluster_reads_as_it_was(self, cluster):
         self.assertEqual((cluster,), read(dump(cluster)).clusters)
 
+    @FEW
     @given(TEMPLATES)
     def test_any_template_reads_as_it_was(self, template):
         self.assertEqual((template,), read(dump(template)).templates)
