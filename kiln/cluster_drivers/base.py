@@ -161,7 +161,7 @@ class ClusterDriver(abc.ABC):
     ) -> StatusReport | None:
         """Start what leads from the cluster as it is to ``cluster.spec``.
 
-        :param scale_manager: Says which nodes go first where fewer are wanted.
+        :param scale_manager: Has a say in which nodes go where fewer are wanted.
         :param rollback: The last update failed; ``cluster.spec`` is the former one.
         :raises ClusterDriverError: it cannot be started.
         """
@@ -195,7 +195,7 @@ class ClusterDriver(abc.ABC):
         return None
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:
-        """Return who says which nodes go first; the group's own rules by default."""
+        """Return who has a say in which nodes go; by default the group's rules alone."""
         return DefaultScaleManager(context, cluster)
 
     # ---- optional: what can be done ---------------------------------------
@@ -386,11 +386,11 @@ class NodeClusterDriver(ClusterDriver):
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[Problem]:
         """Return what is wrong with the parameters of the groups that get new nodes."""
-        groups = dict.fromkeys(node.group for node in plan.added)
         found = (
             problem
-            for group in groups
-            for problem in self.template_definition.value_problems(context, cluster, group)
+            for group in plan.groups
+            if group.added
+            for problem in self.template_definition.value_problems(context, cluster, group.name)
         )
         # What the cluster says is wrong for each of its groups, and told once.
         return tuple(dict.fromkeys(found))

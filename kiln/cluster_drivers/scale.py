@@ -1,20 +1,18 @@
-"""Which nodes of a group go first when fewer are wanted."""
+"""Which nodes of a group may go when fewer are wanted, where a driver knows better."""
 
 from __future__ import annotations
 
 import abc
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cluster, Node, NodeState
-from kiln.cluster_spec import NodeGroupSpec, VictimRule
+from kiln.cluster_models import Cluster, Node
+from kiln.cluster_spec import NodeGroupSpec
 
 
 class ScaleManager(abc.ABC):
-    """Chooses the nodes that go, of one cluster; made anew for each choice."""
+    """Has a say in which nodes of one cluster go; made anew for each choice."""
 
     def __init__(self, context: Context, cluster: Cluster) -> None:
         self.context = context
@@ -25,10 +23,9 @@ class ScaleManager(abc.ABC):
     ) -> tuple[Node, ...]:
         """Return the nodes that go; they are written down together with the new count.
 
-        :param nodes: Those of the group to choose from: all of one flavor and zone,
-            where there are too many of these.
-        :raises ClusterDriverError: the order has nodes that were not asked about, or
-            one twice.
+        :param nodes: Those to choose from, in the order of the group's rules: all of
+            one flavor and zone, where there are too many of these.
+        :raises ClusterDriverError: the driver lets too few go, or names others.
         """
         order = self.order(nodegroup, nodes)
         ids = {node.id for node in order}
@@ -50,48 +47,14 @@ class ScaleManager(abc.ABC):
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
         """Return the nodes in the order in which they should go.
 
-        One that must not go now, because it has work that cannot move, is left out.
+        They come in the order of the group's rules. One that must not go now, because
+        it has work that cannot move, is left out.
         """
 
 
 class DefaultScaleManager(ScaleManager):
-    """Goes by the rules of the group, the first of them first; every node may go."""
+    """Lets every node go, in the order of the group's rules."""
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the nodes in the order of the rules; of equals the younger goes first."""
-        rules = nodegroup.deletion
-        if VictimRule.ZONE_BALANCE not in rules:
-            return sorted(nodes, key=lambda node: (_rank(node, rules), _tie(node)))
-        at = rules.index(VictimRule.ZONE_BALANCE)
-        ranks = {
-            node.id: (_rank(node, rules[:at]), _rank(node, rules[at + 1 :])) for node in nodes
-        }
-        # The next always comes from the fullest zone: so within its zone a node goes
-        # when as many are left as stand from it to the end.
-        left = Counter(node.place.zone for node in nodes)
-        fullness = {}
-        for node in sorted(nodes, key=lambda node: (ranks[node.id], _tie(node))):
-            fullness[node.id] = left[node.place.zone]
-            left[node.place.zone] -= 1
-
-        def turn(node: Node) -> tuple[Any, ...]:
-            before, after = ranks[node.id]
-            return before, -fullness[node.id], after, _tie(node)
-
-        return sorted(nodes, key=turn)
-
-
-_RANKS: dict[VictimRule, Callable[[Node], Any]] = {
-    VictimRule.EXPLICIT: lambda node: not node.doomed,
-    VictimRule.FAILED: lambda node: node.state is not NodeState.FAILED,
-    VictimRule.UNHEALTHY: lambda node: node.state is not NodeState.UNHEALTHY,
-    VictimRule.YOUNGEST: lambda node: -node.created_at,
-}
-
-
-def _rank(node: Node, rules: Sequence[VictimRule]) -> tuple[Any, ...]:
-    return tuple(_RANKS[rule](node) for rule in rules)
-
-
-def _tie(node: Node) -> tuple[float, str]:
-    return -node.created_at, node.id
+        """Return the nodes as they come."""
+        return nodes

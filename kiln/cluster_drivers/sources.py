@@ -1,7 +1,7 @@
 """Where cluster drivers come from: packages with an entry point, and directories.
 
-A driver of one's own folder has its manifest, templates and whatever else there; one
-that is a class in a module has all it says of itself in its class.
+A driver that has a folder of its own has manifest and templates there; one that is a
+module alone says all of itself in its class.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import inspect
 import os
 import re
 import sys
+import threading
 import types
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
@@ -26,6 +27,8 @@ from kiln.cluster_drivers.manifest import Manifest, ManifestError, from_version_
 #: What a driver.py calls its class.
 CLASS = 'Driver'
 _DIGITS = 16
+# A package is seen by others before its __init__.py has run; a driver may load another.
+_IMPORTING = threading.RLock()
 
 
 class DriverSource(abc.ABC):
@@ -160,11 +163,13 @@ class DirectorySource(DriverSource):
     def manifest(self) -> Manifest:
         """Return what driver.yaml says, or version.py."""
         found = _manifest_in(self.path)
+        if (self.path / 'driver.yaml').is_file():
+            return found
         if found == Manifest():
             raise ManifestError(
                 'it has neither a driver.yaml nor a version.py that names a driver'
             )
-        if not any((self.path / name).is_file() for name in ('driver.yaml', 'driver.py')):
+        if not (self.path / 'driver.py').is_file():
             raise ManifestError('it has a version.py but no driver.py')
         return found
 
@@ -173,14 +178,15 @@ class DirectorySource(DriverSource):
         if not (self.path / 'driver.py').is_file():
             return None
         package = self._package()
-        if package not in sys.modules:
-            _make_package(package, self.path)
-        return _class_in(importlib.import_module(f'{package}.driver'))
+        with _IMPORTING:
+            if package not in sys.modules:
+                _make_package(package, self.path)
+            return _class_in(importlib.import_module(f'{package}.driver'))
 
     def _package(self) -> str:
         # Versions side by side have modules of the same names, and what has
         # changed is to be imported anew.
-        mark = hashlib.sha256(f'{self.path}\0{digest_of(self.path)}'.encode())
+        mark = hashlib.sha256(os.fsencode(self.path) + digest_of(self.path).encode())
         return f'kiln_driver_{re.sub("[^A-Za-z0-9]", "_", self.name)}_{mark.hexdigest()[:_DIGITS]}'
 
 
@@ -200,10 +206,16 @@ def digest_of(location: Path) -> str:
 def _files(location: Path) -> Iterable[tuple[str, Path]]:
     if location.is_file():
         yield location.name, location
-    for folder, folders, names in os.walk(location):
+    walked = set()
+    for folder, folders, names in os.walk(location, followlinks=True):
         inside = Path(folder)
+        if inside.resolve() in walked:
+            folders.clear()  # a link that leads back
+            continue
+        walked.add(inside.resolve())
         unseen = {'__pycache__', 'image'} if inside == location else {'__pycache__'}
-        folders[:] = [name for name in folders if name not in unseen and name[0] != '.']
+        # In order, so that of two links to one folder the same is always followed.
+        folders[:] = sorted(one for one in folders if one not in unseen and one[0] != '.')
         for name in names:
             path = inside / name
             if name[0] != '.' and path.suffix != '.pyc' and path.is_file():

@@ -17,6 +17,7 @@ from kiln.cluster_spec import (
     Effective,
     MachineSpec,
     NodeGroupSpec,
+    Place,
     Shape,
     effective,
 )
@@ -144,12 +145,20 @@ class StatusReport:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedGroup:
+    """What is about to be done to the nodes of a group; a replacement is one of each."""
+
+    name: str
+    added: tuple[Place, ...] = ()
+    removed: tuple[Node, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedChange:
-    """What is about to be done to the nodes of a cluster."""
+    """What is about to be done to a cluster."""
 
     kind: OperationKind
-    added: tuple[Node, ...] = ()
-    removed: tuple[Node, ...] = ()
+    groups: tuple[PlannedGroup, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,6 +40,19 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """What one property of an image says."""
+
+    name: str
+    text: str
+    #: 'property kiln_driver of image ubuntu-24.04 7c1e'.
+    source: str
+
+    def __str__(self) -> str:
+        return f'{self.source} says {self.text}'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
     """The image of a cluster, and what its properties say."""
 
@@ -50,17 +63,12 @@ class Image:
     def __str__(self) -> str:
         return f'image {self.name} {self.id}' if self.name else f'image {self.id}'
 
-    def first_of(self, names: Iterable[str]) -> str | None:
-        """Return the first of some properties that says something."""
-        return next((name for name in names if self.properties.get(name, '').strip()), None)
-
-    def said(self, name: str) -> str:
-        """Return what a property says; nothing where there is none."""
-        return self.properties.get(name, '').strip()
-
-    def source(self, name: str) -> str:
-        """Return what to call a property when telling where something was read."""
-        return f'property {name} of {self}'
+    def says(self, *names: str) -> Said | None:
+        """Return the first of some properties that says anything."""
+        for name in names:
+            if text := self.properties.get(name, '').strip():
+                return Said(name=name, text=text, source=f'property {name} of {self}')
+        return None
 
     def only_what_counts(self) -> Image:
         """Return it with the properties alone that a choice may depend on."""
@@ -140,29 +148,21 @@ class Kind:
     def __str__(self) -> str:
         return str(self.cluster_types()[0])
 
-    def fit(self, offered: ClusterType) -> tuple[int, int, int] | None:
+    def fit(self, offered: ClusterType) -> tuple[int, ...] | None:
         """Return how closely an offer fits in each respect; None if it does not fit."""
-        respects = (
-            _closeness(offered.server_type, (self.server_type,)),
-            _closeness(offered.os, self.systems),
-            0 if self.coe is None else _closeness(offered.coe, (self.coe,)),
-        )
-        server, system, coe = respects
-        if server is None or system is None or coe is None:
-            return None
-        return server, system, coe
+        found = self._closeness(offered).values()
+        return tuple(one for one in found if one is not None) if None not in found else None
 
     def differences(self, offered: ClusterType) -> tuple[str, ...]:
         """Return in what an offer does not fit."""
-        return tuple(
-            name
-            for name, offer, wanted in (
-                ('server_type', offered.server_type, (self.server_type,)),
-                ('os', offered.os, self.systems),
-                ('coe', offered.coe, (offered.coe if self.coe is None else self.coe,)),
-            )
-            if _closeness(offer, wanted) is None
-        )
+        return tuple(name for name, found in self._closeness(offered).items() if found is None)
+
+    def _closeness(self, offered: ClusterType) -> dict[str, int | None]:
+        return {
+            'server_type': _closeness(offered.server_type, (self.server_type,)),
+            'os': _closeness(offered.os, self.systems),
+            'coe': 0 if self.coe is None else _closeness(offered.coe, (self.coe,)),
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,33 +215,36 @@ def _wishes(request: Request, template: Request, image: Image | None) -> Iterabl
     if not image:
         return
     for name in DRIVER_PROPERTIES:
-        if said := image.said(name):
-            yield Wish.read(said, image.source(name))
+        if said := image.says(name):
+            yield Wish.read(said.text, said.source)
     # At some sites the distro of an image is 'driver:os'; others have a URL there.
-    distro = image.first_of(DISTRO_PROPERTIES)
-    parts = _WISH.fullmatch(image.said(distro)) if distro else None
-    if distro and parts and parts['os']:
-        yield Wish(source=image.source(distro), **parts.groupdict())
+    distro = image.says(*DISTRO_PROPERTIES)
+    if distro and (parts := _WISH.fullmatch(distro.text)) and parts['os']:
+        yield Wish(source=distro.source, **parts.groupdict())
 
 
 def _systems(
-    wishes: Sequence[Wish], image: Image | None
+    wishes: Iterable[Wish], image: Image | None
 ) -> tuple[tuple[str, ...], list[str], list[str]]:
     """Return the names of the system, how they were found, and what to tell about it."""
-    variant = image.said(VARIANT_PROPERTY) if image else ''
-    name = image.first_of(DISTRO_PROPERTIES) if image else None
-    source = image.source(name) if image and name else ''
-    distro = image.said(name) if image and name else ''
-    if wish := next((wish for wish in wishes if wish.os), None):
-        # Some drivers have their name in the os that they provide, too.
-        names = (*system_names(wish.os or '', variant), f'{wish.name}:{wish.os}')
-        other = distro and distro not in names
-        notices = [f'{wish.source} says {wish.os}, {source} says {distro}.'] if other else []
-        return names, [f'distro: {wish.os} ({wish.source})'], notices
+    distro = image.says(*DISTRO_PROPERTIES) if image else None
+    said = image.says(VARIANT_PROPERTY) if image else None
+    variant = said.text if said else ''
+    for wish in wishes:
+        if wish.os:
+            # Some drivers have their name in the os that they provide, too.
+            names = (*system_names(wish.os, variant), f'{wish.name}:{wish.os}')
+            other = distro and distro.text not in names
+            notices = [f'{wish.source} says {wish.os}, {distro}.'] if other else []
+            return names, [f'distro: {wish.os} ({wish.source})'], notices
     if not distro:
         return (), [f'distro: none ({image or "there is no image"})'], []
-    notices = _libosinfo(distro, source) if name == 'os_distro' else []
-    return system_names(distro, variant), [f'distro: {distro} ({source})'], notices
+    notices = _libosinfo(distro.text, distro.source) if distro.name == 'os_distro' else []
+    return (
+        system_names(distro.text, variant),
+        [f'distro: {distro.text} ({distro.source})'],
+        notices,
+    )
 
 
 def _libosinfo(distro: str, source: str) -> list[str]:

@@ -47,6 +47,11 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute\] owner'):
             self.load(environment={'KILN_COMPUTE__OWNER': 'no spaces allowed'})
 
+    def test_the_environment_says_what_is_preferred_line_by_line(self):
+        lines = ['vm, ubuntu, swarm: a_v1', '*, *, *: b_v1']
+        conf = self.load(environment={'KILN_CLUSTERS__DRIVER_PREFERENCE': '\n'.join(lines)})
+        self.assertEqual(lines, conf.clusters.driver_preference)
+
     def test_a_missing_file_is_one_clear_error(self):
         with self.assertRaisesRegex(ConfigurationError, 'nowhere.conf'):
             kiln_conf.load(['/nowhere.conf'])

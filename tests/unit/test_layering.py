@@ -46,6 +46,7 @@ MAY_IMPORT = {
         f'kiln.cluster_drivers.{driver}': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_drivers'}
         for driver in CLUSTER_DRIVERS
     },
+    'kiln.engine': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},

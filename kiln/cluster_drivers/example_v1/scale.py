@@ -13,7 +13,7 @@ class ExampleScaleManager(DefaultScaleManager):
     """Keeps the oldest node of the cluster: the state is there."""
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the others in the order of the group's rules."""
+        """Return the others in the order in which they come."""
         everyone = (*self.context.nodes, *nodes)
         oldest = min(everyone, key=lambda node: (node.created_at, node.id), default=None)
         may_go = [node for node in nodes if oldest is None or node.id != oldest.id]

@@ -20,9 +20,10 @@ from kiln.cluster_drivers.directory import MANIFEST, load_directory
 from kiln.cluster_drivers.driver_fields import DRIVER
 from kiln.cluster_drivers.readiness import WhenActive, WhenConsole, WhenHttp, WhenTcp
 from kiln.cluster_drivers.records import ClusterType
-from kiln.cluster_drivers.values import Cap, PlannedChange
+from kiln.cluster_drivers.values import Cap, PlannedChange, PlannedGroup
 from kiln.cluster_exceptions import InvalidClusterDriver
 from kiln.cluster_models import OperationKind
+from kiln.cluster_spec import Place
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import PACKAGE
 
@@ -133,8 +134,8 @@ class Whole(DirectoryCase):
 
     def test_what_the_cluster_gives_is_judged_before_anything_is_built(self):
         of = cluster(group('a'), group('b'), parameters={'port': 0, 'prot': 1})
-        nodes = (node(group='a'), node(2, group='b'))
-        plan = PlannedChange(kind=OperationKind.CREATE, added=nodes)
+        groups = tuple(PlannedGroup(name=name, added=(Place(),)) for name in 'ab')
+        plan = PlannedChange(kind=OperationKind.CREATE, groups=groups)
         driver = self.driver_class.open()
         self.assertEqual(
             [('parameters.port', 'it must be at least 1'),
@@ -142,7 +143,8 @@ class Whole(DirectoryCase):
             [(one.path, one.message)
              for one in driver.validate(context=context(), cluster=of, plan=plan)],
         )  # fmt: skip
-        nothing = PlannedChange(kind=OperationKind.DELETE)
+        leaving = (PlannedGroup(name='a', removed=(node(group='a'),)),)
+        nothing = PlannedChange(kind=OperationKind.DELETE, groups=leaving)
         self.assertEqual((), driver.validate(context=context(), cluster=of, plan=nothing))
 
     def test_001_17_an_operator_overrides_one_template(self):

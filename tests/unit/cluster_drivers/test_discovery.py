@@ -122,6 +122,10 @@ class Manifests(Installed):
             [broken(record) for record in self.found()],
         )
 
+    def test_001_9_a_page_that_leaves_too_much_open_is_told_what(self):
+        self.directory('page_v1', driver_yaml='base: nodes\n')
+        self.assertEqual('it says nothing of its version and provides', broken(self.one()))
+
     def test_000_2_what_is_provided_may_be_written_as_tuples_or_dicts(self):
         for number, provides in enumerate(
             (

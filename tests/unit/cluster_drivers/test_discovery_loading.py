@@ -169,6 +169,17 @@ class Digests(Installed):
         (folder / 'templates' / 'image' / 'x').write_text('x')
         self.assertNotEqual(before, self.digest())
 
+    def test_it_follows_links_and_none_for_ever(self):
+        folder = self.directory('page_v1')
+        before = self.digest()
+        shared = self.root / 'shared'
+        shared.mkdir()
+        (folder / 'templates').symlink_to(shared)
+        (folder / 'back').symlink_to(folder)
+        self.assertEqual(before, self.digest())
+        (shared / 'user_data').write_text('x')
+        self.assertNotEqual(before, self.digest())
+
     def test_it_is_the_same_wherever_the_driver_is(self):
         self.directory('page_v1', 'usr')
         self.directory('page_v1', 'etc')

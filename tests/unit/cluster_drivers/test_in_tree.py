@@ -21,10 +21,11 @@ from kiln.cluster_drivers.manifest import Manifest, from_class
 from kiln.cluster_drivers.monitor import Gauge
 from kiln.cluster_drivers.readiness import WhenActive
 from kiln.cluster_drivers.sources import DirectorySource, PackageSource
-from kiln.cluster_drivers.values import READY, Cap, PlannedChange
+from kiln.cluster_drivers.values import READY, Cap, PlannedChange, PlannedGroup
 from kiln.cluster_drivers.verbs import run_verb
 from kiln.cluster_exceptions import ClusterDriverError
 from kiln.cluster_models import NodeState, OperationKind
+from kiln.cluster_spec import Place
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import CLUSTER_DRIVERS, PACKAGE, driver_of, modules
 
@@ -42,7 +43,8 @@ class EachDriver(unittest.TestCase):
                 self.assertEqual([], list(contract_violations(driver_class)))
                 driver = driver_class.open()
                 of = {'context': context(), 'cluster': cluster()}
-                plan = PlannedChange(kind=OperationKind.CREATE, added=(node(),))
+                groups = (PlannedGroup(name='work', added=(Place(),)),)
+                plan = PlannedChange(kind=OperationKind.CREATE, groups=groups)
                 self.assertEqual((), driver.validate(**of, plan=plan))
                 given = driver.bootstrap(**of, node=node())
                 self.assertEqual(given, driver.bootstrap(**of, node=node()))
@@ -214,7 +216,7 @@ class Example(unittest.TestCase):
     def test_001_22_its_scale_manager_keeps_the_node_with_the_state(self):
         scale = self.driver.get_scale_manager(**self.of)
         here = self.nodes[:3]
-        self.assertEqual(['n-2', 'n-3'], [one.id for one in scale.victims(group(), here, 2)])
+        self.assertEqual(self.nodes[1:3], scale.victims(group(), here, 2))
         with self.assertRaises(ClusterDriverError):
             scale.victims(group(), here, 3)
 
