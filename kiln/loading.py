@@ -14,6 +14,7 @@ from stevedore import exception as stevedore_exceptions
 from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverConflict, DriverLoadError, DriverNotFound
+from kiln.signatures import differing_signatures
 
 COMPUTE_NAMESPACE = 'kiln.compute_drivers'
 CLUSTER_NAMESPACE = 'kiln.cluster_drivers'
@@ -96,22 +97,8 @@ def contract_violations(driver_class: Any) -> Iterator[str]:
     if lacking := sorted(driver_class.__abstractmethods__):
         yield f'it lacks {", ".join(lacking)}'
     public = (name for name in vars(AmphoraComputeDriver) if not name.startswith('_'))
-    for name in (*public, *(call.hook for call in Call)):
-        ours, theirs = getattr(AmphoraComputeDriver, name), getattr(driver_class, name)
-        if inspect.isfunction(ours) and _parameters(theirs) != _parameters(ours):
-            yield (
-                f'{name}{inspect.signature(theirs)} should be '
-                f'{name}({", ".join(map(str, _parameters(ours)))})'
-            )
-
-
-def _parameters(function: Any) -> list[Any]:
-    # Names, kinds and defaults are what a caller depends on; annotations may
-    # be written in more than one way.
-    return [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in inspect.signature(function).parameters.values()
-    ]
+    names = (*public, *(call.hook for call in Call))
+    yield from differing_signatures(AmphoraComputeDriver, driver_class, names)
 
 
 def _entry_points(namespace: str) -> list[importlib.metadata.EntryPoint]:

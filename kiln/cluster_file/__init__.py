@@ -1,0 +1,1 @@
+"""The page that an operator writes: read, checked, written and described."""

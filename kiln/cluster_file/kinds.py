@@ -1,0 +1,235 @@
+"""Kinds of values: how each is read, written, put in words and in a JSON schema.
+
+Here are those of one scalar.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import re
+from typing import Any, Generic, TypeVar
+
+from kiln.cluster_file.mistakes import Mistakes, close_to
+from kiln.cluster_file.tree import Doubtful, Node, Unread, described, shown
+from kiln.cluster_spec import Portion
+
+T = TypeVar('T')
+E = TypeVar('E', bound=enum.StrEnum)
+
+
+class Wrong(enum.Enum):
+    """Stands for a value that is a mistake, which has been told."""
+
+    WRONG = enum.auto()
+
+
+WRONG = Wrong.WRONG
+
+
+class Kind(abc.ABC, Generic[T]):
+    """One kind of values."""
+
+    #: What to write, as a message says it: 'a whole number from 1 to 5'.
+    words: str
+
+    def read(self, node: Node, mistakes: Mistakes) -> T | Wrong:
+        """Return what is meant by a value, or tell what is wrong with it."""
+        if isinstance(node.value, Unread):
+            mistakes.told += 1
+            return WRONG
+        before = mistakes.told
+        value = self._read(node, mistakes)
+        return WRONG if mistakes.told > before else value
+
+    @abc.abstractmethod
+    def _read(self, node: Node, mistakes: Mistakes) -> T | Wrong:
+        """Return what is meant, or tell what is wrong; returns anything then."""
+
+    def write(self, value: T) -> Any:
+        """Return the plain data that reads as this value."""
+        return value
+
+    @abc.abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+
+    def _refuse(self, node: Node, mistakes: Mistakes, hint: str = '') -> Wrong:
+        mistakes.add(node, f'{described(node)}; write {self.words}{hint}')
+        return WRONG
+
+
+class Text(Kind[str]):
+    """Text of one line."""
+
+    def __init__(self, words: str = 'text', *, longest: int = 255, pattern: str = '') -> None:
+        self.words = words
+        self._longest = longest
+        self._pattern = pattern or r'\S(.*\S)?'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
+        text = node.value
+        if not isinstance(text, str):
+            scalar = isinstance(text, bool | int | float | Doubtful)
+            fits = scalar and re.fullmatch(self._pattern, node.text)
+            return self._refuse(node, mistakes, f', in quotes: {node.text!r}' if fits else '')
+        if len(text) > self._longest:
+            mistakes.add(
+                node, f'the text has {len(text)} characters; write {self._longest} at most'
+            )
+        elif not text.isprintable():
+            mistakes.add(node, 'the text has a character that cannot be printed; take it out')
+        elif not text or text != text.strip():
+            mistakes.add(node, 'the text is empty or has spaces around it; write it without')
+        elif not re.fullmatch(self._pattern, text):
+            self._unfit(node, mistakes)
+        return text
+
+    def _unfit(self, node: Node, mistakes: Mistakes) -> None:
+        mistakes.add(node, f'{shown(node.text)} is none; write {self.words}')
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        return {'type': 'string', 'maxLength': self._longest, 'pattern': f'^{self._pattern}$'}
+
+
+class Name(Text):
+    """A name that may be part of the name of a host."""
+
+    def __init__(self, longest: int) -> None:
+        super().__init__(
+            f'a name of small letters, digits and dashes, {longest} at most, that begins with a '
+            f'letter',
+            longest=longest,
+            pattern='[a-z]([a-z0-9-]*[a-z0-9])?',
+        )
+
+    def _unfit(self, node: Node, mistakes: Mistakes) -> None:
+        better = re.sub(r'[^a-z0-9]+', '-', node.text.lower()).strip('-')
+        hint = f', such as {better!r}' if re.fullmatch(self._pattern, better) else ''
+        mistakes.add(node, f'{shown(node.text)} is no name; write {self.words}{hint}')
+
+
+class Whole(Kind[int]):
+    """A whole number."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+        self.words = f'a whole number from {least} to {most}'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> int | Wrong:
+        number = node.value
+        if isinstance(number, bool) or not isinstance(number, int):
+            digits = isinstance(number, str) and number.strip().isdigit()
+            return self._refuse(node, mistakes, ', without quotes' if digits else '')
+        if not self._least <= number <= self._most:
+            size = 'small' if number < self._least else 'large'
+            mistakes.add(node, f'{node.text} is too {size}; write {self.words}')
+        return number
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        return {'type': 'integer', 'minimum': self._least, 'maximum': self._most}
+
+
+_UNITS = {'d': 86_400, 'h': 3600, 'm': 60, 's': 1}
+_DURATION = r'(?=.)([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?'
+
+
+class Duration(Kind[float]):
+    """Seconds as a number, or a time such as 1h30m."""
+
+    def __init__(self, least_s: int, most_s: int) -> None:
+        self._least_s, self._most_s = least_s, most_s
+        self.words = (
+            f'seconds as a number or a time such as 90s, 10m or 1h30m, from '
+            f'{_spoken(least_s)} to {_spoken(most_s)}'
+        )
+
+    def _read(self, node: Node, mistakes: Mistakes) -> float | Wrong:
+        seconds = node.value
+        if isinstance(seconds, str) and (parts := re.fullmatch(_DURATION, seconds)):
+            units = zip(parts.groups(), _UNITS.values(), strict=True)
+            seconds = sum(int(part[:-1]) * unit for part, unit in units if part)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            return self._refuse(node, mistakes)
+        if not self._least_s <= seconds <= self._most_s:
+            size = 'short' if seconds < self._least_s else 'long'
+            mistakes.add(node, f'{node.text} is too {size}; write {self.words}')
+        return float(seconds)
+
+    def write(self, value: float) -> str | float:
+        """Return the plain data that reads as this value."""
+        return _spoken(int(value)) if value.is_integer() else value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        number = {'type': 'number', 'minimum': self._least_s, 'maximum': self._most_s}
+        return {'anyOf': [number, {'type': 'string', 'pattern': f'^{_DURATION}$'}]}
+
+
+def _spoken(seconds: int) -> str:
+    said = ''
+    for unit, size in _UNITS.items():
+        amount, seconds = divmod(seconds, size)
+        said += f'{amount}{unit}' if amount else ''
+    return said
+
+
+class Share(Kind[Portion]):
+    """A number, or a portion of a hundred."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.words = f'a whole number from 0 to {most}, or a portion from 0% to 100%'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> Portion | Wrong:
+        match node.value:
+            case bool():
+                pass
+            case int(number) if 0 <= number <= self._most:
+                return Portion(number)
+            case int():
+                mistakes.add(node, f'{node.text} is out of bounds; write {self.words}')
+                return WRONG
+            case str(text) if re.fullmatch(_PERCENT, text):
+                return Portion(int(text[:-1]), percent=True)
+        return self._refuse(node, mistakes)
+
+    def write(self, value: Portion) -> str | int:
+        """Return the plain data that reads as this value."""
+        return str(value) if value.percent else value.amount
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        number = {'type': 'integer', 'minimum': 0, 'maximum': self._most}
+        return {'anyOf': [number, {'type': 'string', 'pattern': f'^{_PERCENT}$'}]}
+
+
+_PERCENT = '(100|[1-9]?[0-9])%'
+
+
+class Choice(Kind[E]):
+    """One of some words."""
+
+    def __init__(self, choices: type[E]) -> None:
+        self._choices = choices
+        self.words = f'one of {", ".join(choices)}'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> E | Wrong:
+        if not isinstance(node.value, str):
+            return self._refuse(node, mistakes)
+        if node.value in list(self._choices):
+            return self._choices(node.value)
+        close = close_to(node.value, self._choices)
+        hint = f' (did you mean {close}?)' if close else ''
+        mistakes.add(node, f'{shown(node.value)} is none of them; write {self.words}{hint}')
+        return WRONG
+
+    def write(self, value: E) -> str:
+        """Return the plain data that reads as this value."""
+        return value.value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        return {'enum': [choice.value for choice in self._choices]}

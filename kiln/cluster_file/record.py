@@ -1,0 +1,192 @@
+"""Mappings of named fields: one declaration gives reader, writer, JSON schema and reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import typing
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+from kiln.cluster_file.kinds import WRONG, Kind, T, Wrong
+from kiln.cluster_file.mistakes import Mistakes, close_to
+from kiln.cluster_file.tree import Node, shown
+
+#: Which mappings of a file have a key, by their titles; each adds its own as it is declared.
+_HOMES: dict[tuple[str, str], list[str]] = {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One key of a mapping."""
+
+    name: str
+    kind: Kind[Any]
+    #: What it is, in what unit, and what follows from it, in a sentence or two.
+    help: str
+    #: The attribute of the value that it is, where that has another name: 'machine.flavor'.
+    into: str = ''
+    required: bool = False
+    #: What others call it; to tell those who write that.
+    also: tuple[str, ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        """Where it is in the value."""
+        return self.into or self.name
+
+
+@dataclasses.dataclass(slots=True)
+class Found:
+    """What was read of a mapping: what is right, and where it is written."""
+
+    node: Node
+    #: By key; what is a mistake is not among them.
+    values: dict[str, Any]
+    #: Keys that were meant by those that are written, and unknown.
+    meant: Set[str | None]
+    mistakes: Mistakes
+
+    def at(self, name: str) -> Node:
+        """Return the place of a key: of its value, or of the mapping where it is left out."""
+        pair = self.node.entries.get(name)
+        return pair.value if pair else self.node
+
+    def given(self, name: str) -> bool:
+        """Whether something is written under a key, be it right or wrong."""
+        return name in self.node.entries or name in self.meant
+
+
+class Record(Kind[T]):
+    """A mapping whose keys are declared, and the value that it stands for."""
+
+    def __init__(
+        self,
+        of: Callable[..., T],
+        title: str,
+        *fields: Field,
+        settle: Callable[[Found], None] | None = None,
+        shorten: Callable[[dict[str, Any]], None] | None = None,
+        rules: Mapping[str, Any] | None = None,
+        file: str = 'cluster',
+    ) -> None:
+        """Declare a mapping.
+
+        :param settle: says what is wrong between fields, and adds what follows from them.
+        :param shorten: takes out of what is written what a person would leave out.
+        :param rules: what the JSON schema says beside the fields.
+        :param file: what is written in such files; keys of others are not mentioned.
+        """
+        self.of = of
+        self.title = title
+        self.fields = {field.name: field for field in fields}
+        self._settle = settle
+        self._shorten = shorten
+        self._rules = rules or {}
+        self._parts = _parts(of)
+        self._file = file
+        for field in fields:
+            _HOMES.setdefault((file, field.name), []).append(title)
+        required = [field.name for field in fields if field.required]
+        self.words = f'a mapping with {", ".join(required or [fields[0].name])} and so on'
+
+    # ---- reading ----------------------------------------------------------
+
+    def _read(self, node: Node, mistakes: Mistakes) -> T | Wrong:
+        if not isinstance(node.value, Mapping):
+            return self._refuse(node, mistakes)
+        before = mistakes.told
+        values: dict[str, Any] = {}
+        meant: set[str | None] = set()
+        for name, pair in node.entries.items():
+            if field := self.fields.get(name):
+                value = field.kind.read(pair.value, mistakes)
+                if value is not WRONG:
+                    values[name] = value
+            elif isinstance(pair.key.value, str):
+                known, advice = self._advice(name)
+                meant.add(known)
+                mistakes.add(pair.key, f'there is no key {shown(name)} here; {advice}')
+        for field in self.fields.values():
+            if field.required and field.name not in node.entries and field.name not in meant:
+                mistakes.add(node, f'{field.name} is missing; write {field.kind.words}')
+        if self._settle:
+            self._settle(Found(node, values, meant, mistakes))
+        return WRONG if mistakes.told > before else self._made(values)
+
+    def _advice(self, name: str) -> tuple[str | None, str]:
+        """Return the field that an unknown key may stand for, and what to write instead."""
+        called = {other: field.name for field in self.fields.values() for other in field.also}
+        known = called.get(name) or close_to(name, self.fields)
+        if known:
+            return known, f'did you mean {known}?'
+        if homes := _HOMES.get((self._file, name)):
+            return None, f'it belongs in {" or ".join(homes)}'
+        return None, f'write one of {", ".join(self.fields)}'
+
+    def _made(self, values: Mapping[str, Any]) -> T:
+        given: dict[str, Any] = {}
+        parts: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            whole, _, part = self.fields[name].attribute.partition('.')
+            if part:
+                parts.setdefault(whole, {})[part] = value
+            else:
+                given[whole] = value
+        return self.of(
+            **given, **{name: self._parts[name](**part) for name, part in parts.items()}
+        )
+
+    # ---- writing ----------------------------------------------------------
+
+    def write(self, value: T) -> dict[str, Any]:
+        """Return the plain data that reads as this value, without what need not be said."""
+        written = {}
+        for field in self.fields.values():
+            held = operator.attrgetter(field.attribute)(value)
+            if field.required or held != self.default(field):
+                written[field.name] = field.kind.write(held)
+        if self._shorten:
+            self._shorten(written)
+        return written
+
+    def default(self, field: Field) -> Any:
+        """Return what a field is where nothing is written; MISSING where that cannot be."""
+        whole, _, part = field.attribute.partition('.')
+        owner: Any = self._parts[whole] if part else self.of
+        declared = next(one for one in dataclasses.fields(owner) if one.name == (part or whole))
+        if declared.default_factory is not dataclasses.MISSING:
+            return declared.default_factory()
+        return declared.default
+
+    # ---- describing -------------------------------------------------------
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        return {
+            'type': 'object',
+            'description': self.title,
+            'properties': {name: self._described(field) for name, field in self.fields.items()},
+            'required': [field.name for field in self.fields.values() if field.required],
+            'additionalProperties': False,
+            **self._rules,
+        }
+
+    def _described(self, field: Field) -> dict[str, Any]:
+        described = {**field.kind.schema(), 'description': field.help}
+        if default := self.written_default(field):
+            described['default'] = default
+        return described
+
+    def written_default(self, field: Field) -> Any:
+        """Return what one would write to have the default; None where there is no such thing."""
+        default = self.default(field)
+        if field.required or default is dataclasses.MISSING or default is None:
+            return None
+        return field.kind.write(default)
+
+
+def _parts(of: Any) -> dict[str, Any]:
+    """Return the attributes of a class whose types are frozen values, too."""
+    hints = typing.get_type_hints(of)
+    return {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}

@@ -1,0 +1,140 @@
+"""A page with every kind of mistake: one clear line for each, with its place."""
+
+import pathlib
+import unittest
+
+from kiln.cluster_exceptions import InvalidCluster, Problem
+from kiln.cluster_file.reading import read
+
+PAGE = pathlib.Path(__file__).with_name('mistakes.yaml')
+ANSWERS = PAGE.with_suffix('.txt')
+
+
+def problems(content, file=''):
+    try:
+        read(content, file)
+    except InvalidCluster as exc:
+        return exc.problems
+    return ()
+
+
+class EveryMistake(unittest.TestCase):
+    maxDiff = None
+
+    # On two cores of 2020 the page takes 50 ms to read, and so do 500 lines without a mistake.
+    def test_a_page_of_500_lines_gives_one_line_for_each_mistake(self):
+        content = PAGE.read_bytes()
+        self.assertGreater(len(content.splitlines()), 500)
+        said = [str(problem) for problem in problems(content, PAGE.name)]
+        self.assertEqual(ANSWERS.read_text().splitlines(), said)
+        self.assertGreater(len(said), 200)
+
+    def test_no_mistake_is_told_twice(self):
+        places = [(one.line, one.column) for one in problems(PAGE.read_bytes())]
+        self.assertEqual(sorted(set(places)), places)
+
+    def test_every_line_says_what_would_be_right(self):
+        for problem in problems(PAGE.read_bytes()):
+            with self.subTest(str(problem)):
+                self.assertRegex(
+                    problem.message, r'; .*(write|make|take|keep|begin|belongs|mean|save)'
+                )
+
+
+class WhereItIs(unittest.TestCase):
+    def places(self, content):
+        return [(one.line, one.column, one.path) for one in problems(content)]
+
+    def test_lines_are_counted_over_all_documents(self):
+        page = 'template: a\n---\ncluster: b\ntemplate: a\nimage: 3\n'
+        self.assertIn((5, 8, 'image'), self.places(page))
+
+    def test_lines_may_end_as_on_windows_and_files_begin_with_a_mark(self):
+        page = b'\xef\xbb\xbfcluster: a\r\ntemplate: b\r\nimage: 3\r\n'
+        self.assertEqual([(3, 8, 'image')], self.places(page))
+
+    def test_what_is_no_utf8_has_a_place(self):
+        page = 'cluster: a\nimage: ä'.encode('latin-1')
+        self.assertEqual([(2, 8, '')], self.places(page))
+
+    def test_what_a_merge_brings_has_the_place_of_its_anchor(self):
+        page = (
+            'cluster: a\nnodegroups:\n'
+            '  - &x {name: x, count: 1, strategy: {batch: 0}}\n'
+            '  - {<<: *x, name: y}\n'
+        )  # fmt: skip
+        self.assertEqual([(3, 46, 'nodegroups[0].strategy.batch')], self.places(page))
+
+    def test_the_error_names_the_file_and_the_path(self):
+        (problem,) = problems('cluster: a\ntemplate: b\nimage: 3\n', 'web.yaml')
+        self.assertEqual('web.yaml:3:8: image: 3 is a number', str(problem).partition(';')[0])
+
+
+class OneMistakeOnly(unittest.TestCase):
+    """What follows from a mistake is not told as another one."""
+
+    def said(self, group):
+        return [one.path for one in problems(f'cluster: a\nnodegroups:\n- {group}\n')]
+
+    def test_counts_of_which_one_is_wrong_are_not_added_up(self):
+        self.assertEqual(
+            ['nodegroups[0].flavors.y'],
+            self.said('{name: b, count: 3, flavors: {x: 1, y: no}}'),
+        )
+
+    def test_a_count_that_is_wrong_is_not_missing(self):
+        self.assertEqual(['nodegroups[0].count'], self.said('{name: b, count: three}'))
+
+    def test_zones_that_are_wrong_may_have_said_the_count(self):
+        self.assertEqual(['nodegroups[0].zones.x'], self.said('{name: b, zones: {x: many}}'))
+
+    def test_a_bound_that_is_wrong_bounds_nothing(self):
+        self.assertEqual(
+            ['nodegroups[0].max_count'], self.said('{name: b, count: 3, max_count: "2"}')
+        )
+
+    def test_a_share_that_is_wrong_is_not_zero(self):
+        self.assertEqual(
+            ['nodegroups[0].strategy.max_unavailable'],
+            self.said('{name: b, count: 1, strategy: {max_surge: 0, max_unavailable: x}}'),
+        )
+
+    def test_a_misspelt_key_is_not_missing_as_well(self):
+        self.assertEqual(['nodegroups[0].nmae'], self.said('{nmae: b, count: 3}'))
+
+
+class TooMuch(unittest.TestCase):
+    def said(self, content):
+        (problem,) = problems(content)
+        self.assertIsInstance(problem, Problem)
+        return problem.message
+
+    def test_a_file_may_not_be_large(self):
+        self.assertIn('more than 1048576 bytes', self.said(b'#' * (1024 * 1024 + 1)))
+
+    def test_a_bomb_of_aliases_does_not_grow(self):
+        page = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]']
+        page += [f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]' for n in range(1, 9)]
+        self.assertIn('more than 100000 values', self.said('\n'.join(page)))
+
+    def test_a_bomb_of_merges_does_not_grow(self):
+        page = ['a0: &a0 {' + ', '.join(f'k{n}: x' for n in range(100)) + '}']
+        page += [f'a{n}: &a{n} {{<<: *a{n - 1}, b{n}: *a{n - 1}}}' for n in range(1, 20)]
+        self.assertIn('more than 100000 values', self.said('\n'.join(page)))
+
+    def test_values_may_not_stand_deep_within_others(self):
+        for page in ('[' * 10_000, '- ' * 10_000, '{a: ' * 10_000):
+            self.assertIn('deeper than 24', self.said(page))
+
+    def test_aliases_may_not_make_values_deep(self):
+        page = ['a0: &a0 [[[x]]]'] + [f'a{n}: &a{n} [[[*a{n - 1}]]]' for n in range(1, 1000)]
+        self.assertIn('deeper than 24', self.said('\n'.join(page)))
+
+    def test_documents_may_not_be_many(self):
+        self.assertIn('more than 1000 documents', self.said('---\n' * 100_000))
+
+    def test_an_anchor_may_not_hold_itself(self):
+        said = [one.message for one in problems('cluster: a\ntemplate: b\nparameters: &x {y: *x}')]
+        self.assertEqual(
+            ['nothing above has the anchor &x'], [one.partition(';')[0] for one in said]
+        )

@@ -1,0 +1,51 @@
+"""A scalar is what YAML 1.1 and 1.2 both say, or nothing."""
+
+import unittest
+
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kiln.cluster_file.scalars import resolved
+from kiln.cluster_file.tree import Doubtful
+from tests.unit.cluster_file.strategies import CALM
+
+#: Text in YAML 1.2; PyYAML makes no other value of any but the first.
+DATES_AND_SIGNS = [f'tag:yaml.org,2002:{name}' for name in ('timestamp', 'value', 'merge')]
+SIGNS = st.text(st.sampled_from('0123456789+-.:_eExXoObBaAnNfFtTrRyYsS~/'), max_size=8)
+
+
+class Scalars(unittest.TestCase):
+    def test_words_and_numbers(self):
+        for text, value in (
+            ('', None), ('~', None), ('null', None), ('true', True), ('False', False), ('0', 0),
+            ('-12', -12), ('+3', 3), ('0x1F', 31), ('1.50', 1.5), ('.5', 0.5), ('1.5e+3', 1500.0),
+            ('small', 'small'), ('m1.small', 'm1.small'), ('2024-01-31', '2024-01-31'),
+            ('40%', '40%'), ('1h30m', '1h30m'), ('10.0.0.1', '10.0.0.1'), ('-', '-'), ('.', '.'),
+        ):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual((type(value), value), (type(resolved(text)), resolved(text)))
+
+    def test_what_readers_of_yaml_differ_on_is_not_guessed(self):
+        for text in (
+            'yes', 'Off', '010', '0o10', '0b1', '1_000', '0x_1', '12:30', '1:30:00.5', '1e5',
+            '1.5e3', '.inf', '-.INF', '.NaN', '1.0e+999', '1' * 16,
+        ):  # fmt: skip
+            with self.subTest(text):
+                self.assertIsInstance(resolved(text), Doubtful)
+
+    @CALM
+    @given(SIGNS)
+    @example('-0')
+    @example('=')
+    def test_whatever_is_sure_pyyaml_reads_alike(self, text):
+        ours = resolved(text)
+        # To PyYAML, a sign before the point makes text of a number.
+        if isinstance(ours, Doubtful) or text[:2] in ('-.', '+.'):
+            return
+        loader = yaml.SafeLoader('')
+        tag = loader.resolve(yaml.ScalarNode, text, (True, False))
+        if tag in DATES_AND_SIGNS:
+            tag = 'tag:yaml.org,2002:str'
+        theirs = loader.construct_object(yaml.ScalarNode(tag, text))
+        self.assertEqual((type(theirs), theirs), (type(ours), ours))
