@@ -1,14 +1,16 @@
 """Every promise of the store, on a real MariaDB."""
 
-import unittest
-
 from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import MariadbServer
 
 
 def setUpModule():
     OnServer.server = MariadbServer()
-    unittest.addModuleCleanup(OnServer.server.close)
+
+
+def tearDownModule():
+    # Not a clean-up of unittest's: pytest runs none of a module.
+    OnServer.server.close()
 
 
 class MariadbLocks(Locks):

@@ -1,14 +1,16 @@
 """Every promise of the store, on a real PostgreSQL."""
 
-import unittest
-
 from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import PostgresServer
 
 
 def setUpModule():
     OnServer.server = PostgresServer()
-    unittest.addModuleCleanup(OnServer.server.close)
+
+
+def tearDownModule():
+    # Not a clean-up of unittest's: pytest runs none of a module.
+    OnServer.server.close()
 
 
 class PostgresLocks(Locks):
