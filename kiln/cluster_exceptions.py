@@ -34,11 +34,11 @@ class ClusterError(KilnError):
     retryable: bool = False
 
 
-class InvalidCluster(ClusterError):
-    """What was written of a cluster cannot be; nothing was done."""
+class WithProblems(ClusterError):
+    """What somebody wrote cannot be; every mistake in it is told."""
 
-    code = 'invalid_cluster'
-    remedy = 'Correct each line that is named, and look at the plan.'
+    code = 'with_problems'
+    remedy = 'Correct each line that is named.'
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = tuple(problems)
@@ -46,6 +46,13 @@ class InvalidCluster(ClusterError):
 
     def __reduce__(self) -> tuple[type, tuple[Sequence[Problem]]]:
         return type(self), (self.problems,)
+
+
+class InvalidCluster(WithProblems):
+    """What was written of a cluster cannot be; nothing was done."""
+
+    code = 'invalid_cluster'
+    remedy = 'Correct each line that is named, and look at the plan.'
 
 
 class ClusterNotFound(ClusterError):
@@ -70,6 +77,20 @@ class ClusterBusy(ClusterError):
     retryable = True
 
 
+class ClusterChanged(ClusterError):
+    """Somebody else changed what is wanted of the cluster; nothing was done."""
+
+    code = 'cluster_changed'
+    remedy = 'Look at the plan again: it was made for the cluster as it was before.'
+
+
+class ClusterNotEmpty(ClusterError):
+    """Things of the cluster may still be there, so it is not forgotten."""
+
+    code = 'cluster_not_empty'
+    remedy = 'Resolve what keeps them there, or abandon them by force.'
+
+
 class ClusterDriverError(ClusterError):
     """A cluster driver says that something cannot be done, and why.
 
@@ -86,6 +107,20 @@ class ClusterDriverError(ClusterError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
         return type(self), (self.reason, self.hint, self.retryable)
+
+
+class MissingCapability(ClusterDriverError):
+    """A cluster driver cannot do what was asked; nothing was done."""
+
+    code = 'missing_capability'
+    remedy = 'Do without, or move the cluster to a driver that can.'
+
+
+class InvalidClusterDriver(WithProblems, ConfigurationError):
+    """A cluster driver cannot be loaded: its files are wrong."""
+
+    code = 'invalid_cluster_driver'
+    remedy = 'Correct each line that is named, and load it again.'
 
 
 class LeaseLost(ClusterError):
@@ -106,6 +141,8 @@ class DriverSelectionError(ClusterError, ConfigurationError):
     """No cluster driver can be chosen; nothing was created."""
 
     code = 'driver_selection_error'
+    #: How far the choice had come, for who explains it.
+    steps: tuple[str, ...] = ()
 
 
 class ClusterDriverUnknown(DriverSelectionError):

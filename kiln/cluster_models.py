@@ -225,6 +225,15 @@ class Holding:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Secret:
+    """Something of a cluster that nobody but its nodes may see: a token, a password."""
+
+    cluster_id: str
+    name: str
+    value: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
     """The right to act on a cluster; each new owner has a higher epoch."""
 

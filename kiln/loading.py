@@ -14,8 +14,10 @@ from stevedore import exception as stevedore_exceptions
 from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverConflict, DriverLoadError, DriverNotFound
+from kiln.signatures import differing_signatures
 
 COMPUTE_NAMESPACE = 'kiln.compute_drivers'
+CLUSTER_NAMESPACE = 'kiln.cluster_drivers'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,14 +49,15 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
     except stevedore_exceptions.MultipleMatches as exc:
         offers = ' and '.join(
             f'{entry.dist.name if entry.dist else "?"} ({entry.value})'
-            for entry in _entry_points()
+            for entry in _entry_points(COMPUTE_NAMESPACE)
             if entry.name == name
         )
         raise DriverConflict(
             f'Cannot load compute driver {name!r}: {offers} both offer it. Uninstall one of them.'
         ) from exc
     except stevedore_exceptions.NoMatches as exc:
-        installed = ', '.join(sorted({entry.name for entry in _entry_points()})) or 'none'
+        names = {entry.name for entry in _entry_points(COMPUTE_NAMESPACE)}
+        installed = ', '.join(sorted(names)) or 'none'
         raise DriverNotFound(
             f'Cannot find compute driver {name!r}. Installed: {installed}.'
         ) from exc
@@ -69,7 +72,16 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
 
 def installed_drivers() -> list[InstalledDriver]:
     """Return every compute driver on offer, with the reason if it cannot be used."""
-    return [_describe(entry) for entry in sorted(_entry_points(), key=lambda e: e.name)]
+    offered = sorted(_entry_points(COMPUTE_NAMESPACE), key=lambda entry: entry.name)
+    return [_describe(entry) for entry in offered]
+
+
+def cluster_driver_entries() -> list[importlib.metadata.EntryPoint]:
+    """Return what installed packages offer as cluster drivers; nothing is imported.
+
+    Not loaded by stevedore: two packages may offer two versions of one driver.
+    """
+    return _entry_points(CLUSTER_NAMESPACE)
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:
@@ -85,26 +97,12 @@ def contract_violations(driver_class: Any) -> Iterator[str]:
     if lacking := sorted(driver_class.__abstractmethods__):
         yield f'it lacks {", ".join(lacking)}'
     public = (name for name in vars(AmphoraComputeDriver) if not name.startswith('_'))
-    for name in (*public, *(call.hook for call in Call)):
-        ours, theirs = getattr(AmphoraComputeDriver, name), getattr(driver_class, name)
-        if inspect.isfunction(ours) and _parameters(theirs) != _parameters(ours):
-            yield (
-                f'{name}{inspect.signature(theirs)} should be '
-                f'{name}({", ".join(map(str, _parameters(ours)))})'
-            )
+    names = (*public, *(call.hook for call in Call))
+    yield from differing_signatures(AmphoraComputeDriver, driver_class, names)
 
 
-def _parameters(function: Any) -> list[Any]:
-    # Names, kinds and defaults are what a caller depends on; annotations may
-    # be written in more than one way.
-    return [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in inspect.signature(function).parameters.values()
-    ]
-
-
-def _entry_points() -> list[importlib.metadata.EntryPoint]:
-    return list(importlib.metadata.entry_points(group=COMPUTE_NAMESPACE))
+def _entry_points(namespace: str) -> list[importlib.metadata.EntryPoint]:
+    return list(importlib.metadata.entry_points(group=namespace))
 
 
 def _describe(entry: importlib.metadata.EntryPoint) -> InstalledDriver:

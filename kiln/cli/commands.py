@@ -31,6 +31,10 @@ _HOMES = {
     'circuit list': 'circuit:List',
     'circuit open': 'circuit:Open',
     'circuit close': 'circuit:Close',
+    'db upgrade': 'db:Upgrade',
+    'db check': 'db:Check',
+    'db purge': 'db:Purge',
+    'db rotate-key': 'db:RotateKey',
     'demo': 'demo:Demo',
 }
 

@@ -10,7 +10,8 @@ code   name            when
 3      NOT_FOUND       no amphora, resource or file of that name
 4      CONFLICT        its state forbids it, it is taken, or it is ambiguous
 5      NO_ROOM         the quota is used up, or the backend is full
-6      UNAVAILABLE     no service, no answer in time, an open circuit, a limit
+6      UNAVAILABLE     no service, no answer in time, an open circuit, a limit,
+                       or the store cannot be used
 7      NOT_ALLOWED     wrong credentials, or too few rights
 8      UNSUPPORTED     the backend cannot do this at all
 9      PARTIAL         some of it was done; each failure has its line
@@ -25,6 +26,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
+from kiln import cluster_exceptions as cluster_exc
 from kiln import exceptions as exc
 
 
@@ -77,6 +79,13 @@ CODES: dict[type[BaseException], ExitCode] = {
     exc.PermissionDenied: ExitCode.NOT_ALLOWED,
     exc.UnsupportedOperation: ExitCode.UNSUPPORTED,
     exc.OperationCancelled: ExitCode.INTERRUPTED,
+    cluster_exc.ClusterNotFound: ExitCode.NOT_FOUND,
+    cluster_exc.ClusterExists: ExitCode.CONFLICT,
+    cluster_exc.ClusterBusy: ExitCode.CONFLICT,
+    cluster_exc.ClusterChanged: ExitCode.CONFLICT,
+    cluster_exc.ClusterNotEmpty: ExitCode.CONFLICT,
+    cluster_exc.LeaseLost: ExitCode.CONFLICT,
+    cluster_exc.StoreError: ExitCode.UNAVAILABLE,
 }
 
 

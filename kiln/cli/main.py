@@ -64,7 +64,7 @@ class KilnApp(App):
             # Else `kiln compute build --help` would be about kiln alone.
             deferred_help=True,
         )
-        #: The options of kiln, once ``backends`` was asked for.
+        #: The options of kiln, once ``settings`` or ``backends`` was asked for.
         self.conf: Any = None
         #: Whether SIGTERM came; it ends a command as Ctrl-C does.
         self.terminated = False
@@ -79,16 +79,22 @@ class KilnApp(App):
     # ---- for commands ----------------------------------------------------
 
     @functools.cached_property
-    def backends(self) -> DriverManager:
-        """What the configuration describes, read when a command first asks."""
+    def settings(self) -> Any:
+        """The options of kiln, read when a command first asks."""
         from kiln import conf as kiln_conf
-        from kiln.driver_manager import DriverManager
 
         self.conf = kiln_conf.load(self.options.config_file, self.options.config_dir)
         # Nothing but oslo.log has options there.
         if 'DEFAULT' in self.conf.list_all_sections():
             self._log_as_configured()
-        return DriverManager(self.conf)
+        return self.conf
+
+    @functools.cached_property
+    def backends(self) -> DriverManager:
+        """What the configuration describes, read when a command first asks."""
+        from kiln.driver_manager import DriverManager
+
+        return DriverManager(self.settings)
 
     @property
     def backend_name(self) -> str:

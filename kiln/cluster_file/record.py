@@ -12,8 +12,8 @@ from kiln.cluster_file.kinds import WRONG, Kind, T, Wrong
 from kiln.cluster_file.mistakes import Mistakes, close_to
 from kiln.cluster_file.tree import Node, shown
 
-#: Which mappings have a key, by their titles; each adds its own as it is declared.
-_HOMES: dict[str, list[str]] = {}
+#: Which mappings of a file have a key, by their titles; each adds its own as it is declared.
+_HOMES: dict[tuple[str, str], list[str]] = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,12 +68,14 @@ class Record(Kind[T]):
         settle: Callable[[Found], None] | None = None,
         shorten: Callable[[dict[str, Any]], None] | None = None,
         rules: Mapping[str, Any] | None = None,
+        file: str = 'cluster',
     ) -> None:
         """Declare a mapping.
 
         :param settle: says what is wrong between fields, and adds what follows from them.
         :param shorten: takes out of what is written what a person would leave out.
         :param rules: what the JSON schema says beside the fields.
+        :param file: what is written in such files; keys of others are not mentioned.
         """
         self.of = of
         self.title = title
@@ -82,8 +84,9 @@ class Record(Kind[T]):
         self._shorten = shorten
         self._rules = rules or {}
         self._parts = _parts(of)
+        self._file = file
         for field in fields:
-            _HOMES.setdefault(field.name, []).append(title)
+            _HOMES.setdefault((file, field.name), []).append(title)
         required = [field.name for field in fields if field.required]
         self.words = f'a mapping with {", ".join(required or [fields[0].name])} and so on'
 
@@ -117,8 +120,8 @@ class Record(Kind[T]):
         known = called.get(name) or close_to(name, self.fields)
         if known:
             return known, f'did you mean {known}?'
-        if name in _HOMES:
-            return None, f'it belongs in {" or ".join(_HOMES[name])}'
+        if homes := _HOMES.get((self._file, name)):
+            return None, f'it belongs in {" or ".join(homes)}'
         return None, f'write one of {", ".join(self.fields)}'
 
     def _made(self, values: Mapping[str, Any]) -> T:

@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from kiln.conf import compute
+from kiln.conf import clusters, compute, db
 from kiln.exceptions import ConfigurationError
 
 
@@ -54,6 +54,8 @@ def load(
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
     register(conf, compute.GROUP, compute.SITE_OPTS)
+    register(conf, clusters.GROUP, clusters.DRIVER_OPTS)
+    register(conf, db.GROUP, db.OPTS)
     return conf
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 
 from kiln.compute_drivers.noop.conf import opts as noop_opts
-from kiln.conf import compute
+from kiln.conf import clusters, compute, db
 
 _GROUP_HELP = (
     'A backend called {name}. Each backend has such a group under its own name, and several '
@@ -22,6 +22,11 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     drivers = {'noop': noop_opts, 'nova': _nova_opts()}
     return [
         (cfg.OptGroup(compute.GROUP, help='The whole site.'), copy.deepcopy(compute.SITE_OPTS)),
+        (
+            cfg.OptGroup(clusters.GROUP, help='Clusters, and the drivers that build them.'),
+            copy.deepcopy(clusters.DRIVER_OPTS),
+        ),
+        (cfg.OptGroup(db.GROUP, help='The store of clusters.'), copy.deepcopy(db.OPTS)),
         *(
             (
                 cfg.OptGroup(f'{compute.GROUP}:{name}', help=_GROUP_HELP.format(name=name)),

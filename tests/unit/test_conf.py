@@ -11,7 +11,7 @@ from oslo_config import cfg, generator
 from kiln import conf as kiln_conf
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.conf import compute, opts
+from kiln.conf import clusters, compute, db, opts
 from kiln.exceptions import ConfigurationError
 
 
@@ -46,6 +46,11 @@ class Loading(unittest.TestCase):
     def test_a_bad_value_in_the_environment_names_its_option(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute\] owner'):
             self.load(environment={'KILN_COMPUTE__OWNER': 'no spaces allowed'})
+
+    def test_the_environment_says_what_is_preferred_line_by_line(self):
+        lines = ['vm, ubuntu, swarm: a_v1', '*, *, *: b_v1']
+        conf = self.load(environment={'KILN_CLUSTERS__DRIVER_PREFERENCE': '\n'.join(lines)})
+        self.assertEqual(lines, conf.clusters.driver_preference)
 
     def test_a_missing_file_is_one_clear_error(self):
         with self.assertRaisesRegex(ConfigurationError, 'nowhere.conf'):
@@ -102,7 +107,7 @@ class TheSample(unittest.TestCase):
 
     def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
-        self.assertEqual(['compute', 'compute:noop', 'compute:nova'], names)
+        self.assertEqual(['compute', 'clusters', 'db', 'compute:noop', 'compute:nova'], names)
 
     def test_the_generator_writes_every_option_with_its_group(self):
         conf = cfg.ConfigOpts()
@@ -117,6 +122,8 @@ class TheSample(unittest.TestCase):
             for name in re.findall(r'^#(\w+) =', text, flags=re.MULTILINE)
         }
         expected = {('compute', opt.dest) for opt in compute.SITE_OPTS}
+        expected |= {('clusters', opt.dest) for opt in clusters.DRIVER_OPTS}
+        expected |= {('db', opt.dest) for opt in db.OPTS}
         for driver in (NoopDriver, NovaDriver):
             for opt in (*compute.BACKEND_OPTS, *driver.options):
                 expected.add((f'compute:{driver.name}', opt.dest))

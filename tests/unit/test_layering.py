@@ -21,6 +21,12 @@ BASE = {
 }
 CONTRACT = VALUES | BASE | {'kiln.clock'}
 CLUSTER_VALUES = VALUES | {'kiln.cluster_exceptions', 'kiln.cluster_models', 'kiln.cluster_spec'}
+#: The folders of cluster drivers in tree; nothing but a driver may import its own.
+CLUSTER_DRIVERS = sorted(
+    folder.name
+    for folder in (PACKAGE / 'cluster_drivers').iterdir()
+    if (folder / 'driver.yaml').exists() or (folder / 'driver.py').exists()
+)
 
 #: A module or folder, and what of kiln it may import beside itself. The
 #: longest name that fits a module counts.
@@ -28,12 +34,21 @@ MAY_IMPORT = {
     'kiln': {'kiln.compute', 'kiln.driver_manager'},
     'kiln.exceptions': set(),
     'kiln.clock': set(),
+    'kiln.signatures': set(),
     'kiln.models': {'kiln.exceptions'},
     'kiln.cluster_exceptions': {'kiln.exceptions'},
     'kiln.cluster_spec': VALUES,
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
     'kiln.cluster_file': CLUSTER_VALUES,
-    'kiln.cluster_drivers': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.cluster_drivers': CLUSTER_VALUES
+    | {'kiln.clock', 'kiln.cluster_file', 'kiln.signatures'},
+    **{
+        f'kiln.cluster_drivers.{driver}': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_drivers'}
+        for driver in CLUSTER_DRIVERS
+    },
+    'kiln.engine': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
+    'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
     'kiln.compute_drivers': CONTRACT,
@@ -46,7 +61,7 @@ MAY_IMPORT = {
     'kiln.building': CONTRACT | {'kiln.flows', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
     'kiln.compute': CONTRACT
     | {'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.stack', 'kiln.wrappers'},
-    'kiln.loading': CONTRACT,
+    'kiln.loading': CONTRACT | {'kiln.signatures'},
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
@@ -68,7 +83,8 @@ MAY_IMPORT = {
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
     | {
-        'kiln.compute', 'kiln.conf', 'kiln.driver_manager', 'kiln.flows', 'kiln.loading',
+        'kiln.cluster_exceptions', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
+        'kiln.flows', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip
@@ -78,7 +94,9 @@ LONGEST = 45
 
 #: The only homes of other people's packages.
 HOMES = {
+    'alembic': ('kiln.db.upgrade', 'kiln.db.migrations'),
     'cliff': ('kiln.cli',),
+    'cryptography': ('kiln.db.keys',),
     'rich': ('kiln.cli',),
     'keystoneauth1': (
         *(
@@ -107,8 +125,14 @@ HOMES = {
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
+    'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.loading',),
-    'yaml': ('kiln.cluster_file.yaml_reader', 'kiln.cluster_file.writing'),
+    'yaml': (
+        'kiln.cluster_file.yaml_reader',
+        'kiln.cluster_file.writing',
+        'kiln.cluster_drivers.manifest',
+        'kiln.cluster_drivers.places',
+    ),
 }
 
 
@@ -128,12 +152,19 @@ def imports(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and node.level != 1:  # 1: from beside it
             for alias in node.names:
                 joined = f'{node.module}.{alias.name}'
                 path = ROOT / joined.replace('.', '/')
                 is_module = path.is_dir() or path.with_suffix('.py').exists()
                 yield joined if is_module else node.module
+
+
+def driver_of(module):
+    """Return the cluster driver that a module belongs to."""
+    place, _, rest = module.partition('kiln.cluster_drivers.')
+    driver = rest.split('.')[0]
+    return driver if not place and driver in CLUSTER_DRIVERS else None
 
 
 def wrongs(module, source):
@@ -144,8 +175,11 @@ def wrongs(module, source):
         top = imported.split('.')[0]
         if top == 'kiln':
             allowed = {*MAY_IMPORT[row], module, own if own != 'kiln' else module}
+            driver = driver_of(imported)
             if not any(within(imported, place) for place in allowed):
                 yield f'{module} may not import {imported}'
+            elif driver and driver != driver_of(module):
+                yield f'{module} may not import {imported}, which is a driver'
         elif top in HOMES:
             if not any(module.startswith(home) for home in HOMES[top]):
                 yield f'{top} has its home in {HOMES[top]}, not in {module}'
@@ -163,6 +197,9 @@ class Layering(unittest.TestCase):
             ('kiln.wrappers.new', 'from kiln.compute_drivers.noop.driver import NoopDriver'),
             ('kiln.compute_drivers.acme.driver', 'import kiln.compute_drivers.noop.cloud'),
             ('kiln.models', 'from kiln import conf'),
+            ('kiln.cluster_drivers.base', 'import kiln.cluster_drivers.nodes_v1'),
+            ('kiln.cluster_drivers.nodes_v1', 'import kiln.cluster_drivers.example_v1.scale'),
+            ('kiln.cluster_drivers.example_v1.scale', 'import kiln.compute'),
             ('kiln.compute_drivers.nova.errors', 'import keystoneauth1'),
             ('kiln.flows', 'import futurist'),
             ('kiln.flows', 'import requests'),
@@ -172,9 +209,9 @@ class Layering(unittest.TestCase):
 
     def test_importing_kiln_imports_nothing_that_is_not_asked_for(self):
         heavy = [
-            'docker', 'futurist', 'heatclient', 'keystoneauth1', 'kombu', 'novaclient',
-            'openstack', 'oslo_config', 'oslo_log', 'prometheus_client', 'pybreaker', 'redis',
-            'requests', 'sqlalchemy', 'stevedore', 'yaml',
+            'alembic', 'cryptography', 'docker', 'futurist', 'heatclient', 'keystoneauth1',
+            'kombu', 'novaclient', 'openstack', 'oslo_config', 'oslo_log', 'prometheus_client',
+            'pybreaker', 'redis', 'requests', 'sqlalchemy', 'stevedore', 'yaml',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(

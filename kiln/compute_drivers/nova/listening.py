@@ -13,7 +13,7 @@ from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.news import TRUSTED_S, News, Server
 from kiln.compute_drivers.nova.notifications import Bus
-from kiln.models import BuildRequest, Changes, ComputeStatus, State
+from kiln.models import BuildRequest, Changes, ComputeStatus, DriverHealth, State
 
 
 class ListeningDriver(NovaDriver):
@@ -75,6 +75,11 @@ class ListeningDriver(NovaDriver):
         )
 
     # ---- the hooks -------------------------------------------------------
+
+    def _check(self) -> DriverHealth:
+        # Who checks will want something soon, and then it should be heard already.
+        self._bus.start()
+        return super()._check()
 
     def _build(self, request: BuildRequest) -> str:
         self._bus.start()

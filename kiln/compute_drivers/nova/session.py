@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import urllib.parse
 from typing import Any
@@ -11,22 +12,35 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading
 from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
+from kiln.clock import current_deadline
 from kiln.exceptions import ConfigurationError
 
 #: Threads that may call a driver made by hand, with no option that says so.
 _DEFAULT_WORKERS = 16
+#: Zero would be refused as a limit.
+_SHORTEST_S = 0.05
 
 
 class Connections(requests.Session):
-    """Reads once for each service what the environment says of it.
+    """Lets no request wait for ever, and reads once what the environment says of a service.
 
     To look for proxies in all of the environment takes a third of the CPU time of
     a request, and a proxy that comes later is none of a running process's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, connect_timeout_s: float, timeout_s: float) -> None:
         super().__init__()
+        self._timeouts_s = (connect_timeout_s, timeout_s)
         self._settings: dict[tuple[Any, ...], Any] = {}
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send a request; one without a limit of its own has that of the call it is for."""
+        # Whoever asks for a token, or which versions there are, names no limit.
+        if kwargs.get('timeout') is None:
+            deadline = current_deadline()
+            left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
+            kwargs['timeout'] = tuple(min(limit_s, left_s) for limit_s in self._timeouts_s)
+        return super().send(request, **kwargs)
 
     def merge_environment_settings(
         self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
@@ -73,7 +87,7 @@ def _connections(conf: Any, workers: int) -> requests.Session:
     tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
     tls = {name: value for name, value in tls.items() if value}
     pool = TCPKeepAliveAdapter(pool_connections=8, pool_maxsize=workers + 1, **tls)
-    connections = Connections()
+    connections = Connections(connect_timeout_s=conf.connect_timeout, timeout_s=conf.timeout)
     for scheme in ('http://', 'https://'):
         connections.mount(scheme, pool)
     return connections

@@ -1,6 +1,6 @@
 """What kiln costs on a real OpenStack, beside Octavia's own driver and a bare loop.
 
-    python -m tests.bench.cloud [--servers 20 50] [--small]
+    python -m tests.bench.cloud [--servers 20 50] [--small] [--listening]
 
 Each contender takes the same servers to ACTIVE and deletes them, in a process of its
 own, in alternated order. CPU time counts for both, requests until all were ACTIVE.
@@ -15,7 +15,7 @@ import statistics
 import sys
 
 from tests.bench.cloud.idle import idle
-from tests.bench.cloud.race import CONTENDERS, Field, race
+from tests.bench.cloud.race import CONTENDERS, LISTENING, Field, race
 from tests.functional.cloud import clean_cloud
 
 ROUNDS = 2
@@ -83,13 +83,26 @@ class Table:
             )
 
 
-def races(field, servers, rounds):
+def races(field, servers, rounds, contenders=CONTENDERS):
     runs = []
     for number in range(rounds):
-        for contender in CONTENDERS if number % 2 == 0 else reversed(CONTENDERS):
+        for contender in contenders if number % 2 == 0 else reversed(contenders):
             runs.append(race(field, contender, servers))
             print(runs[-1], f'load {os.getloadavg()[0]:.1f}', file=sys.stderr, flush=True)
     return Table(servers, runs)
+
+
+def listen(cloud, sizes, rounds):
+    """Race who listens; return 1 where that is more than a request for each server."""
+    missed = 0
+    with Field(cloud, listening=True) as field:
+        for servers in sizes:
+            table = races(field, servers, rounds, LISTENING)
+            table.show()
+            table.show_paths('kiln, listening')
+            missed += table.requests('kiln, listening') > 1
+        cloud.run('reset')
+    return 1 if missed else 0
 
 
 def main():
@@ -97,13 +110,18 @@ def main():
     parser.add_argument('--servers', type=int, nargs='+', default=[20, 50])
     parser.add_argument('--rounds', type=int, default=ROUNDS)
     parser.add_argument('--idle', action='store_true', help='only watch, race nobody')
+    parser.add_argument(
+        '--listening', action='store_true', help='race only who listens to Nova, and who polls'
+    )
     parser.add_argument('--small', action='store_true', help='five servers, one round')
     options = parser.parse_args()
     sizes, rounds = ([5], 1) if options.small else (options.servers, options.rounds)
     if options.idle:
         sizes = []
-    missed = 0
     cloud = clean_cloud('octavia')
+    if options.listening:
+        return listen(cloud, sizes, rounds)
+    missed = 0
     with Field(cloud) as field:
         for servers in sizes:
             table = races(field, servers, rounds)

@@ -15,6 +15,7 @@ import time
 
 from kiln.testing.proxy import fault_proxies
 from tests.functional.cloud import ROOT
+from tests.functional.nova.notify import notify
 from tools.devcloud.place import Place
 from tools.devcloud.processes import Supervisor
 from tools.devcloud.status import uses
@@ -46,6 +47,9 @@ CONTENDERS = (
     Contender('Octavia 1 s', 'octavia', {'wait_s': 1}, 'octavia-venv'),
     Contender('Octavia 10 s', 'octavia', {'wait_s': 10}, 'octavia-venv'),
 )
+
+#: Beside each other on a cloud whose Nova tells of its servers on the message bus.
+LISTENING = (Contender('kiln, listening', 'kiln', {'listen': True}), *CONTENDERS[:2])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +89,10 @@ class Run:
 class Field:
     """The cloud with the proxies before it; a context manager."""
 
-    def __init__(self, cloud):
+    def __init__(self, cloud, *, listening=False):
         self._cloud = cloud
+        if listening:
+            self._notification_url = notify(cloud)
         self.session = cloud.session('kiln-user')
         self._admin = cloud.session()
         base = json.loads((cloud.home / 'wishes.json').read_text())['base_port']
@@ -111,6 +117,9 @@ class Field:
     def given(self, options):
         """Return all that a contender must know."""
         self._count += 1
+        options = dict(options)
+        if options.pop('listen', False):
+            options['notification_url'] = self._notification_url
         return {
             'auth': self._cloud.auth('kiln-user'),
             'urls': {name: proxy.url for name, proxy in self.proxies.items()},

@@ -1,5 +1,6 @@
 """The development cloud does what the other functional tests count on."""
 
+import concurrent.futures
 import time
 
 from novaclient import client
@@ -144,6 +145,21 @@ class DevcloudTest(CloudTestCase):
         self.assertIn('nova-compute-cmp1', self.cloud.run('status').stdout)
         zone = {'availability_zone': 'az1'}
         self.assertEqual('ACTIVE', self.settled(self.build('again', **zone)))
+
+    def test_the_first_to_ask_a_neutron_just_started_all_find_its_networks(self):
+        self.cloud.run('down', 'neutron-api')
+        self.cloud.run('up')
+        user = self.cloud.session('kiln-user')
+        user.get_token()
+
+        def count(_):
+            answer = user.get('/v2.0/networks', endpoint_filter={'service_type': 'network'})
+            return len(answer.json()['networks'])
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            counts = list(pool.map(count, range(32)))
+        self.assertEqual({max(counts)}, set(counts))
+        self.assertGreater(max(counts), 0)
 
     def test_the_people_may_what_their_roles_say(self):
         small = client.Client('2.96', session=self.cloud.session('kiln-small'))

@@ -1,7 +1,6 @@
 """A site that listens to the real Nova's notifications through the real RabbitMQ."""
 
 import collections
-import configparser
 import re
 
 from kiln.building import Until
@@ -11,26 +10,18 @@ from kiln.testing.conformance.deleting import Deleting
 from kiln.testing.conformance.execution import Execution
 from kiln.testing.conformance.states import States
 from kiln.testing.conformance.watching import Watching
+from tests.functional.nova.notify import notify
 from tests.functional.nova.site import ONE, NovaCase
 from tests.functional.nova.test_conformance import OnNova
 
 SETTLE_S = 300
-NOTIFY = {
-    'nova.notifications.notification_format': 'versioned',
-    'nova.notifications.notify_on_state_change': 'vm_and_task_state',
-    'nova.oslo_messaging_notifications.driver': 'messagingv2',
-}
 
 
 class ListeningCase(NovaCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        wishes = [word for option in NOTIFY.items() for word in ('--set', '='.join(option))]
-        cls.cloud.run('up', *wishes)
-        nova = configparser.RawConfigParser()
-        nova.read(cls.cloud.home / 'etc' / 'nova' / 'cmp1.conf')
-        cls.url = nova['DEFAULT']['transport_url']
+        cls.url = notify(cls.cloud)
 
 
 class CountedCase(ListeningCase):

@@ -2,7 +2,7 @@
 
 import unittest
 
-from kiln.cluster_drivers.records import ClusterType
+from kiln.cluster_drivers.records import ClusterType, DriverRecord
 
 WANTED = ClusterType('vm', 'ubuntu', 'kubernetes')
 
@@ -19,3 +19,22 @@ class ClusterTypes(unittest.TestCase):
 
     def test_it_is_shown_as_the_founding_note_writes_it(self):
         self.assertEqual('(vm, ubuntu, kubernetes)', str(WANTED))
+
+    def test_magnums_word_for_bare_metal_is_kilns(self):
+        self.assertEqual('bare_metal', ClusterType.of('bm', 'ubuntu', 'swarm').server_type)
+        self.assertEqual('vm', ClusterType.of('vm', 'bm', 'bm').server_type)
+
+
+class Versions(unittest.TestCase):
+    def record(self, version, beta=False):
+        return DriverRecord(name='a_v1', version=version, origin='', digest='', beta=beta)
+
+    def test_they_grow_by_number_and_a_beta_is_older_than_all_others(self):
+        ordered = [('9.0.0', True), ('', False), ('1.2.0', False), ('1.10.0', False)]
+        records = [self.record(*one) for one in ordered]
+        shuffled = [records[index] for index in (2, 0, 3, 1)]
+        self.assertEqual(records, sorted(shuffled, key=lambda record: record.recency))
+
+    def test_a_record_is_called_by_name_and_version(self):
+        self.assertEqual('a_v1 1.0.0', str(self.record('1.0.0')))
+        self.assertEqual('a_v1', str(self.record('')))

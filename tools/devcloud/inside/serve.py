@@ -5,11 +5,34 @@ usage: serve.py MODULE PORT PROCESSES THREADS [ARGUMENT of the application ...]
 
 import importlib
 import sys
+import threading
 
 from gunicorn.app.base import BaseApplication
 
 module, port, processes, threads = sys.argv[1], *map(int, sys.argv[2:5])
 arguments = sys.argv[5:]
+
+
+class FirstAlone:
+    """An application of which no request is served beside its first with a token.
+
+    Neutron reads its policy then, and to whoever asks meanwhile it denies that
+    there is any network.
+    """
+
+    def __init__(self, application):
+        self._application = application
+        self._first = threading.Lock()
+        self._served = False
+
+    def __call__(self, environ, start_response):
+        """Serve a request."""
+        if self._served or 'HTTP_X_AUTH_TOKEN' not in environ:
+            return self._application(environ, start_response)
+        with self._first:
+            answer = self._application(environ, start_response)
+            self._served = True
+        return answer
 
 
 class Application(BaseApplication):
@@ -39,7 +62,7 @@ class Application(BaseApplication):
     def load(self):
         """Import the application, which reads the command line as its own."""
         sys.argv = [f'{module.split(".")[0]}-api', *arguments]
-        return importlib.import_module(module).application
+        return FirstAlone(importlib.import_module(module).application)
 
 
 Application().run()

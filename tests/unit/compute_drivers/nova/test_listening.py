@@ -105,6 +105,20 @@ class OneRequest(ListeningCase):
         self.assertEqual((), self.driver.changes(changes.cursor).statuses)
         self.assertEqual(20 * ['POST /servers'], self.asked())
 
+    def test_the_cursor_at_hand_spares_even_the_first_list(self):
+        self.connect()
+        cursor = self.driver.cursor()
+        self.build('a')
+        self.tell('instance.create.end', 'a', tags=TAGS)
+        changes = self.driver.changes(cursor)
+        self.assertEqual(['a'], [status.amphora_id for status in changes.statuses])
+        self.assertEqual(['POST /servers'], self.asked())
+
+    def test_a_look_at_the_backend_begins_to_listen(self):
+        self.cloud.answers |= {'GET /servers': {'servers': []}}
+        self.driver.check()
+        until(lambda: self.news == 1)
+
     def test_a_server_made_here_is_told_before_nova_tells_of_it(self):
         self.connect()
         cursor = self.driver.changes().cursor

@@ -1,0 +1,50 @@
+"""The store of clusters as the configuration describes it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.conf.db import default_url
+from kiln.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from kiln.db.database import Database
+    from kiln.db.store import Store
+
+
+def configured_store(conf: Any) -> Store:
+    """Open the store for work; who opened it closes it.
+
+    :raises ConfigurationError: what it needs is not installed.
+    :raises StoreError: it cannot be used, or its tables are of another version.
+    """
+    with _extra():
+        # Only commands on clusters need SQLAlchemy, and it takes a while to import.
+        from kiln.db.store import open_store
+    options = conf.db
+    return open_store(
+        options.url or default_url(), keys=options.key_file, lock_timeout_s=options.lock_timeout
+    )
+
+
+def configured_database(conf: Any) -> Database:
+    """Open the database alone, whatever version its tables are of; as ``configured_store``."""
+    with _extra():
+        from kiln.db.store import open_database
+    options = conf.db
+    return open_database(
+        options.url or default_url(), clock=SYSTEM_CLOCK, lock_timeout_s=options.lock_timeout
+    )
+
+
+@contextlib.contextmanager
+def _extra() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as exc:
+        raise ConfigurationError(
+            f'Cannot keep clusters: {exc}. Install kiln-compute[clusters].'
+        ) from exc

@@ -1,0 +1,107 @@
+"""Which of the drivers that were found may be used: what the operator says, and what is found.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from kiln.cluster_drivers.records import DriverRecord, DriverState
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Activation:
+    """Which drivers the operator wants in use; each list is of names."""
+
+    #: Empty: all that are not disabled.
+    enabled_drivers: tuple[str, ...] = ()
+    disabled_drivers: tuple[str, ...] = ()
+    enabled_beta_drivers: tuple[str, ...] = ()
+    #: Where a driver is to come from that is installed twice in one version.
+    driver_origin: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Whether a disabled driver is out of use for the clusters it has, too.
+    disabled_hard: bool = False
+
+    @classmethod
+    def from_options(cls, values: Any) -> Self:
+        """Return what the options of [clusters] say."""
+        return cls(
+            enabled_drivers=tuple(values.enabled_drivers),
+            disabled_drivers=tuple(values.disabled_drivers),
+            enabled_beta_drivers=tuple(values.enabled_beta_drivers),
+            driver_origin=dict(values.driver_origin),
+            disabled_hard=values.disabled_hard,
+        )
+
+    def unknown_names(self, records: Iterable[DriverRecord]) -> list[str]:
+        """Return, as 'option: name', what is said of drivers that are not installed."""
+        installed = {record.name for record in records}
+        lists = ('enabled_drivers', 'disabled_drivers', 'enabled_beta_drivers', 'driver_origin')
+        return [
+            f'{option}: {name}'
+            for option in lists
+            for name in getattr(self, option)
+            if name not in installed
+        ]
+
+
+def activated(found: Sequence[DriverRecord], wanted: Activation) -> list[DriverRecord]:
+    """Return each record with its state, and why it is in it."""
+    return [_judged(record, found, wanted) for record in found]
+
+
+def _judged(
+    record: DriverRecord, found: Sequence[DriverRecord], wanted: Activation
+) -> DriverRecord:
+    # What the operator does not want is not worth a complaint.
+    if reason := _unwanted(record, wanted):
+        return dataclasses.replace(record, state=DriverState.DISABLED, reason=reason)
+    if record.state is DriverState.BROKEN:
+        return record
+    same = [one for one in found if _is_same(one, record) and one.state is not DriverState.BROKEN]
+    chosen = [one for one in same if _is_from(one, wanted.driver_origin.get(record.name))]
+    if len(same) > 1 and chosen != [record]:
+        return _second(record, same, chosen)
+    if record.beta and record.name not in wanted.enabled_beta_drivers:
+        return dataclasses.replace(record, state=DriverState.BETA, reason='beta, and not enabled')
+    return record
+
+
+def _unwanted(record: DriverRecord, wanted: Activation) -> str:
+    if record.name in wanted.disabled_drivers:
+        return 'it is in disabled_drivers'
+    if wanted.enabled_drivers and record.name not in wanted.enabled_drivers:
+        return 'it is not in enabled_drivers'
+    return ''
+
+
+def _second(
+    record: DriverRecord, same: Sequence[DriverRecord], chosen: Sequence[DriverRecord]
+) -> DriverRecord:
+    if len(chosen) == 1:
+        reason = f'driver_origin names {chosen[0].origin}'
+        return dataclasses.replace(record, state=DriverState.DISABLED, reason=reason)
+    origins = ' and '.join(sorted(one.origin for one in same))
+    many = len(same) > 2
+    return dataclasses.replace(
+        record,
+        state=DriverState.CONFLICT,
+        reason=(
+            f'is provided {f"{len(same)} times" if many else "twice"}: {origins}. '
+            f'{"All" if many else "Both"} are out of use until driver_origin names one'
+        ),
+    )
+
+
+def _is_same(one: DriverRecord, other: DriverRecord) -> bool:
+    return (one.name, one.version) == (other.name, other.version)
+
+
+def _is_from(record: DriverRecord, origin: str | None) -> bool:
+    # 'package acme-kiln 0.3' may be called so, or acme-kiln.
+    _, _, called = record.origin.partition(' ')
+    name = called.rpartition(' ')[0] or called
+    return origin is not None and origin.rstrip('/') in (record.origin, called, name)

@@ -1,0 +1,122 @@
+"""What the owner of a cluster may tell a driver: typed, bounded, and checked in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+#: How parameters and outputs are called.
+NAME = re.compile(r'[a-z][a-z0-9_]{0,62}')
+NAMING = 'a name has small letters, digits and underscores, a letter first'
+
+
+class ParameterType(enum.StrEnum):
+    """What kind of value a parameter takes; nothing is converted."""
+
+    STRING = 'string'
+    INTEGER = 'integer'
+    NUMBER = 'number'
+    BOOLEAN = 'boolean'
+    LIST = 'list'
+    MAP = 'map'
+
+    def takes(self, value: object) -> bool:
+        """Whether a value is of this kind."""
+        if isinstance(value, bool):
+            return self is ParameterType.BOOLEAN
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return isinstance(value, _KINDS[self])
+
+
+_KINDS: Mapping[ParameterType, Any] = MappingProxyType(
+    {
+        ParameterType.STRING: str,
+        ParameterType.INTEGER: int,
+        ParameterType.NUMBER: int | float,
+        ParameterType.BOOLEAN: bool,
+        ParameterType.LIST: list | tuple,
+        ParameterType.MAP: Mapping,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One value that a driver wants to know.
+
+    A secret takes the *name* of one in the site's store; its value is fetched when a
+    node is built, and is nowhere before.
+    """
+
+    name: str = ''
+    type: ParameterType = ParameterType.STRING
+    required: bool = False
+    #: Where nobody says otherwise; None is for a parameter without one.
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    secret: bool = False
+    help: str = ''
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and a sentence on it where the parameter itself cannot be."""
+        if not NAME.fullmatch(self.name):
+            yield 'name', NAMING
+        if self.secret and self.type is not ParameterType.STRING:
+            yield 'type', 'what is written of a secret is its name, a string'
+        for field in ('default', 'choices'):
+            if self.secret and getattr(self, field):
+                yield field, f'what is secret has no {field}'
+        if self.required and self.default is not None:
+            yield 'required', 'what has a default is not required'
+        yield from self._impossible_bounds()
+        if not all(self.type.takes(choice) for choice in self.choices):
+            yield 'choices', f'each must be a {self.type}'
+        if self.default is not None and (wrong := self.wrong(self.default)):
+            yield 'default', wrong
+
+    def _impossible_bounds(self) -> Iterator[tuple[str, str]]:
+        numeric = self.type in (ParameterType.INTEGER, ParameterType.NUMBER)
+        for field, bound in (('minimum', self.minimum), ('maximum', self.maximum)):
+            if bound is not None and not numeric:
+                yield field, f'a {self.type} has no {field}'
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            yield 'maximum', 'it is below the minimum'
+
+    def wrong(self, value: Any) -> str:
+        """Return why it cannot have a value, without quoting it; empty where it can."""
+        if not self.type.takes(value):
+            return f'it must be {_A[self.type]}, not {_kind(value)}'
+        if self.choices and value not in self.choices:
+            return f'it must be one of {", ".join(map(str, self.choices))}'
+        if self.minimum is not None and value < self.minimum:
+            return f'it must be at least {self.minimum:g}'
+        if self.maximum is not None and value > self.maximum:
+            return f'it must be at most {self.maximum:g}'
+        return ''
+
+
+_A: Mapping[ParameterType, str] = MappingProxyType(
+    {
+        ParameterType.STRING: 'a string',
+        ParameterType.INTEGER: 'a whole number',
+        ParameterType.NUMBER: 'a number',
+        ParameterType.BOOLEAN: 'true or false',
+        ParameterType.LIST: 'a list',
+        ParameterType.MAP: 'a mapping',
+    }
+)
+
+
+def _kind(value: object) -> str:
+    for kind, name in _A.items():
+        if kind.takes(value):
+            return name
+    return 'nothing' if value is None else f'a {type(value).__name__}'

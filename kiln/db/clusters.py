@@ -1,0 +1,190 @@
+"""Clusters and templates: what is wanted, written by whoever wants it.
+
+None of it needs a lease. What is wanted is guarded by its generation, and an
+operation is in the store before anybody is told that there is one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import sqlalchemy as sa
+
+from kiln.cluster_exceptions import (
+    ClusterChanged,
+    ClusterError,
+    ClusterExists,
+    ClusterNotFound,
+)
+from kiln.cluster_models import Cluster, Operation
+from kiln.cluster_spec import ClusterSpec, ClusterTemplate
+from kiln.db.database import Contradiction, Database
+from kiln.db.leases import add_free, shut_out
+from kiln.db.nodes import mark
+from kiln.db.operations import enter
+from kiln.db.rows import (
+    cluster_of,
+    cluster_row,
+    read,
+    template_of,
+    template_row,
+    wish_row,
+)
+from kiln.db.schema import cluster as table
+from kiln.db.schema import cluster_template
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Clusters:
+    """The living clusters of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, cluster: Cluster, operation: Operation) -> None:
+        """Write a new cluster and the operation that makes it, both or neither.
+
+        :raises ClusterExists: the name is taken.
+        :raises StoreError: neither was written, but where the message doubts it.
+        """
+        try:
+            with self._database.writing() as connection:
+                connection.execute(sa.insert(table), cluster_row(cluster))
+                add_free(self._database, connection, cluster.id)
+                enter(connection, operation)
+        except Contradiction as exc:
+            if any(one.name == cluster.name for one in self.list()):
+                raise ClusterExists(
+                    f'Cannot create cluster {cluster.name!r}: there is one of that name.'
+                ) from exc
+            raise
+
+    def change(
+        self,
+        cluster_id: str,
+        spec: ClusterSpec,
+        *,
+        generation: int,
+        operation: Operation,
+        doomed: Mapping[str, str] = _NONE,
+        supersede: bool = False,
+    ) -> Cluster:
+        """Replace what is wanted, name who is to go, and enter the operation, all at once.
+
+        ``generation`` is that of the cluster the change was planned for, and
+        ``doomed`` says by node id why each is to go; an empty reason spares one.
+        With ``supersede`` operations under way are cancelled. Return the cluster
+        as it is now, one generation later.
+
+        :raises ClusterChanged: it has another generation; nothing was written.
+        :raises ClusterBusy: an operation is under way; nothing was written.
+        :raises ClusterNotFound: there is no such cluster.
+        """
+        at = self._database.clock.time()
+        changing = (
+            sa.update(table)
+            .where(table.c.id == cluster_id, table.c.generation == generation)
+            .values(**wish_row(spec, generation + 1), updated_at=at)
+        )
+        with self._database.writing() as connection:
+            shut_out(connection, cluster_id)
+            if not connection.execute(changing).rowcount:
+                there = self._find(connection, table.c.id == cluster_id, cluster_id)
+                raise ClusterChanged(
+                    f'Cannot change cluster {there.name!r}: the change was planned for '
+                    f'generation {generation}, and it has {there.generation} by now.'
+                )
+            mark(connection, cluster_id, doomed)
+            operation = dataclasses.replace(operation, generation=generation + 1)
+            enter(connection, operation, supersede=supersede)
+            return self._find(connection, table.c.id == cluster_id, cluster_id)
+
+    def pause(self, cluster_id: str) -> Cluster:
+        """Have nothing done to a cluster; safe to repeat.
+
+        :raises ClusterNotFound: there is no such cluster.
+        """
+        return self._set_paused(cluster_id, True)
+
+    def resume(self, cluster_id: str) -> Cluster:
+        """Go on with a paused cluster; safe to repeat.
+
+        :raises ClusterNotFound: there is no such cluster.
+        """
+        return self._set_paused(cluster_id, False)
+
+    def get(self, name_or_id: str) -> Cluster:
+        """Return a cluster; an id is tried first.
+
+        :raises ClusterNotFound: there is none.
+        """
+        either = sa.or_(table.c.id == name_or_id, table.c.name == name_or_id)
+        with self._database.reading() as connection:
+            return self._find(connection, either, name_or_id)
+
+    def list(self) -> tuple[Cluster, ...]:
+        """Return all clusters by name."""
+        with self._database.reading() as connection:
+            return read(cluster_of, connection.execute(sa.select(table).order_by(table.c.name)))
+
+    def _set_paused(self, cluster_id: str, paused: bool) -> Cluster:
+        at = self._database.clock.time()
+        changing = sa.update(table).where(table.c.id == cluster_id)
+        with self._database.writing() as connection:
+            connection.execute(changing.values(paused=paused, updated_at=at))
+            return self._find(connection, table.c.id == cluster_id, cluster_id)
+
+    def _find(
+        self, connection: sa.Connection, which: sa.ColumnElement[bool], words: str
+    ) -> Cluster:
+        found = read(cluster_of, connection.execute(sa.select(table).where(which)))
+        for cluster in sorted(found, key=lambda one: one.id != words):
+            return cluster
+        raise ClusterNotFound(f'Cannot find cluster {words!r}.')
+
+
+class Templates:
+    """What clusters have in common, under names."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(self, template: ClusterTemplate) -> None:
+        """Write a template, in the place of one that has its name; safe to repeat."""
+        row = template_row(template, self._database.clock.time())
+        with self._database.writing() as connection:
+            connection.execute(self._database.upsert(cluster_template), row)
+
+    def get(self, name: str) -> ClusterTemplate:
+        """Return a template.
+
+        :raises ClusterNotFound: there is none of the name.
+        """
+        question = sa.select(cluster_template).where(cluster_template.c.name == name)
+        with self._database.reading() as connection:
+            for template in read(template_of, connection.execute(question)):
+                return template
+        raise ClusterNotFound(f'Cannot find template {name!r}.')
+
+    def list(self) -> tuple[ClusterTemplate, ...]:
+        """Return all templates by name."""
+        question = sa.select(cluster_template).order_by(cluster_template.c.name)
+        with self._database.reading() as connection:
+            return read(template_of, connection.execute(question))
+
+    def remove(self, name: str) -> None:
+        """Remove a template that no cluster is made from; safe to repeat.
+
+        :raises ClusterError: a cluster is made from it; the message names some.
+        """
+        users = sa.select(table.c.name).where(table.c.template == name).order_by(table.c.name)
+        with self._database.writing() as connection:
+            if named := list(connection.scalars(users.limit(5))):
+                raise ClusterError(
+                    f'Cannot remove template {name!r}: made from it is {", ".join(named)}. '
+                    f'Delete what is made from it first.'
+                )
+            connection.execute(sa.delete(cluster_template).where(cluster_template.c.name == name))

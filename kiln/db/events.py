@@ -1,0 +1,78 @@
+"""What happened, in the order in which it was committed, without a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from kiln.cluster_models import Event
+from kiln.db.database import Database
+from kiln.db.rows import Row, event_of, event_row, read
+from kiln.db.schema import counter, event
+from kiln.db.statements import Statement
+
+
+class EventWriter:
+    """Numbers events and writes them, as the last part of a change."""
+
+    def __init__(self, database: Database) -> None:
+        mine = counter.c.name == 'event'
+        count = sa.update(counter).where(mine).values(last=counter.c.last + sa.bindparam('more'))
+        last = sa.select(counter.c.last).where(mine)
+        self._asks = not database.dialect.update_returning
+        self._count = Statement(database, count if self._asks else count.returning(counter.c.last))
+        self._last = Statement(database, last)
+        self._insert = Statement(database, sa.insert(event))
+
+    def write(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
+        """Write them; until the commit, all others who have events wait."""
+        counted = self._count.run(connection, {'more': len(rows)})
+        if self._asks:
+            counted = self._last.run(connection, {})
+        first = counted.fetchone()[0] - len(rows) + 1
+        self._insert.run_all(
+            connection, [{**row, 'seq': seq} for seq, row in enumerate(rows, first)]
+        )
+
+
+class Events:
+    """The events of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writer = EventWriter(database)
+
+    def after(
+        self, seq: int = 0, *, cluster_id: str | None = None, limit: int = 1000
+    ) -> tuple[Event, ...]:
+        """Return the events that follow a number, of one cluster or of all.
+
+        Who goes on from the last one it was given misses none.
+
+        :raises StoreError: the store cannot be read.
+        """
+        question = sa.select(event).where(event.c.seq > seq).order_by(event.c.seq).limit(limit)
+        if cluster_id is not None:
+            question = question.where(event.c.cluster_id == cluster_id)
+        with self._database.reading() as connection:
+            return read(event_of, connection.execute(question))
+
+    def last_seq(self) -> int:
+        """Return the number of the newest event; 0 where there was none yet."""
+        with self._database.reading() as connection:
+            found: int = connection.execute(
+                sa.select(counter.c.last).where(counter.c.name == 'event')
+            ).scalar_one()
+            return found
+
+    def add(self, *events: Event) -> None:
+        """Tell something that no engine did: who paused a cluster, who skipped a hook.
+
+        Not to be repeated: each time it is another event.
+
+        :raises StoreError: it was not written.
+        """
+        at = self._database.clock.time()
+        with self._database.writing() as connection:
+            self._writer.write(connection, [event_row(one, at) for one in events])

@@ -1,0 +1,201 @@
+"""The keys that secrets are stored under, in a file of their own; only home of cryptography.
+
+A line is a word and a key. New secrets are written with the ``current`` one;
+a ``next`` one is only read with, until all hosts have it; ``former`` ones are
+still read with, for a process that had not looked at the file yet may have
+written with the last of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from kiln.cluster_exceptions import StoreError
+from kiln.db.files import sync
+
+_HEADER = '# Keys of secrets in the store of kiln. Who has them and the store, has the secrets.\n'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class _Ring:
+    """What a key file says."""
+
+    current: str
+    upcoming: str | None = None
+    former: tuple[str, ...] = ()
+
+    def cipher(self) -> MultiFernet:
+        keys = (self.current, self.upcoming, *self.former)
+        return MultiFernet([Fernet(key) for key in keys if key])
+
+    def render(self) -> str:
+        lines = [f'current {self.current}\n']
+        lines += [f'next {self.upcoming}\n'] if self.upcoming else []
+        lines += [f'former {key}\n' for key in self.former]
+        return _HEADER + ''.join(lines)
+
+
+class KeyFile:
+    """The keys in a file, which is looked at again whenever it has changed."""
+
+    def __init__(self, path: str | os.PathLike[str], *, make: bool = False) -> None:
+        """Name the file; it is read, or where it may be, made, when first needed."""
+        self.path = Path(path)
+        self._make = make
+        self._lock = threading.Lock()
+        self._seen: tuple[int, ...] = ()
+        self._cipher: MultiFernet | None = None
+
+    def encrypt(self, value: str) -> str:
+        """Return a value as nobody can read it.
+
+        :raises StoreError: there are no keys.
+        """
+        return self._current_cipher().encrypt(value.encode()).decode()
+
+    def decrypt(self, token: str) -> str | None:
+        """Return what was encrypted, or None where none of the keys fits.
+
+        :raises StoreError: there are no keys.
+        """
+        try:
+            return self._current_cipher().decrypt(token.encode()).decode()
+        except InvalidToken:
+            return None
+
+    def prepare(self) -> None:
+        """Add a key that is only read with, so that it can be copied to other hosts first.
+
+        Safe to repeat: there is one such key at most.
+
+        :raises StoreError: the file cannot be read or written.
+        """
+        ring = self._load()
+        if ring.upcoming is None:
+            self._save(dataclasses.replace(ring, upcoming=_new_key()))
+
+    def advance(self) -> None:
+        """Write with the key that was prepared, or with a new one; read with all of them.
+
+        :raises StoreError: the file cannot be read or written.
+        """
+        if not self.path.exists():
+            self._save_first()
+            return
+        ring = self._load()
+        self._save(_Ring(current=ring.upcoming or _new_key(), former=(ring.current, *ring.former)))
+
+    def forget(self) -> None:
+        """Drop all keys that nothing is written with, but for the last one.
+
+        :raises StoreError: the file cannot be read or written.
+        """
+        ring = self._load()
+        self._save(dataclasses.replace(ring, former=ring.former[:1]))
+
+    def _current_cipher(self) -> MultiFernet:
+        with self._lock:
+            if self._make and not self.path.exists():
+                self._save_first()
+            seen = self._signature()
+            if self._cipher is None or seen != self._seen:
+                self._cipher, self._seen = self._load().cipher(), seen
+            return self._cipher
+
+    def _signature(self) -> tuple[int, ...]:
+        try:
+            found = self.path.stat()
+        except OSError:
+            # Reading it will say what is wrong.
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _load(self) -> _Ring:
+        try:
+            with self.path.open(encoding='ascii') as file:
+                if os.fstat(file.fileno()).st_mode & 0o007:
+                    raise StoreError(
+                        f'Cannot use the keys in {self.path}: everybody may read them. Set its '
+                        f'mode to 0600, and then rotate the keys.'
+                    )
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            raise StoreError(
+                f'Cannot use the keys of the store: there is no file {self.path}. Copy it from '
+                f"another host, or make a first one with 'kiln db rotate-key'."
+            ) from None
+        except (OSError, UnicodeError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else 'it is no key file'
+            raise StoreError(f'Cannot read the keys in {self.path}: {why}.') from exc
+        return self._parse(lines)
+
+    def _parse(self, lines: list[str]) -> _Ring:
+        words: dict[str, list[str]] = {'current': [], 'next': [], 'former': []}
+        try:
+            for line in lines:
+                if line and not line.startswith('#'):
+                    word, key = line.split(' ')
+                    Fernet(key)
+                    words[word].append(key)
+            (current,) = words['current']
+            if len(words['next']) > 1:
+                raise ValueError('one key can be the next')
+        except (ValueError, KeyError):
+            # What was wrong with a key is not said: it would be quoted.
+            raise StoreError(
+                f'Cannot use the keys in {self.path}: it is no key file. Restore it from the '
+                f'backup.'
+            ) from None
+        upcoming = words['next'][0] if words['next'] else None
+        return _Ring(current=current, upcoming=upcoming, former=tuple(words['former']))
+
+    def _save_first(self) -> None:
+        draft = self._draft(_Ring(current=_new_key()))
+        try:
+            # Of several who need a key at the same time, one makes it.
+            os.link(draft, self.path)
+            sync(self.path.parent)
+        except FileExistsError:
+            pass
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
+        finally:
+            draft.unlink()
+
+    def _save(self, ring: _Ring) -> None:
+        try:
+            self._draft(ring).replace(self.path)
+            # Else a power cut could take a key that something was written with.
+            sync(self.path.parent)
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
+
+    def _draft(self, ring: _Ring) -> Path:
+        """Write a whole file beside the one that it is to replace."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                'w', dir=self.path.parent, prefix=f'.{self.path.name}.', delete=False
+            ) as file:
+                file.write(ring.render())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
+        return Path(file.name)
+
+    def _unwritable(self, exc: OSError) -> StoreError:
+        return StoreError(
+            f'Cannot write the keys to {self.path}: {exc.strerror}. Name another file in option '
+            f'[db] key_file.'
+        )
+
+
+def _new_key() -> str:
+    return Fernet.generate_key().decode()

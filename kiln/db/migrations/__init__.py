@@ -1,0 +1,1 @@
+"""The history of the tables, one step each; ``kiln db upgrade`` walks it."""

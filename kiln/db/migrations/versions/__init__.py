@@ -1,0 +1,1 @@
+"""The steps; the names of their files say their order."""

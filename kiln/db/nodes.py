@@ -1,0 +1,75 @@
+"""The nodes of clusters, as they were last written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import sqlalchemy as sa
+
+from kiln.cluster_exceptions import ClusterNotFound
+from kiln.cluster_models import Node, NodeState
+from kiln.db.database import Database
+from kiln.db.rows import node_of, read, text
+from kiln.db.schema import node as table
+
+Counts = Mapping[NodeState, int]
+
+
+class Nodes:
+    """The nodes of a store; who holds the lease of their cluster writes them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, cluster_id: str) -> tuple[Node, ...]:
+        """Return all nodes of a cluster by name, those that are gone too.
+
+        :raises StoreError: the store cannot be read.
+        """
+        question = sa.select(table).where(table.c.cluster_id == cluster_id)
+        with self._database.reading() as connection:
+            return read(node_of, connection.execute(question.order_by(table.c.name, table.c.id)))
+
+    def get(self, cluster_id: str, name_or_id: str) -> Node:
+        """Return one node; an id is tried first.
+
+        :raises ClusterNotFound: the cluster has no such node.
+        """
+        question = sa.select(table).where(
+            table.c.cluster_id == cluster_id,
+            sa.or_(table.c.id == name_or_id, table.c.name == name_or_id),
+        )
+        with self._database.reading() as connection:
+            found = read(node_of, connection.execute(question))
+        for node in sorted(found, key=lambda one: one.id != name_or_id):
+            return node
+        raise ClusterNotFound(f'Cannot find node {name_or_id!r} in cluster {cluster_id}.')
+
+    def counts(self) -> Mapping[str, Counts]:
+        """Return how many nodes each cluster has in each state, by the cluster's id."""
+        question = sa.select(table.c.cluster_id, table.c.state, sa.func.count()).group_by(
+            table.c.cluster_id, table.c.state
+        )
+        counts: dict[str, dict[NodeState, int]] = {}
+        with self._database.reading() as connection:
+            for cluster_id, state, count in connection.execute(question):
+                counts.setdefault(cluster_id, {})[NodeState(state)] = count
+        return MappingProxyType({key: MappingProxyType(one) for key, one in counts.items()})
+
+
+def mark(connection: sa.Connection, cluster_id: str, reasons: Mapping[str, str]) -> None:
+    """Say within a change which nodes are to go and why; an empty reason spares one."""
+    rows = [
+        {'scope': cluster_id, 'node_id': node_id, 'why': text(why)}
+        for node_id, why in reasons.items()
+    ]
+    if rows:
+        connection.execute(_MARK, rows)
+
+
+_MARK = (
+    sa.update(table)
+    .where(table.c.id == sa.bindparam('node_id'), table.c.cluster_id == sa.bindparam('scope'))
+    .values(doomed=sa.bindparam('why'))
+)

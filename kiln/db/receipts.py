@@ -1,0 +1,72 @@
+"""What was made in backends for clusters, and the receipts of those that are gone."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from kiln.cluster_exceptions import ClusterNotFound
+from kiln.cluster_models import Holding, Tombstone
+from kiln.db.database import Database
+from kiln.db.rows import holding_of, read
+from kiln.db.schema import holding as table
+from kiln.db.schema import tombstone
+
+
+class Receipts:
+    """The holdings and tombstones of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def holdings(self, cluster_id: str) -> tuple[Holding, ...]:
+        """Return all that was ever made for a cluster, living or gone."""
+        with self._database.reading() as connection:
+            return self._holdings(connection, cluster_id)
+
+    def known(self, backend: str, kind: str) -> frozenset[str]:
+        """Return the ids of a kind that a backend has for clusters, as far as is known.
+
+        Not in it is what is confirmed gone, and what was abandoned with its cluster:
+        if that is still there, it is an orphan.
+        """
+        question = sa.select(table.c.id).where(
+            table.c.backend == backend,
+            table.c.kind == kind,
+            table.c.gone_at.is_(None),
+            table.c.cluster_id.not_in(sa.select(tombstone.c.cluster_id)),
+        )
+        with self._database.reading() as connection:
+            return frozenset(connection.scalars(question))
+
+    def get(self, name_or_id: str) -> Tombstone:
+        """Return the receipt of a cluster that is gone; the newest of a name.
+
+        :raises ClusterNotFound: no cluster of that name was deleted, or too long ago.
+        """
+        which = sa.or_(tombstone.c.cluster_id == name_or_id, tombstone.c.name == name_or_id)
+        question = sa.select(tombstone).where(which).order_by(tombstone.c.deleted_at.desc())
+        with self._database.reading() as connection:
+            row = connection.execute(question.limit(1)).first()
+            if row is None:
+                raise ClusterNotFound(f'Cannot find the receipt of a cluster {name_or_id!r}.')
+            return self._receipt(row, self._holdings(connection, row.cluster_id))
+
+    def list(self, *, limit: int = 100) -> tuple[Tombstone, ...]:
+        """Return the newest receipts, the newest first; their holdings are left out."""
+        question = sa.select(tombstone).order_by(tombstone.c.deleted_at.desc()).limit(limit)
+        with self._database.reading() as connection:
+            return tuple(self._receipt(row, ()) for row in connection.execute(question))
+
+    def _holdings(self, connection: sa.Connection, cluster_id: str) -> tuple[Holding, ...]:
+        question = sa.select(table).where(table.c.cluster_id == cluster_id)
+        order = (table.c.seen_at, table.c.backend, table.c.kind, table.c.id)
+        return read(holding_of, connection.execute(question.order_by(*order)))
+
+    def _receipt(self, row: sa.Row[tuple[object, ...]], all_: tuple[Holding, ...]) -> Tombstone:
+        return Tombstone(
+            cluster_id=row.cluster_id,
+            name=row.name,
+            deleted_at=row.deleted_at,
+            holdings=tuple(one for one in all_ if one.gone_at is not None),
+            abandoned=tuple(one for one in all_ if one.gone_at is None),
+        )

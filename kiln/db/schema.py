@@ -1,0 +1,223 @@
+"""The tables. Whoever changes them adds a migration, and a test compares the two.
+
+A column of its own is for what the engine asks by, and for what one may want
+to see in the database; the rest of a value is JSON text. Times are seconds
+since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+#: The newest migration; a store that is elsewhere is not used.
+REVISION = '0001'
+
+metadata = sa.MetaData()
+
+_ID = sa.String(64)
+_WORD = sa.String(64)
+_NAME = sa.String(255)
+_TIME: sa.Double[float] = sa.Double()
+# The plain TEXT of MariaDB ends at 64 KiB, which a large cluster's spec passes.
+_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
+# SQLite counts by itself only what is called INTEGER.
+_COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
+# Names differ where their bytes do, as in the other two.
+_EXACT: dict[str, Any] = {
+    'mariadb_charset': 'utf8mb4',
+    'mariadb_collate': 'utf8mb4_bin',
+    'mariadb_engine': 'InnoDB',
+}
+
+cluster_template = sa.Table(
+    'cluster_template',
+    metadata,
+    sa.Column('name', _NAME, primary_key=True),
+    sa.Column('spec', _TEXT, nullable=False),
+    sa.Column('updated_at', _TIME, nullable=False),
+    **_EXACT,
+)
+
+cluster = sa.Table(
+    'cluster',
+    metadata,
+    sa.Column('id', _ID, primary_key=True),
+    # A cluster that is gone has a tombstone and no row, so its name is free.
+    sa.Column('name', _NAME, nullable=False),
+    sa.Column('template', _NAME),
+    sa.Column('spec', _TEXT, nullable=False),
+    sa.Column('generation', sa.Integer(), nullable=False),
+    sa.Column('driver_name', _NAME, nullable=False),
+    sa.Column('driver_version', _WORD, nullable=False),
+    sa.Column('driver_origin', _TEXT, nullable=False),
+    sa.Column('driver_digest', _NAME, nullable=False),
+    sa.Column('decision', _TEXT),
+    sa.Column('former', _TEXT),
+    sa.Column('driver_handle', _NAME),
+    sa.Column('driver_state', _TEXT),
+    sa.Column('paused', sa.Boolean(), nullable=False),
+    sa.Column('created_at', _TIME, nullable=False),
+    sa.Column('updated_at', _TIME, nullable=False),
+    sa.Index('cluster_by_name', 'name', unique=True),
+    sa.Index('cluster_by_template', 'template'),
+    **_EXACT,
+)
+
+node = sa.Table(
+    'node',
+    metadata,
+    sa.Column('id', _ID, primary_key=True),
+    sa.Column(
+        'cluster_id',
+        _ID,
+        sa.ForeignKey('cluster.id', name='node_of_cluster', ondelete='CASCADE'),
+        nullable=False,
+    ),
+    sa.Column('node_group', _NAME, nullable=False),
+    sa.Column('name', _NAME, nullable=False),
+    sa.Column('flavor', _NAME),
+    sa.Column('zone', _NAME),
+    sa.Column('backend', _NAME, nullable=False),
+    sa.Column('state', _WORD, nullable=False),
+    sa.Column('made_with', _NAME, nullable=False),
+    sa.Column('attempt', sa.Integer(), nullable=False),
+    sa.Column('compute_id', _NAME),
+    sa.Column('address', _NAME),
+    sa.Column('doomed', _TEXT, nullable=False),
+    sa.Column('cause', _TEXT),
+    sa.Column('created_at', _TIME, nullable=False),
+    sa.Column('since', _TIME, nullable=False),
+    # Not unique: MariaDB would take a second node of a name for the first one.
+    sa.Index('node_by_cluster', 'cluster_id', 'name'),
+    sa.Index('node_by_state', 'state', 'since'),
+    **_EXACT,
+)
+
+operation = sa.Table(
+    'operation',
+    metadata,
+    # Clocks step back; the newest operation is the one that was written last.
+    sa.Column('seq', _COUNT, primary_key=True, autoincrement=True),
+    sa.Column('id', _ID, nullable=False),
+    sa.Column('cluster_id', _ID, nullable=False),
+    sa.Column('kind', _WORD, nullable=False),
+    sa.Column('state', _WORD, nullable=False),
+    sa.Column('args', _TEXT),
+    sa.Column('generation', sa.Integer(), nullable=False),
+    sa.Column('deadline_at', _TIME, nullable=False),
+    sa.Column('created_at', _TIME, nullable=False),
+    sa.Column('started_at', _TIME),
+    sa.Column('ended_at', _TIME),
+    sa.Column('cause', _TEXT),
+    sa.Column('cancelled', sa.Boolean(), nullable=False),
+    sa.Index('operation_by_id', 'id', unique=True),
+    sa.Index('operation_by_cluster', 'cluster_id', 'seq'),
+    sa.Index('operation_by_state', 'state', 'seq'),
+    sqlite_autoincrement=True,
+    **_EXACT,
+)
+
+step = sa.Table(
+    'step',
+    metadata,
+    sa.Column('id', _ID, primary_key=True),
+    sa.Column(
+        'operation_id',
+        _ID,
+        sa.ForeignKey('operation.id', name='step_of_operation', ondelete='CASCADE'),
+        nullable=False,
+    ),
+    sa.Column('cluster_id', _ID, nullable=False),
+    sa.Column('kind', _WORD, nullable=False),
+    sa.Column('state', _WORD, nullable=False),
+    sa.Column('node_id', _ID),
+    sa.Column('attempt', sa.Integer(), nullable=False),
+    sa.Column('token', _NAME, nullable=False),
+    sa.Column('started_at', _TIME, nullable=False),
+    sa.Column('deadline_at', _TIME),
+    sa.Column('ended_at', _TIME),
+    sa.Column('result', _TEXT),
+    sa.Column('cause', _TEXT),
+    sa.Index('step_by_operation', 'operation_id', 'state'),
+    **_EXACT,
+)
+
+lease = sa.Table(
+    'lease',
+    metadata,
+    sa.Column('scope', _ID, primary_key=True),
+    sa.Column('owner', _NAME, nullable=False),
+    sa.Column('epoch', sa.BigInteger(), nullable=False),
+    sa.Column('expires', _TIME, nullable=False),
+    **_EXACT,
+)
+
+event = sa.Table(
+    'event',
+    metadata,
+    # Given by the counter, whose row is held until the commit: who has seen
+    # one number has seen all below it. Numbers of the database's own are not
+    # committed in their order, and a reader would pass over some.
+    sa.Column('seq', sa.BigInteger(), primary_key=True, autoincrement=False),
+    sa.Column('cluster_id', _ID, nullable=False),
+    sa.Column('kind', _WORD, nullable=False),
+    sa.Column('message', _TEXT, nullable=False),
+    sa.Column('at', _TIME, nullable=False),
+    sa.Column('operation_id', _ID),
+    sa.Column('node_id', _ID),
+    sa.Column('facts', _TEXT),
+    sa.Index('event_by_cluster', 'cluster_id', 'seq'),
+    sa.Index('event_by_time', 'at'),
+    **_EXACT,
+)
+
+counter = sa.Table(
+    'counter',
+    metadata,
+    sa.Column('name', _WORD, primary_key=True),
+    sa.Column('last', sa.BigInteger(), nullable=False),
+    **_EXACT,
+)
+
+holding = sa.Table(
+    'holding',
+    metadata,
+    sa.Column('cluster_id', _ID, primary_key=True),
+    sa.Column('backend', sa.String(128), primary_key=True),
+    sa.Column('kind', _WORD, primary_key=True),
+    sa.Column('id', _NAME, primary_key=True),
+    sa.Column('node_id', _ID),
+    sa.Column('seen_at', _TIME, nullable=False),
+    sa.Column('gone_at', _TIME),
+    sa.Index('holding_by_backend', 'backend', 'kind', 'id'),
+    **_EXACT,
+)
+
+# The holdings of the cluster stay where they are: they are its receipt.
+tombstone = sa.Table(
+    'tombstone',
+    metadata,
+    sa.Column('cluster_id', _ID, primary_key=True),
+    sa.Column('name', _NAME, nullable=False),
+    sa.Column('deleted_at', _TIME, nullable=False),
+    sa.Index('tombstone_by_name', 'name', 'deleted_at'),
+    **_EXACT,
+)
+
+secret = sa.Table(
+    'secret',
+    metadata,
+    sa.Column(
+        'cluster_id',
+        _ID,
+        sa.ForeignKey('cluster.id', name='secret_of_cluster', ondelete='CASCADE'),
+        primary_key=True,
+    ),
+    sa.Column('name', _NAME, primary_key=True),
+    #: Encrypted; see kiln.db.keys.
+    sa.Column('value', _TEXT, nullable=False),
+    **_EXACT,
+)

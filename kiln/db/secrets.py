@@ -1,0 +1,86 @@
+"""Secrets of clusters, which are nowhere in the store but encrypted."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from kiln.cluster_exceptions import ClusterNotFound, StoreError
+from kiln.cluster_models import Secret
+from kiln.db.database import Database
+from kiln.db.keys import KeyFile
+from kiln.db.rows import secret_row
+from kiln.db.schema import secret as table
+
+
+class Secrets:
+    """The secrets of a store, and its keys."""
+
+    def __init__(self, database: Database, keys: KeyFile) -> None:
+        self._database = database
+        self.keys = keys
+
+    def write(self, secret: Secret) -> None:
+        """Keep a secret of a cluster, in the place of an earlier one of its name.
+
+        For who holds no lease; who does writes it in a batch. Safe to repeat.
+
+        :raises StoreError: there is no such cluster, or there are no keys.
+        """
+        row = secret_row(secret, self.keys.encrypt(secret.value))
+        with self._database.writing() as connection:
+            connection.execute(self._database.upsert(table), row)
+
+    def read(self, cluster_id: str, name: str) -> Secret:
+        """Return a secret.
+
+        :raises ClusterNotFound: the cluster has none of the name.
+        :raises StoreError: none of the keys fits.
+        """
+        question = sa.select(table.c.value).where(
+            table.c.cluster_id == cluster_id, table.c.name == name
+        )
+        with self._database.reading() as connection:
+            token = connection.scalar(question)
+        if token is None:
+            raise ClusterNotFound(f'Cannot find secret {name!r} of cluster {cluster_id}.')
+        return Secret(cluster_id=cluster_id, name=name, value=self._open(cluster_id, name, token))
+
+    def names(self, cluster_id: str) -> tuple[str, ...]:
+        """Return what secrets a cluster has."""
+        question = sa.select(table.c.name).where(table.c.cluster_id == cluster_id)
+        with self._database.reading() as connection:
+            return tuple(connection.scalars(question.order_by(table.c.name)))
+
+    def rotate(self) -> int:
+        """Encrypt all of them with another key; return how many there are.
+
+        It takes the key that was prepared, or a new one. Interrupted anywhere, all
+        of them can still be read, and it may be repeated.
+
+        :raises StoreError: one can be read with none of the keys; the others remain
+            as they are, under keys that are still there.
+        """
+        with self._database.writing() as connection, self._database.alone(connection, 'rotation'):
+            self.keys.advance()
+            rows = connection.execute(sa.select(table).with_for_update()).all()
+            again = [
+                {
+                    'cluster_id': row.cluster_id,
+                    'name': row.name,
+                    'value': self.keys.encrypt(self._open(row.cluster_id, row.name, row.value)),
+                }
+                for row in rows
+            ]
+            if again:
+                connection.execute(self._database.upsert(table), again)
+        self.keys.forget()
+        return len(rows)
+
+    def _open(self, cluster_id: str, name: str, token: str) -> str:
+        value = self.keys.decrypt(token)
+        if value is None:
+            raise StoreError(
+                f'Cannot read secret {name!r} of cluster {cluster_id}: none of the keys in '
+                f'{self.keys.path} fits. Restore the key file from the backup.'
+            )
+        return value

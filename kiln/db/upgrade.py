@@ -1,0 +1,110 @@
+"""The tables of a database brought to those of this version; only home of Alembic."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from kiln.clock import Clock
+from kiln.cluster_exceptions import StoreError
+from kiln.db.database import Database
+from kiln.db.files import sync
+from kiln.db.schema import metadata
+
+# What Alembic is at is in its modules, so one thread of a process goes after another.
+_turn = threading.Lock()
+_HISTORY = Path(__file__).with_name('migrations')
+
+
+def revisions() -> tuple[str, ...]:
+    """Return the names of all steps, the oldest first."""
+    return tuple(step.revision for step in reversed(list(_script().walk_revisions())))
+
+
+def upgrade(database: Database) -> str | None:
+    """Take all steps that are left; return the revision there was before.
+
+    Safe to repeat, and for two at a time: the second waits and finds nothing to
+    do. On MariaDB a step that fails may be half done, for no change of a table
+    can be undone there; restore the backup then.
+
+    :raises StoreError: the database cannot be used, or is of a later version.
+    """
+    with _turn, database.writing() as connection, database.alone(connection, 'upgrade'):
+        before = MigrationContext.configure(connection).get_current_revision()
+        if before is not None and before not in revisions():
+            raise StoreError(
+                f'Cannot upgrade the store at {database.name}: it has revision {before} of a '
+                f'later kiln. Install that version.'
+            )
+        _run(connection)
+    return before
+
+
+def create_file(path: Path, clock: Clock) -> None:
+    """Make a new SQLite file with all tables, for its owner's eyes alone.
+
+    It appears as a whole: whoever finds it, finds the tables, and of several who
+    make it at a time the first one wins.
+
+    :raises StoreError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as folder:
+            draft = Path(folder, path.name)
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with contextlib.closing(Database(f'sqlite:///{draft}', clock=clock)) as database:
+                upgrade(database)
+                keep_log(database)
+            sync(draft)
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+            sync(path.parent)
+    except OSError as exc:
+        raise StoreError(
+            f'Cannot make the file {path} of the store: {exc.strerror}. Name another one in '
+            f'option [db] url.'
+        ) from exc
+
+
+def keep_log(database: Database) -> None:
+    """Give an SQLite file its write-ahead log, which it keeps from then on."""
+    with database.reading() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        # It is no change of data, and so refuses to be part of a transaction.
+        driver.execute('ROLLBACK')
+        driver.execute('PRAGMA journal_mode = WAL')
+
+
+def differences(database: Database) -> list[Any]:
+    """Return how the tables of a database differ from those of this version."""
+    with database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={'compare_type': True})
+        return list(compare_metadata(context, metadata))
+
+
+def _run(connection: sa.Connection) -> None:
+    script = _script()
+
+    def steps(revision: Any, context: Any) -> Any:
+        return script._upgrade_revs('head', revision)
+
+    with EnvironmentContext(Config(), script, fn=steps, destination_rev='head') as environment:
+        environment.configure(connection=connection, transactional_ddl=False)
+        environment.run_migrations()
+
+
+def _script() -> ScriptDirectory:
+    return ScriptDirectory(str(_HISTORY))

@@ -1,0 +1,120 @@
+"""What an operator asks of the database itself: is it well, and what may go."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import sqlalchemy as sa
+
+from kiln.cluster_models import Lease, NodeState, OperationState
+from kiln.db import schema
+from kiln.db.database import Database
+from kiln.db.operations import newest_seqs
+from kiln.db.rows import lease_of, read
+
+_ENDED = [state.value for state in OperationState if state.ended]
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """What a look at the database has found."""
+
+    where: str
+    #: That of the tables; None where there are none.
+    revision: str | None
+    #: That which this version of kiln works with.
+    wanted: str = schema.REVISION
+    counts: Mapping[str, int] = dataclasses.field(default_factory=lambda: _NOTHING)
+    #: Leases that ran out and were not given up: their owners are gone.
+    dangling: tuple[Lease, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Whether this version of kiln can work with it."""
+        return self.revision == self.wanted
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Purged:
+    """How many rows went."""
+
+    operations: int
+    nodes: int
+    events: int
+    tombstones: int
+
+
+def revision_of(database: Database) -> str | None:
+    """Return the revision of the tables; None where there are none.
+
+    :raises StoreError: the database cannot be used.
+    """
+    with database.reading() as connection:
+        if not sa.inspect(connection).has_table('alembic_version'):
+            return None
+        found: str | None = connection.scalar(sa.text('SELECT version_num FROM alembic_version'))
+        return found
+
+
+def check(database: Database) -> Health:
+    """Look at the database; nothing is changed.
+
+    :raises StoreError: it cannot be read.
+    """
+    revision = revision_of(database)
+    health = Health(where=database.name, revision=revision)
+    if not health.usable:
+        return health
+    lease = schema.lease
+    # One without a time of its own is a jobboard's.
+    over = sa.and_(lease.c.owner != '', lease.c.expires > 0, lease.c.expires < database.now)
+    with database.reading() as connection:
+        counts = {
+            table.name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for table in schema.metadata.sorted_tables
+            if table is not schema.counter
+        }
+        question = sa.select(lease).where(over).order_by(lease.c.scope)
+        dangling = read(lease_of, connection.execute(question))
+    return dataclasses.replace(health, counts=MappingProxyType(counts), dangling=dangling)
+
+
+def purge(database: Database, older_than_s: float) -> Purged:
+    """Remove what ended so long ago: operations with their steps, events, receipts, gone nodes.
+
+    What the status of a living cluster comes from stays, however old it is, and
+    so does all that is not ended. Safe to repeat.
+
+    :raises StoreError: some of it is still there; purge again.
+    """
+    before = database.clock.time() - older_than_s
+    operation, node, event = schema.operation, schema.node, schema.event
+    return Purged(
+        operations=_delete(
+            database,
+            operation,
+            operation.c.state.in_(_ENDED),
+            operation.c.ended_at < before,
+            operation.c.seq.not_in(newest_seqs()),
+        ),
+        nodes=_delete(database, node, node.c.state == NodeState.GONE.value, node.c.since < before),
+        events=_delete(database, event, event.c.at < before),
+        tombstones=_purge_tombstones(database, before),
+    )
+
+
+def _delete(database: Database, table: sa.Table, *which: sa.ColumnElement[bool]) -> int:
+    with database.writing() as connection:
+        return connection.execute(sa.delete(table).where(*which)).rowcount
+
+
+def _purge_tombstones(database: Database, before: float) -> int:
+    stone = schema.tombstone
+    gone = sa.select(stone.c.cluster_id).where(stone.c.deleted_at < before)
+    with database.writing() as connection:
+        for column in (schema.holding.c.cluster_id, schema.lease.c.scope):
+            connection.execute(sa.delete(column.table).where(column.in_(gone)))
+        return connection.execute(sa.delete(stone).where(stone.c.deleted_at < before)).rowcount

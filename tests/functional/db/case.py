@@ -1,0 +1,175 @@
+"""The tests of the store, on a real server: what is different there."""
+
+import threading
+
+import sqlalchemy as sa
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_exceptions import LeaseLost, StoreError
+from kiln.db.database import Database, parse_url
+from kiln.db.keys import KeyFile
+from kiln.db.schema import REVISION, metadata
+from kiln.db.upgrade import upgrade
+from kiln.db.upkeep import revision_of
+from tests.unit.db import (
+    samples,
+    test_batch,
+    test_clusters,
+    test_events,
+    test_leases,
+    test_operations,
+    test_processes,
+    test_receipts,
+    test_secrets,
+    test_upkeep,
+)
+from tests.unit.db.case import ClusterCase
+
+SUITES = (
+    test_batch.Acceptance, test_batch.Batches, test_batch.Burial, test_batch.Doom,
+    test_clusters.Changing, test_clusters.Creating, test_clusters.Templates,
+    test_events.Events, test_leases.Fences, test_leases.Leases, test_operations.NodesAtALook,
+    test_operations.Operations, test_operations.Work, test_processes.Processes,
+    test_receipts.Receipts, test_secrets.Secrets, test_upkeep.Tables, test_upkeep.Upkeep,
+)  # fmt: skip
+
+
+class OnServer:
+    """Before a suite: has it use a server, whose tables each test finds empty."""
+
+    server = None
+
+    def make_url(self):
+        database = Database(self.server.url, clock=SYSTEM_CLOCK)
+        self.addCleanup(database.close)
+        if revision_of(database) != REVISION:
+            with database.writing() as connection:
+                metadata.drop_all(connection)
+                connection.execute(sa.text('DROP TABLE IF EXISTS alembic_version'))
+            upgrade(database)
+        with database.writing() as connection:
+            for table in reversed(metadata.sorted_tables):
+                if table.name != 'counter':
+                    connection.execute(sa.delete(table))
+            connection.execute(sa.text('UPDATE counter SET last = 0'))
+        # No process makes the keys of a server by itself.
+        KeyFile(self.folder / 'kiln.keys').advance()
+        return self.server.url
+
+    def database_url(self):
+        return parse_url(self.url)
+
+    def pass_time(self, seconds):
+        super().pass_time(seconds)
+        # The clock of a server is nobody's to set, so its leases are.
+        engine = sa.create_engine(self.database_url())
+        with engine.begin() as connection:
+            connection.execute(
+                sa.text('UPDATE lease SET expires = expires - :s WHERE expires > 0'),
+                {'s': seconds},
+            )
+        engine.dispose()
+
+    def check_integrity(self):
+        """Take it from the server: it has no question for that."""
+
+
+class Locks(OnServer, ClusterCase):
+    """What only a server can get wrong, since SQLite has one lock for all."""
+
+    def started(self, work):
+        results = []
+
+        def run():
+            try:
+                results.append(work())
+            except (LeaseLost, StoreError) as exc:
+                results.append(exc)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join)
+        return thread, results
+
+    def test_a_takeover_waits_for_a_commit_under_way_and_finds_it(self):
+        other = self.open()
+        with self.store.writing(self.lease) as batch:
+            batch.node(samples.node())
+            batch.accept(samples.node(), 'server-1')
+            thread, results = self.started(lambda: other.leases.raise_epoch('c-web', 'you', 30))
+            thread.join(0.3)
+            self.assertEqual([], results)
+        thread.join()
+        self.assertEqual(2, results[0].epoch)
+        self.assertEqual('server-1', other.nodes.get('c-web', 'n-1').compute_id)
+
+    def test_threads_of_one_owner_write_at_the_same_time(self):
+        with self.store.writing(self.lease) as batch:
+            batch.node(samples.node('n-1'))
+            batch.accept(samples.node('n-1'), 'server-1')
+            thread, results = self.started(
+                lambda: self.write(self.lease, node=samples.node('n-2'))
+            )
+            thread.join()
+            self.assertEqual([None], results)
+
+    def test_a_change_from_outside_waits_for_the_engine_and_never_in_a_circle(self):
+        self.write(self.lease, node=samples.node())
+        with self.store.writing(self.lease) as batch:
+            batch.accept(samples.node(), 'server-1')
+            thread, results = self.started(
+                lambda: self.store.clusters.change(
+                    'c-web', samples.spec(), generation=1, doomed={'n-1': 'asked for'},
+                    operation=samples.operation('op-2'), supersede=True,
+                )
+            )  # fmt: skip
+            thread.join(0.3)
+            self.assertEqual([], results)
+            batch.cluster(self.web)
+            batch.node(samples.node('n-2'))
+        thread.join()
+        self.assertEqual(2, results[0].generation)
+        self.assertEqual('asked for', self.store.nodes.get('c-web', 'n-1').doomed)
+
+    def test_a_lock_that_is_held_too_long_gives_an_error_that_may_pass(self):
+        impatient = self.open(lock_timeout_s=1.0)
+        with self.store.writing(self.lease) as batch:
+            batch.accept(samples.node(), 'server-1')
+            with self.assertRaises(StoreError) as caught:
+                impatient.leases.raise_epoch('c-web', 'you')
+            self.assertTrue(caught.exception.retryable, caught.exception)
+
+    def test_who_sleeps_in_the_middle_of_a_change_loses_its_session(self):
+        sleepy = self.open(lock_timeout_s=1.0)
+        other = self.open()
+        with self.assertRaises(StoreError) as caught, sleepy.writing(self.lease) as batch:
+            batch.accept(samples.node(), 'server-1')
+            # Returns when the server has ended the other session, and not before.
+            self.assertEqual(2, other.leases.raise_epoch('c-web', 'you', 30).epoch)
+            batch.node(samples.node())
+        self.assertTrue(caught.exception.retryable, caught.exception)
+        self.assertEqual((), other.nodes.of('c-web'))
+
+    def test_of_two_with_one_purpose_the_second_waits(self):
+        one, two = (Database(self.url, clock=SYSTEM_CLOCK) for _ in range(2))
+        self.addCleanup(one.close)
+        self.addCleanup(two.close)
+
+        def enter():
+            with two.writing() as connection, two.alone(connection, 'upgrade'):
+                return 'entered'
+
+        with one.writing() as connection, one.alone(connection, 'upgrade'):
+            thread, results = self.started(enter)
+            thread.join(0.3)
+            self.assertEqual([], results)
+        thread.join()
+        self.assertEqual(['entered'], results)
+
+
+def suites_on(module):
+    """Return all suites for a module whose server is called ``server``."""
+    found = {}
+    for suite in SUITES:
+        found[suite.__name__] = type(suite.__name__, (OnServer, suite), {'__module__': module})
+    return found

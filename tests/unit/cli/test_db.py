@@ -1,0 +1,133 @@
+"""The commands about the database: its version, its health, its keys."""
+
+import json
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+from kiln.cli.exit_codes import ExitCode
+from kiln.cli.stores import configured_store
+from kiln.cluster_models import Event, Secret
+from kiln.conf.db import default_url
+from tests.unit.cli.shell import Shell
+from tests.unit.db import samples
+
+
+class Commands(Shell):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / 'state' / 'kiln.db'
+        self.say('')
+
+    def say(self, more):
+        self.config.write_text(f'[db]\nurl = sqlite:///{self.path}\n{more}')
+
+    def store(self):
+        app = self.app()
+        app.run(['--config-file', str(self.config), 'db', 'check'])
+        store = configured_store(app.settings)
+        self.addCleanup(store.close)
+        return store
+
+    def sql(self, statement):
+        with sqlite3.connect(self.path) as db:
+            found = db.execute(statement).fetchall()
+        db.close()
+        return found
+
+    def words(self):
+        lines = (self.path.with_suffix('.keys')).read_text().splitlines()
+        return [line.split()[0] for line in lines[1:]]
+
+    def test_the_first_command_makes_the_file(self):
+        checked = self.json('db', 'check')
+        self.assertEqual((True, f'file {self.path}'), (checked['usable'], checked['store']))
+        self.assertEqual((0, []), (checked['cluster'], checked['dangling_leases']))
+
+    def test_upgrade_says_what_it_did(self):
+        self.ok('db', 'upgrade')
+        self.assertIn('has revision 0001 already', self.err)
+        self.sql('DROP TABLE alembic_version')
+        for name in ('step', 'operation', 'node', 'secret', 'cluster', 'cluster_template', 'lease',
+                     'event', 'counter', 'holding', 'tombstone'):  # fmt: skip
+            self.sql(f'DROP TABLE {name}')
+        self.assertEqual(ExitCode.UNAVAILABLE, self.sh('db', 'check', '-f', 'json'))
+        self.assertIs(False, json.loads(self.out)['usable'])
+        self.ok('db', 'upgrade')
+        self.assertIn('has revision 0001; it had no tables', self.err)
+        self.ok('db', 'check')
+
+    def test_check_names_leases_whose_owners_are_gone(self):
+        store = self.store()
+        store.leases.claim('c-web', 'host-1', -1.0)
+        (lease,) = self.json('db', 'check')['dangling_leases']
+        self.assertIn('c-web of host-1, over since 20', lease)
+
+    def test_purge_removes_what_is_old_enough(self):
+        store = self.store()
+        store.events.add(Event(cluster_id='c', kind='k', message='old', at=1.0))
+        store.events.add(Event(cluster_id='c', kind='k', message='new'))
+        purged = self.json('db', 'purge', '--older-than', '30d')
+        self.assertEqual({'operations': 0, 'nodes': 0, 'events': 1, 'tombstones': 0}, purged)
+        self.assertEqual(['new'], [one.message for one in store.events.after()])
+
+    def test_purge_takes_no_span_without_a_unit(self):
+        for span in ('30', '-1d', 'd', '3y', ''):
+            with self.subTest(span):
+                said = self.fails(ExitCode.USAGE, 'db', 'purge', f'--older-than={span}')
+                self.assertIn('is no number with s, m, h, d or w', said)
+        self.fails(ExitCode.USAGE, 'db', 'purge')
+
+    def test_rotate_key_leaves_all_secrets_readable(self):
+        store = self.store()
+        store.clusters.create(samples.cluster(), samples.operation())
+        secret = Secret(cluster_id='c-web', name='token', value='hush')
+        store.secrets.write(secret)
+        before = self.sql('SELECT value FROM secret')
+        self.ok('db', 'rotate-key', '--prepare')
+        self.assertEqual(before, self.sql('SELECT value FROM secret'))
+        self.assertEqual(['current', 'next'], self.words())
+        self.ok('db', 'rotate-key')
+        self.assertIn('1 secrets are encrypted with a new key', self.err)
+        self.assertNotEqual(before, self.sql('SELECT value FROM secret'))
+        self.assertEqual(['current', 'former'], self.words())
+        self.assertEqual(secret, store.secrets.read('c-web', 'token'))
+
+    def test_a_store_that_cannot_be_used_is_one_line_and_a_status(self):
+        self.ok('db', 'check')
+        self.sql("UPDATE alembic_version SET version_num = '9999'")
+        said = self.fails(ExitCode.UNAVAILABLE, 'db', 'upgrade')
+        self.assertIn('9999', said)
+        self.assertEqual(1, len(said.splitlines()))
+
+    def test_a_password_is_in_no_error(self):
+        self.config.write_text('[db]\nurl = oracle://kiln:hunter2@db/kiln\n')
+        self.assertNotIn('hunter2', self.fails(ExitCode.UNAVAILABLE, 'db', 'check'))
+
+    def test_what_is_not_installed_is_named_with_its_extra(self):
+        for missing, url in (
+            ('sqlalchemy', f'sqlite:///{self.path}'),
+            ('psycopg', 'postgresql://kiln@db/kiln'),
+        ):
+            with self.subTest(missing):
+                self.config.write_text(f'[db]\nurl = {url}\n')
+                code = (
+                    f'import sys; sys.modules[{missing!r}] = None\n'
+                    f'from kiln.cli.main import main; main()'
+                )
+                done = subprocess.run(
+                    [sys.executable, '-c', code, '--config-file', str(self.config), 'db', 'check'],
+                    capture_output=True, text=True, cwd=pathlib.Path(__file__).parents[3],
+                )  # fmt: skip
+                self.assertNotEqual(0, done.returncode)
+                self.assertIn('Install kiln-compute[clusters].', done.stderr)
+                self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+
+
+class DefaultPlace(unittest.TestCase):
+    def test_without_a_url_it_is_where_programs_keep_their_state(self):
+        self.assertEqual('sqlite:////s/kiln/kiln.db', default_url({'XDG_STATE_HOME': '/s'}))
+        home = pathlib.Path.home()
+        self.assertEqual(f'sqlite:///{home}/.local/state/kiln/kiln.db', default_url({}))

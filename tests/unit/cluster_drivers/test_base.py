@@ -1,0 +1,384 @@
+"""The contract of cluster drivers: what a class must have, may have, and cannot get wrong."""
+
+import dataclasses
+import inspect
+import pickle
+import subprocess
+import sys
+import unittest
+
+from kiln.cluster_drivers.base import METHODS, ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.contract import contract_violations, driver_errors
+from kiln.cluster_drivers.manifest import from_class
+from kiln.cluster_drivers.records import ClusterType
+from kiln.cluster_drivers.scale import DefaultScaleManager
+from kiln.cluster_drivers.template_def import TemplateDefinition
+from kiln.cluster_drivers.values import DRAINED, READY, Cap, Context, Progress, StatusReport
+from kiln.cluster_exceptions import ClusterDriverError, MissingCapability
+from kiln.cluster_models import OperationKind
+from tests.unit.cluster_drivers.samples import cluster, context, group, node
+from tests.unit.test_layering import ROOT, imports, modules, wrongs
+
+
+class ForeignDriver(ClusterDriver):
+    """The least there can be: an engine of its own, and nothing optional."""
+
+    name = 'foreign_v1'
+    version = '1.0.0'
+    provides = (('vm', 'ubuntu', 'swarm'),)
+
+    def create_cluster(self, context, cluster, cluster_create_timeout):
+        return StatusReport(
+            progress=Progress.IN_PROGRESS, driver_handle='stack-1', driver_state={'step': 1}
+        )
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        return StatusReport(progress=Progress.IN_PROGRESS)
+
+    def delete_cluster(self, context, cluster):
+        return StatusReport(progress=Progress.COMPLETE)
+
+
+class PlainNodes(NodeClusterDriver):
+    """The least there can be of nodes: no template at all."""
+
+    name = 'plain_v1'
+    version = '1.0.0'
+    provides = (('*', '*', 'nodes'),)
+
+    def get_template_definition(self):
+        return TemplateDefinition(ROOT)
+
+
+class Rotating(ForeignDriver):
+    """Overrides, and has nothing of its own to do."""
+
+    def rotate_credential(self, context, cluster):
+        return super().rotate_credential(context, cluster)
+
+    def rotate_ca_certificate(self, context, cluster):
+        return super().rotate_ca_certificate(context, cluster)
+
+
+def defined(base, **members):
+    """Define a class of drivers."""
+    return type('NewDriver', (base,), members)
+
+
+#: How each capability is used.
+CALLS = {
+    Cap.RESIZE: lambda driver, **of: driver.resize_cluster(**of, nodegroup=group(), node_count=3),
+    Cap.UPGRADE: lambda driver, **of: driver.upgrade_cluster(
+        **of, cluster_template=None, nodegroups=(), strategy=None
+    ),
+    Cap.REBUILD: lambda driver, **of: driver.rebuild_cluster(**of),
+    Cap.REBOOT: lambda driver, **of: driver.reboot_cluster(**of, hard=True),
+    Cap.ROTATE_CREDENTIAL: lambda driver, **of: driver.rotate_credential(**of),
+    Cap.ROTATE_CA_CERTIFICATE: lambda driver, **of: driver.rotate_ca_certificate(**of),
+    Cap.NODEGROUPS: lambda driver, **of: [
+        getattr(driver, name)(**of, nodegroup=group()) for name in METHODS[Cap.NODEGROUPS]
+    ],
+}
+
+
+class Contract(unittest.TestCase):
+    def test_000_1_the_base_class_knows_no_engine(self):
+        sources = {name: source for name, source in modules() if name.startswith('kiln.cluster_')}
+        self.assertIn('kiln.cluster_drivers.base', sources)
+        for name, source in sources.items():
+            for imported in imports(source):
+                self.assertNotRegex(imported, 'heat|taskflow|openstack|novaclient|compute', name)
+
+    def test_000_2_what_a_driver_provides_is_tuples_or_mappings(self):
+        written = {'server_type': 'bm', 'os': '*', 'coe': 'swarm'}
+        driver_class = defined(ForeignDriver, provides=[('vm', 'ubuntu', 'swarm'), written])
+        self.assertEqual(
+            (ClusterType('bare_metal', '*', 'swarm'), ClusterType('vm', 'ubuntu', 'swarm')),
+            from_class(driver_class).provides,
+        )
+
+    def test_000_2_what_a_driver_provides_is_read_without_making_one(self):
+        def never(self):
+            raise AssertionError('a driver was made')
+
+        provides = property(lambda self: [('vm', 'fedora', 'mesos')])
+        driver_class = defined(ForeignDriver, __init__=never, provides=provides)
+        self.assertEqual(
+            (ClusterType('vm', 'fedora', 'mesos'),), from_class(driver_class).provides
+        )
+
+    def test_what_a_driver_provides_wrongly_is_its_violation(self):
+        needs_more = property(lambda self: self.nothing_of_the_class)
+        for provides in ('vm', [('vm', 'ubuntu')], [{'coe': 'swarm'}], ['abc'], None, needs_more):
+            with self.subTest(provides=provides):
+                found = list(contract_violations(defined(ForeignDriver, provides=provides)))
+                self.assertEqual(1, len(found), found)
+                self.assertIn('provides', found[0])
+
+    def test_000_3_to_000_5_the_notes_signatures_stand(self):
+        required = inspect.Parameter.empty
+        wanted = {
+            'create_cluster': {'cluster_create_timeout': required},
+            'update_cluster': {'scale_manager': None, 'rollback': False},
+            'delete_cluster': {},
+        }
+        for name, arguments in wanted.items():
+            for driver_class in (ClusterDriver, NodeClusterDriver):
+                parameters = inspect.signature(getattr(driver_class, name)).parameters
+                self.assertEqual(
+                    {'self': required, 'context': required, 'cluster': required} | arguments,
+                    {one.name: one.default for one in parameters.values()},
+                )
+                self.assertEqual(['self', 'context', 'cluster', *arguments], list(parameters))
+
+    def test_000_6_no_signature_takes_a_client_of_a_cloud(self):
+        for name, method in inspect.getmembers(NodeClusterDriver, inspect.isfunction):
+            parameters = set(inspect.signature(method).parameters)
+            self.assertFalse(parameters & {'osc', 'client', 'session', 'conf'}, name)
+        self.assertEqual(
+            ['site', 'credentials', 'secrets', 'template', 'defaults', 'nodes', 'join_key',
+             'console'],
+            [field.name for field in dataclasses.fields(Context)],
+        )  # fmt: skip
+
+    def test_a_context_shows_no_secret(self):
+        self.assertNotIn('kkkk', repr(context()))
+
+    def test_001_28_four_members_are_required_and_no_more(self):
+        required = {'provides', 'create_cluster', 'update_cluster', 'delete_cluster'}
+        self.assertEqual(required, set(ClusterDriver.__abstractmethods__))
+        self.assertEqual(
+            {'provides', 'get_template_definition'}, set(NodeClusterDriver.__abstractmethods__)
+        )
+        self.assertEqual([], list(contract_violations(ForeignDriver)))
+        self.assertEqual([], list(contract_violations(PlainNodes)))
+
+    def test_what_a_class_lacks_is_told_by_name(self):
+        class Empty(ClusterDriver):
+            pass
+
+        self.assertEqual(
+            ['it lacks create_cluster, delete_cluster, provides, update_cluster, name, version'],
+            list(contract_violations(Empty)),
+        )
+
+    def test_what_is_no_driver_is_told_so(self):
+        for thing in (object, ForeignDriver(), None, 'name'):
+            (found,) = contract_violations(thing)
+            self.assertIn('is no subclass of ClusterDriver', found)
+
+    def test_a_driver_for_another_contract_is_told_so(self):
+        (found,) = contract_violations(defined(ForeignDriver, contract_version=99))
+        self.assertEqual('it is written for contract 99, this kiln has 1', found)
+
+    def test_000_12_the_core_imports_no_driver(self):
+        found = [
+            wrong
+            for module, source in modules()
+            for wrong in wrongs(module, source)
+            if 'cluster_drivers' in wrong
+        ]
+        self.assertEqual([], found)
+        imported = 'from kiln.cluster_drivers.example_v1.driver import ExampleDriver'
+        for module in ('kiln.cluster_drivers.base', 'kiln.cluster_drivers.directory'):
+            self.assertEqual(1, len(list(wrongs(module, imported))), module)
+
+    def test_000_15_handle_and_state_may_be_absent_and_are_kept_when_reported(self):
+        made = cluster()
+        self.assertIsNone(made.driver_handle)
+        self.assertEqual({}, dict(made.driver_state))
+        report = ForeignDriver().create_cluster(
+            context=context(), cluster=made, cluster_create_timeout=60.0
+        )
+        self.assertEqual('stack-1', report.driver_handle)
+        self.assertEqual({'step': 1}, report.driver_state)
+        self.assertIsNone(StatusReport(progress=Progress.COMPLETE).driver_handle)
+        self.assertEqual(report, pickle.loads(pickle.dumps(report)))
+
+    def test_000_19_the_contract_needs_no_library_of_anybody(self):
+        code = (
+            'import sys, kiln.cluster_drivers.base, kiln.cluster_drivers.contract\n'
+            'heavy = ["yaml", "sqlalchemy", "keystoneauth1", "openstack", "novaclient", '
+            '"heatclient", "docker", "stevedore", "oslo_config"]\n'
+            'print([name for name in heavy if name in sys.modules])'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        self.assertEqual('[]', done.stdout.strip())
+
+
+class Signatures(unittest.TestCase):
+    def test_magnums_call_that_puts_rollback_in_scale_manager_cannot_be_defined(self):
+        def upgrade_cluster(
+            self, context, cluster, cluster_template, max_batch_size, nodegroup,
+            scale_manager=None, rollback=False,
+        ):  # fmt: skip
+            pass
+
+        with self.assertRaisesRegex(
+            TypeError,
+            r'NewDriver breaks the contract: upgrade_cluster\(.*max_batch_size.*\) should be '
+            r'upgrade_cluster\(self, context, cluster, \*, cluster_template, nodegroups, strategy',
+        ):
+            defined(ForeignDriver, upgrade_cluster=upgrade_cluster)
+
+    def test_what_the_core_calls_by_keyword_cannot_take_another_argument(self):
+        def swapped(self, context, cluster, rollback=False, scale_manager=None): ...
+        def renamed(self, context, bay, scale_manager=None, rollback=False): ...
+        def with_osc(self, context, osc, cluster, scale_manager=None, rollback=False): ...
+        def other_default(self, context, cluster, scale_manager=None, rollback=True): ...
+        def too_many(self, context, cluster, scale_manager=None, rollback=False, force=False): ...
+
+        wrong = (swapped, renamed, with_osc, other_default, too_many, None, 'update')
+        for function in wrong:
+            for base in (ForeignDriver, PlainNodes, NodeClusterDriver):
+                with self.subTest(function=function, base=base), self.assertRaises(TypeError):
+                    defined(base, update_cluster=function)
+
+    def test_the_hooks_of_node_drivers_keep_their_signatures_too(self):
+        with self.assertRaisesRegex(TypeError, r'bootstrap\(self, node\) should be'):
+            defined(PlainNodes, bootstrap=lambda self, node: None)
+
+    def test_annotations_are_the_authors_own(self):
+        def update_cluster(
+            self, context: object, cluster: object, scale_manager: object = None,
+            rollback: bool = False,
+        ) -> None: ...  # fmt: skip
+
+        self.assertTrue(defined(ForeignDriver, update_cluster=update_cluster))
+
+
+class Capabilities(unittest.TestCase):
+    def test_000_16_a_driver_has_what_it_overrides(self):
+        self.assertEqual(frozenset(), ForeignDriver.capabilities)
+
+        def reboot_cluster(self, context, cluster, *, hard=False, nodes=None): ...
+        def get_monitor(self, context, cluster): ...
+
+        driver_class = defined(
+            ForeignDriver, reboot_cluster=reboot_cluster, get_monitor=get_monitor
+        )
+        self.assertEqual({Cap.REBOOT, Cap.MONITOR}, driver_class.capabilities)
+        driver_class().require(Cap.REBOOT)
+
+    def test_000_16_each_kind_of_operation_beside_the_three_is_a_capability(self):
+        of_kinds = {'resize', 'upgrade', 'rebuild', 'reboot'}
+        self.assertLessEqual(of_kinds, {kind.value for kind in OperationKind} & set(Cap))
+
+    def test_what_is_lacking_is_refused_before_anything_changes(self):
+        for cap, call in CALLS.items():
+            with self.subTest(cap), self.assertRaises(MissingCapability) as caught:
+                call(ForeignDriver(), context=context(), cluster=cluster())
+            self.assertIn(cap.value.replace('_', ' '), str(caught.exception))
+            self.assertIn('foreign_v1', str(caught.exception))
+            self.assertIn('create, delete, update', str(caught.exception))
+            with self.assertRaises(MissingCapability):
+                ForeignDriver().require(cap)
+
+    def test_capabilities_are_not_written_down_a_second_time(self):
+        with self.assertRaisesRegex(TypeError, 'missing_capabilities'):
+            defined(ForeignDriver, capabilities=frozenset({Cap.RESIZE}))
+
+    def test_what_is_inherited_can_be_taken_away(self):
+        driver_class = defined(PlainNodes, missing_capabilities=frozenset({Cap.REBUILD}))
+        self.assertNotIn(Cap.REBUILD, driver_class.capabilities)
+        self.assertIn(Cap.REBOOT, driver_class.capabilities)
+        with self.assertRaises(MissingCapability):
+            driver_class().rebuild_cluster(context=context(), cluster=cluster())
+
+    def test_an_override_may_go_on_to_what_it_overrides(self):
+        for name in ('rotate_credential', 'rotate_ca_certificate'):
+            found = getattr(Rotating(), name)(context=context(), cluster=cluster())
+            self.assertIsNone(found)
+
+    def test_half_a_capability_is_none(self):
+        for names in (('create_nodegroup',), ('update_nodegroup', 'delete_nodegroup')):
+            members = {name: lambda self, context, cluster, nodegroup: None for name in names}
+            with self.assertRaisesRegex(TypeError, 'it lacks'):
+                defined(ForeignDriver, **members)
+            self.assertTrue(defined(PlainNodes, **members), 'the engine has the other half')
+
+
+class NodeDrivers(unittest.TestCase):
+    def setUp(self):
+        self.driver = PlainNodes.open()
+        self.of = {'context': context(), 'cluster': cluster(group(compute_driver='nova'))}
+
+    def test_001_7_create_update_and_delete_are_left_to_the_engine(self):
+        self.assertIsNone(self.driver.create_cluster(**self.of, cluster_create_timeout=60))
+        self.assertIsNone(self.driver.update_cluster(**self.of, scale_manager=None, rollback=True))
+        self.assertIsNone(self.driver.delete_cluster(**self.of))
+        self.assertIsNone(self.driver.update_cluster_status(**self.of))
+
+    def test_what_the_engine_does_for_all_is_accepted(self):
+        for cap in self.driver.capabilities:
+            found = CALLS[cap](self.driver, **self.of)
+            self.assertIn(found, (None, [None, None, None]), cap)
+
+    def test_001_8_rebuild_and_both_reboots_are_there(self):
+        self.assertLessEqual({Cap.REBUILD, Cap.REBOOT}, self.driver.capabilities)
+        self.assertIsNone(self.driver.rebuild_cluster(**self.of, nodes=[node()]))
+        self.assertIsNone(self.driver.reboot_cluster(**self.of, hard=False))
+        self.assertIsNone(self.driver.reboot_cluster(**self.of, hard=True))
+
+    def test_a_node_without_templates_is_given_nothing_and_is_ready_at_once(self):
+        found = self.driver.bootstrap(**self.of, node=node())
+        self.assertEqual((None, (), None), (found.user_data, found.files, found.join_token))
+        self.assertEqual(READY, self.driver.is_ready(**self.of, node=node()))
+        self.assertEqual(DRAINED, self.driver.drain(**self.of, node=node()))
+
+    def test_the_backend_is_that_of_the_group(self):
+        of = self.of['cluster']
+        found = self.driver.compute_driver_for(cluster=of, nodegroup=of.spec.groups[0])
+        self.assertEqual('nova', found)
+        self.assertIsNone(self.driver.compute_driver_for(cluster=of, nodegroup=group()))
+
+    def test_optional_methods_have_harmless_answers(self):
+        driver = ForeignDriver.open()
+        self.assertIsNone(driver.update_cluster_status(**self.of))
+        self.assertEqual((), driver.validate(**self.of, plan=None))
+        self.assertIsNone(driver.get_monitor(**self.of))
+        self.assertIsInstance(driver.get_scale_manager(**self.of), DefaultScaleManager)
+        for moment in ('pre', 'post'):
+            for verb in ('create', 'update', 'delete'):
+                hook = getattr(driver, f'{moment}_{verb}_cluster')
+                self.assertIsNone(hook(**self.of, operation=None))
+
+    def test_templates_are_read_once(self):
+        asked = []
+
+        def get_template_definition(self):
+            asked.append(self)
+            return TemplateDefinition(ROOT)
+
+        made = defined(PlainNodes, get_template_definition=get_template_definition)
+        for driver in (made.open(), made()):
+            for _ in range(3):
+                driver.bootstrap(**self.of, node=node())
+            self.assertEqual(driver, asked.pop())
+            self.assertEqual([], asked)
+
+
+class Faults(unittest.TestCase):
+    def test_an_error_of_a_driver_names_the_driver(self):
+        with (
+            self.assertRaisesRegex(
+                ClusterDriverError, "x_v1 failed to bootstrap node n-1: KeyError: 'port'"
+            ) as caught,
+            driver_errors('x_v1', 'bootstrap node n-1'),
+        ):
+            raise KeyError('port')
+        self.assertFalse(caught.exception.retryable)
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+
+    def test_what_a_driver_says_by_kilns_own_errors_passes(self):
+        said = ClusterDriverError('No room.', 'Wait.', retryable=True)
+        with self.assertRaises(ClusterDriverError) as caught, driver_errors('x_v1', 'create'):
+            raise said
+        self.assertIs(said, caught.exception)
+
+    def test_a_secret_in_the_error_of_a_driver_is_masked(self):
+        with self.assertRaises(ClusterDriverError) as caught, driver_errors('x_v1', 'create'):
+            raise ValueError('bad password=hunter2')
+        self.assertNotIn('hunter2', str(caught.exception))

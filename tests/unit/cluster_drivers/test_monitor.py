@@ -1,0 +1,85 @@
+"""Measuring a cluster costs its reader neither time nor calm."""
+
+import threading
+import unittest
+
+from kiln.clock import current_deadline
+from kiln.cluster_drivers.monitor import Gauge, Metric, Monitor, Reading
+from kiln.testing.clock import VirtualClock
+from tests.unit.cluster_drivers.samples import cluster, context
+
+CPU = Metric('cpu', '%', 'Of all nodes.')
+RAM = Metric('ram', 'MiB', 'In use.')
+
+
+class Scripted(Monitor):
+    """Answers what it is told to, or what a function returns."""
+
+    metrics = (CPU, RAM)
+
+    def __init__(self, answer):
+        super().__init__(context(), cluster())
+        self.answer = answer
+
+    def pull(self):
+        return self.answer() if callable(self.answer) else self.answer
+
+
+class Gauges(unittest.TestCase):
+    def readings(self, answer, **options):
+        return Gauge(Scripted(answer), **options).read()
+
+    def reasons(self, answer):
+        return {one.reason for one in self.readings(answer) if one.value is None}
+
+    def test_001_21_each_metric_is_read(self):
+        self.assertEqual(
+            (Reading(CPU, 12.0), Reading(RAM, 3.5)), self.readings({'cpu': 12, 'ram': 3.5, 'x': 1})
+        )
+
+    def test_000_13_what_is_not_known_is_a_value_and_the_rest_is_known(self):
+        for answer in ({'cpu': 1, 'ram': None}, {'cpu': 1}):
+            cpu, ram = self.readings(answer)
+            self.assertEqual((1.0, ''), (cpu.value, cpu.reason))
+            self.assertEqual((None, 'it was not measured'), (ram.value, ram.reason))
+        for wrong in ('12', True, float('nan'), [1]):
+            cpu, ram = self.readings({'cpu': wrong, 'ram': 1})
+            self.assertEqual((None, 'what was measured is no number'), (cpu.value, cpu.reason))
+            self.assertEqual(1.0, ram.value)
+
+    def test_000_13_an_error_makes_all_unknown_and_goes_no_further(self):
+        def fail():
+            raise OSError('no route, token=hunter2')
+
+        self.assertEqual({'OSError: no route, token=***'}, self.reasons(fail))
+        self.assertEqual(1, len(self.reasons(7)), 'an answer that is no mapping')
+
+    def test_000_13_a_pull_that_is_late_is_left_behind_and_none_is_begun_beside_it(self):
+        clock = VirtualClock()
+        begun, readings = [], []
+        started, release = threading.Event(), threading.Event()
+        self.addCleanup(release.set)
+
+        def hang():
+            begun.append(current_deadline().remaining_s())
+            started.set()
+            release.wait(10)
+            return {'cpu': 1, 'ram': 1}
+
+        gauge = Gauge(Scripted(hang), timeout_s=5.0, clock=clock)
+        reader = threading.Thread(target=lambda: readings.extend(gauge.read()))
+        reader.start()
+        self.assertTrue(started.wait(10))
+        clock.run_until(lambda: readings)
+        reader.join()
+        self.assertEqual({'it did not answer within 5 s'}, {one.reason for one in readings})
+        for _ in range(3):
+            self.assertEqual(
+                {'the last pull has not come back yet'}, {one.reason for one in gauge.read()}
+            )
+        self.assertEqual([5.0], begun)
+        late = [one for one in threading.enumerate() if one.name == 'kiln-monitor']
+        release.set()
+        for thread in late:
+            thread.join(10)
+        self.assertEqual((Reading(CPU, 1.0), Reading(RAM, 1.0)), gauge.read())

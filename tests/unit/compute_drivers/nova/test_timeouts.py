@@ -1,0 +1,60 @@
+"""No request waits for ever, whatever it is for."""
+
+import threading
+import time
+import unittest
+
+from kiln.clock import Deadline, deadline_scope
+from kiln.compute_drivers.nova.driver import NovaDriver
+from kiln.exceptions import ServiceUnavailable
+from tests.unit.compute_drivers.nova.loopback import listening
+from tests.unit.compute_drivers.nova.written import written
+
+#: Far above the limits below, and far below what a client waits without any.
+LONG_S = 20
+
+
+class Silence(unittest.TestCase):
+    """A server that takes requests and answers none."""
+
+    def setUp(self):
+        over = threading.Event()
+        port = self.enterContext(listening(lambda connection: over.wait(LONG_S)))
+        # First, so that the server can end.
+        self.addCleanup(over.set)
+        self.url = f'http://127.0.0.1:{port}'
+        self.addCleanup(self.assert_soon, time.monotonic())
+
+    def assert_soon(self, began):
+        self.assertLess(time.monotonic() - began, LONG_S / 2)
+
+    def driver(self, *lines):
+        driver = NovaDriver.open(written(*lines), name='east', owner='kiln')
+        self.addCleanup(driver.close)
+        return driver
+
+    def test_who_asks_which_versions_there_are_does_not_wait_for_ever(self):
+        driver = self.driver(
+            'auth_type = none', f'compute_endpoint_override = {self.url}', 'timeout = 0.2'
+        )
+        with self.assertRaisesRegex(ServiceUnavailable, 'too long'):
+            driver.list_amphorae()
+
+    def test_who_asks_for_a_token_does_not_wait_for_ever(self):
+        driver = self.driver(
+            f'auth_url = {self.url}/v3', 'username = demo', 'password = Tr0ub4dor',
+            'project_name = demo', 'user_domain_name = Default',
+            'project_domain_name = Default', 'timeout = 0.2',
+        )  # fmt: skip
+        with self.assertRaisesRegex(ServiceUnavailable, 'too long'):
+            driver.list_amphorae()
+
+    def test_the_deadline_of_the_call_is_the_limit_where_it_is_nearer(self):
+        driver = self.driver(
+            'auth_type = none', f'compute_endpoint_override = {self.url}', 'timeout = 600'
+        )
+        with (
+            deadline_scope(Deadline.after(0.2)),
+            self.assertRaisesRegex(ServiceUnavailable, 'too long'),
+        ):
+            driver.list_amphorae()

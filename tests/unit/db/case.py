@@ -1,0 +1,89 @@
+"""A store of its own for each test, on SQLite; other databases take the same tests."""
+
+import functools
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import sqlalchemy as sa
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.db.store import open_store
+from kiln.db.upgrade import create_file
+from kiln.testing.clock import VirtualClock
+from tests.unit.db import samples
+
+TERM_S = 30.0
+
+
+@functools.cache
+def new_file():
+    """Return a file with all tables and nothing in them, made once for all tests."""
+    folder = tempfile.TemporaryDirectory(prefix='kiln-store-')
+    path = pathlib.Path(folder.name, 'kiln.db')
+    create_file(path, SYSTEM_CLOCK)
+    # The folder lives as long as the path does.
+    return path, folder
+
+
+class StoreCase(unittest.TestCase):
+    """Has ``store``, and ``web``, a cluster in it that nobody works on yet."""
+
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.url = self.make_url()
+        self.store = self.open()
+
+    def make_url(self):
+        path = self.folder / 'kiln.db'
+        shutil.copy(new_file()[0], path)
+        return f'sqlite:///{path}'
+
+    def open(self, **more):
+        store = open_store(self.url, clock=self.clock, keys=self.folder / 'kiln.keys', **more)
+        self.addCleanup(store.close)
+        return store
+
+    def pass_time(self, seconds):
+        self.clock.advance(seconds)
+
+    def create(self, name='web', **more):
+        cluster = samples.cluster(name, **more)
+        op_id = f'op-{cluster.id.removeprefix("c-")}'
+        self.store.clusters.create(cluster, samples.operation(op_id, cluster.id))
+        return cluster
+
+    def claim(self, scope='c-web', owner='me', term_s=TERM_S):
+        lease = self.store.leases.claim(scope, owner, term_s)
+        self.assertIsNotNone(lease)
+        return lease
+
+    def write(self, lease, **changes):
+        """Write the values given, by the method of a batch: node=..., steps=[...]."""
+        with self.store.writing(lease) as batch:
+            for name, values in changes.items():
+                for value in values if isinstance(values, list) else [values]:
+                    getattr(batch, name)(value)
+
+    def rows(self, statement):
+        """Ask the database itself, past the store."""
+        engine = sa.create_engine(self.database_url())
+        try:
+            with engine.connect() as connection:
+                return [tuple(row) for row in connection.execute(sa.text(statement))]
+        finally:
+            engine.dispose()
+
+    def database_url(self):
+        return self.url
+
+
+class ClusterCase(StoreCase):
+    """A store with the cluster ``web``, its operation ``op-web``, and ``lease`` on it."""
+
+    def setUp(self):
+        super().setUp()
+        self.web = self.create()
+        self.lease = self.claim()

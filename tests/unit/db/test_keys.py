@@ -1,0 +1,102 @@
+"""The file of keys: private, written as a whole, read anew when it changes."""
+
+import pathlib
+import stat
+import tempfile
+import unittest
+
+from kiln.cluster_exceptions import StoreError
+from kiln.db.keys import KeyFile
+
+
+class Keys(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / 'sub' / 'kiln.keys'
+
+    def made(self):
+        keys = KeyFile(self.path, make=True)
+        keys.encrypt('')
+        return keys
+
+    def words(self):
+        return [line.split()[0] for line in self.path.read_text().splitlines()[1:]]
+
+    def mode(self, path):
+        return stat.S_IMODE(path.stat().st_mode)
+
+    def refused(self, words, keys=None):
+        with self.assertRaisesRegex(StoreError, words) as caught:
+            (keys or KeyFile(self.path)).encrypt('x')
+        return str(caught.exception)
+
+    def test_the_first_key_is_made_when_it_is_needed_and_for_its_owner_alone(self):
+        keys = KeyFile(self.path, make=True)
+        self.assertFalse(self.path.parent.exists())
+        keys.encrypt('x')
+        self.assertEqual((0o600, 0o700), (self.mode(self.path), self.mode(self.path.parent)))
+        self.assertEqual([self.path], list(self.path.parent.iterdir()))
+
+    def test_what_one_encrypts_another_reads(self):
+        token = self.made().encrypt('h\u00fcsh')
+        self.assertNotIn('h\u00fcsh', token)
+        self.assertEqual('h\u00fcsh', KeyFile(self.path).decrypt(token))
+        self.assertIsNone(KeyFile(self.path).decrypt('nonsense'))
+
+    def test_a_key_is_not_made_where_all_hosts_must_have_the_same(self):
+        self.refused("make a first one with 'kiln db rotate-key'")
+        keys = KeyFile(self.path)
+        keys.advance()
+        self.assertEqual('x', keys.decrypt(keys.encrypt('x')))
+
+    def test_a_prepared_key_is_read_with_before_it_is_written_with(self):
+        keys = self.made()
+        early = KeyFile(self.path)
+        old = early.encrypt('x')
+        keys.prepare()
+        keys.prepare()
+        self.assertEqual(['current', 'next'], self.words())
+        copied = self.path.read_text()
+        keys.advance()
+        new = keys.encrypt('x')
+        # A host that has the file of before still reads what is written now.
+        elsewhere = self.folder / 'copy'
+        elsewhere.write_text(copied)
+        elsewhere.chmod(0o600)
+        self.assertEqual(['x', 'x'], [KeyFile(elsewhere).decrypt(one) for one in (old, new)])
+        self.assertEqual(['current', 'former'], self.words())
+
+    def test_all_former_keys_but_the_last_are_forgotten(self):
+        keys = self.made()
+        tokens = []
+        for _ in range(3):
+            tokens.append(keys.encrypt('x'))
+            keys.advance()
+        self.assertEqual(['x'] * 3, [keys.decrypt(one) for one in tokens])
+        keys.forget()
+        self.assertEqual([None, None, 'x'], [keys.decrypt(one) for one in tokens])
+
+    def test_keys_that_everybody_may_read_are_refused(self):
+        self.made()
+        self.path.chmod(0o644)
+        self.refused('everybody may read them')
+
+    def test_what_is_no_key_file_is_refused_and_not_quoted(self):
+        self.made()
+        good = self.path.read_text()
+        key = good.split()[-1]
+        for bad in ('', 'current hunter2\n', f'{key}\n', f'other {key}\n', good + good,
+                    good + f'next {key}\n' * 2, '\u00fc'):  # fmt: skip
+            with self.subTest(bad):
+                self.path.write_text(bad)
+                said = self.refused('it is no key file')
+                self.assertNotIn('hunter2', said)
+                self.assertNotIn(key, said)
+
+    def test_a_place_that_cannot_be_written_is_named(self):
+        blocked = self.folder / 'file'
+        blocked.write_text('')
+        self.refused('option .db. key_file', KeyFile(blocked / 'kiln.keys', make=True))
+        folder = self.folder / 'folder'
+        folder.mkdir()
+        self.refused('Cannot read the keys', KeyFile(folder))

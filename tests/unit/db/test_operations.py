@@ -1,0 +1,115 @@
+"""Operations: what was asked, how far it has come, and who could go on."""
+
+import dataclasses
+
+from kiln.cluster_exceptions import ClusterBusy, ClusterNotFound
+from kiln.cluster_models import OperationKind, OperationState
+from tests.unit.db import samples
+from tests.unit.db.case import TERM_S, ClusterCase, StoreCase
+
+
+class Operations(ClusterCase):
+    def settle(self, op_id='op-web', state=OperationState.FAILED):
+        self.write(self.lease, operation=samples.operation(op_id, state=state))
+
+    def submit(self, op_id='op-2', kind=OperationKind.REBOOT, **how):
+        self.store.operations.submit(samples.operation(op_id, kind=kind), **how)
+
+    def test_every_settled_state_accepts_the_next_operation(self):
+        settled = [state for state in OperationState if state.ended]
+        self.assertEqual(4, len(settled))
+        last = 'op-web'
+        for state in settled:
+            self.settle(last, state)
+            last = f'op-after-{state}'
+            self.submit(last)
+
+    def test_while_one_is_under_way_another_is_refused(self):
+        for state in (state for state in OperationState if not state.ended):
+            self.settle(state=state)
+            with self.assertRaisesRegex(ClusterBusy, f'op-web .create. is {state}'):
+                self.submit()
+        self.assertEqual(1, len(self.store.operations.of('c-web')))
+
+    def test_a_deletion_supersedes_what_is_under_way(self):
+        self.submit(kind=OperationKind.DELETE, supersede=True)
+        old, new = self.store.operations.open('c-web')
+        self.assertEqual((True, False), (old.cancelled, new.cancelled))
+
+    def test_an_operation_needs_a_cluster(self):
+        with self.assertRaisesRegex(ClusterNotFound, "'nothing'"):
+            self.store.operations.submit(samples.operation('op-2', 'nothing'))
+
+    def test_to_cancel_is_to_ask(self):
+        asked = self.store.operations.cancel('op-web')
+        self.assertEqual((True, OperationState.QUEUED), (asked.cancelled, asked.state))
+        self.assertEqual(asked, self.store.operations.cancel('op-web'))
+
+    def test_what_has_ended_is_not_cancelled(self):
+        self.settle()
+        self.assertFalse(self.store.operations.cancel('op-web').cancelled)
+        with self.assertRaisesRegex(ClusterNotFound, "'nothing'"):
+            self.store.operations.cancel('nothing')
+
+    def test_the_newest_is_the_one_written_last_whatever_the_clocks_say(self):
+        self.settle()
+        late = dataclasses.replace(samples.operation('op-2'), created_at=-5.0)
+        self.store.operations.submit(late)
+        self.settle('op-2')
+        self.assertEqual('op-2', self.store.operations.newest()['c-web'].id)
+        self.assertEqual(['op-2', 'op-web'], [one.id for one in self.store.operations.of('c-web')])
+
+    def test_an_operation_keeps_what_it_was_asked_with(self):
+        self.settle()
+        asked = samples.operation('op-2', args={'nodes': ['n-1'], 'hard': True}, generation=4)
+        self.store.operations.submit(asked)
+        self.assertEqual(asked, self.store.operations.get('op-2'))
+
+
+class Work(StoreCase):
+    def test_clusters_with_work_come_in_the_order_of_their_operations(self):
+        for name in ('b', 'a', 'c'):
+            self.create(name)
+        self.assertEqual(('c-b', 'c-a', 'c-c'), self.store.operations.runnable())
+        self.assertEqual(('c-b',), self.store.operations.runnable(limit=1))
+
+    def test_what_somebody_works_on_is_not_offered_until_its_lease_is_over(self):
+        self.create()
+        lease = self.claim()
+        self.assertEqual((), self.store.operations.runnable())
+        self.pass_time(TERM_S + 5)
+        self.assertEqual(('c-web',), self.store.operations.runnable())
+        self.store.leases.renew(lease, TERM_S)
+        self.assertEqual((), self.store.operations.runnable())
+
+    def test_what_has_ended_is_no_work(self):
+        self.create()
+        lease = self.claim()
+        self.write(lease, operation=samples.operation('op-web', state=OperationState.CANCELLED))
+        self.store.leases.release(lease)
+        self.assertEqual((), self.store.operations.runnable())
+
+    def test_a_cluster_with_two_operations_is_offered_once(self):
+        self.create()
+        self.store.operations.submit(samples.operation('op-2'), supersede=True)
+        self.assertEqual(('c-web',), self.store.operations.runnable())
+
+
+class NodesAtALook(ClusterCase):
+    def test_a_node_is_found_by_its_id_and_by_its_name(self):
+        self.write(self.lease, node=[samples.node('n-1'), samples.node('n-2', name='n-1')])
+        self.assertEqual('n-1', self.store.nodes.get('c-web', 'n-1').id)
+        self.assertEqual('n-1', self.store.nodes.get('c-web', 'web-n-1').id)
+        for cluster_id, word in (('c-web', 'n-3'), ('c-other', 'n-1')):
+            with self.assertRaisesRegex(ClusterNotFound, f'{word}.*{cluster_id}'):
+                self.store.nodes.get(cluster_id, word)
+
+    def test_nodes_are_counted_by_cluster_and_state(self):
+        nodes = [samples.node(f'n-{i}', state='ready') for i in range(3)]
+        nodes = [dataclasses.replace(one, state=samples.NodeState.READY) for one in nodes]
+        self.write(self.lease, node=[*nodes, samples.node('n-9')])
+        counts = self.store.nodes.counts()
+        self.assertEqual({'c-web'}, set(counts))
+        self.assertEqual(
+            {samples.NodeState.READY: 3, samples.NodeState.PLANNED: 1}, dict(counts['c-web'])
+        )

@@ -1,0 +1,83 @@
+"""Secrets: encrypted in the store, and nowhere in what kiln says."""
+
+from kiln.cluster_exceptions import ClusterNotFound, StoreError
+from kiln.cluster_models import Secret
+from tests.unit.db.case import ClusterCase
+
+HUSH = 'Tr0ub4dor-and-3-horses'
+
+
+def secret(name='token', value=HUSH):
+    return Secret(cluster_id='c-web', name=name, value=value)
+
+
+class Secrets(ClusterCase):
+    def keys(self):
+        return (self.folder / 'kiln.keys').read_text()
+
+    def test_a_secret_comes_back_and_is_not_in_the_database(self):
+        self.write(self.lease, secret=secret())
+        self.assertEqual(secret(), self.store.secrets.read('c-web', 'token'))
+        self.assertNotIn(HUSH, str(self.rows('SELECT * FROM secret')))
+
+    def test_the_value_is_in_no_representation(self):
+        self.assertNotIn(HUSH, f'{secret()!r} {secret()}')
+
+    def test_the_last_one_of_a_name_holds(self):
+        self.store.secrets.write(secret('a'))
+        self.write(self.lease, secret=[secret('token', 'old'), secret(), secret('b')])
+        self.assertEqual(('a', 'b', 'token'), self.store.secrets.names('c-web'))
+        self.assertEqual(HUSH, self.store.secrets.read('c-web', 'token').value)
+
+    def test_one_that_is_not_there_is_named(self):
+        with self.assertRaisesRegex(ClusterNotFound, "'token' of cluster c-web"):
+            self.store.secrets.read('c-web', 'token')
+
+    def test_a_secret_needs_a_cluster_and_errors_do_not_quote_it(self):
+        with self.assertRaises(StoreError) as caught:
+            self.store.secrets.write(Secret(cluster_id='none', name='n', value=HUSH))
+        chain = caught.exception
+        while chain is not None:
+            self.assertNotIn(HUSH, str(chain))
+            chain = chain.__cause__
+
+    def test_after_a_rotation_all_are_under_another_key(self):
+        self.write(self.lease, secret=[secret('a'), secret('b', 'other')])
+        before, keys = self.rows('SELECT value FROM secret'), self.keys()
+        self.assertEqual(2, self.store.secrets.rotate())
+        self.assertFalse(set(before) & set(self.rows('SELECT value FROM secret')))
+        self.assertNotEqual(keys, self.keys())
+        self.assertEqual('other', self.store.secrets.read('c-web', 'b').value)
+
+    def test_without_a_secret_there_is_still_a_key_to_rotate(self):
+        self.assertEqual(0, self.store.secrets.rotate())
+        self.write(self.lease, secret=secret())
+        self.assertEqual(1, self.store.secrets.rotate())
+
+    def test_another_process_notices_the_new_key(self):
+        other = self.open()
+        other.secrets.write(secret('a'))
+        self.store.secrets.rotate()
+        other.secrets.write(secret('b'))
+        self.store.secrets.rotate()
+        for name in ('a', 'b'):
+            self.assertEqual(HUSH, other.secrets.read('c-web', name).value)
+            self.assertEqual(HUSH, self.store.secrets.read('c-web', name).value)
+
+    def test_without_the_key_a_secret_is_lost_and_the_error_says_so(self):
+        self.write(self.lease, secret=secret())
+        (self.folder / 'kiln.keys').unlink()
+        self.store.secrets.keys.advance()
+        with self.assertRaisesRegex(StoreError, 'none of the keys in .*kiln.keys fits'):
+            self.store.secrets.read('c-web', 'token')
+
+    def test_a_rotation_that_cannot_read_one_changes_none(self):
+        self.write(self.lease, secret=[secret('a'), secret('z')])
+        (self.folder / 'kiln.keys').rename(self.folder / 'kept')
+        self.store.secrets.keys.advance()
+        self.write(self.lease, secret=secret('a', 'newer'))
+        before = self.rows('SELECT name, value FROM secret ORDER BY name')
+        with self.assertRaisesRegex(StoreError, "secret 'z'"):
+            self.store.secrets.rotate()
+        self.assertEqual(before, self.rows('SELECT name, value FROM secret ORDER BY name'))
+        self.assertEqual('newer', self.store.secrets.read('c-web', 'a').value)

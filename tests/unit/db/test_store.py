@@ -1,0 +1,155 @@
+"""How a store is opened: where, by whom, and what is said where that fails."""
+
+import pathlib
+import sqlite3
+import stat
+import tempfile
+import threading
+import unittest
+
+import sqlalchemy as sa
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_exceptions import StoreError
+from kiln.db.database import Database, parse_url
+from kiln.db.store import SERVER_KEYS, key_file, open_database, open_store
+from kiln.testing.clock import VirtualClock
+from tests.unit.db import samples
+from tests.unit.db.case import StoreCase
+
+
+class Opening(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / 'new' / 'kiln.db'
+        self.url = f'sqlite:///{self.path}'
+
+    def mode(self, path):
+        return stat.S_IMODE(path.stat().st_mode)
+
+    def pragma(self, name):
+        database = open_database(self.url, clock=SYSTEM_CLOCK)
+        self.addCleanup(database.close)
+        with database.reading() as connection:
+            return connection.exec_driver_sql(f'PRAGMA {name}').scalar()
+
+    def test_a_file_is_made_for_its_owner_alone(self):
+        with open_store(self.url) as store:
+            self.assertEqual((), store.clusters.list())
+            self.assertIsNotNone(store.leases.claim('s', 'me', 30))
+            for path in self.path.parent.iterdir():
+                self.assertEqual(0o600, self.mode(path), path)
+        self.assertEqual(0o700, self.mode(self.path.parent))
+        self.assertEqual([self.path], list(self.path.parent.iterdir()))
+
+    def test_what_is_committed_is_on_the_disk(self):
+        # 2 is FULL.
+        self.assertEqual(('wal', 2), (self.pragma('journal_mode'), self.pragma('synchronous')))
+        self.assertEqual(1, self.pragma('foreign_keys'))
+
+    def test_of_many_who_make_the_file_at_once_all_get_the_same(self):
+        barrier, leases, errors = threading.Barrier(4), [], []
+
+        def use(owner):
+            barrier.wait()
+            try:
+                with open_store(self.url) as store:
+                    leases.append(store.leases.claim('s', owner, 30))
+            except StoreError as exc:
+                errors.append(exc)
+
+        threads = [threading.Thread(target=use, args=[f'o{i}']) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], errors)
+        self.assertEqual(1, len([one for one in leases if one]))
+        self.assertEqual([self.path], list(self.path.parent.iterdir()))
+
+    def test_the_keys_are_beside_the_file_or_where_they_are_said_to_be(self):
+        database = open_database(self.url, clock=SYSTEM_CLOCK)
+        self.addCleanup(database.close)
+        self.assertEqual(self.path.with_suffix('.keys'), key_file(database, None).path)
+        self.assertEqual(self.folder / 'k', key_file(database, self.folder / 'k').path)
+        server = Database('postgresql://kiln@db.invalid/kiln', clock=SYSTEM_CLOCK)
+        self.addCleanup(server.close)
+        self.assertEqual(SERVER_KEYS, key_file(server, None).path)
+
+    def test_a_place_that_cannot_be_written_is_named(self):
+        (self.folder / 'new').write_text('')
+        with self.assertRaisesRegex(StoreError, r'Cannot make the file .*option \[db\] url'):
+            open_store(self.url)
+
+    def test_a_file_that_is_no_database_is_named(self):
+        self.path.parent.mkdir()
+        self.path.write_text('This is a letter to my aunt. ' * 100)
+        with self.assertRaisesRegex(StoreError, 'kiln.db: file is not a database'):
+            open_store(self.url)
+
+    def test_a_server_that_is_not_there_is_named_and_may_come_back(self):
+        for kind in ('postgresql', 'mariadb'):
+            url = f'{kind}://kiln:hunter2@127.0.0.1:1/kiln'
+            with self.subTest(kind), self.assertRaisesRegex(StoreError, '127.0.0.1') as caught:
+                open_store(url)
+            self.assertTrue(caught.exception.retryable)
+            self.assertNotIn('hunter2', str(caught.exception))
+
+
+class Urls(unittest.TestCase):
+    def test_each_database_has_its_package(self):
+        for given, driver in (
+            ('sqlite:////var/kiln.db', 'sqlite'),
+            ('postgresql://u@h/d', 'postgresql+psycopg'),
+            ('postgres://u@h/d', 'postgresql+psycopg'),
+            ('mariadb://u@h/d', 'mariadb+pymysql'),
+            ('mysql://u@h/d', 'mariadb+pymysql'),
+        ):
+            with self.subTest(given):
+                self.assertEqual(driver, parse_url(given).drivername)
+
+    def test_what_is_no_database_is_refused_without_its_password(self):
+        for given in ('', 'hunter2', 'oracle://u:hunter2@h/d', 'sqlite://', 'sqlite:///:memory:',
+                      'postgresql://u:hunter2@h', 'mariadb://u:hunter2@h:port/d'):  # fmt: skip
+            with self.subTest(given), self.assertRaisesRegex(StoreError, 'store') as caught:
+                parse_url(given)
+            self.assertNotIn('hunter2', str(caught.exception))
+
+
+class Trouble(StoreCase):
+    def locked(self):
+        other = sqlite3.connect(self.url.removeprefix('sqlite:///'), isolation_level=None)
+        self.addCleanup(other.close)
+        other.execute('BEGIN IMMEDIATE')
+        return other
+
+    def test_where_another_writes_for_too_long_the_change_may_be_tried_again(self):
+        impatient = self.open(lock_timeout_s=0.05)
+        other = self.locked()
+        with self.assertRaisesRegex(StoreError, 'database is locked') as caught:
+            impatient.leases.claim('s', 'me', 30)
+        self.assertTrue(caught.exception.retryable)
+        # Who only looks does not wait.
+        self.assertEqual((), impatient.clusters.list())
+        other.execute('ROLLBACK')
+        self.assertIsNotNone(impatient.leases.claim('s', 'me', 30))
+
+    def test_to_write_in_the_midst_of_writing_is_an_error_and_no_deadlock(self):
+        impatient = self.open(lock_timeout_s=0.05)
+        self.create()
+        lease = self.claim()
+        with impatient.writing(lease) as batch:
+            batch.accept(samples.node(), 'server-1')
+            with self.assertRaisesRegex(StoreError, 'another thread') as caught:
+                impatient.events.add(samples.event())
+            self.assertTrue(caught.exception.retryable)
+        impatient.events.add(samples.event())
+
+    def test_a_store_that_broke_says_so(self):
+        database = Database(self.url, clock=VirtualClock())
+        self.addCleanup(database.close)
+        with database.writing() as connection:
+            connection.execute(sa.text('DROP TABLE lease'))
+        with self.assertRaisesRegex(StoreError, 'no such table: lease') as caught:
+            self.store.leases.claim('s', 'me', 30)
+        self.assertFalse(caught.exception.retryable)

@@ -1,0 +1,146 @@
+"""What an operator asks of the database: is it well, and what may go."""
+
+import contextlib
+import dataclasses
+
+from kiln.cluster_exceptions import ClusterNotFound, StoreError
+from kiln.cluster_models import Event, NodeState, OperationState
+from kiln.db.database import Database
+from kiln.db.schema import REVISION, metadata
+from kiln.db.store import open_store
+from kiln.db.upgrade import differences, revisions, upgrade
+from kiln.db.upkeep import check, purge
+from tests.unit.db import samples
+from tests.unit.db.case import TERM_S, ClusterCase
+
+DAY_S = 86400.0
+
+
+class Upkeep(ClusterCase):
+    def setUp(self):
+        super().setUp()
+        self.database = Database(self.url, clock=self.clock)
+        self.addCleanup(self.database.close)
+
+    def settled(self, op_id, state=OperationState.SUCCEEDED):
+        return samples.operation(op_id, state=state, ended_at=self.clock.time())
+
+    def test_a_look_counts_what_there_is(self):
+        self.write(self.lease, node=[samples.node('n-1'), samples.node('n-2')])
+        health = check(self.database)
+        self.assertEqual((True, REVISION), (health.usable, health.revision))
+        self.assertEqual(
+            (1, 2, 1, 0),
+            tuple(health.counts[name] for name in ('cluster', 'node', 'operation', 'step')),
+        )
+
+    def test_a_lease_that_ran_out_is_dangling_and_one_given_up_is_not(self):
+        self.assertEqual((), check(self.database).dangling)
+        self.store.leases.release(self.claim('given-up'))
+        self.store.leases.raise_epoch('of-a-jobboard', 'me')
+        self.pass_time(TERM_S + 5)
+        (lease,) = check(self.database).dangling
+        self.assertEqual(('c-web', 'me'), (lease.scope, lease.owner))
+
+    def test_what_ended_long_ago_goes_and_what_the_status_comes_from_stays(self):
+        gone = samples.node('n-1', state=NodeState.GONE, since=self.clock.time())
+        self.write(
+            self.lease, step=samples.step(operation_id='op-web'), operation=self.settled('op-web'),
+            event=samples.event('old'), node=[gone, samples.node('n-2')],
+        )  # fmt: skip
+        self.store.operations.submit(samples.operation('op-2'))
+        self.write(self.lease, operation=self.settled('op-2'))
+        self.pass_time(2 * DAY_S)
+        self.write(self.lease, event=samples.event('new'))
+        purged = purge(self.database, DAY_S)
+        self.assertEqual({'operations': 1, 'nodes': 1, 'events': 1, 'tombstones': 0},
+                         dataclasses.asdict(purged))  # fmt: skip
+        self.assertEqual(['op-2'], [one.id for one in self.store.operations.of('c-web')])
+        self.assertEqual((), self.store.journal.of('op-web'))
+        self.assertEqual(['new'], [one.message for one in self.store.events.after()])
+        self.assertEqual(['n-2'], [one.id for one in self.store.nodes.of('c-web')])
+
+    def test_what_ended_lately_and_what_has_not_ended_stays(self):
+        self.pass_time(2 * DAY_S)
+        self.store.operations.submit(samples.operation('op-2'), supersede=True)
+        self.store.operations.submit(samples.operation('op-3'), supersede=True)
+        self.write(self.lease, operation=self.settled('op-2', OperationState.CANCELLED))
+        self.assertEqual(0, purge(self.database, DAY_S).operations)
+        self.assertEqual(3, len(self.store.operations.of('c-web')))
+
+    def test_a_receipt_goes_with_its_holdings_and_lease(self):
+        self.write(self.lease, holding=samples.holding(gone_at=5.0))
+        with self.store.writing(self.lease) as batch:
+            batch.operation(self.settled('op-web'))
+            batch.bury()
+        self.assertEqual(0, purge(self.database, DAY_S).tombstones)
+        self.store.receipts.get('web')
+        self.pass_time(2 * DAY_S)
+        purged = purge(self.database, DAY_S)
+        self.assertEqual((1, 1), (purged.tombstones, purged.operations))
+        with self.assertRaises(ClusterNotFound):
+            self.store.receipts.get('web')
+        self.assertEqual((), self.store.receipts.holdings('c-web'))
+        self.assertIsNone(self.store.leases.get('c-web'))
+
+    def test_numbers_of_events_are_not_given_again_after_a_purge(self):
+        self.write(self.lease, event=[samples.event()] * 3)
+        self.pass_time(2 * DAY_S)
+        self.assertEqual(3, purge(self.database, DAY_S).events)
+        self.write(self.lease, event=samples.event())
+        self.assertEqual([4], [one.seq for one in self.store.events.after()])
+        self.assertIsInstance(self.store.events.after()[0], Event)
+
+
+class Tables(ClusterCase):
+    def setUp(self):
+        super().setUp()
+        self.database = Database(self.url, clock=self.clock)
+        self.addCleanup(self.database.close)
+
+    def set_revision(self, revision):
+        with self.database.writing() as connection:
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
+
+    def refused(self, words):
+        with self.assertRaisesRegex(StoreError, words):
+            open_store(self.url, clock=self.clock)
+        self.assertFalse(check(self.database).usable)
+
+    def test_the_migrations_make_the_tables_that_the_code_uses(self):
+        self.assertEqual([], differences(self.database))
+
+    def test_the_last_migration_is_the_one_the_code_wants_and_they_are_in_order(self):
+        self.assertEqual(REVISION, revisions()[-1])
+        self.assertEqual(sorted(revisions()), list(revisions()))
+
+    def test_to_upgrade_again_changes_nothing(self):
+        self.assertEqual(REVISION, upgrade(self.database))
+        self.assertEqual('web', self.store.clusters.get('web').name)
+
+    def test_tables_of_an_earlier_version_are_refused(self):
+        self.set_revision('0000')
+        self.refused("has revision 0000, .* needs 0001. Stop all.*run 'kiln db upgrade'")
+
+    def test_tables_of_a_later_version_are_refused_and_left_alone(self):
+        self.set_revision('9999')
+        self.refused("later version of kiln.*'kiln db check'")
+        with self.assertRaisesRegex(StoreError, 'revision 9999 of a later kiln'):
+            upgrade(self.database)
+
+    def test_a_database_without_tables_gets_them(self):
+        with self.database.writing() as connection:
+            metadata.drop_all(connection)
+            connection.exec_driver_sql('DROP TABLE alembic_version')
+        self.refused("has no tables of kiln. Run 'kiln db upgrade'")
+        self.assertIsNone(check(self.database).revision)
+        self.assertIsNone(upgrade(self.database))
+        self.assertEqual([], differences(self.database))
+        with contextlib.closing(open_store(self.url, clock=self.clock)) as store:
+            self.assertEqual((), store.clusters.list())
+
+    def test_a_row_of_a_later_version_is_named(self):
+        with self.database.writing() as connection:
+            connection.exec_driver_sql("UPDATE operation SET kind = 'teleport'")
+        with self.assertRaisesRegex(StoreError, "'teleport'.*Use the version of kiln"):
+            self.store.operations.get('op-web')
