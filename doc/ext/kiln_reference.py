@@ -1,6 +1,8 @@
 """Directives that make reference pages out of kiln's own classes, options and commands."""
 
 import argparse
+import json
+import pathlib
 import re
 from collections.abc import Iterator
 
@@ -12,6 +14,8 @@ from kiln import exceptions
 from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import CODES, ExitCode
 from kiln.cli.main import KilnApp
+from kiln.cluster_file.fields import RECORDS
+from kiln.cluster_file.schema import json_schema
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 
@@ -119,6 +123,24 @@ class ExitCodes(Generated):
         yield from _table(rows)
 
 
+class ClusterFile(Generated):
+    """Every key of the file that declares a cluster."""
+
+    def lines(self) -> Iterator[str]:
+        for record in RECORDS:
+            yield from _heading(record.title[0].upper() + record.title[1:])
+            for field in record.fields.values():
+                facts = [_plain(field.kind.words)]
+                if field.required:
+                    facts.append('required')
+                if (default := record.written_default(field)) is not None:
+                    text = ', '.join(default) if isinstance(default, list) else default
+                    facts.append(f'default ``{text}``')
+                yield f'``{field.name}`` ({"; ".join(facts)})'
+                yield f'    {_plain(field.help)}'
+                yield ''
+
+
 def _heading(title: str) -> Iterator[str]:
     yield from (title, '~' * len(title), '')
 
@@ -188,6 +210,13 @@ def _descendants(error: type) -> Iterator[type]:
             yield from _descendants(child)
 
 
+def publish_schema(app, error):
+    """Put the JSON schema of the cluster file beside the pages."""
+    if error is None and app.builder.format == 'html':
+        schema = json.dumps(json_schema(), indent=2) + '\n'
+        pathlib.Path(app.outdir, 'cluster.schema.json').write_text(schema)
+
+
 def setup(app):
     """Register the directives."""
     app.add_directive('kiln-errors', Errors)
@@ -195,4 +224,6 @@ def setup(app):
     app.add_directive('kiln-options', Options)
     app.add_directive('kiln-commands', Commands)
     app.add_directive('kiln-exit-codes', ExitCodes)
+    app.add_directive('kiln-cluster-file', ClusterFile)
+    app.connect('build-finished', publish_schema)
     return {'parallel_read_safe': True}

@@ -174,16 +174,17 @@ class Record(Kind[T]):
 
     def _described(self, field: Field) -> dict[str, Any]:
         described = {**field.kind.schema(), 'description': field.help}
-        if default := self.written_default(field):
+        if (default := self.written_default(field)) is not None:
             described['default'] = default
         return described
 
     def written_default(self, field: Field) -> Any:
-        """Return what one would write to have the default; None where there is no such thing."""
+        """Return what one would write to have the default; None where there is nothing."""
         default = self.default(field)
         if field.required or default is dataclasses.MISSING or default is None:
             return None
-        return field.kind.write(default)
+        written = field.kind.write(default)
+        return None if written in ([], {}) else written
 
 
 def _parts(of: Any) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _colon(complaint: Complaint, lines: Sequence[str]) -> Advice:
     """Tell the four mistakes apart that end in one colon too many."""
     line = lines[complaint.line]
     above = complaint.line - 1
-    while above > 0 and not lines[above].partition('#')[0].strip():
+    while above > 0 and not lines[above].strip():
         above -= 1
     if above < 0 or re.search(r':\s', line[: complaint.column]):
         return _here(
@@ -166,7 +166,7 @@ def _indent(line: str) -> int:
 #: By what is in the complaint; the first that fits counts.
 _ANSWERS: tuple[tuple[str, Callable[[Complaint, Sequence[str]], Advice]], ...] = (
     (r"character '\\t'|tab", _tab),
-    (r'directive', _directive),
+    (r'directive|incompatible YAML', _directive),
     (r'character .* that cannot start any token', _sign),
     (r'quoted scalar: (found unexpected (end of stream|document separator))', _quote),
     (r'double-quoted scalar: ', _escape),

@@ -33,7 +33,7 @@ TEXTS = st.text(
     st.characters(exclude_categories=('C', 'Z')), min_size=1, max_size=12
 ) | st.sampled_from(['yes', '010', '1.10', '1e5', '~', 'null', '1:30', '- a', 'a: b', '#', '<<'])
 COUNTS = st.integers(0, 50)
-NUMBERS = st.integers(-(10**14), 10**14) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(-(10**13), 10**13) | st.floats(allow_nan=False, allow_infinity=False)
 #: Also what only an escape can say, but no half of a character.
 WORDS = TEXTS | st.text(st.characters(exclude_categories=['Cs']), max_size=12)
 PARAMETERS = st.dictionaries(
@@ -72,7 +72,7 @@ GROUP_MACHINES = st.builds(
     image=st.none() | TEXTS,
     flavor=st.none() | TEXTS,
     keys=st.none() | several(TEXTS),
-    parameters=mappings(TEXTS, st.integers(), max_size=2),
+    parameters=mappings(TEXTS, NUMBERS, max_size=2),
 )
 PORTIONS = st.builds(Portion, st.integers(0, 100), st.booleans())
 PORTIONS_ABOVE_0 = st.builds(Portion, st.integers(1, 100), st.booleans())

@@ -21,7 +21,7 @@ def problems(content, file=''):
 class EveryMistake(unittest.TestCase):
     maxDiff = None
 
-    # On two cores of 2020 the page takes 50 ms to read, and so do 500 lines without a mistake.
+    # Measured: 50 ms of CPU for the page, 45 ms for 500 lines without a mistake.
     def test_a_page_of_500_lines_gives_one_line_for_each_mistake(self):
         content = PAGE.read_bytes()
         self.assertGreater(len(content.splitlines()), 500)
