@@ -28,6 +28,8 @@ from kiln.models import BuildRequest, State
 _MEMORY = 20_000
 # With this microversion a list names the servers of cells that are down.
 _DOWN_CELLS = 69
+#: Seconds for which no server is asked for its port after such a question has failed.
+_PROVE_AGAIN_S = 0.5
 
 
 class Memory(dict[str, Any]):
@@ -69,6 +71,8 @@ class Builds:
         self._doubted = Memory()
         # Servers taken after a doubt, which may have lost their port to a twin.
         self._suspects = Memory()
+        # When they are asked about again, once such a question has failed.
+        self._prove_at = float('-inf')
         # The lock ports of the servers made here.
         self._port_of = Memory()
         self._clock = clock
@@ -295,8 +299,11 @@ class Builds:
             return server | {'OS-EXT-STS:task_state': 'deleting'}
         if server_id not in self._suspects or translate.state_of(server) is not State.ACTIVE:
             return server
-        answer = self._services.ask(asked, 'GET', f'/servers/{server_id}/os-interface')
-        if answer['interfaceAttachments']:
+        proven = self._has_port(asked, server_id)
+        if proven is None:
+            # Not before it is known: whoever waits for it looks again.
+            return server | {'OS-EXT-STS:task_state': 'spawning'}
+        if proven:
             self._suspects.pop(server_id, None)
             return server
         return server | {
@@ -304,6 +311,24 @@ class Builds:
             'OS-EXT-STS:vm_state': 'error',
             'fault': {'message': 'It runs, but lost its port to another request for it.'},
         }
+
+    def _has_port(self, asked: Asked, server_id: str) -> bool | None:
+        """Return whether a server has a port; None where that cannot be told now.
+
+        It may be asked in the middle of an answer about hundreds of servers. A
+        question that gets lost must not cost all of that answer, nor many of
+        them its time: then the others of a storm would wait for ever.
+        """
+        if self._clock.monotonic() < self._prove_at:
+            return None
+        try:
+            answer = self._services.ask(asked, 'GET', f'/servers/{server_id}/os-interface')
+        except AmphoraComputeError as exc:
+            if not exc.retryable:
+                raise
+            self._prove_at = self._clock.monotonic() + _PROVE_AGAIN_S
+            return None
+        return bool(answer['interfaceAttachments'])
 
     # ---- deleting --------------------------------------------------------
 

@@ -1,0 +1,93 @@
+"""Servers that were taken for builds after a doubt: none is accepted before it is proven."""
+
+import copy
+import unittest
+
+from kiln.compute_drivers.nova.driver import NovaDriver
+from kiln.exceptions import AmphoraComputeError
+from kiln.models import State
+from kiln.testing.clock import VirtualClock
+from tests.unit.compute_drivers.nova.corpus import SERVERS
+from tests.unit.compute_drivers.nova.loopback import Loopback
+from tests.unit.compute_drivers.nova.written import written
+
+IMAGE = '4bfa4ff8-0632-421c-b662-4005c136db4b'
+DETAIL = 'GET /servers/detail'
+AWAY = (503, {}, '<html>away</html>')
+PORT = {'interfaceAttachments': [{'port_id': 'p-1'}]}
+
+
+def active(server_id, key):
+    states = {'OS-EXT-STS:vm_state': 'active', 'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+    tags = [f'kiln-key:{key}', 'kiln-site:kiln']
+    return copy.deepcopy(SERVERS['building']) | {'id': server_id, 'tags': tags} | states
+
+
+class Doubts(unittest.TestCase):
+    def setUp(self):
+        self.cloud = Loopback({'GET /flavors': {'flavors': [{'id': 'f-1', 'name': 'tiny'}]}})
+        self.enterContext(self.cloud)
+        self.clock = VirtualClock()
+        conf = written(
+            'auth_type = none', f'compute_endpoint_override = {self.cloud.url}',
+            f'image_endpoint_override = {self.cloud.url}', 'microversion = 2.96',
+            'flavor = tiny', f'image = {IMAGE}',
+        )  # fmt: skip
+        self.driver = NovaDriver.open(conf, name='east', owner='kiln', clock=self.clock)
+        self.addCleanup(self.driver.close)
+        # The answers to two builds were lost, and both were found later.
+        self.cloud.answers['POST /servers'] = (502, {}, '<html>lost</html>')
+        for server_id in ('a', 'b'):
+            self.cloud.answers[DETAIL] = {'servers': []}
+            with self.assertRaises(AmphoraComputeError):
+                self.driver.build(name=server_id, build_key=server_id)
+            self.cloud.answers[DETAIL] = {'servers': [active(server_id, server_id)]}
+            self.cloud.answers[f'GET /servers/{server_id}/os-interface'] = AWAY
+            self.driver.build(name=server_id, build_key=server_id)
+            self.clock.advance(1)
+        servers = [active(one, one) for one in ('a', 'b', 'c')]
+        self.cloud.answers[DETAIL] = {'servers': servers}
+        self.cloud.queries.clear()
+
+    def ready(self):
+        changes = self.driver.changes()
+        self.assertEqual({State.ACTIVE}, {status.state for status in changes.statuses})
+        return [status.amphora_id for status in changes.statuses if status.ready]
+
+    def asked(self):
+        found = [what for what, _ in self.cloud.queries if what.endswith('os-interface')]
+        self.cloud.queries.clear()
+        return found
+
+    def test_a_proof_that_gets_lost_costs_no_other_answer_and_no_second_question(self):
+        self.assertEqual(['c'], self.ready())
+        self.assertEqual(1, len(self.asked()))
+
+    def test_it_is_asked_for_again_with_the_next_look(self):
+        self.ready()
+        self.clock.advance(1)
+        self.cloud.answers['GET /servers/a/os-interface'] = PORT
+        self.assertEqual(['a', 'c'], self.ready())
+        self.clock.advance(1)
+        self.cloud.answers['GET /servers/b/os-interface'] = PORT
+        self.assertEqual(['a', 'b', 'c'], self.ready())
+
+    def test_what_is_proven_is_not_asked_for_any_more(self):
+        for server_id in ('a', 'b'):
+            self.cloud.answers[f'GET /servers/{server_id}/os-interface'] = PORT
+        self.assertEqual(['a', 'b', 'c'], self.ready())
+        self.assertEqual(2, len(self.asked()))
+        self.assertEqual(['a', 'b', 'c'], self.ready())
+        self.assertEqual([], self.asked())
+
+    def test_one_that_lost_its_port_is_in_error(self):
+        self.cloud.answers['GET /servers/a/os-interface'] = {'interfaceAttachments': []}
+        states = {status.amphora_id: status.state for status in self.driver.changes().statuses}
+        self.assertIs(State.ERROR, states['a'])
+
+    def test_a_refusal_for_good_is_told(self):
+        self.cloud.answers['GET /servers/a/os-interface'] = (
+            403, {}, {'forbidden': {'code': 403, 'message': 'Policy does not allow it.'}},
+        )  # fmt: skip
+        with self.assertRaises(AmphoraComputeError):
+            self.driver.changes()
