@@ -3,4 +3,9 @@
 Planning is pure: ``shapes`` says how many nodes go where, ``planner`` what has
 to change for that, ``rollout`` what of it may be begun now, ``remediation``
 which nodes are given up.
+
+Acting is level-triggered: ``lifecycle`` says what is next for a node (pure),
+``work`` takes turns with one cluster (news in, one commit, acts out), ``acts``
+does them, ``outcomes`` takes in what became of them, and ``conductor`` is the
+thread that holds the leases.
 """

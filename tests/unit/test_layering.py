@@ -46,7 +46,8 @@ MAY_IMPORT = {
         f'kiln.cluster_drivers.{driver}': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_drivers'}
         for driver in CLUSTER_DRIVERS
     },
-    'kiln.engine': CLUSTER_VALUES | {'kiln.clock'},
+    'kiln.engine': CLUSTER_VALUES
+    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db'},
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},

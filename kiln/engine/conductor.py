@@ -1,0 +1,177 @@
+"""The thread that works on clusters: it takes news, and hands out turns."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import queue
+import socket
+import threading
+import uuid
+from collections import defaultdict
+
+from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost
+from kiln.cluster_models import StepState
+from kiln.engine.news import News
+from kiln.engine.parts import Parts
+from kiln.engine.work import ClusterWork
+
+LOG = logging.getLogger(__name__)
+
+
+class Conductor:
+    """Works on the clusters whose leases it gets, until it is closed.
+
+    A crash at any moment is no loss: who claims the leases next goes on from what
+    is written.
+    """
+
+    def __init__(self, parts: Parts, *, owner: str | None = None) -> None:
+        self._parts = parts
+        # No other process ever has it, so a lease of a former life is not mistaken.
+        self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
+        # News come with the epoch of the lease for which something was begun.
+        self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
+        self._works: dict[str, ClusterWork] = {}
+        self._renew_at = 0.0
+        self._poll_at = 0.0
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Have the store looked at now: somebody has entered something."""
+        self._inbox.put(None)
+
+    def close(self, wait_s: float = 10.0) -> None:
+        """Stop; what is under way in backends goes on, and is found again later."""
+        self._closed.set()
+        self._inbox.put(None)
+        if self._thread is not None:
+            self._thread.join(wait_s)
+        for work in self._works.values():
+            with contextlib.suppress(ClusterError):
+                self._parts.store.leases.release(work.lease)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._round()
+            # A defect must not end the thread that works for all clusters.
+            except Exception:
+                LOG.exception('A round of the conductor failed')
+                self._closed.wait(self._parts.settings.poll_s)
+
+    def _round(self) -> None:
+        news, woken = self._take()
+        now = self._parts.clock.monotonic()
+        if now >= self._renew_at:
+            self._renew(now)
+        if woken or now >= self._poll_at:
+            self._poll_at = now + self._parts.settings.poll_s
+            self._look_for_work()
+        by_cluster: dict[str, list[News]] = defaultdict(list)
+        for epoch, one in news:
+            work = self._works.get(one.cluster_id)
+            # What an earlier lease has begun is found again in the backend.
+            if work is not None and work.lease.epoch == epoch:
+                by_cluster[one.cluster_id].append(one)
+        due = {scope for scope, work in self._works.items() if work.due <= now}
+        for scope in due | by_cluster.keys():
+            self._turn(scope, by_cluster[scope])
+
+    def _take(self) -> tuple[list[tuple[int, News]], bool]:
+        """Wait for news, and return all there are."""
+        until = min([self._poll_at, self._renew_at, *(w.due for w in self._works.values())])
+        wait_s = max(0.0, until - self._parts.clock.monotonic())
+        news: list[tuple[int, News]] = []
+        woken = False
+        with contextlib.suppress(queue.Empty):
+            one = self._inbox.get(timeout=None if math.isinf(wait_s) else wait_s)
+            while True:
+                if one is None:
+                    woken = True
+                else:
+                    news.append(one)
+                one = self._inbox.get_nowait()
+        return news, woken
+
+    def _renew(self, now: float) -> None:
+        settings = self._parts.settings
+        self._renew_at = now + settings.lease_s / 3
+        for scope, work in list(self._works.items()):
+            try:
+                work.lease = self._parts.store.leases.renew(work.lease, settings.lease_s)
+            except LeaseLost as exc:
+                LOG.warning('%s', exc)
+                del self._works[scope]
+
+    def _look_for_work(self) -> None:
+        for scope, work in list(self._works.items()):
+            try:
+                work.reload()
+            except ClusterNotFound:
+                self._let_go(scope)
+                continue
+            self._turn(scope, [])
+        for scope in self._parts.store.operations.runnable():
+            if scope not in self._works:
+                self._claim(scope)
+
+    def _claim(self, scope: str) -> None:
+        store, settings = self._parts.store, self._parts.settings
+        before = store.leases.get(scope)
+        lease = store.leases.claim(scope, self._owner, settings.lease_s)
+        if lease is None:
+            return
+        if before is not None and before.owner and self._has_intents(scope):
+            # Its former owner may have sent something that has not arrived yet.
+            LOG.info('Cluster %s was left by %s: waiting %s s', scope, before.owner,
+                     settings.quiesce_s)  # fmt: skip
+            self._closed.wait(settings.quiesce_s)
+        try:
+            self._works[scope] = ClusterWork(
+                self._parts, lease, lambda news: self._inbox.put((lease.epoch, news))
+            )
+        except ClusterNotFound:
+            store.leases.release(lease)
+            return
+        self._turn(scope, [])
+
+    def _has_intents(self, scope: str) -> bool:
+        store = self._parts.store
+        return any(
+            step.state is StepState.INTENT
+            for operation in store.operations.open(scope)
+            for step in store.journal.open(operation.id)
+        )
+
+    def _turn(self, scope: str, news: list[News]) -> None:
+        work = self._works.get(scope)
+        if work is None:
+            return
+        try:
+            work.turn(news)
+        except LeaseLost as exc:
+            LOG.warning('%s', exc)
+            del self._works[scope]
+            return
+        # Whatever it is, what was not written did not happen: the next turn begins
+        # with what is in the store.
+        except Exception:
+            LOG.exception('A turn of cluster %s failed; it is taken up anew', scope)
+            self._let_go(scope)
+            return
+        if work.idle:
+            self._let_go(scope)
+
+    def _let_go(self, scope: str) -> None:
+        work = self._works.pop(scope)
+        with contextlib.suppress(ClusterError):
+            self._parts.store.leases.release(work.lease)

@@ -1,0 +1,128 @@
+"""What one turn of the engine writes down, and what it begins after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kiln.cluster_models import (
+    Cause,
+    Event,
+    Holding,
+    Lease,
+    Node,
+    Operation,
+    Step,
+    StepState,
+)
+from kiln.db.store import Store
+from kiln.engine.acts import build_key
+from kiln.engine.lifecycle import Act
+
+
+class Entry:
+    """Gathered in a turn: written in one commit, and only then is anything begun."""
+
+    def __init__(
+        self, cluster_id: str, operation: Operation | None, *, now: float, moment: float
+    ) -> None:
+        self._cluster_id = cluster_id
+        #: The operation under way, as it is to be written; None where there is none.
+        self.operation = operation
+        self._written = operation
+        #: Seconds since the epoch, and by the monotonic clock.
+        self.now, self.moment = now, moment
+        self.nodes: dict[str, Node] = {}
+        self.accepted: dict[str, tuple[Node, str]] = {}
+        self.buried = False
+        self.launches: list[Callable[[], None]] = []
+        self._steps: dict[str, Step] = {}
+        self._holdings: list[Holding] = []
+        self._events: list[Event] = []
+
+    # ---- gathering -----------------------------------------------------------
+
+    def tell(self, kind: str, message: str, node: Node | None = None) -> None:
+        """Tell people and programs of something."""
+        operation_id = self.operation.id if self.operation else None
+        node_id = node.id if node else None
+        self._events.append(
+            Event(
+                cluster_id=self._cluster_id, kind=kind, message=message, at=self.now,
+                operation_id=operation_id, node_id=node_id,
+            )
+        )  # fmt: skip
+
+    def intend(self, act: Act, node: Node) -> None:
+        """Say that something is about to be done in a backend."""
+        self._step(act, node, StepState.INTENT, None)
+
+    def settle(self, act: Act, node: Node, cause: Cause | None = None) -> None:
+        """Say that it was done; with a cause, that it was not and will not be."""
+        self._step(act, node, StepState.DONE if cause is None else StepState.FAILED, cause)
+
+    def accept(self, node: Node, compute_id: str) -> None:
+        """Say that a server is the node."""
+        self.accepted[node.id] = (node, compute_id)
+        self._hold(node, compute_id, gone_at=None)
+
+    def confirm_gone(self, node: Node) -> None:
+        """Say that the backend, asked for the node's server by its id, has none."""
+        if node.compute_id is not None:
+            self._hold(node, node.compute_id, gone_at=self.now)
+
+    def _hold(self, node: Node, compute_id: str, gone_at: float | None) -> None:
+        self._holdings.append(
+            Holding(
+                cluster_id=self._cluster_id, backend=node.backend, kind='server', id=compute_id,
+                node_id=node.id, seen_at=self.now, gone_at=gone_at,
+            )
+        )  # fmt: skip
+
+    def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
+        # What becomes known after its operation has ended, the node itself says.
+        if self.operation is None:
+            return
+        # The same step each time the act is repeated.
+        step_id = f'{self.operation.id}.{node.id}.{node.attempt}.{act.value}'
+        self._steps[step_id] = Step(
+            id=step_id,
+            operation_id=self.operation.id,
+            cluster_id=self._cluster_id,
+            kind=act.value,
+            state=state,
+            node_id=node.id,
+            attempt=node.attempt,
+            token=build_key(node),
+            started_at=self.now,
+            ended_at=None if state is StepState.INTENT else self.now,
+            cause=cause,
+        )
+
+    # ---- writing -------------------------------------------------------------
+
+    def write(self, store: Store, lease: Lease) -> set[str]:
+        """Write all of it; return the ids of nodes that have another server already.
+
+        :raises LeaseLost: nothing was written, and nothing must be begun.
+        """
+        changed = self.operation is not self._written
+        if not (self.nodes or self._steps or self._holdings or self._events or changed):
+            return set()
+        refused = set()
+        with store.writing(lease) as batch:
+            for node in self.nodes.values():
+                batch.node(node)
+            for step in self._steps.values():
+                batch.step(step)
+            for holding in self._holdings:
+                batch.holding(holding)
+            for event in self._events:
+                batch.event(event)
+            if self.operation is not None and changed:
+                batch.operation(self.operation)
+            for node, compute_id in self.accepted.values():
+                if not batch.accept(node, compute_id):
+                    refused.add(node.id)
+            if self.buried:
+                batch.bury()
+        return refused

@@ -1,0 +1,134 @@
+"""From what is declared of a cluster to what is to change in it now."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_models import Cluster, Node, NodeState, Operation, OperationKind
+from kiln.cluster_spec import Effective, MachineSpec, Place
+from kiln.engine.planner import CONTROL, plan_cluster
+from kiln.engine.plans import ClusterPlan, GroupPlan, Wanted
+from kiln.engine.remediation import remediate
+from kiln.engine.rollout import Turn, next_turn
+
+#: Operations at whose end nothing may be left that was made with an older spec.
+_RENEWING = frozenset({OperationKind.UPGRADE, OperationKind.UPDATE})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Next:
+    """What of a plan to begin now."""
+
+    #: By group, in the order in which they are to begin.
+    turns: Sequence[tuple[str, Turn]]
+    #: Why the rest has to wait, for people.
+    holds: tuple[str, ...]
+    #: Whether there is a rest.
+    more: bool
+
+
+class Wishes:
+    """What is wanted of one generation of a cluster."""
+
+    def __init__(self, cluster: Cluster, context: Context) -> None:
+        self._cluster = cluster
+        self._context = context
+        self._effective: dict[str, Effective] = {}
+
+    def machine(self, group: str) -> MachineSpec:
+        """Return how the machines of a group are made, with nothing left open."""
+        if group not in self._effective:
+            self._effective[group] = self._context.effective(self._cluster, group)
+        return self._effective[group].machine
+
+    def made_with(self, group: str) -> str:
+        """Return the digest of what the nodes of a group are made with.
+
+        Their flavor is no part of it: that is their place.
+        """
+        machine = dataclasses.replace(self.machine(group), flavor=None, parameters={})
+        parameters = dict(self.machine(group).parameters)
+        parts = [dataclasses.asdict(machine), parameters, self._cluster.pin.digest]
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def has_control(self, group: str) -> bool:
+        """Whether a group is one that the others come to."""
+        spec = self._cluster.spec.group(group)
+        return spec is not None and spec.role == CONTROL
+
+    def place(self, node: Node) -> Place:
+        """Return where the present attempt of a node goes."""
+        places = self._places(node)
+        return places[(node.attempt - 1) % len(places)]
+
+    def has_other_places(self, node: Node) -> bool:
+        """Whether a node that found no room may be tried elsewhere before it waits."""
+        return node.attempt % len(self._places(node)) != 0
+
+    def _places(self, node: Node) -> list[Place]:
+        spec = self._cluster.spec.group(node.group)
+        if spec is None:
+            return [node.place]
+        return [
+            Place(flavor, zone)
+            for flavor in (node.place.flavor, *spec.fallback.flavors)
+            for zone in (node.place.zone, *spec.fallback.zones)
+        ]
+
+    # ---- planning --------------------------------------------------------------
+
+    def next(self, operation: Operation, nodes: Sequence[Node], now: float) -> Next:
+        """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
+        plan, holds = self._plan(operation, nodes, now)
+        turns = []
+        more = bool(holds)
+        for group in plan.groups:
+            turn = next_turn(group)
+            turns.append((group.group, turn))
+            holds += turn.holds
+            more = more or bool(turn.holds or group.replaces)
+            if not _open(group, nodes):
+                more = True
+                break
+        return Next(turns=tuple(turns), holds=tuple(holds), more=more)
+
+    def _plan(
+        self, operation: Operation, nodes: Sequence[Node], now: float
+    ) -> tuple[ClusterPlan, list[str]]:
+        name, former = self._cluster.name, self._cluster.former
+        if operation.kind is OperationKind.DELETE:
+            return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
+        wanted: list[Wanted] = []
+        victims: dict[str, str] = {}
+        holds: list[str] = []
+        for group in self._cluster.spec.groups:
+            flavor = self.machine(group.name).flavor
+            made_with = self.made_with(group.name)
+            wanted.append(Wanted(group=group, flavor=flavor, made_with=made_with))
+            found = remediate(group, _of(nodes, group.name), now)
+            victims.update(found.victims)
+            holds += [found.hold] if found.hold else []
+        there = {node.id for node in nodes}
+        replace = {one: 'asked for' for one in operation.args.get('replace', ()) if one in there}
+        renewed = [one.group.name for one in wanted] if operation.kind in _RENEWING else ()
+        plan = plan_cluster(
+            name, wanted, nodes, exists=True, former=former, victims=victims, replace=replace,
+            upgrade=renewed,
+        )  # fmt: skip
+        return plan, holds
+
+
+def _of(nodes: Iterable[Node], group: str) -> list[Node]:
+    return [node for node in nodes if node.group == group]
+
+
+def _open(group: GroupPlan, nodes: Iterable[Node]) -> bool:
+    """Whether the groups after one may begin: nodes need a control node to come to."""
+    if group.role != CONTROL or not group.count:
+        return True
+    return any(node.state is NodeState.READY for node in _of(nodes, group.group))

@@ -1,0 +1,297 @@
+"""One cluster while this process holds its lease: news go in, a commit, acts come out.
+
+A turn takes in what happened, decides what is next from what is written of each
+node, writes both in one commit behind the fence, and only then begins anything.
+So after a crash everything that was begun has its intent in the store.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Iterable
+
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_models import (
+    Cause,
+    Lease,
+    Node,
+    Operation,
+    OperationKind,
+    OperationState,
+)
+from kiln.cluster_spec import Place
+from kiln.engine import lifecycle
+from kiln.engine.acts import Acts, Due
+from kiln.engine.entry import Entry
+from kiln.engine.lifecycle import Act
+from kiln.engine.news import News
+from kiln.engine.outcomes import Outcomes
+from kiln.engine.parts import Parts
+from kiln.engine.roster import Member, Roster
+from kiln.engine.sweep import Sweep
+from kiln.engine.wishes import Wishes
+
+LOG = logging.getLogger(__name__)
+
+
+class ClusterWork:
+    """Brings one cluster to what is wanted of it. All calls come from one thread.
+
+    :raises ClusterNotFound: it was deleted meanwhile.
+    """
+
+    def __init__(self, parts: Parts, lease: Lease, tell: Callable[[News], None]) -> None:
+        self.lease = lease
+        self._parts = parts
+        self._cluster = parts.store.clusters.get(lease.scope)
+        nodes = parts.store.nodes.of(lease.scope)
+        self._backends = {node.backend for node in nodes}
+        self._roster = Roster(nodes)
+        self._outcomes = Outcomes(self._roster, settle_s=parts.settings.settle_s)
+        self._sweep = Sweep(lease.scope, parts.backends, tell)
+        driver = parts.drivers.open(self._cluster.pin)
+        self._acts = Acts(parts.backends, driver, parts.run, tell)
+        self._wishes = Wishes(self._cluster, self._context())
+        self._operation: Operation | None = None
+        self._replan = True
+        self._holds: tuple[str, ...] = ()
+        # Builds that are out, and who has to wait until there are fewer.
+        self._building: set[str] = set()
+        self._queue: collections.deque[str] = collections.deque()
+        self.reload()
+
+    # ---- what the conductor asks -----------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be done, and nothing is under way."""
+        return self._operation is None and not self._roster.busy and not self._sweep.busy
+
+    @property
+    def due(self) -> float:
+        """The moment, by the monotonic clock, at which there is something to do again."""
+        return self._roster.next_at
+
+    def reload(self) -> None:
+        """See what others have written: what is asked for, what is wanted, who is to go.
+
+        :raises ClusterNotFound: it was deleted meanwhile.
+        """
+        store, scope = self._parts.store, self.lease.scope
+        found = store.operations.open(scope)
+        cluster = store.clusters.get(scope)
+        fresh = found[0] if found else None
+        if cluster.generation != self._cluster.generation or _id(fresh) != _id(self._operation):
+            for node in store.nodes.of(scope):
+                member = self._roster.get(node.id)
+                if member is not None and member.node.doomed != node.doomed:
+                    self._roster.correct(member, doomed=node.doomed)
+            self._roster.touch_all()
+            self._replan = True
+        # Time alone makes nodes too late, and sick ones to be given up.
+        self._replan = self._replan or not self._roster.at_rest
+        self._cluster = cluster
+        self._wishes = Wishes(cluster, self._context())
+        self._operation = fresh
+
+    def turn(self, news: Iterable[News]) -> None:
+        """Take in what happened, and go on.
+
+        :raises LeaseLost: somebody else has the cluster now; nothing was begun.
+        """
+        clock = self._parts.clock
+        entry = Entry(
+            self.lease.scope, self._operation, now=clock.time(), moment=clock.monotonic()
+        )
+        for one in news:
+            self._learn(one, entry)
+        due = self._roster.take_due(entry.moment)
+        if self._operation is not None and not self._over(entry):
+            self._go_on(entry, due)
+        for node_id in entry.write(self._parts.store, self.lease):
+            LOG.error('Node %s has another server already; its second one is left', node_id)
+        self._operation = entry.operation
+        for launch in entry.launches:
+            launch()
+        if self._operation is not None and self._operation.state.ended:
+            self._operation = None
+            if not entry.buried:
+                self.reload()
+                self._roster.wake_at(entry.moment)
+
+    # ---- the operation -----------------------------------------------------------
+
+    def _over(self, entry: Entry) -> bool:
+        operation = entry.operation
+        assert operation is not None
+        if operation.cancelled:
+            self._end(entry, OperationState.CANCELLED)
+            return True
+        if operation.deadline_at and entry.now >= operation.deadline_at:
+            self._end(entry, OperationState.FAILED, self._why_late(operation))
+            return True
+        return False
+
+    def _go_on(self, entry: Entry, due: list[Member]) -> None:
+        operation = entry.operation
+        assert operation is not None
+        if operation.state is OperationState.QUEUED:
+            entry.operation = operation = dataclasses.replace(
+                operation, state=OperationState.RUNNING, started_at=entry.now
+            )
+            entry.tell('operation-started', f'{operation.kind.value} has begun')
+        if self._replan:
+            self._plan(entry, operation)
+            due += self._roster.take_due(entry.moment)
+        for member in due:
+            self._begin(member, entry)
+        self._judge(entry, operation)
+
+    def _plan(self, entry: Entry, operation: Operation) -> None:
+        """Say which nodes are to be made and which are to go, as far as may be now."""
+        found = self._wishes.next(operation, self._roster.nodes(), entry.now)
+        for group, turn in found.turns:
+            for add in turn.adds:
+                self._add(entry, group, add.place)
+            for remove in turn.removes:
+                member = self._roster.get(remove.node.id)
+                if member is not None:
+                    self._doom(entry, member, remove.reason)
+        self._holds, self._replan = found.holds, found.more
+
+    def _add(self, entry: Entry, group: str, place: Place) -> None:
+        naming = self._parts.naming
+        backend = self._parts.backends.get(self._wishes.machine(group).compute_driver).name
+        node = Node(
+            id=naming.new_id(),
+            cluster_id=self._cluster.id,
+            group=group,
+            name=naming.new_name(self._cluster.name, group, self._roster.names),
+            place=place,
+            backend=backend,
+            made_with=self._wishes.made_with(group),
+            created_at=entry.now,
+            since=entry.now,
+        )
+        self._backends.add(backend)
+        self._roster.add(entry, node)
+
+    def _doom(self, entry: Entry, member: Member, reason: str) -> None:
+        member.not_before = 0.0
+        self._roster.change(entry, member, doomed=reason)
+        self._roster.touch(member.node.id)
+        entry.tell('node-doomed', f'{member.node.name} is to go: {reason}', member.node)
+
+    def _judge(self, entry: Entry, operation: Operation) -> None:
+        """End the operation if all is as wanted; else say why it waits, if it does."""
+        if not self._roster.at_rest or self._replan:
+            self._say_why(entry, operation)
+        elif operation.kind is not OperationKind.DELETE:
+            self._end(entry, OperationState.SUCCEEDED)
+        elif self._sweep.proven:
+            self._end(entry, OperationState.SUCCEEDED)
+            entry.buried = True
+        elif not self._sweep.busy:
+            entry.launches.append(functools.partial(self._sweep.look, self._backends))
+            self._sweep.busy = True
+
+    def _say_why(self, entry: Entry, operation: Operation) -> None:
+        cause = None if self._roster.busy else self._why_waiting()
+        state = OperationState.WAITING if cause else OperationState.RUNNING
+        if (operation.state, operation.cause) != (state, cause):
+            entry.operation = dataclasses.replace(operation, state=state, cause=cause)
+
+    def _why_waiting(self) -> Cause | None:
+        inner = next((node.cause for node in self._roster.restless() if node.cause), None)
+        if not self._holds:
+            return inner
+        return Cause(code='held', message=f'{"; ".join(self._holds)}.', because=inner)
+
+    def _why_late(self, operation: Operation) -> Cause:
+        late = list(self._roster.restless())
+        return Cause(
+            code='deadline',
+            message=f'Cannot {operation.kind.value} cluster {self._cluster.name} by its deadline: '
+            f'{len(late)} of {len(self._roster)} nodes are not what they are to be.',
+            hint='See the cause, then repeat it: it goes on from what there is.',
+            because=self._why_waiting() or operation.cause,
+        )
+
+    def _end(self, entry: Entry, state: OperationState, cause: Cause | None = None) -> None:
+        assert entry.operation is not None
+        entry.tell('operation-ended', f'{entry.operation.kind.value} {state.value}')
+        entry.operation = dataclasses.replace(
+            entry.operation, state=state, ended_at=entry.now, cause=cause
+        )
+
+    # ---- one node ------------------------------------------------------------------
+
+    def _learn(self, news: News, entry: Entry) -> None:
+        if news.node_id is None:
+            if self._sweep.learn(news):
+                self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
+            return
+        if news.act is Act.BUILD:
+            self._building.discard(news.node_id)
+            if self._queue:
+                self._roster.touch(self._queue.popleft())
+        member = self._roster.get(news.node_id)
+        if member is not None and self._outcomes.learn(news, entry, member, self._wishes):
+            self._replan = True
+
+    def _begin(self, member: Member, entry: Entry) -> None:
+        """Intend what is next for a node, and have it begun after the commit."""
+        if member.busy:
+            return
+        elsewhere = self._outcomes.elsewhere(member, self._wishes)
+        act = lifecycle.next_act(member.node, elsewhere=elsewhere)
+        if act is Act.REST:
+            return
+        if member.not_before > entry.moment:
+            self._roster.wait(member)
+            return
+        if act is Act.FORGET:
+            self._outcomes.gone(entry, member)
+            self._replan = True
+            return
+        if act is Act.BUILD and not self._may_build(member.node.id):
+            return
+        if (state := lifecycle.DURING.get(act)) is not None:
+            self._roster.change(entry, member, state=state)
+        if act in lifecycle.CHANGING:
+            entry.intend(act, member.node)
+        self._roster.began(member)
+        entry.launches.append(functools.partial(self._launch, act, member.node))
+
+    def _may_build(self, node_id: str) -> bool:
+        if len(self._building) >= self._parts.settings.max_building:
+            self._queue.append(node_id)
+            return False
+        self._building.add(node_id)
+        return True
+
+    def _launch(self, act: Act, node: Node) -> None:
+        machine = self._wishes.machine(node.group)
+        place = self._wishes.place(node)
+        self._acts.begin(act, Due(self._context(node), self._cluster, node, machine, place))
+
+    def _context(self, *nodes: Node) -> Context:
+        # All nodes in each context would make n calls cost n times n.
+        return Context(
+            site=self._parts.site,
+            defaults=self._parts.defaults,
+            join_key=self._parts.join_key,
+            nodes=nodes,
+            console=self._acts.console if nodes else _no_console,
+        )
+
+
+def _no_console(node: Node) -> str:
+    raise AssertionError(f'nobody asks for the console of {node.name} here')
+
+
+def _id(operation: Operation | None) -> str | None:
+    return operation.id if operation else None

@@ -1,0 +1,1 @@
+"""The engine in processes that are killed."""

@@ -1,0 +1,47 @@
+"""A site whose cloud and store are files, so that both outlive a process."""
+
+import concurrent.futures
+import contextlib
+import os
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute import Compute
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.db.store import open_store
+from kiln.engine.conductor import Conductor
+from kiln.engine.parts import Backends, EngineSettings, Parts
+from tests.unit.engine.site import STACK, OneDriver, Plain
+
+#: Long enough that a step is under way when the next one is written.
+LATENCIES = {'accept_s': 0.005, 'build_s': 0.03, 'delete_s': 0.02}
+SETTINGS = EngineSettings(settle_s=0.02, lease_s=0.5, quiesce_s=0.05, poll_s=0.02)
+
+
+def open_cloud(folder):
+    """Open the cloud of a folder."""
+    return NoopCloud(os.path.join(folder, 'cloud.db'), **LATENCIES)
+
+
+def open_site_store(folder):
+    """Open the store of a folder."""
+    return open_store(f'sqlite:///{folder}/kiln.db')
+
+
+@contextlib.contextmanager
+def conducting(store, cloud):
+    """Have a conductor work; yield it."""
+    backends = Backends(lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        conductor = Conductor(
+            Parts(
+                store=store, backends=backends, drivers=OneDriver(Plain()), clock=SYSTEM_CLOCK,
+                run=pool.submit, settings=SETTINGS,
+            )
+        )  # fmt: skip
+        conductor.start()
+        try:
+            yield conductor
+        finally:
+            conductor.close()
+            backends.close()

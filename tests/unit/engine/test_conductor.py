@@ -1,0 +1,290 @@
+"""A conductor brings clusters to what is wanted of them."""
+
+import contextlib
+import dataclasses
+import threading
+
+from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
+from kiln.cluster_exceptions import StoreError
+from kiln.cluster_models import NodeState, OperationKind, OperationState, StepState
+from kiln.cluster_spec import (
+    Fallback,
+    Health,
+    MachineSpec,
+    NodeGroupSpec,
+    Place,
+    Portion,
+    Shape,
+    Strategy,
+)
+from tests.unit.engine.site import SETTINGS, Plain, Site, group
+
+
+class Life(Site):
+    def test_every_node_is_one_machine_that_is_known_by_its_step_and_holding(self):
+        cluster, operation = self.create(group(5))
+        self.succeeded(operation)
+        self.assert_whole(cluster, 5)
+        steps = self.store.journal.of(operation.id)
+        self.assertEqual(5, len(steps))
+        self.assertEqual({StepState.DONE}, {step.state for step in steps})
+        holdings = {one.id for one in self.store.receipts.holdings(cluster.id)}
+        self.assertEqual(holdings, self.machines().keys())
+        self.assertEqual(
+            {step.token for step in steps}, {one.build_key for one in self.machines().values()}
+        )
+
+    def test_003_4_a_member_goes_from_the_middle_and_no_other_is_touched(self):
+        cluster = self.created(group(6))
+        nodes = self.nodes(cluster)
+        self.succeeded(self.change(cluster, group(4), doomed=[nodes[2].id, nodes[3].id]))
+        self.assert_whole(cluster, 4)
+        self.assertEqual(nodes[:2] + nodes[4:], self.nodes(cluster))
+
+    def test_003_8_masters_come_first_and_then_who_joins_them(self):
+        cluster = self.created(group(3), group(2, 'control', role='control'))
+        self.assert_whole(cluster, 5)
+        ready = {name: [node.since for node in self.nodes(cluster) if node.group == name]
+                 for name in ('control', 'work')}  # fmt: skip
+        planned = [node.created_at for node in self.nodes(cluster) if node.group == 'work']
+        self.assertLessEqual(min(ready['control']), min(planned))
+
+    def test_003_2_flavors_and_zones_are_as_they_were_counted(self):
+        shape = Shape(count=3, placements={Place('small', 'az1'): 1, Place('large', 'az2'): 2})
+        self.created(NodeGroupSpec(name='work', shape=shape))
+        machines = self.machines().values()
+        self.assertEqual(
+            [('large', 'az2'), ('large', 'az2'), ('small', 'az1')],
+            sorted((one.flavor, one.availability_zone) for one in machines),
+        )
+
+    def test_nothing_is_left_of_a_deleted_cluster_but_its_receipt(self):
+        cluster = self.created(group(4))
+        ids = sorted(self.machines())
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual({}, self.machines())
+        receipt = self.store.receipts.get(cluster.id)
+        self.assertEqual(ids, sorted(one.id for one in receipt.holdings))
+        self.assertTrue(all(one.gone_at for one in receipt.holdings))
+        self.assertEqual((), receipt.abandoned)
+
+    def test_what_nobody_knows_goes_with_the_cluster_too(self):
+        cluster = self.created(group(2))
+        compute = self.parts.backends.get(None)
+        stray = compute.build(name='stray', metadata={'cluster': cluster.id})
+        other = compute.build(name='other', metadata={'cluster': 'another'})
+        stray.result(10)
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.until(lambda: list(self.machines()) == [other.result()])
+
+    def test_a_changed_machine_is_an_upgrade_that_leaves_nobody_short(self):
+        cluster = self.created(group(4))
+        old = {node.id for node in self.nodes(cluster)}
+        seen = []
+        self.watch_ready(cluster, seen)
+        strategy = Strategy(max_surge=Portion(1), max_unavailable=Portion(0))
+        new = group(4, machine=MachineSpec(image='new'), strategy=strategy)
+        self.succeeded(self.change(cluster, new, kind=OperationKind.UPGRADE))
+        self.assert_whole(cluster, 4)
+        self.assertEqual({'new'}, {one.image_id for one in self.machines().values()})
+        self.assertFalse(old & {node.id for node in self.nodes(cluster)})
+        self.assertGreaterEqual(min(seen), 4)
+
+    def watch_ready(self, cluster, seen):
+        """Note how many are ready at each moment, until the test is over."""
+        over = threading.Event()
+
+        def look():
+            while not over.wait(0.002):
+                seen.append(self.states(cluster)[NodeState.READY])
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+
+    def test_a_named_node_is_replaced(self):
+        cluster = self.created(group(3))
+        old = self.nodes(cluster)[1]
+        self.succeeded(self.submit(cluster, OperationKind.REPLACE, replace=[old.id]))
+        self.assert_whole(cluster, 3)
+        self.assertNotIn(old.id, {node.id for node in self.nodes(cluster)})
+
+    def test_many_clusters_are_worked_on_at_once(self):
+        clusters = [self.create(group(3), name=f'c{number}') for number in range(5)]
+        for _, operation in clusters:
+            self.succeeded(operation)
+        self.assertEqual(15, len(self.machines()))
+
+
+class Trouble(Site):
+    def test_a_lost_answer_makes_no_second_machine(self):
+        self.fault('build:lose_answer:times=3')
+        cluster = self.created(group(5))
+        self.assert_whole(cluster, 5)
+
+    def test_a_machine_that_fails_is_replaced_and_leaves_nothing(self):
+        self.fault('build:error:times=2')
+        cluster = self.created(group(6))
+        self.assert_whole(cluster, 6)
+
+    def test_when_too_many_fail_the_brake_holds_and_says_so(self):
+        self.fault('build:error')
+        cluster, operation = self.create(group(4), within_s=3)
+        waiting = (OperationState.WAITING, 'held')
+
+        def held():
+            found = self.store.operations.get(operation.id)
+            return (found.state, found.cause and found.cause.code) == waiting
+
+        self.until(held)
+        ended = self.ended(operation)
+        self.assertEqual((OperationState.FAILED, 'deadline'), (ended.state, ended.cause.code))
+        self.assertIn('the brake holds', ended.cause.because.message)
+        self.assertEqual({NodeState.FAILED: 4}, self.states(cluster))
+
+    def test_a_failed_operation_locks_nothing(self):
+        self.fault('build:error')
+        cluster, operation = self.create(group(4), within_s=0.5)
+        self.assertIs(OperationState.FAILED, self.ended(operation).state)
+        self.cloud.faults.clear()
+        everyone = [node.id for node in self.nodes(cluster)]
+        self.succeeded(self.change(cluster, group(3), doomed=everyone))
+        self.assert_whole(cluster, 3)
+
+    def test_where_there_is_no_room_the_next_zone_is_tried(self):
+        self.cloud.catalogue.capacity['az1'] = 1
+        shape = Shape(count=3, placements={Place('small', 'az1'): 3})
+        spec = NodeGroupSpec(name='work', shape=shape, fallback=Fallback(zones=('az2', 'az3')))
+        self.created(spec)
+        zones = sorted(one.availability_zone for one in self.machines().values())
+        self.assertEqual(['az1', 'az2', 'az2'], zones)
+
+    def test_without_quota_it_waits_says_why_and_goes_on_when_there_is_some(self):
+        self.fault('build:quota')
+        cluster, operation = self.create(group(2))
+
+        def waits():
+            found = self.store.operations.get(operation.id)
+            return found.cause is not None and found.cause.code == 'quota_exceeded'
+
+        self.until(waits)
+        self.assertEqual({NodeState.PLANNED: 2}, self.states(cluster))
+        self.cloud.faults.clear()
+        self.succeeded(operation)
+
+    def test_a_cancelled_operation_ends_and_the_next_one_goes_on(self):
+        self.fault('build:quota')
+        cluster, operation = self.create(group(3))
+        self.until(lambda: NodeState.PLANNED in self.states(cluster))
+        self.store.operations.cancel(operation.id)
+        self.assertIs(OperationState.CANCELLED, self.ended(operation).state)
+        self.cloud.faults.clear()
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual({}, self.machines())
+
+    def test_a_delete_that_is_refused_is_repeated_until_it_is_done(self):
+        cluster = self.created(group(3))
+        self.fault('delete:refuse:times=4')
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual({}, self.machines())
+
+    def test_a_node_doomed_while_it_is_built_is_built_and_then_taken_away(self):
+        self.fault('build:hang:seconds=0.5')
+        cluster, operation = self.create(group(2))
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
+        self.store.operations.cancel(operation.id)
+        self.ended(operation)
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual({}, self.machines())
+
+
+class Forgetful:
+    """A store that fails at some of its commits, before or after it has written."""
+
+    def __init__(self, store, *, before=(), after=()):
+        self._store = store
+        self._before, self._after = before, after
+        self._count = 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    @contextlib.contextmanager
+    def writing(self, lease):
+        self._count += 1
+        count = self._count
+        with self._store.writing(lease) as batch:
+            yield batch
+            if count in self._before:
+                raise StoreError('Cannot write: somebody has the lock.')
+        if count in self._after:
+            raise StoreError('Cannot tell whether it was written.')
+
+
+class TroubleWithTheStore(Site):
+    settings = dataclasses.replace(SETTINGS, quiesce_s=0.02)
+
+    def open_site_store(self, url):
+        return Forgetful(super().open_site_store(url), before=(2, 4, 7), after=(3, 9))
+
+    def test_a_turn_that_cannot_be_written_is_taken_up_anew_from_what_is(self):
+        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+            cluster = self.created(group(5))
+            self.assert_whole(cluster, 5)
+        self.assertIn('it is taken up anew', logs.output[0])
+        with self.assertNoLogs('kiln.engine.conductor', 'CRITICAL'):
+            self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual({}, self.machines())
+
+
+class Slow(Plain):
+    """Says of each node twice that it is not ready, and once that it still has work."""
+
+    def __init__(self):
+        self.asked = {}
+        self.drained = {}
+
+    def is_ready(self, context, cluster, node):
+        self.asked[node.id] = self.asked.get(node.id, 0) + 1
+        return READY if self.asked[node.id] > 1 else Readiness.not_yet('its agent is silent')
+
+    def drain(self, context, cluster, node):
+        self.drained[node.id] = self.drained.get(node.id, 0) + 1
+        return DRAINED if self.drained[node.id] > 1 else Drained(False, 'it has work')
+
+
+class DriverSays(Site):
+    def setUp(self):
+        self.driver = Slow()
+        super().setUp()
+
+    def test_a_node_joins_until_its_driver_says_that_it_is_ready(self):
+        cluster, operation = self.create(group(2))
+        self.until(lambda: self.states(cluster)[NodeState.JOINING] == 2)
+        self.until(lambda: all(node.cause for node in self.nodes(cluster)))
+        self.assertEqual('its agent is silent', self.nodes(cluster)[0].cause.message)
+        self.succeeded(operation)
+        self.assertEqual([None, None], [node.cause for node in self.nodes(cluster)])
+
+    def test_a_node_is_drained_before_it_goes(self):
+        cluster = self.created(group(2))
+        victim = self.nodes(cluster)[0]
+        self.succeeded(self.change(cluster, group(1), doomed=[victim.id]))
+        self.assertEqual({victim.id: 2}, self.driver.drained)
+
+
+class Broken(Plain):
+    def is_ready(self, context, cluster, node):
+        return Readiness.failed('its disk is full')
+
+
+class DriverGivesUp(Site):
+    driver = Broken()
+
+    def test_a_node_that_will_never_be_ready_has_failed_with_the_drivers_words(self):
+        health = Health(max_unhealthy=Portion(0))
+        cluster, operation = self.create(group(2, health=health), within_s=1)
+        self.assertIs(OperationState.FAILED, self.ended(operation).state)
+        self.assertEqual({NodeState.FAILED: 2}, self.states(cluster))
+        self.assertEqual('its disk is full', self.nodes(cluster)[0].cause.message)

@@ -1,0 +1,176 @@
+"""Whoever takes a cluster over goes on from what is written, and from nothing else."""
+
+import dataclasses
+import time
+
+from kiln.cluster_drivers.values import READY
+from kiln.cluster_exceptions import ClusterDriverError
+from kiln.cluster_models import (
+    NodeState,
+    OperationKind,
+    OperationState,
+    Step,
+)
+from kiln.engine.acts import build_key
+from kiln.engine.conductor import Conductor
+from tests.unit.engine.site import SETTINGS, Plain, Site, group
+
+
+class LeftBehind(Site):
+    """A cluster of two nodes as somebody left it who is no more."""
+
+    settings = dataclasses.replace(SETTINGS, quiesce_s=0.3)
+
+    def leave(self, state, **changes):
+        """Have one of two ready nodes written as in a state; return it and the cluster."""
+        cluster = self.created(group(2))
+        self.conductor.close()
+        node = dataclasses.replace(self.nodes(cluster)[0], state=state, **changes)
+        self.write(cluster, node=node)
+        return node, cluster
+
+    def write(self, cluster, **what):
+        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 0.01)
+        with self.store.writing(lease) as batch:
+            for kind, value in what.items():
+                getattr(batch, kind)(value)
+        time.sleep(0.02)
+
+    def take_over(self):
+        self.conductor = Conductor(self.parts)
+        self.addCleanup(self.conductor.close)
+        self.conductor.start()
+
+    def take_over_and(self, cluster, kind=OperationKind.CHECK):
+        self.take_over()
+        self.succeeded(self.submit(cluster, kind))
+
+    def test_one_of_which_the_backend_could_not_tell_is_looked_at_until_it_can(self):
+        node, cluster = self.leave(NodeState.UNKNOWN)
+        self.fault('status:refuse:times=2')
+        self.take_over_and(cluster)
+        self.assert_whole(cluster, 2)
+        self.assertIn(node.id, {one.id for one in self.nodes(cluster)})
+
+    def test_one_that_turns_out_to_be_gone_is_made_anew(self):
+        node, cluster = self.leave(NodeState.UNKNOWN)
+        self.parts.backends.get(None).delete(node.compute_id, wait=True).result(10)
+        self.take_over_and(cluster)
+        self.assert_whole(cluster, 2)
+        self.assertNotIn(node.id, {one.id for one in self.nodes(cluster)})
+
+    def test_a_build_that_was_sent_is_found_by_its_key_and_taken_away(self):
+        _, cluster = self.leave(NodeState.BUILDING, doomed='asked for', attempt=2, compute_id=None)
+        node = next(one for one in self.nodes(cluster) if one.doomed)
+        sent = self.parts.backends.get(None).build(name='late', build_key=build_key(node))
+        sent.result(10)
+        self.take_over_and(cluster)
+        self.assertNotIn(sent.result(), self.machines())
+
+    def test_a_build_that_never_arrived_is_believed_absent_the_second_time(self):
+        node, cluster = self.leave(
+            NodeState.BUILDING, doomed='asked for', attempt=2, compute_id=None
+        )
+        self.take_over_and(cluster)
+        there = {one.id: one for one in self.nodes(cluster, gone=True)}
+        self.assertIs(NodeState.GONE, there[node.id].state)
+
+    def test_what_the_former_owner_has_just_sent_may_arrive_before_it_is_repeated(self):
+        cluster = self.created(group(1))
+        self.conductor.close()
+        operation = self.operation(cluster.id, OperationKind.CHECK)
+        self.store.operations.submit(operation)
+        step = Step(
+            id='s', operation_id=operation.id, cluster_id=cluster.id, kind='build',
+            started_at=time.time(),
+        )  # fmt: skip
+        self.write(cluster, step=step)
+        began = time.monotonic()
+        self.take_over()
+        self.succeeded(operation)
+        self.assertGreaterEqual(time.monotonic() - began, self.settings.quiesce_s)
+
+    def test_an_owner_that_lost_its_lease_writes_nothing_more(self):
+        self.fault('build:hang:seconds=0.3')
+        cluster, operation = self.create(group(2))
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
+        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+            self.store.leases.raise_epoch(cluster.id, 'another', 60)
+            before = self.nodes(cluster)
+            self.until(lambda: len(self.machines()) == 2)
+            time.sleep(0.2)
+        self.assertEqual(before, self.nodes(cluster))
+        self.assertIn('somebody else has it now', logs.output[0])
+        self.assertFalse(self.store.operations.get(operation.id).state.ended)
+
+
+class Renewal(Site):
+    settings = dataclasses.replace(SETTINGS, lease_s=0.15)
+
+    def test_a_lease_lasts_as_long_as_its_owner_works(self):
+        self.fault('build:hang:seconds=0.6')
+        cluster, operation = self.create(group(1))
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING])
+        epoch = self.store.leases.get(cluster.id).epoch
+        self.assertIsNone(self.store.leases.claim(cluster.id, 'another', 1))
+        self.succeeded(operation)
+        self.assertEqual(epoch, self.store.leases.get(cluster.id).epoch)
+
+    def test_one_that_was_lost_in_between_is_let_go(self):
+        self.fault('build:quota')
+        cluster, _ = self.create(group(1))
+        self.until(lambda: NodeState.PLANNED in self.states(cluster))
+        with self.assertLogs('kiln.engine.conductor', 'WARNING'):
+            self.store.leases.raise_epoch(cluster.id, 'another', 60)
+            time.sleep(0.3)
+
+
+class Refusing(Plain):
+    """Has nothing to send, then a defect, and says of a node that it cannot tell."""
+
+    def __init__(self):
+        self.left = [ClusterDriverError('No token yet.', retryable=True)]
+        self.looks = [ValueError('a defect')]
+
+    def bootstrap(self, context, cluster, node):
+        if self.left:
+            raise self.left.pop()
+        return super().bootstrap(context, cluster, node)
+
+    def is_ready(self, context, cluster, node):
+        if self.looks:
+            raise self.looks.pop()
+        return READY
+
+
+class DriverErrors(Site):
+    def setUp(self):
+        self.driver = Refusing()
+        super().setUp()
+
+    def test_an_error_of_a_driver_is_an_affair_of_its_node(self):
+        cluster = self.created(group(2))
+        self.assert_whole(cluster, 2)
+        told = [event.message for event in self.store.events.after(0, cluster_id=cluster.id)]
+        self.assertTrue(any('No token yet.' in message for message in told))
+        self.assertTrue(any('a defect' in message for message in told))
+
+
+class Emptiness(Site):
+    def test_a_cluster_that_never_had_a_node_can_be_deleted(self):
+        cluster = self.created(group(0))
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual([], list(self.store.clusters.list()))
+
+    def test_it_is_not_said_to_be_empty_while_the_backend_cannot_be_asked(self):
+        cluster = self.created(group(1))
+        victim = self.nodes(cluster)[0].id
+        self.succeeded(self.change(cluster, group(0), doomed=[victim]))
+        compute = self.parts.backends.get(None)
+        compute.open_circuit('read')
+        with self.assertLogs('kiln.engine.sweep', 'WARNING'):
+            operation = self.submit(cluster, OperationKind.DELETE)
+            time.sleep(0.3)
+        self.assertFalse(self.store.operations.get(operation.id).state.ended)
+        compute.close_circuit('read')
+        self.assertIs(OperationState.SUCCEEDED, self.ended(operation).state)
