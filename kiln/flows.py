@@ -7,6 +7,7 @@ by the last.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import threading
 from collections.abc import Callable, Collection
@@ -26,6 +27,7 @@ from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
 from kiln.wrappers.operation import Operation, OperationState
+from kiln.wrappers.scheduler import Appointment
 from kiln.wrappers.watch import Watch
 
 Probe = Callable[[Amphora], bool]
@@ -71,6 +73,7 @@ class EffectFlow:
         self._stack = stack
         self._operation = operation
         self._waiting: Watch[Any] | None = None
+        self._again: Appointment | None = None
 
     def start(self, sent: Operation[Any], goal: Collection[State] | None) -> None:
         """Wait for a goal, or for the amphora to be gone where there is none."""
@@ -89,12 +92,30 @@ class EffectFlow:
                 if goal is None
                 else watcher.watch(subject, goal, deadline=deadline)
             )
+            if goal is None:
+                self._repeat_later(self._stack.settings.delete_again_s)
             self._waiting.add_done_callback(self._seen)
 
         sent.add_done_callback(agreed)
 
+    def _repeat_later(self, seconds: float) -> None:
+        self._again = self._stack.scheduler.call_later(seconds, lambda: self._repeat(seconds))
+
+    def _repeat(self, seconds: float) -> None:
+        """Delete once more: a backend may agree, and lose the order on its way within."""
+        operation = self._operation
+        if operation.done():
+            return
+        operation.note('repeated')
+        # Whatever this one is answered, the watcher sees whether the amphora goes.
+        with contextlib.suppress(AmphoraComputeError):
+            self._stack.executor.submit(Call.DELETE, operation.subject)
+        self._repeat_later(2 * seconds)
+
     def _seen(self, watch: Watch[Any]) -> None:
         error = watch.exception()
+        if self._again is not None:
+            self._again.cancel()
         if error is None:
             self._operation.resolve(None)
         elif isinstance(error, OperationTimeout) and self._operation.kind == Call.DELETE.label:

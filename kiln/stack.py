@@ -31,6 +31,8 @@ class StackSettings:
     watcher: WatcherSettings = dataclasses.field(default_factory=WatcherSettings)
     #: Seconds an operation may take that waits for an effect, not for a yes.
     effect_timeout_s: float = 600.0
+    #: Seconds after which a delete that had no effect yet is sent again, then twice that.
+    delete_again_s: float = 60.0
     probe_interval_s: float = 2.0
 
 

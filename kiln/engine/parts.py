@@ -46,30 +46,28 @@ class Drivers(Protocol):
 class Backends:
     """The compute backends in use, each opened when it is first needed."""
 
-    def __init__(self, open_backend: Callable[[str | None], Compute]) -> None:
+    def __init__(self, open_backend: Callable[[str], Compute], *, default: str) -> None:
         self._open = open_backend
+        self._default = default
         self._lock = threading.Lock()
-        self._opened: dict[str | None, Compute] = {}
+        self._opened: dict[str, Compute] = {}
 
     def get(self, name: str | None) -> Compute:
         """Return a backend; None is the site's default.
 
         :raises ConfigurationError: there is none of that name, or it cannot be opened.
         """
+        name = name or self._default
         with self._lock:
             if name not in self._opened:
-                opened = self._open(name)
-                # The default has a name too, and its guards must not be there twice.
-                self._opened[name] = kept = self._opened.setdefault(opened.name, opened)
-                if kept is not opened:
-                    opened.close(0.0)
+                self._opened[name] = self._open(name)
             return self._opened[name]
 
     def close(self) -> None:
         """Close all of them."""
         with self._lock:
-            opened, self._opened = set(self._opened.values()), {}
-        for compute in opened:
+            opened, self._opened = self._opened, {}
+        for compute in opened.values():
             compute.close(0.0)
 
 

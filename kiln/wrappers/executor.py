@@ -17,8 +17,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import futurist
-
 from kiln.clock import Deadline, current_deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
@@ -79,7 +77,9 @@ class ExecutorDriver(DriverWrapper):
         self._own_pool = pool is None
         self._lanes = Lanes(
             self.name,
-            pool or futurist.ThreadPoolExecutor(max_workers=self.settings.max_workers),
+            functools.partial(_open_pool, self.settings.max_workers)
+            if pool is None
+            else lambda: pool,
             self.settings,
             clock=self.clock,
             scheduler=scheduler,
@@ -439,6 +439,13 @@ class ExecutorDriver(DriverWrapper):
         if self._closed:
             with self._lock:
                 self._idle.notify_all()
+
+
+def _open_pool(size: int) -> Any:
+    # Only who really calls a backend pays for its import.
+    import futurist
+
+    return futurist.ThreadPoolExecutor(max_workers=size)
 
 
 def _guarded(listener: Listener | None) -> Listener | None:

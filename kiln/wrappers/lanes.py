@@ -31,7 +31,7 @@ class Lanes:
     def __init__(
         self,
         name: str,
-        pool: Any,
+        open_pool: Callable[[], Any],
         settings: ExecutorSettings,
         *,
         clock: Clock,
@@ -40,7 +40,9 @@ class Lanes:
         changed: Callable[[], None],
     ) -> None:
         self._name = name
-        self._pool = pool
+        # Opened for the first task: who only opens a backend needs no threads.
+        self._open_pool = open_pool
+        self._pool: Any = None
         self._settings = settings
         self._clock = clock
         self._scheduler = scheduler
@@ -103,6 +105,9 @@ class Lanes:
 
         A lane that hangs ends when the backend lets it go.
         """
+        with self._lock:
+            if self._pool is None:
+                return
         gate = threading.Event()
         # Each idle thread takes one of these, and is told to stop while it
         # waits; otherwise futurist's would notice only after up to a second.
@@ -120,6 +125,9 @@ class Lanes:
 
     def _start(self, traffic: Traffic, task: Task) -> None:
         try:
+            if self._pool is None:
+                with self._lock:
+                    self._pool = self._pool or self._open_pool()
             self._pool.submit(self._run, traffic, task)
         # No thread can be had. The task gets a later chance within its deadline.
         except RuntimeError:

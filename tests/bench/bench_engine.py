@@ -62,7 +62,7 @@ class Engine:
         self.store = open_store(f'sqlite:///{folder}/kiln.db')
         compute = Compute(NoopDriver(cloud=NoopCloud()))
         self._pool = concurrent.futures.ThreadPoolExecutor(8)
-        self._backends = Backends(lambda name: compute)
+        self._backends = Backends(lambda name: compute, default=compute.name)
         self._conductor = Conductor(
             Parts(
                 store=self.store, backends=self._backends, drivers=OneDriver(Plain()),

@@ -3,7 +3,7 @@
 python -m tests.bench.bench_import
 """
 
-import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,12 +21,10 @@ BOUND_S = 0.25
 
 
 def cpu_s(program):
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, '-c', program], check=True)
-    after = os.times()
-    return (after.children_user - before.children_user) + (
-        after.children_system - before.children_system
-    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
 
 
 def main():

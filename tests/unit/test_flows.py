@@ -47,6 +47,37 @@ class EffectTest(FacadeTest):
         self.cloud.stop(amphora_id)
         self.assertIsInstance(self.settled_error(operation), OperationTimeout)
 
+    def test_a_delete_whose_order_is_lost_within_the_backend_is_sent_again(self):
+        amphora_id = self.build()
+        self.cloud.faults.add(Fault(call='delete', action='stuck', times=2))
+        started = self.clock.monotonic()
+        operation = self.compute.delete(amphora_id, wait=True)
+        self.settle(operation)
+        again = [event for event in operation.events if event.name == 'repeated']
+        self.assertEqual(2, len(again))
+        # After a minute, and after two more.
+        self.assertGreaterEqual(self.clock.monotonic() - started, 180)
+        self.nothing_left()
+
+    def test_a_delete_that_has_its_effect_in_time_is_sent_once(self):
+        amphora_id = self.build()
+        operation = self.compute.delete(amphora_id, wait=True)
+        self.settle(operation)
+        for _ in range(200):
+            self.clock.advance(1)
+        self.assertNotIn('repeated', [event.name for event in operation.events])
+
+    def test_a_repeated_delete_that_is_refused_is_tried_again_later(self):
+        amphora_id = self.build()
+        self.cloud.faults.add(Fault(call='delete', action='stuck', times=1))
+        operation = self.compute.delete(amphora_id, wait=True)
+        self.waits(operation)
+        self.compute.open_circuit('change')
+        self.clock.run_until(lambda: 'repeated' in [one.name for one in operation.events])
+        self.compute.close_circuit('change')
+        self.settle(operation)
+        self.nothing_left()
+
     def test_who_cancels_the_wait_does_not_cancel_the_effect(self):
         amphora_id = self.build()
         operation = self.compute.delete(amphora_id, wait=True)

@@ -113,7 +113,9 @@ def set_out(
 def under_way(verb: Verb, row: Row) -> bool:
     """Whether what is asked has been done, or is being done, already."""
     if row['task'] is not None:
-        return verb in (SUSPEND, RESUME, DELETE) and bool(row['task'] == verb.task)
+        # A delete that got nowhere can be asked for again, as in a real cloud.
+        lost = verb is DELETE and row['due'] is None
+        return verb in (SUSPEND, RESUME, DELETE) and bool(row['task'] == verb.task) and not lost
     return verb is SUSPEND and bool(row['state'] == verb.target)
 
 

@@ -18,7 +18,7 @@ from kiln.models import Amphora, BuildRequest, Changes, ComputeStatus, State
 
 #: The whole of a machine, and the part of it that a status tells.
 WHOLE = f'SELECT *, {OF_MACHINE} AS ports FROM machines'  # noqa: S608  # no value in it
-STATUS = 'SELECT number, name, host, state, task, fault, metadata FROM machines'
+STATUS = 'SELECT number, name, host, state, task, due, fault, metadata FROM machines'
 
 _PAGE = 1000
 _INSERT = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kiln.clock import Clock
@@ -73,6 +73,9 @@ class Builds:
         self._suspects = Memory()
         # When they are asked about again, once such a question has failed.
         self._prove_at = float('-inf')
+        # Those of which that could not be told yet. Nova has nothing new to tell of
+        # them, so that no answer about changes brings them up again.
+        self._unproven: set[str] = set()
         # The lock ports of the servers made here.
         self._port_of = Memory()
         self._clock = clock
@@ -301,8 +304,9 @@ class Builds:
             return server
         proven = self._has_port(asked, server_id)
         if proven is None:
-            # Not before it is known: whoever waits for it looks again.
+            self._unproven.add(server_id)
             return server | {'OS-EXT-STS:task_state': 'spawning'}
+        self._unproven.discard(server_id)
         if proven:
             self._suspects.pop(server_id, None)
             return server
@@ -311,6 +315,18 @@ class Builds:
             'OS-EXT-STS:vm_state': 'error',
             'fault': {'message': 'It runs, but lost its port to another request for it.'},
         }
+
+    def unheard(self, heard: Collection[str]) -> list[str]:
+        """Return the servers to look at by id: they are in no answer, and should be."""
+        found = self.departures.unheard(heard)
+        if self._clock.monotonic() >= self._prove_at:
+            found += sorted(self._unproven.difference(heard, found))
+        return found
+
+    def gone(self, server_id: str) -> None:
+        """Note that a server is no more."""
+        self._unproven.discard(server_id)
+        self.departures.ended(server_id)
 
     def _has_port(self, asked: Asked, server_id: str) -> bool | None:
         """Return whether a server has a port; None where that cannot be told now.
@@ -343,7 +359,7 @@ class Builds:
         try:
             self._services.ask(asked, 'DELETE', f'/servers/{asked.amphora_id}')
         except InstanceNotFoundError:
-            self.departures.ended(asked.amphora_id)
+            self.gone(asked.amphora_id)
             self._reap(ports)
             raise
         except AmphoraComputeError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -155,20 +155,18 @@ class NovaDriver(AmphoraComputeDriver):
         else:
             query['tags'] = translate.OWNER_TAG + self.owner
         statuses: dict[str, ComputeStatus] = {}
-        departures = self._builds.departures
         gone = set()
         for server in self._detail(asked, query):
             if translate.state_of(server) is State.DELETED:
                 gone.add(server['id'])
-                departures.ended(server['id'])
+                self._builds.gone(server['id'])
             elif translate.owner_of(server) == self.owner:
                 status = translate.status_of(self._builds.accepted(asked, server), now)
                 statuses[status.amphora_id] = status
-        for amphora_id in departures.unheard(statuses):
-            # What it raises for one that is gone is noted where it is sent.
-            statuses |= self._statuses((amphora_id,))
+        statuses |= self._unheard(statuses)
         ahead_s = self._services.ahead_s
         if since:
+            departures = self._builds.departures
             gone |= set(departures.ended_since((translate.seconds_of(since) or 0.0) - ahead_s))
         return Changes(
             statuses=tuple(statuses.values()),
@@ -176,6 +174,20 @@ class NovaDriver(AmphoraComputeDriver):
             cursor=self._moment(now),
             complete=not since,
         )
+
+    def _unheard(self, heard: Collection[str]) -> Mapping[str, ComputeStatus]:
+        """Ask for those of which no answer tells, and should."""
+        found: dict[str, ComputeStatus] = {}
+        for amphora_id in self._builds.unheard(heard):
+            # What is raised for one that is gone is noted where it is sent. A question
+            # that gets lost must not cost the answer about all others.
+            try:
+                found |= self._statuses((amphora_id,))
+            except AmphoraComputeError as exc:
+                if not exc.retryable:
+                    raise
+                break
+        return found
 
     def cursor(self) -> str:
         """Return the present moment, by Nova's clock as far as it is known."""
@@ -330,7 +342,7 @@ class NovaDriver(AmphoraComputeDriver):
         try:
             answer = self._services.ask(asked, 'GET', f'/servers/{asked.amphora_id}')
         except InstanceNotFoundError:
-            self._builds.departures.ended(asked.amphora_id)
+            self._builds.gone(asked.amphora_id)
             raise
         return self._builds.accepted(asked, answer['server'])
 

@@ -60,7 +60,7 @@ class ListeningDriver(NovaDriver):
         if not self._ours(server):
             return
         if translate.state_of(server) is State.DELETED:
-            self._builds.departures.ended(server['id'])
+            self._builds.gone(server['id'])
         self._news.tell(server)
         self._hurry()
 
@@ -128,7 +128,7 @@ class ListeningDriver(NovaDriver):
         asked = Asked(verb='read', subject='changes')
         now = self.clock.time()
         # Of one that is deleted before it has a host nothing is told.
-        overdue = self._builds.departures.unheard(())
+        overdue = self._builds.unheard(())
         unsaid = {one for one in overdue if not self._leaving(one)}
         statuses: dict[str, ComputeStatus] = {}
         gone: set[str] = set()

@@ -31,7 +31,9 @@ def open_site_store(folder):
 @contextlib.contextmanager
 def conducting(store, cloud):
     """Have a conductor work; yield it."""
-    backends = Backends(lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK))
+    backends = Backends(
+        lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK), default='noop'
+    )
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         conductor = Conductor(
             Parts(

@@ -81,7 +81,7 @@ class Site(unittest.TestCase):
         self.addCleanup(self.store.close)
         self.cloud = NoopCloud(**self.latencies)
         pool = self.enterContext(concurrent.futures.ThreadPoolExecutor(4))
-        backends = Backends(self.open_backend)
+        backends = Backends(self.open_backend, default='noop')
         self.addCleanup(backends.close)
         self.parts = Parts(
             store=self.store, backends=backends, drivers=OneDriver(self.driver),

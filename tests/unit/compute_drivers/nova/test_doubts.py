@@ -14,6 +14,7 @@ from tests.unit.compute_drivers.nova.written import written
 IMAGE = '4bfa4ff8-0632-421c-b662-4005c136db4b'
 DETAIL = 'GET /servers/detail'
 AWAY = (503, {}, '<html>away</html>')
+GONE = {'status': 'DELETED', 'OS-EXT-STS:vm_state': 'deleted'}
 PORT = {'interfaceAttachments': [{'port_id': 'p-1'}]}
 
 
@@ -54,6 +55,10 @@ class Doubts(unittest.TestCase):
         self.assertEqual({State.ACTIVE}, {status.state for status in changes.statuses})
         return [status.amphora_id for status in changes.statuses if status.ready]
 
+    def told_ready(self, cursor):
+        changes = self.driver.changes(cursor)
+        return sorted(status.amphora_id for status in changes.statuses if status.ready)
+
     def asked(self):
         found = [what for what, _ in self.cloud.queries if what.endswith('os-interface')]
         self.cloud.queries.clear()
@@ -71,6 +76,35 @@ class Doubts(unittest.TestCase):
         self.clock.advance(1)
         self.cloud.answers['GET /servers/b/os-interface'] = PORT
         self.assertEqual(['a', 'b', 'c'], self.ready())
+
+    def test_it_is_asked_for_again_though_nova_has_nothing_new_to_tell(self):
+        cursor = self.driver.changes().cursor
+        self.clock.advance(1)
+        self.cloud.answers[DETAIL] = {'servers': []}
+        for server_id in ('a', 'b'):
+            self.cloud.answers[f'GET /servers/{server_id}'] = {'server': active(server_id, 'k')}
+        self.cloud.answers['GET /servers/b/os-interface'] = PORT
+        # That of the first is lost again, and the second has to wait for the next look.
+        self.assertEqual([], self.told_ready(cursor))
+        self.clock.advance(1)
+        self.cloud.answers['GET /servers/a/os-interface'] = PORT
+        self.assertEqual(['a', 'b'], self.told_ready(cursor))
+        self.assertEqual([], self.told_ready(cursor))
+
+    def test_a_look_at_one_that_gets_lost_costs_no_other_answer(self):
+        cursor = self.driver.changes().cursor
+        self.clock.advance(1)
+        self.cloud.answers[DETAIL] = {'servers': [active('c', 'c')]}
+        self.cloud.answers['GET /servers/a'] = self.cloud.answers['GET /servers/b'] = AWAY
+        self.assertEqual(['c'], self.told_ready(cursor))
+
+    def test_one_that_is_deleted_is_not_asked_for_any_more(self):
+        cursor = self.driver.changes().cursor
+        self.clock.advance(1)
+        self.cloud.answers[DETAIL] = {'servers': [active(one, one) | GONE for one in ('a', 'b')]}
+        self.cloud.queries.clear()
+        self.driver.changes(cursor)
+        self.assertEqual(['GET /servers/detail'], [what for what, _ in self.cloud.queries])
 
     def test_what_is_proven_is_not_asked_for_any_more(self):
         for server_id in ('a', 'b'):
