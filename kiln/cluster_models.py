@@ -22,6 +22,8 @@ class NodeState(enum.StrEnum):
     JOINING = 'joining'
     READY = 'ready'
     UNHEALTHY = 'unhealthy'
+    # Out of work to be rebooted, or made anew in its place; it comes back.
+    RESETTING = 'resetting'
     DRAINING = 'draining'
     DELETING = 'deleting'
     GONE = 'gone'

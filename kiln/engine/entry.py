@@ -39,6 +39,11 @@ class Entry:
         self._holdings: list[Holding] = []
         self._events: list[Event] = []
 
+    @property
+    def steps(self) -> list[Step]:
+        """What was intended and settled so far."""
+        return list(self._steps.values())
+
     # ---- gathering -----------------------------------------------------------
 
     def tell(self, kind: str, message: str, node: Node | None = None) -> None:

@@ -61,6 +61,10 @@ class Wishes:
         spec = self._cluster.spec.group(group)
         return spec is not None and spec.role == CONTROL
 
+    def startup_timeout_s(self, group: str) -> float:
+        """Return how long a node of a group may take to come to work."""
+        return self._context.group(self._cluster, group).health.startup_timeout_s
+
     def place(self, node: Node) -> Place:
         """Return where the present attempt of a node goes."""
         places = self._places(node)

@@ -26,13 +26,16 @@ from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
 from kiln.engine.acts import Acts, Due
 from kiln.engine.entry import Entry
-from kiln.engine.lifecycle import Act
+from kiln.engine.lifecycle import Act, cause_of
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
 from kiln.engine.parts import Parts
+from kiln.engine.resets import Resets
 from kiln.engine.roster import Member, Roster
+from kiln.engine.rounds import RESETS, refusal
 from kiln.engine.sweep import Sweep
 from kiln.engine.wishes import Wishes
+from kiln.exceptions import KilnError
 
 LOG = logging.getLogger(__name__)
 
@@ -52,10 +55,11 @@ class ClusterWork:
         self._roster = Roster(nodes)
         self._outcomes = Outcomes(self._roster, settle_s=parts.settings.settle_s)
         self._sweep = Sweep(lease.scope, parts.backends, tell)
-        driver = parts.drivers.open(self._cluster.pin)
-        self._acts = Acts(parts.backends, driver, parts.run, tell)
+        self._driver = parts.drivers.open(self._cluster.pin)
+        self._acts = Acts(parts.backends, self._driver, parts.run, tell)
         self._wishes = Wishes(self._cluster, self._context())
         self._operation: Operation | None = None
+        self._resets: Resets | None = None
         self._replan = True
         self._holds: tuple[str, ...] = ()
         # Builds that are out, and who has to wait until there are fewer.
@@ -95,7 +99,14 @@ class ClusterWork:
         self._replan = self._replan or not self._roster.at_rest
         self._cluster = cluster
         self._wishes = Wishes(cluster, self._context())
+        if _id(fresh) != _id(self._operation):
+            self._resets = self._find_resets(fresh)
         self._operation = fresh
+
+    def _find_resets(self, operation: Operation | None) -> Resets | None:
+        if operation is None or operation.kind not in RESETS:
+            return None
+        return Resets(operation, self._parts.store.journal.of(operation.id), self._roster)
 
     def turn(self, news: Iterable[News]) -> None:
         """Take in what happened, and go on.
@@ -108,6 +119,8 @@ class ClusterWork:
         )
         for one in news:
             self._learn(one, entry)
+        if self._resets is not None:
+            self._resets.learn(entry.steps)
         due = self._roster.take_due(entry.moment)
         if self._operation is not None and not self._over(entry):
             self._go_on(entry, due)
@@ -143,7 +156,14 @@ class ClusterWork:
                 operation, state=OperationState.RUNNING, started_at=entry.now
             )
             entry.tell('operation-started', f'{operation.kind.value} has begun')
-        if self._replan:
+            if self._resets is not None and (cause := self._why_not(self._resets, operation)):
+                self._end(entry, OperationState.FAILED, cause)
+                return
+        if self._resets is not None:
+            self._resets.go_on(entry, self._cluster)
+            self._holds = self._resets.holds
+            due += self._roster.take_due(entry.moment)
+        elif self._replan:
             self._plan(entry, operation)
             due += self._roster.take_due(entry.moment)
         for member in due:
@@ -187,7 +207,9 @@ class ClusterWork:
 
     def _judge(self, entry: Entry, operation: Operation) -> None:
         """End the operation if all is as wanted; else say why it waits, if it does."""
-        if not self._roster.at_rest or self._replan:
+        if self._resets is not None:
+            self._judge_resets(self._resets, entry, operation)
+        elif not self._roster.at_rest or self._replan:
             self._say_why(entry, operation)
         elif operation.kind is not OperationKind.DELETE:
             self._end(entry, OperationState.SUCCEEDED)
@@ -197,6 +219,30 @@ class ClusterWork:
         elif not self._sweep.busy:
             entry.launches.append(functools.partial(self._sweep.look, self._backends))
             self._sweep.busy = True
+
+    def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
+        over, cause = resets.verdict(operation.kind.value)
+        if over and not self._roster.busy:
+            state = OperationState.FAILED if cause else OperationState.SUCCEEDED
+            self._end(entry, state, cause)
+        else:
+            self._say_why(entry, operation)
+
+    def _why_not(self, resets: Resets, operation: Operation) -> Cause | None:
+        """Return why an operation that resets nodes cannot even begin."""
+        if missing := resets.missing:
+            return Cause(
+                code='cluster_not_found',
+                message=f'Cluster {self._cluster.name} has no node {", ".join(missing)}.',
+            )
+        try:
+            names = {node.backend for node in resets.targets}
+            backends = [self._parts.backends.get(name).capabilities() for name in names]
+            error = refusal(operation.kind, self._driver, backends)
+        # A backend that cannot be opened can reset nothing.
+        except KilnError as exc:
+            error = exc
+        return cause_of(error) if error else None
 
     def _say_why(self, entry: Entry, operation: Operation) -> None:
         cause = None if self._roster.busy else self._why_waiting()
@@ -247,7 +293,8 @@ class ClusterWork:
         if member.busy:
             return
         elsewhere = self._outcomes.elsewhere(member, self._wishes)
-        act = lifecycle.next_act(member.node, elsewhere=elsewhere)
+        reset = self._resets.act(member) if self._resets is not None else None
+        act = lifecycle.next_act(member.node, elsewhere=elsewhere, reset=reset)
         if act is Act.REST:
             return
         if member.not_before > entry.moment:
@@ -276,7 +323,11 @@ class ClusterWork:
     def _launch(self, act: Act, node: Node) -> None:
         machine = self._wishes.machine(node.group)
         place = self._wishes.place(node)
-        self._acts.begin(act, Due(self._context(node), self._cluster, node, machine, place))
+        hard = self._operation is not None and bool(self._operation.args.get('hard'))
+        patience_s = self._wishes.startup_timeout_s(node.group)
+        context = self._context(node)
+        due = Due(context, self._cluster, node, machine, place, hard, patience_s)
+        self._acts.begin(act, due)
 
     def _context(self, *nodes: Node) -> Context:
         # All nodes in each context would make n calls cost n times n.
