@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from kiln.cluster_models import (
     Cause,
+    Cluster,
     Event,
     Holding,
     Lease,
@@ -14,9 +18,27 @@ from kiln.cluster_models import (
     Step,
     StepState,
 )
+from kiln.cluster_spec import ClusterSpec
+from kiln.db.batch import Batch
 from kiln.db.store import Store
 from kiln.engine.acts import build_key
 from kiln.engine.lifecycle import Act
+
+#: The kind of the step in which an operation has turned back.
+ROLLBACK = 'rollback'
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class WayBack:
+    """An operation has failed, and leads back now to what there was before."""
+
+    spec: ClusterSpec
+    #: Of the cluster as it is.
+    generation: int
+    deadline_at: float
+    #: What failed.
+    cause: Cause
 
 
 class Entry:
@@ -34,6 +56,9 @@ class Entry:
         self.nodes: dict[str, Node] = {}
         self.accepted: dict[str, tuple[Node, str]] = {}
         self.buried = False
+        #: The cluster, if something is to be written of it.
+        self.cluster: Cluster | None = None
+        self.way_back: WayBack | None = None
         self.launches: list[Callable[[], None]] = []
         self._steps: dict[str, Step] = {}
         self._holdings: list[Holding] = []
@@ -46,14 +71,20 @@ class Entry:
 
     # ---- gathering -----------------------------------------------------------
 
-    def tell(self, kind: str, message: str, node: Node | None = None) -> None:
+    def tell(
+        self,
+        kind: str,
+        message: str,
+        node: Node | None = None,
+        facts: Mapping[str, Any] = _NOTHING,
+    ) -> None:
         """Tell people and programs of something."""
         operation_id = self.operation.id if self.operation else None
         node_id = node.id if node else None
         self._events.append(
             Event(
                 cluster_id=self._cluster_id, kind=kind, message=message, at=self.now,
-                operation_id=operation_id, node_id=node_id,
+                operation_id=operation_id, node_id=node_id, facts=facts,
             )
         )  # fmt: skip
 
@@ -111,23 +142,51 @@ class Entry:
         :raises LeaseLost: nothing was written, and nothing must be begun.
         """
         changed = self.operation is not self._written
-        if not (self.nodes or self._steps or self._holdings or self._events or changed):
+        others = self.cluster or self.way_back or changed
+        if not (self.nodes or self._steps or self._holdings or self._events or others):
             return set()
         refused = set()
         with store.writing(lease) as batch:
-            for node in self.nodes.values():
-                batch.node(node)
-            for step in self._steps.values():
-                batch.step(step)
-            for holding in self._holdings:
-                batch.holding(holding)
-            for event in self._events:
-                batch.event(event)
+            self._gather(batch)
             if self.operation is not None and changed:
                 batch.operation(self.operation)
+            if self.way_back is not None:
+                self._turn_back(batch, self.way_back)
             for node, compute_id in self.accepted.values():
                 if not batch.accept(node, compute_id):
                     refused.add(node.id)
             if self.buried:
                 batch.bury()
         return refused
+
+    def _gather(self, batch: Batch) -> None:
+        for node in self.nodes.values():
+            batch.node(node)
+        for step in self._steps.values():
+            batch.step(step)
+        for holding in self._holdings:
+            batch.holding(holding)
+        for event in self._events:
+            batch.event(event)
+        if self.cluster is not None:
+            batch.cluster(self.cluster)
+
+    def _turn_back(self, batch: Batch, back: WayBack) -> None:
+        operation = self.operation
+        assert operation is not None
+        # Whoever wants something else by now has cancelled this operation.
+        if not batch.change_spec(back.spec, generation=back.generation):
+            return
+        batch.put_off(operation, back.deadline_at)
+        batch.step(
+            Step(
+                id=f'{operation.id}.{ROLLBACK}',
+                operation_id=operation.id,
+                cluster_id=self._cluster_id,
+                kind=ROLLBACK,
+                state=StepState.DONE,
+                started_at=self.now,
+                ended_at=self.now,
+                cause=back.cause,
+            )
+        )

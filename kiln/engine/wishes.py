@@ -86,9 +86,14 @@ class Wishes:
 
     # ---- planning --------------------------------------------------------------
 
-    def next(self, operation: Operation, nodes: Sequence[Node], now: float) -> Next:
-        """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
-        plan, holds = self._plan(operation, nodes, now)
+    def next(
+        self, operation: Operation, nodes: Sequence[Node], now: float, *, renew: bool = False
+    ) -> Next:
+        """Return what to begin now; with nothing to begin and no rest, all is as wanted.
+
+        :param renew: replace what is made with another spec, whatever the operation is.
+        """
+        plan, holds = self._plan(operation, nodes, now, renew or operation.kind in _RENEWING)
         turns = []
         more = bool(holds)
         for group in plan.groups:
@@ -102,7 +107,7 @@ class Wishes:
         return Next(turns=tuple(turns), holds=tuple(holds), more=more)
 
     def _plan(
-        self, operation: Operation, nodes: Sequence[Node], now: float
+        self, operation: Operation, nodes: Sequence[Node], now: float, renew: bool
     ) -> tuple[ClusterPlan, list[str]]:
         name, former = self._cluster.name, self._cluster.former
         if operation.kind is OperationKind.DELETE:
@@ -119,7 +124,7 @@ class Wishes:
             holds += [found.hold] if found.hold else []
         there = {node.id for node in nodes}
         replace = {one: 'asked for' for one in operation.args.get('replace', ()) if one in there}
-        renewed = [one.group.name for one in wanted] if operation.kind in _RENEWING else ()
+        renewed = [one.group.name for one in wanted] if renew else ()
         plan = plan_cluster(
             name, wanted, nodes, exists=True, former=former, victims=victims, replace=replace,
             upgrade=renewed,

@@ -25,7 +25,7 @@ from kiln.cluster_models import (
 from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
 from kiln.engine.acts import Acts, Due
-from kiln.engine.entry import Entry
+from kiln.engine.entry import ROLLBACK, Entry, WayBack
 from kiln.engine.lifecycle import Act, cause_of
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
@@ -38,6 +38,10 @@ from kiln.engine.wishes import Wishes
 from kiln.exceptions import KilnError
 
 LOG = logging.getLogger(__name__)
+
+
+#: The operations that can lead back to what there was before.
+_UNDOING = frozenset({OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE})
 
 
 class ClusterWork:
@@ -60,6 +64,8 @@ class ClusterWork:
         self._wishes = Wishes(self._cluster, self._context())
         self._operation: Operation | None = None
         self._resets: Resets | None = None
+        #: Why the operation leads back to what there was before, if it does.
+        self._undone: Cause | None = None
         self._replan = True
         self._holds: tuple[str, ...] = ()
         # Builds that are out, and who has to wait until there are fewer.
@@ -72,7 +78,8 @@ class ClusterWork:
     @property
     def idle(self) -> bool:
         """Whether nothing is to be done, and nothing is under way."""
-        return self._operation is None and not self._roster.busy and not self._sweep.busy
+        at_rest = self._operation is None or self._cluster.paused
+        return at_rest and not self._roster.busy and not self._sweep.busy
 
     @property
     def due(self) -> float:
@@ -87,8 +94,16 @@ class ClusterWork:
         store, scope = self._parts.store, self.lease.scope
         found = store.operations.open(scope)
         cluster = store.clusters.get(scope)
+        resumed = self._cluster.paused and not cluster.paused
+        if resumed:
+            # Its deadline was put off when it was resumed, which may be just now.
+            found = store.operations.open(scope)
         fresh = found[0] if found else None
-        if cluster.generation != self._cluster.generation or _id(fresh) != _id(self._operation):
+        if (
+            resumed
+            or cluster.generation != self._cluster.generation
+            or _id(fresh) != _id(self._operation)
+        ):
             for node in store.nodes.of(scope):
                 member = self._roster.get(node.id)
                 if member is not None and member.node.doomed != node.doomed:
@@ -100,13 +115,18 @@ class ClusterWork:
         self._cluster = cluster
         self._wishes = Wishes(cluster, self._context())
         if _id(fresh) != _id(self._operation):
-            self._resets = self._find_resets(fresh)
+            self._take_up(fresh)
         self._operation = fresh
 
-    def _find_resets(self, operation: Operation | None) -> Resets | None:
-        if operation is None or operation.kind not in RESETS:
-            return None
-        return Resets(operation, self._parts.store.journal.of(operation.id), self._roster)
+    def _take_up(self, operation: Operation | None) -> None:
+        """See in the journal how far an operation is of which that must be known."""
+        self._resets = self._undone = None
+        if operation is None or operation.kind not in RESETS.keys() | _UNDOING:
+            return
+        steps = self._parts.store.journal.of(operation.id)
+        if operation.kind in RESETS:
+            self._resets = Resets(operation, steps, self._roster)
+        self._undone = next((step.cause for step in steps if step.kind == ROLLBACK), None)
 
     def turn(self, news: Iterable[News]) -> None:
         """Take in what happened, and go on.
@@ -122,14 +142,15 @@ class ClusterWork:
         if self._resets is not None:
             self._resets.learn(entry.steps)
         due = self._roster.take_due(entry.moment)
-        if self._operation is not None and not self._over(entry):
+        if self._operation is not None and not self._over(entry) and not self._cluster.paused:
             self._go_on(entry, due)
         for node_id in entry.write(self._parts.store, self.lease):
             LOG.error('Node %s has another server already; its second one is left', node_id)
         self._operation = entry.operation
         for launch in entry.launches:
             launch()
-        if self._operation is not None and self._operation.state.ended:
+        ended = self._operation is not None and self._operation.state.ended
+        if ended or entry.way_back is not None:
             self._operation = None
             if not entry.buried:
                 self.reload()
@@ -143,10 +164,31 @@ class ClusterWork:
         if operation.cancelled:
             self._end(entry, OperationState.CANCELLED)
             return True
-        if operation.deadline_at and entry.now >= operation.deadline_at:
-            self._end(entry, OperationState.FAILED, self._why_late(operation))
-            return True
-        return False
+        # While it is paused nobody can hold a deadline; resuming puts it off.
+        late = operation.deadline_at and entry.now >= operation.deadline_at
+        if not late or self._cluster.paused:
+            return False
+        cause = self._why_late(operation)
+        if self._undone is None and operation.kind in _UNDOING and operation.args.get('rollback'):
+            self._turn_back(entry, operation, cause)
+        else:
+            self._end(entry, OperationState.FAILED, cause)
+        return True
+
+    def _turn_back(self, entry: Entry, operation: Operation, cause: Cause) -> None:
+        """Lead back to what the last operation that succeeded has left, if there was one."""
+        former = self._cluster.former
+        if former is None:
+            self._end(entry, OperationState.FAILED, cause)
+            return
+        entry.tell('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
+        entry.way_back = WayBack(
+            spec=former,
+            generation=self._cluster.generation,
+            # The way back may take as long as the way there.
+            deadline_at=entry.now + operation.deadline_at - operation.created_at,
+            cause=cause,
+        )
 
     def _go_on(self, entry: Entry, due: list[Member]) -> None:
         operation = entry.operation
@@ -172,7 +214,9 @@ class ClusterWork:
 
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
-        found = self._wishes.next(operation, self._roster.nodes(), entry.now)
+        found = self._wishes.next(
+            operation, self._roster.nodes(), entry.now, renew=self._undone is not None
+        )
         for group, turn in found.turns:
             for add in turn.adds:
                 self._add(entry, group, add.place)
@@ -212,13 +256,26 @@ class ClusterWork:
         elif not self._roster.at_rest or self._replan:
             self._say_why(entry, operation)
         elif operation.kind is not OperationKind.DELETE:
-            self._end(entry, OperationState.SUCCEEDED)
+            self._arrive(entry, operation)
         elif self._sweep.proven:
             self._end(entry, OperationState.SUCCEEDED)
             entry.buried = True
         elif not self._sweep.busy:
             entry.launches.append(functools.partial(self._sweep.look, self._backends))
             self._sweep.busy = True
+
+    def _arrive(self, entry: Entry, operation: Operation) -> None:
+        if self._undone is None:
+            self._end(entry, OperationState.SUCCEEDED)
+        else:
+            name, kind = self._cluster.name, operation.kind.value
+            message = f'Cannot {kind} cluster {name}: it is as it was before.'
+            cause = Cause(code='rolled_back', message=message, because=self._undone)
+            self._end(entry, OperationState.ROLLED_BACK, cause)
+        if self._cluster.former != self._cluster.spec:
+            entry.cluster = dataclasses.replace(
+                self._cluster, former=self._cluster.spec, updated_at=entry.now
+            )
 
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
         over, cause = resets.verdict(operation.kind.value)
@@ -258,12 +315,15 @@ class ClusterWork:
 
     def _why_late(self, operation: Operation) -> Cause:
         late = list(self._roster.restless())
+        what = (
+            operation.kind.value if self._undone is None else f'undo the {operation.kind.value} of'
+        )
         return Cause(
             code='deadline',
-            message=f'Cannot {operation.kind.value} cluster {self._cluster.name} by its deadline: '
+            message=f'Cannot {what} cluster {self._cluster.name} by its deadline: '
             f'{len(late)} of {len(self._roster)} nodes are not what they are to be.',
             hint='See the cause, then repeat it: it goes on from what there is.',
-            because=self._why_waiting() or operation.cause,
+            because=self._undone or self._why_waiting() or operation.cause,
         )
 
     def _end(self, entry: Entry, state: OperationState, cause: Cause | None = None) -> None:

@@ -12,7 +12,6 @@ from kiln.cluster_models import NodeState, OperationKind, OperationState, Step, 
 from kiln.cluster_spec import Health, MachineSpec, Portion, Strategy
 from kiln.compute import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.engine.conductor import Conductor
 from kiln.models import Ability
 from tests.unit.engine.site import STACK, Plain, Site, group
 
@@ -230,9 +229,7 @@ class Resumed(ResetSite):
                     )
                 )  # fmt: skip
         time.sleep(0.02)
-        conductor = Conductor(self.parts)
-        self.addCleanup(conductor.close)
-        conductor.start()
+        self.take_over()
         self.succeeded(operation)
         self.assert_whole(cluster, 2)
         return [self.calls['soft', one.compute_id] for one in self.nodes(cluster)]

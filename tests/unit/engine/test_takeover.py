@@ -12,7 +12,6 @@ from kiln.cluster_models import (
     Step,
 )
 from kiln.engine.acts import build_key
-from kiln.engine.conductor import Conductor
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
@@ -35,11 +34,6 @@ class LeftBehind(Site):
             for kind, value in what.items():
                 getattr(batch, kind)(value)
         time.sleep(0.02)
-
-    def take_over(self):
-        self.conductor = Conductor(self.parts)
-        self.addCleanup(self.conductor.close)
-        self.conductor.start()
 
     def take_over_and(self, cluster, kind=OperationKind.CHECK):
         self.take_over()
