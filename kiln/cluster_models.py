@@ -116,6 +116,14 @@ class Cause:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """Something that is true of a cluster now; never stored."""
+
+    kind: ConditionKind
+    cause: Cause | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DriverPin:
     """The one driver that a cluster belongs to, until it is moved to another."""
 

@@ -25,6 +25,7 @@ from kiln.cluster_models import (
 from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
 from kiln.engine.acts import Acts, Due
+from kiln.engine.check import Check
 from kiln.engine.entry import ROLLBACK, Entry, WayBack
 from kiln.engine.lifecycle import Act, cause_of
 from kiln.engine.news import News
@@ -33,6 +34,7 @@ from kiln.engine.parts import Parts
 from kiln.engine.resets import Resets
 from kiln.engine.roster import Member, Roster
 from kiln.engine.rounds import RESETS, refusal
+from kiln.engine.survey import Survey
 from kiln.engine.sweep import Sweep
 from kiln.engine.wishes import Wishes
 from kiln.exceptions import KilnError
@@ -64,6 +66,10 @@ class ClusterWork:
         self._wishes = Wishes(self._cluster, self._context())
         self._operation: Operation | None = None
         self._resets: Resets | None = None
+        self._new_check = functools.partial(
+            Check, lease.scope, Survey(parts.backends), parts.run, tell
+        )
+        self._check: Check = self._new_check()
         #: Why the operation leads back to what there was before, if it does.
         self._undone: Cause | None = None
         self._replan = True
@@ -79,7 +85,8 @@ class ClusterWork:
     def idle(self) -> bool:
         """Whether nothing is to be done, and nothing is under way."""
         at_rest = self._operation is None or self._cluster.paused
-        return at_rest and not self._roster.busy and not self._sweep.busy
+        under_way = self._roster.busy or self._sweep.busy or self._check.busy
+        return at_rest and not under_way
 
     @property
     def due(self) -> float:
@@ -121,6 +128,8 @@ class ClusterWork:
     def _take_up(self, operation: Operation | None) -> None:
         """See in the journal how far an operation is of which that must be known."""
         self._resets = self._undone = None
+        if operation is not None and operation.kind is OperationKind.CHECK:
+            self._check = self._new_check()
         if operation is None or operation.kind not in RESETS.keys() | _UNDOING:
             return
         steps = self._parts.store.journal.of(operation.id)
@@ -201,6 +210,9 @@ class ClusterWork:
             if self._resets is not None and (cause := self._why_not(self._resets, operation)):
                 self._end(entry, OperationState.FAILED, cause)
                 return
+        if operation.kind is OperationKind.CHECK:
+            self._go_on_checking(entry)
+            return
         if self._resets is not None:
             self._resets.go_on(entry, self._cluster)
             self._holds = self._resets.holds
@@ -211,6 +223,13 @@ class ClusterWork:
         for member in due:
             self._begin(member, entry)
         self._judge(entry, operation)
+
+    def _go_on_checking(self, entry: Entry) -> None:
+        groups = {node.group for node in self._roster.nodes()}
+        made_with = {group: self._wishes.made_with(group) for group in groups}
+        if self._check.go_on(entry, self._roster, made_with):
+            cause = self._check.cause
+            self._end(entry, OperationState.FAILED if cause else OperationState.SUCCEEDED, cause)
 
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
@@ -336,6 +355,9 @@ class ClusterWork:
     # ---- one node ------------------------------------------------------------------
 
     def _learn(self, news: News, entry: Entry) -> None:
+        if news.node_id is None and news.act is Act.LOOK:
+            self._check.learn(news)
+            return
         if news.node_id is None:
             if self._sweep.learn(news):
                 self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
