@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kiln.cluster_exceptions import ClusterChanged
 from kiln.cluster_models import (
     Cause,
     Cluster,
@@ -29,18 +29,6 @@ ROLLBACK = 'rollback'
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class WayBack:
-    """An operation has failed, and leads back now to what there was before."""
-
-    spec: ClusterSpec
-    #: Of the cluster as it is.
-    generation: int
-    deadline_at: float
-    #: What failed.
-    cause: Cause
-
-
 class Entry:
     """Gathered in a turn: written in one commit, and only then is anything begun."""
 
@@ -58,7 +46,9 @@ class Entry:
         self.buried = False
         #: The cluster, if something is to be written of it.
         self.cluster: Cluster | None = None
-        self.way_back: WayBack | None = None
+        #: What is wanted from now on, and the generation that it takes the place of.
+        self.wish: tuple[ClusterSpec, int] | None = None
+        self._deadline_at: float | None = None
         self.launches: list[Callable[[], None]] = []
         self._steps: dict[str, Step] = {}
         self._holdings: list[Holding] = []
@@ -86,6 +76,23 @@ class Entry:
                 cluster_id=self._cluster_id, kind=kind, message=message, at=self.now,
                 operation_id=operation_id, node_id=node_id, facts=facts,
             )
+        )  # fmt: skip
+
+    def change_spec(self, spec: ClusterSpec, generation: int) -> None:
+        """Have something else wanted of the cluster, if it still has a generation."""
+        self.wish = spec, generation
+
+    def turn_back(
+        self, spec: ClusterSpec, generation: int, deadline_at: float, why: Cause
+    ) -> None:
+        """Say that the operation has failed, and leads back to a spec by a new deadline."""
+        assert self.operation is not None
+        self.change_spec(spec, generation)
+        self._deadline_at = deadline_at
+        step_id = f'{self.operation.id}.{ROLLBACK}'
+        self._steps[step_id] = Step(
+            id=step_id, operation_id=self.operation.id, cluster_id=self._cluster_id, kind=ROLLBACK,
+            state=StepState.DONE, started_at=self.now, ended_at=self.now, cause=why,
         )  # fmt: skip
 
     def intend(self, act: Act, node: Node) -> None:
@@ -140,9 +147,10 @@ class Entry:
         """Write all of it; return the ids of nodes that have another server already.
 
         :raises LeaseLost: nothing was written, and nothing must be begun.
+        :raises ClusterChanged: the same, since its owner was faster with another wish.
         """
         changed = self.operation is not self._written
-        others = self.cluster or self.way_back or changed
+        others = self.cluster or self.wish or changed
         if not (self.nodes or self._steps or self._holdings or self._events or others):
             return set()
         refused = set()
@@ -150,8 +158,14 @@ class Entry:
             self._gather(batch)
             if self.operation is not None and changed:
                 batch.operation(self.operation)
-            if self.way_back is not None:
-                self._turn_back(batch, self.way_back)
+            if self.operation is not None and self._deadline_at is not None:
+                batch.put_off(self.operation, self._deadline_at)
+            if self.wish is not None and not batch.change_spec(
+                self.wish[0], generation=self.wish[1]
+            ):
+                raise ClusterChanged(
+                    f'Cannot change cluster {self._cluster_id}: somebody has changed it since.'
+                )
             for node, compute_id in self.accepted.values():
                 if not batch.accept(node, compute_id):
                     refused.add(node.id)
@@ -170,23 +184,3 @@ class Entry:
             batch.event(event)
         if self.cluster is not None:
             batch.cluster(self.cluster)
-
-    def _turn_back(self, batch: Batch, back: WayBack) -> None:
-        operation = self.operation
-        assert operation is not None
-        # Whoever wants something else by now has cancelled this operation.
-        if not batch.change_spec(back.spec, generation=back.generation):
-            return
-        batch.put_off(operation, back.deadline_at)
-        batch.step(
-            Step(
-                id=f'{operation.id}.{ROLLBACK}',
-                operation_id=operation.id,
-                cluster_id=self._cluster_id,
-                kind=ROLLBACK,
-                state=StepState.DONE,
-                started_at=self.now,
-                ended_at=self.now,
-                cause=back.cause,
-            )
-        )

@@ -49,6 +49,8 @@ class Act(enum.StrEnum):
     DELETE = 'delete'
     #: See what became of one of which the backend could not tell.
     LOOK = 'look'
+    #: See a machine that is to become a node.
+    ADOPT = 'adopt'
 
 
 #: What changes something in a backend: intended in writing before it is done.

@@ -25,8 +25,9 @@ from kiln.cluster_models import (
 from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
 from kiln.engine.acts import Acts, Due
+from kiln.engine.adoption import Adoption
 from kiln.engine.check import Check
-from kiln.engine.entry import ROLLBACK, Entry, WayBack
+from kiln.engine.entry import ROLLBACK, Entry
 from kiln.engine.lifecycle import Act, cause_of
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
@@ -70,6 +71,8 @@ class ClusterWork:
             Check, lease.scope, Survey(parts.backends), parts.run, tell
         )
         self._check: Check = self._new_check()
+        self._adoption: Adoption | None = None
+        self._tell = tell
         #: Why the operation leads back to what there was before, if it does.
         self._undone: Cause | None = None
         self._replan = True
@@ -86,7 +89,7 @@ class ClusterWork:
         """Whether nothing is to be done, and nothing is under way."""
         at_rest = self._operation is None or self._cluster.paused
         under_way = self._roster.busy or self._sweep.busy or self._check.busy
-        return at_rest and not under_way
+        return at_rest and not under_way and not (self._adoption and self._adoption.busy)
 
     @property
     def due(self) -> float:
@@ -127,7 +130,10 @@ class ClusterWork:
 
     def _take_up(self, operation: Operation | None) -> None:
         """See in the journal how far an operation is of which that must be known."""
-        self._resets = self._undone = None
+        self._resets = self._undone = self._adoption = None
+        if operation is not None and operation.kind is OperationKind.ADOPT:
+            parts = self._parts
+            self._adoption = Adoption(operation, parts.backends, parts.naming, self._tell)
         if operation is not None and operation.kind is OperationKind.CHECK:
             self._check = self._new_check()
         if operation is None or operation.kind not in RESETS.keys() | _UNDOING:
@@ -159,7 +165,7 @@ class ClusterWork:
         for launch in entry.launches:
             launch()
         ended = self._operation is not None and self._operation.state.ended
-        if ended or entry.way_back is not None:
+        if ended or entry.wish is not None:
             self._operation = None
             if not entry.buried:
                 self.reload()
@@ -191,13 +197,9 @@ class ClusterWork:
             self._end(entry, OperationState.FAILED, cause)
             return
         entry.tell('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
-        entry.way_back = WayBack(
-            spec=former,
-            generation=self._cluster.generation,
-            # The way back may take as long as the way there.
-            deadline_at=entry.now + operation.deadline_at - operation.created_at,
-            cause=cause,
-        )
+        # The way back may take as long as the way there.
+        deadline_at = entry.now + operation.deadline_at - operation.created_at
+        entry.turn_back(former, self._cluster.generation, deadline_at, cause)
 
     def _go_on(self, entry: Entry, due: list[Member]) -> None:
         operation = entry.operation
@@ -212,6 +214,12 @@ class ClusterWork:
                 return
         if operation.kind is OperationKind.CHECK:
             self._go_on_checking(entry)
+            return
+        if self._adoption is not None and not self._adoption.is_done(self._roster):
+            known = self._parts.store.receipts.known
+            cause = self._adoption.go_on(entry, self._roster, self._cluster, self._wishes, known)
+            if cause is not None:
+                self._end(entry, OperationState.FAILED, cause)
             return
         if self._resets is not None:
             self._resets.go_on(entry, self._cluster)
@@ -355,6 +363,10 @@ class ClusterWork:
     # ---- one node ------------------------------------------------------------------
 
     def _learn(self, news: News, entry: Entry) -> None:
+        if news.node_id is None and news.act is Act.ADOPT:
+            if self._adoption is not None:
+                self._adoption.learn(news)
+            return
         if news.node_id is None and news.act is Act.LOOK:
             self._check.learn(news)
             return
