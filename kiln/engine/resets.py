@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_exceptions import ClusterNotFound
 from kiln.cluster_models import Cause, Cluster, Node, NodeState, Operation, Step, StepState
 from kiln.cluster_spec import NodeGroupSpec, Shape
 from kiln.engine.entry import Entry
-from kiln.engine.lifecycle import Act
+from kiln.engine.lifecycle import Act, cause_of
+from kiln.engine.parts import Backends
 from kiln.engine.plans import going
 from kiln.engine.roster import Member, Roster
-from kiln.engine.rounds import RESETS, Round, next_round
+from kiln.engine.rounds import RESETS, Round, next_round, refusal
+from kiln.exceptions import KilnError
 
 #: Nodes that a cause names before it only counts.
 _NAMED = 5
@@ -26,26 +30,30 @@ class Resets:
     def __init__(self, operation: Operation, steps: Iterable[Step], roster: Roster) -> None:
         named = operation.args.get('nodes')
         self._named = None if named is None else frozenset(named)
-        self._act = RESETS[operation.kind]
+        self._kind, self._act = operation.kind, RESETS[operation.kind]
         self._roster = roster
         self._settled: dict[str, StepState] = {}
         self._rounds: list[Round] = []
         self.learn(steps)
 
     @property
-    def targets(self) -> list[Node]:
-        """The nodes that it is about."""
-        return [node for node in self._roster.nodes() if self._is_about(node)]
-
-    @property
-    def missing(self) -> list[str]:
-        """The ids that were named, and are of no node."""
-        return sorted(one for one in self._named or () if one not in self._roster)
-
-    @property
     def holds(self) -> tuple[str, ...]:
         """Why some nodes wait."""
         return tuple(hold for one in self._rounds for hold in one.holds)
+
+    def why_not(self, driver: ClusterDriver, backends: Backends) -> Cause | None:
+        """Return why it cannot even begin; None if it can."""
+        if missing := sorted(one for one in self._named or () if one not in self._roster):
+            message = f'The cluster has no node {", ".join(missing)}.'
+            return Cause(code=ClusterNotFound.code, message=message)
+        targets = (node for node in self._roster.nodes() if self._is_about(node))
+        try:
+            able = [backends.get(name).capabilities() for name in {one.backend for one in targets}]
+            error = refusal(self._kind, driver, able)
+        # A backend that cannot be opened can reset nothing.
+        except KilnError as exc:
+            error = exc
+        return cause_of(error) if error else None
 
     def learn(self, steps: Iterable[Step]) -> None:
         """Take in what is written of its steps."""
@@ -81,7 +89,7 @@ class Resets:
                 self._take_out(entry, node)
             self._rounds.append(found)
 
-    def verdict(self, kind: str) -> tuple[bool, Cause | None]:
+    def verdict(self) -> tuple[bool, Cause | None]:
         """Return whether it is over, and if it failed, why."""
         if any(one.begins or one.under_way for one in self._rounds):
             return False, None
@@ -92,7 +100,7 @@ class Resets:
         rest = f'; {left} others were left alone, since too few work' if left else ''
         return True, Cause(
             code='not_back',
-            message=f'Cannot {kind} {_names(failed)}: not at work again{rest}.',
+            message=f'Cannot {self._kind.value} {_names(failed)}: not at work again{rest}.',
             hint='See the cause of each node; replace it, or repeat this with its name.',
             because=next((node.cause for node in failed if node.cause), None),
         )

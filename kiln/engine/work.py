@@ -26,22 +26,21 @@ from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
 from kiln.engine.acts import Acts, Due
 from kiln.engine.adoption import Adoption
+from kiln.engine.causes import why_late, why_undone, why_waiting
 from kiln.engine.check import Check
 from kiln.engine.entry import ROLLBACK, Entry
-from kiln.engine.lifecycle import Act, cause_of
+from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
 from kiln.engine.parts import Parts
 from kiln.engine.resets import Resets
 from kiln.engine.roster import Member, Roster
-from kiln.engine.rounds import RESETS, refusal
+from kiln.engine.rounds import RESETS
 from kiln.engine.survey import Survey
 from kiln.engine.sweep import Sweep
 from kiln.engine.wishes import Wishes
-from kiln.exceptions import KilnError
 
 LOG = logging.getLogger(__name__)
-
 
 #: The operations that can lead back to what there was before.
 _UNDOING = frozenset({OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE})
@@ -183,7 +182,8 @@ class ClusterWork:
         late = operation.deadline_at and entry.now >= operation.deadline_at
         if not late or self._cluster.paused:
             return False
-        cause = self._why_late(operation)
+        name = self._cluster.name
+        cause = why_late(operation, name, self._roster, self._holds, self._undone)
         if self._undone is None and operation.kind in _UNDOING and operation.args.get('rollback'):
             self._turn_back(entry, operation, cause)
         else:
@@ -209,7 +209,9 @@ class ClusterWork:
                 operation, state=OperationState.RUNNING, started_at=entry.now
             )
             entry.tell('operation-started', f'{operation.kind.value} has begun')
-            if self._resets is not None and (cause := self._why_not(self._resets, operation)):
+            if self._resets is not None and (
+                cause := self._resets.why_not(self._driver, self._parts.backends)
+            ):
                 self._end(entry, OperationState.FAILED, cause)
                 return
         if operation.kind is OperationKind.CHECK:
@@ -295,9 +297,7 @@ class ClusterWork:
         if self._undone is None:
             self._end(entry, OperationState.SUCCEEDED)
         else:
-            name, kind = self._cluster.name, operation.kind.value
-            message = f'Cannot {kind} cluster {name}: it is as it was before.'
-            cause = Cause(code='rolled_back', message=message, because=self._undone)
+            cause = why_undone(operation, self._cluster.name, self._undone)
             self._end(entry, OperationState.ROLLED_BACK, cause)
         if self._cluster.former != self._cluster.spec:
             entry.cluster = dataclasses.replace(
@@ -305,53 +305,18 @@ class ClusterWork:
             )
 
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
-        over, cause = resets.verdict(operation.kind.value)
+        over, cause = resets.verdict()
         if over and not self._roster.busy:
             state = OperationState.FAILED if cause else OperationState.SUCCEEDED
             self._end(entry, state, cause)
         else:
             self._say_why(entry, operation)
 
-    def _why_not(self, resets: Resets, operation: Operation) -> Cause | None:
-        """Return why an operation that resets nodes cannot even begin."""
-        if missing := resets.missing:
-            return Cause(
-                code='cluster_not_found',
-                message=f'Cluster {self._cluster.name} has no node {", ".join(missing)}.',
-            )
-        try:
-            names = {node.backend for node in resets.targets}
-            backends = [self._parts.backends.get(name).capabilities() for name in names]
-            error = refusal(operation.kind, self._driver, backends)
-        # A backend that cannot be opened can reset nothing.
-        except KilnError as exc:
-            error = exc
-        return cause_of(error) if error else None
-
     def _say_why(self, entry: Entry, operation: Operation) -> None:
-        cause = None if self._roster.busy else self._why_waiting()
+        cause = None if self._roster.busy else why_waiting(self._roster, self._holds)
         state = OperationState.WAITING if cause else OperationState.RUNNING
         if (operation.state, operation.cause) != (state, cause):
             entry.operation = dataclasses.replace(operation, state=state, cause=cause)
-
-    def _why_waiting(self) -> Cause | None:
-        inner = next((node.cause for node in self._roster.restless() if node.cause), None)
-        if not self._holds:
-            return inner
-        return Cause(code='held', message=f'{"; ".join(self._holds)}.', because=inner)
-
-    def _why_late(self, operation: Operation) -> Cause:
-        late = list(self._roster.restless())
-        what = (
-            operation.kind.value if self._undone is None else f'undo the {operation.kind.value} of'
-        )
-        return Cause(
-            code='deadline',
-            message=f'Cannot {what} cluster {self._cluster.name} by its deadline: '
-            f'{len(late)} of {len(self._roster)} nodes are not what they are to be.',
-            hint='See the cause, then repeat it: it goes on from what there is.',
-            because=self._undone or self._why_waiting() or operation.cause,
-        )
 
     def _end(self, entry: Entry, state: OperationState, cause: Cause | None = None) -> None:
         assert entry.operation is not None
@@ -363,16 +328,8 @@ class ClusterWork:
     # ---- one node ------------------------------------------------------------------
 
     def _learn(self, news: News, entry: Entry) -> None:
-        if news.node_id is None and news.act is Act.ADOPT:
-            if self._adoption is not None:
-                self._adoption.learn(news)
-            return
-        if news.node_id is None and news.act is Act.LOOK:
-            self._check.learn(news)
-            return
         if news.node_id is None:
-            if self._sweep.learn(news):
-                self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
+            self._learn_of_all(news, entry)
             return
         if news.act is Act.BUILD:
             self._building.discard(news.node_id)
@@ -381,6 +338,15 @@ class ClusterWork:
         member = self._roster.get(news.node_id)
         if member is not None and self._outcomes.learn(news, entry, member, self._wishes):
             self._replan = True
+
+    def _learn_of_all(self, news: News, entry: Entry) -> None:
+        if news.act is Act.LOOK:
+            self._check.learn(news)
+        elif news.act is Act.ADOPT:
+            if self._adoption is not None:
+                self._adoption.learn(news)
+        elif self._sweep.learn(news):
+            self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
 
     def _begin(self, member: Member, entry: Entry) -> None:
         """Intend what is next for a node, and have it begun after the commit."""
