@@ -1,4 +1,4 @@
-"""An operation that looks at a cluster and changes nothing: how it is, and what drifted."""
+"""Looks at the machines of a cluster by who works on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kiln.cluster_models import Cause, Node
-from kiln.engine.conditions import outdated
 from kiln.engine.entry import Entry
 from kiln.engine.lifecycle import Act, cause_of
 from kiln.engine.news import News
@@ -16,7 +15,7 @@ from kiln.engine.survey import Seen, Survey, apply
 
 
 class Check:
-    """Looks once at all machines of a cluster; what it finds is told, and no more is done."""
+    """Sees how the machines of a cluster are; what it finds is written, and no more is done."""
 
     def __init__(
         self,
@@ -30,6 +29,8 @@ class Check:
         self._run = run
         self._tell = tell
         self._seen: Seen | None = None
+        #: Who gave no answer to the last look.
+        self.silent: Mapping[str, Cause] = {}
         #: Whether a look is under way.
         self.busy = False
 
@@ -39,37 +40,32 @@ class Check:
         failed = Seen(silent={'': cause_of(news.error)}) if news.error is not None else None
         self._seen = failed or news.value
 
-    def go_on(self, entry: Entry, roster: Roster, made_with: Mapping[str, str]) -> bool:
-        """Look, or write what was seen; return whether it is over.
+    def look(self, entry: Entry, nodes: Sequence[Node]) -> None:
+        """Have a look begun, unless one is under way."""
+        if not self.busy:
+            self.busy = True
+            look = functools.partial(self._look, nodes)
+            entry.launches.append(functools.partial(self._run, look))
 
-        :param made_with: by group, what its nodes are to be made with.
-        """
-        if self._seen is None:
-            if not self.busy:
-                self.busy = True
-                look = functools.partial(self._look, roster.nodes())
-                entry.launches.append(functools.partial(self._run, look))
-            return False
-        apply(entry, roster, self._seen.sights)
-        old = outdated(roster.nodes(), made_with)
-        entry.tell(
-            'drift',
-            f'{len(old)} of {len(roster)} nodes are made with an older spec',
-            facts={'nodes': [node.id for node in old], 'of': len(roster)},
-        )
-        return True
+    def apply(self, entry: Entry, roster: Roster) -> bool:
+        """Have written what the last look has shown, once; return whether there was one."""
+        seen, self._seen = self._seen, None
+        if seen is not None:
+            self.silent = seen.silent
+            apply(entry, roster, seen.sights)
+        return seen is not None
 
     @property
     def cause(self) -> Cause | None:
         """Why not all could be seen; None if all were."""
-        silent = self._seen.silent if self._seen else {}
-        if not silent:
+        if not self.silent:
             return None
+        count = len(self.silent)
         return Cause(
             code='not_seen',
-            message=f'Cannot tell how all machines are: {len(silent)} backends gave no answer.',
+            message=f'Cannot tell how all machines are: {count} backends gave no answer.',
             hint='What was known of their nodes is left as it was. Check again later.',
-            because=next(iter(silent.values())),
+            because=next(iter(self.silent.values())),
         )
 
     def _look(self, nodes: Sequence[Node]) -> None:

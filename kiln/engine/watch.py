@@ -132,6 +132,10 @@ class Watch:
 
     def _write(self, cluster_id: str, one: _Settled, sights: Mapping[str, Sight]) -> None:
         store, clock = self._parts.store, self._parts.clock
+        # A lease that a jobboard has given has no time of its own: to claim it would
+        # be to take it away.
+        if store.operations.open(cluster_id):
+            return
         lease = store.leases.claim(cluster_id, self._owner, self._parts.settings.lease_s)
         # Somebody works on it, and sees for himself.
         if lease is None:

@@ -28,6 +28,7 @@ from kiln.engine.acts import Acts, Due
 from kiln.engine.adoption import Adoption
 from kiln.engine.causes import why_late, why_undone, why_waiting
 from kiln.engine.check import Check
+from kiln.engine.conditions import outdated
 from kiln.engine.entry import ROLLBACK, Entry
 from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
@@ -36,7 +37,7 @@ from kiln.engine.parts import Parts
 from kiln.engine.resets import Resets
 from kiln.engine.roster import Member, Roster
 from kiln.engine.rounds import RESETS
-from kiln.engine.survey import Survey
+from kiln.engine.survey import Survey, watched
 from kiln.engine.sweep import Sweep
 from kiln.engine.wishes import Wishes
 
@@ -66,10 +67,8 @@ class ClusterWork:
         self._wishes = Wishes(self._cluster, self._context())
         self._operation: Operation | None = None
         self._resets: Resets | None = None
-        self._new_check = functools.partial(
-            Check, lease.scope, Survey(parts.backends), parts.run, tell
-        )
-        self._check: Check = self._new_check()
+        self._check = Check(lease.scope, Survey(parts.backends), parts.run, tell)
+        self._look_at = 0.0
         self._adoption: Adoption | None = None
         self._tell = tell
         #: Why the operation leads back to what there was before, if it does.
@@ -133,8 +132,6 @@ class ClusterWork:
         if operation is not None and operation.kind is OperationKind.ADOPT:
             parts = self._parts
             self._adoption = Adoption(operation, parts.backends, parts.naming, self._tell)
-        if operation is not None and operation.kind is OperationKind.CHECK:
-            self._check = self._new_check()
         if operation is None or operation.kind not in RESETS.keys() | _UNDOING:
             return
         steps = self._parts.store.journal.of(operation.id)
@@ -214,8 +211,10 @@ class ClusterWork:
             ):
                 self._end(entry, OperationState.FAILED, cause)
                 return
+        seen = self._look(entry, operation)
         if operation.kind is OperationKind.CHECK:
-            self._go_on_checking(entry)
+            if seen:
+                self._report(entry)
             return
         if self._adoption is not None and not self._adoption.is_done(self._roster):
             known = self._parts.store.receipts.known
@@ -234,12 +233,36 @@ class ClusterWork:
             self._begin(member, entry)
         self._judge(entry, operation)
 
-    def _go_on_checking(self, entry: Entry) -> None:
+    def _look(self, entry: Entry, operation: Operation) -> bool:
+        """Take in the last look at machines, and begin one when it is time for it.
+
+        Who works on a cluster sees for himself: nobody else may write of its nodes.
+        Return whether something was seen.
+        """
+        if self._check.apply(entry, self._roster):
+            self._replan = True
+            return True
+        first = operation.kind is OperationKind.CHECK
+        if first or entry.moment >= self._look_at:
+            self._look_at = entry.moment + self._parts.settings.watch_s
+            nodes = watched(self._roster.nodes())
+            if nodes or first:
+                self._check.look(entry, nodes)
+        return False
+
+    def _report(self, entry: Entry) -> None:
+        """Tell what a check has found."""
         groups = {node.group for node in self._roster.nodes()}
-        made_with = {group: self._wishes.made_with(group) for group in groups}
-        if self._check.go_on(entry, self._roster, made_with):
-            cause = self._check.cause
-            self._end(entry, OperationState.FAILED if cause else OperationState.SUCCEEDED, cause)
+        old = outdated(
+            self._roster.nodes(), {group: self._wishes.made_with(group) for group in groups}
+        )
+        entry.tell(
+            'drift',
+            f'{len(old)} of {len(self._roster)} nodes are made with an older spec',
+            facts={'nodes': [node.id for node in old], 'of': len(self._roster)},
+        )
+        cause = self._check.cause
+        self._end(entry, OperationState.FAILED if cause else OperationState.SUCCEEDED, cause)
 
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""

@@ -238,6 +238,24 @@ class AfterADefect(Site):
             self.until(lambda: self.states(cluster)[NodeState.UNHEALTHY])
 
 
+class DuringAnOperation(Site):
+    settings = dataclasses.replace(SETTINGS, watch_s=0.1)
+
+    def test_who_works_on_a_cluster_sees_that_a_machine_is_ill_or_well_again(self):
+        cluster = self.created(group(4))
+        sick = self.nodes(cluster)[0]
+        self.fault('build:quota')
+        operation = self.change(cluster, group(5), kind=OperationKind.RESIZE)
+        self.until(lambda: self.store.leases.get(cluster.id).owner)
+        self.cloud.stop(sick.compute_id)
+        self.until(lambda: self.states(cluster)[NodeState.UNHEALTHY])
+        self.cloud.start(sick.compute_id)
+        self.cloud.faults.clear()
+        self.succeeded(operation)
+        self.assert_whole(cluster, 5)
+        self.assertIn(sick.id, {one.id for one in self.nodes(cluster)})
+
+
 class Lazy(Plain):
     def drain(self, context, cluster, node):
         return Drained(False, 'it has work')
