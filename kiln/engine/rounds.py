@@ -74,6 +74,21 @@ def refusal(
     )
 
 
+def most_away(group: NodeGroupSpec) -> int:
+    """Return how many nodes of a group may be out of work at once; at least one."""
+    return max(1, group.strategy.max_unavailable.of(group.shape.count))
+
+
+def pace(group: NodeGroupSpec) -> str:
+    """Return for people how many nodes of a group are reset at a time, and why so many."""
+    written, batch = group.strategy.max_unavailable, group.strategy.batch
+    most = most_away(group)
+    if batch is not None and batch < most:
+        return f'{batch} at a time: batch is {batch}'
+    least = '' if written.of(group.shape.count) else ', and one goes all the same'
+    return f'{most} at a time: max_unavailable is {written}{least}'
+
+
 def next_round(
     group: NodeGroupSpec,
     nodes: Iterable[Node],
@@ -105,7 +120,7 @@ def next_round(
             under_way.append(node)
         elif node.id not in settled:
             waiting.append(node)
-    allowed = max(1, group.strategy.max_unavailable.of(group.shape.count))
+    allowed = most_away(group)
     ready = sum(node.state is NodeState.READY for node in live)
     spare = ready - group.shape.count + allowed
     batch = group.strategy.batch
@@ -116,7 +131,7 @@ def next_round(
         elif batch is not None and len(under_way) + len(begins) >= batch:
             holds[f'{batch} nodes are out of work, and batch is {batch}'] = None
         elif node.state is NodeState.READY and spare <= 0:
-            holds[_short(group, ready, allowed)] = None
+            holds[f'{ready} nodes of {group.name} are ready, and no more go: {pace(group)}'] = None
         else:
             spare -= node.state is NodeState.READY
             ready -= node.state is NodeState.READY
@@ -128,13 +143,4 @@ def next_round(
         waiting=tuple(node for node in waiting if node.id not in begun),
         failed=tuple(failed),
         holds=tuple(holds),
-    )
-
-
-def _short(group: NodeGroupSpec, ready: int, allowed: int) -> str:
-    written = group.strategy.max_unavailable
-    least = '' if written.of(group.shape.count) else ', and one goes all the same'
-    return (
-        f'{ready} of {group.shape.count} nodes of {group.name} are ready, and at most {allowed} '
-        f'may be out of work: max_unavailable is {written}{least}'
     )

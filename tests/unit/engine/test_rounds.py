@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kiln.cluster_drivers.values import Cap
 from kiln.cluster_models import NodeState, OperationKind, StepState
 from kiln.cluster_spec import Portion, Strategy
-from kiln.engine.rounds import next_round, refusal
+from kiln.engine.rounds import next_round, pace, refusal
 from kiln.models import Ability, Capabilities, Limits
 from tests.unit.engine.groups import UNTIMED, node, wanted
 from tests.unit.engine.site import Plain
@@ -38,6 +38,13 @@ class Rounds(unittest.TestCase):
         self.assertEqual((nodes[0],), found.begins)
         self.assertEqual(tuple(nodes[1:]), found.waiting)
         self.assertIn('max_unavailable is 0, and one goes all the same', found.holds[0])
+
+    def test_people_are_told_how_many_go_at_a_time(self):
+        self.assertEqual(
+            '1 at a time: max_unavailable is 0, and one goes all the same', pace(group(3))
+        )
+        self.assertEqual('2 at a time: max_unavailable is 2', pace(group(3, 2, batch=2)))
+        self.assertEqual('2 at a time: batch is 2', pace(group(5, 3, batch=2)))
 
     def test_as_many_go_as_may_be_missing_but_no_more_than_a_batch(self):
         self.assertEqual(3, len(self.begun(group(5, 3), ready(5))))
