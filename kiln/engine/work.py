@@ -11,9 +11,11 @@ import collections
 import dataclasses
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterable
 
 from kiln.cluster_drivers.values import Context
+from kiln.cluster_exceptions import LeaseLost
 from kiln.cluster_models import (
     Cause,
     Lease,
@@ -45,6 +47,8 @@ class ClusterWork:
 
     def __init__(self, parts: Parts, lease: Lease, tell: Callable[[News], None]) -> None:
         self.lease = lease
+        #: The lease is surely ours until then, by the monotonic clock.
+        self.sure_until = math.inf
         self._parts = parts
         self._cluster = parts.store.clusters.get(lease.scope)
         nodes = parts.store.nodes.of(lease.scope)
@@ -115,12 +119,21 @@ class ClusterWork:
             LOG.error('Node %s has another server already; its second one is left', node_id)
         self._operation = entry.operation
         for launch in entry.launches:
+            self._check_sure()
             launch()
         if self._operation is not None and self._operation.state.ended:
             self._operation = None
             if not entry.buried:
                 self.reload()
                 self._roster.wake_at(entry.moment)
+
+    def _check_sure(self) -> None:
+        # Who was stopped after the commit may wake when others are at it.
+        if self._parts.clock.monotonic() >= self.sure_until:
+            raise LeaseLost(
+                f'Cannot go on with {self.lease.scope}: its lease was not renewed in time. '
+                f'Nothing more was begun.'
+            )
 
     # ---- the operation -----------------------------------------------------------
 
@@ -231,7 +244,7 @@ class ClusterWork:
 
     def _learn(self, news: News, entry: Entry) -> None:
         if news.node_id is None:
-            if self._sweep.learn(news):
+            if self._sweep.learn(news, entry):
                 self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
             return
         if news.act is Act.BUILD:
