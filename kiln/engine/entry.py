@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 from kiln.cluster_models import (
@@ -17,6 +18,8 @@ from kiln.cluster_models import (
 from kiln.db.store import Store
 from kiln.engine.acts import build_key
 from kiln.engine.lifecycle import Act
+
+_STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 
 
 class Entry:
@@ -82,8 +85,8 @@ class Entry:
         # What becomes known after its operation has ended, the node itself says.
         if self.operation is None:
             return
-        # The same step each time the act is repeated.
-        step_id = f'{self.operation.id}.{node.id}.{node.attempt}.{act.value}'
+        # The same step each time the act is repeated, and no longer than a column.
+        step_id = str(uuid.uuid5(_STEPS, f'{self.operation.id}.{build_key(node)}.{act.value}'))
         self._steps[step_id] = Step(
             id=step_id,
             operation_id=self.operation.id,
