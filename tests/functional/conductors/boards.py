@@ -136,4 +136,3 @@ class RedisServer(BoardServer):
 
 
 SERVERS = (ZookeeperServer, EtcdServer, RedisServer)
-
