@@ -39,6 +39,7 @@ class Catalogue:
         self._clock = clock
         self._ttl_s = ttl_s
         self._image_owner = image_owner
+        self._flavor_page = services.page_size(1000)
         self._lock = threading.Lock()
         self._known: dict[Hashable, tuple[float, Any]] = {}
         # What somebody is asking for now, and is to be set when it was answered.
@@ -70,7 +71,7 @@ class Catalogue:
         return str(found['flavor']['id'])
 
     def _flavors(self, asked: Asked) -> dict[str, str]:
-        rows = list(self._services.pages(asked, '/flavors', 'flavors', {}, 1000))
+        rows = list(self._services.pages(asked, '/flavors', 'flavors', {}, self._flavor_page))
         # An id wins over a name that reads the same.
         return {row['name']: row['id'] for row in rows} | {row['id']: row['id'] for row in rows}
 

@@ -77,7 +77,7 @@ class NovaDriver(AmphoraComputeDriver):
             pinned=conf.microversion,
             clock=clock,
         )
-        self._page_size: int = conf.page_size
+        self._page_size = self._services.page_size(conf.page_size)
         self._catalogue = Catalogue(
             self._services, clock, ttl_s=conf.catalogue_ttl, image_owner=conf.image_owner
         )
