@@ -114,7 +114,8 @@ class JobboardSource(WorkSource):
         while not self._closed:
             self._attempt(self._round)
             self._rest()
-        self._attempt(self._part)
+        if self._board is not None or self._offered:
+            self._attempt(self._part)
         self._disconnect()
 
     def _attempt(self, what: Callable[[Board], None]) -> None:

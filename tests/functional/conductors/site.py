@@ -154,12 +154,12 @@ class SharedSite:
             time.sleep(0.05)
 
     def _said(self):
-        return self.log.read_text()[-4000:] if self.log.exists() else ''
+        return self.log.read_text()[-8000:] if self.log.exists() else ''
 
     def succeeded(self, operation):
         self.until(lambda: self.store.operations.get(operation.id).state.ended, 'it is stuck')
         ended = self.store.operations.get(operation.id)
-        self._test.assertIs(OperationState.SUCCEEDED, ended.state, ended.cause)
+        self._test.assertIs(OperationState.SUCCEEDED, ended.state, f'{ended.cause} {self._said()}')
 
     def assert_whole(self, counts):
         """Check that each cluster has as many nodes, each one machine, and no other is there."""

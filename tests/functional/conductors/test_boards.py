@@ -3,7 +3,6 @@
 KILN_CONDUCTORS=50x20/10 has 50 clusters of 20 nodes and a kill each 10 seconds.
 """
 
-import itertools
 import os
 import pathlib
 import random
@@ -19,6 +18,7 @@ from tests.functional.db.servers import PostgresServer
 
 SIZE, _, KILL_S = os.environ.get('KILN_CONDUCTORS', '6x5/2').partition('/')
 CLUSTERS, NODES = map(int, SIZE.split('x'))
+KILLS = int(os.environ.get('KILN_CONDUCTORS_KILLS', '4'))
 SEED = int(os.environ.get('KILN_CONDUCTORS_SEED', '7'))
 
 
@@ -72,32 +72,42 @@ class Chaos(OnServer):
         )  # fmt: skip
 
     def test_whoever_is_killed_every_cluster_ends_right(self):
-        site = self.site
-        site.start(3)
+        self.site.start(3)
         began = time.monotonic()
-        with Deaths(site, float(KILL_S)) as deaths:
-            asked = [site.create(f'c{number}', NODES) for number in range(CLUSTERS)]
-            for _, operation in asked:
-                site.succeeded(operation)
-            clusters = [cluster for cluster, _ in asked]
-            resized = [
-                site.resize(cluster, NODES + change, self._victims(cluster, change))
-                for cluster, change in zip(clusters, itertools.cycle((2, -2)))
-            ]
-            for operation in resized:
-                site.succeeded(operation)
-            changes = itertools.cycle((2, -2))
-            site.assert_whole([(one, NODES + next(changes)) for one in clusters])
-            for operation in [site.delete(cluster) for cluster in clusters]:
-                site.succeeded(operation)
+        lives = 0
+        with Deaths(self.site, float(KILL_S)) as deaths:
+            while deaths.count < KILLS:
+                self._live(f'life{lives}')
+                lives += 1
+        print(
+            f'{self.bulletin.kind}: {lives} x {CLUSTERS} clusters of {NODES}, '
+            f'{deaths.count} conductors killed, {time.monotonic() - began:.1f} s'
+        )
+
+    def _live(self, name):
+        """Create, resize and delete them all."""
+        site = self.site
+        asked = [site.create(f'{name}-{number}', NODES) for number in range(CLUSTERS)]
+        for _, operation in asked:
+            site.succeeded(operation)
+        clusters = [cluster for cluster, _ in asked]
+        changes = [2 if number % 2 else -2 for number in range(CLUSTERS)]
+        resized = [
+            site.resize(cluster, NODES + change, self._victims(cluster, change))
+            for cluster, change in zip(clusters, changes, strict=True)
+        ]
+        for operation in resized:
+            site.succeeded(operation)
+        site.assert_whole(
+            [(cluster, NODES + change) for cluster, change in zip(clusters, changes, strict=True)]
+        )
+        for operation in [site.delete(cluster) for cluster in clusters]:
+            site.succeeded(operation)
         self.assertEqual({}, site.machines())
         self.assertEqual((), tuple(site.store.clusters.list()))
         for cluster in clusters:
             receipt = site.store.receipts.get(cluster.id)
             self.assertTrue(all(one.gone_at for one in receipt.holdings))
-        self.assertGreater(deaths.count, 1)
-        print(f'{self.bulletin.kind}: {CLUSTERS} x {NODES}, {deaths.count} killed, '
-              f'{time.monotonic() - began:.1f} s')  # fmt: skip
 
     def _victims(self, cluster, change):
         """Name nodes in the middle, where there are to be fewer."""
