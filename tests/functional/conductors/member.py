@@ -1,12 +1,13 @@
 """A conductor in a process of its own, until its input ends.
 
-    python -m tests.functional.conductors.member STORE KEYS CLOUD SOURCE
+    python -m tests.functional.conductors.member STORE KEYS CLOUD SOURCE [CALL_TIMEOUT_S [ACCEPT_S]]
 
 It says ``ready`` on its output, and then what it logs on its errors.
 """
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import logging
 import os
 import sys
@@ -21,18 +22,20 @@ from kiln.engine.parts import Backends, EngineSettings, Parts
 from kiln.engine.work_sources.opening import open_source
 from tests.unit.engine.site import STACK, OneDriver, Plain
 
-LATENCIES = {'accept_s': 0.01, 'build_s': 0.3, 'delete_s': 0.1}
+LATENCIES = {'build_s': 0.3, 'delete_s': 0.1}
 SETTINGS = EngineSettings(settle_s=0.1, lease_s=2.0, quiesce_s=0.3, poll_s=0.3)
 
 
-def main(store_url, keys, cloud_path, where):
+def main(store_url, keys, cloud_path, where, call_timeout_s='60', accept_s='0.01'):
+    executor = dataclasses.replace(STACK.executor, timeout_s=float(call_timeout_s))
+    guards = dataclasses.replace(STACK, executor=executor)
     logging.basicConfig(format=f'%(asctime)s {os.getpid()} %(name)s %(message)s')
     logging.getLogger('kiln').setLevel(logging.INFO)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(open_store(store_url, keys=keys or None))
-        cloud = NoopCloud(cloud_path, **LATENCIES)
+        cloud = NoopCloud(cloud_path, accept_s=float(accept_s), **LATENCIES)
         backends = Backends(
-            lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK), default='noop'
+            lambda name: Compute(NoopDriver(cloud=cloud), settings=guards), default='noop'
         )
         stack.callback(backends.close)
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(4))

@@ -55,6 +55,8 @@ class Member:
         """Have it end as it likes; return its exit status."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
+        # One that is stopped could not.
+        self.resume()
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
@@ -72,12 +74,14 @@ class Member:
 class SharedSite:
     """A store, a cloud in a file, and a work source, shared by processes."""
 
-    def __init__(self, test, folder, *, store_url, keys=None, where='database'):
+    def __init__(self, test, folder, *, store_url, keys=None, where='database', more=()):
         self._test = test
         self.folder = pathlib.Path(folder)
         self.log = self.folder / 'conductors.log'
         self.cloud_path = self.folder / 'cloud.db'
-        self.arguments = (store_url, str(keys or ''), str(self.cloud_path), where)
+        self.arguments = (
+            store_url, str(keys or ''), str(self.cloud_path), where, *map(str, more),
+        )  # fmt: skip
         self.store = open_store(store_url, keys=keys)
         test.addCleanup(self.store.close)
         self.source = open_source(where, self.store, claim_s=2.0)
@@ -150,16 +154,16 @@ class SharedSite:
     def until(self, so, why='not so in time'):
         end = time.monotonic() + END_S
         while not so():
-            self._test.assertLess(time.monotonic(), end, f'{why}: {self._said()}')
+            self._test.assertLess(time.monotonic(), end, f'{why}: {self.said()}')
             time.sleep(0.05)
 
-    def _said(self):
+    def said(self):
         return self.log.read_text()[-8000:] if self.log.exists() else ''
 
     def succeeded(self, operation):
         self.until(lambda: self.store.operations.get(operation.id).state.ended, 'it is stuck')
         ended = self.store.operations.get(operation.id)
-        self._test.assertIs(OperationState.SUCCEEDED, ended.state, f'{ended.cause} {self._said()}')
+        self._test.assertIs(OperationState.SUCCEEDED, ended.state, f'{ended.cause} {self.said()}')
 
     def assert_whole(self, counts):
         """Check that each cluster has as many nodes, each one machine, and no other is there."""

@@ -5,7 +5,6 @@ import sys
 import unittest
 
 from kiln.engine.work_sources.database import DatabaseSource
-from kiln.engine.work_sources.jobboard import JobboardSource
 from kiln.engine.work_sources.opening import open_source, parse
 from kiln.exceptions import ConfigurationError
 from tests.unit.db.case import StoreCase
