@@ -28,7 +28,7 @@ class Conduct(KilnCommand):
             # It says so at once where it cannot read the store.
             site.store.operations.runnable(limit=1)
             with site.conducting():
-                self.app.say('Working on clusters; SIGTERM or Ctrl-C ends it.')
                 with contextlib.suppress(KeyboardInterrupt):
+                    self.app.say('Working on clusters; SIGTERM or Ctrl-C ends it.')
                     threading.Event().wait()
                 self.app.say('Stopping.')

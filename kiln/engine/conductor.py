@@ -23,6 +23,9 @@ from kiln.engine.work_sources.database import DatabaseSource
 
 LOG = logging.getLogger(__name__)
 
+#: Seconds until what could not be begun is tried again.
+SHUN_S = 30.0
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Held:
@@ -52,6 +55,8 @@ class Conductor:
         self._works: dict[str, ClusterWork] = {}
         # Clusters that are ours, but left in peace for a while, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
+        # Clusters that could not even be begun, and until when they are left alone.
+        self._shunned: dict[str, float] = {}
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = threading.Event()
@@ -157,8 +162,11 @@ class Conductor:
                 self._let_go(scope)
                 continue
             self._turn(scope, [])
+        now = self._parts.clock.monotonic()
         for scope in self._source.take():
-            if scope not in self._works and scope not in self._quiet:
+            ours = scope in self._works or scope in self._quiet
+            if not ours and self._shunned.get(scope, now) <= now:
+                self._shunned.pop(scope, None)
                 self._claim(scope)
 
     def _claim(self, scope: str) -> None:
@@ -195,6 +203,12 @@ class Conductor:
         except ClusterNotFound:
             self._release(lease)
             self._source.done(lease.scope)
+            return
+        # Its driver may be missing here, and be there on another host.
+        except Exception:
+            LOG.exception('Cluster %s cannot be worked on here for now', lease.scope)
+            self._release(lease, unsettled=True)
+            self._shunned[lease.scope] = self._parts.clock.monotonic() + SHUN_S
             return
         work.sure_until = held.sure_until
         self._works[lease.scope] = work

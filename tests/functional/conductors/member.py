@@ -1,6 +1,6 @@
 """A conductor in a process of its own, until its input ends.
 
-    python -m tests.functional.conductors.member STORE KEYS CLOUD SOURCE [CALL_TIMEOUT_S [ACCEPT_S]]
+    python -m tests.functional.conductors.member STORE KEYS CLOUD SOURCE [TIMEOUT_S [ACCEPT_S]]
 
 It says ``ready`` on its output, and then what it logs on its errors.
 """
