@@ -34,6 +34,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Limits,
     Resource,
     ServerGroup,
@@ -318,6 +319,9 @@ class NovaDriver(AmphoraComputeDriver):
     def _validate_zone(self, availability_zone: str) -> None:
         asked = Asked(verb='use zone', subject=availability_zone)
         self._catalogue.check_zone(asked, availability_zone)
+
+    def _describe_image(self, image_id: str) -> ImageFacts:
+        return self._catalogue.image_facts(Asked(verb='use image', subject=image_id), image_id)
 
     def _list_resources(self, owner: str) -> Iterable[Resource]:
         return self._ports.resources(Asked(verb='list', subject=f'the ports of {owner}'), owner)
