@@ -2,14 +2,17 @@
 
     python -m tests.functional.conductors.member STORE KEYS CLOUD SOURCE [TIMEOUT_S [ACCEPT_S]]
 
-It says ``ready`` on its output, and then what it logs on its errors.
+It says ``ready`` on its output, and then what it logs on its errors: at SIGUSR1 also
+what its threads are at.
 """
 
 import concurrent.futures
 import contextlib
 import dataclasses
+import faulthandler
 import logging
 import os
+import signal
 import sys
 
 from kiln.clock import SYSTEM_CLOCK
@@ -27,6 +30,7 @@ SETTINGS = EngineSettings(settle_s=0.1, lease_s=2.0, quiesce_s=0.3, poll_s=0.3)
 
 
 def main(store_url, keys, cloud_path, where, call_timeout_s='60', accept_s='0.01'):
+    faulthandler.register(signal.SIGUSR1)
     executor = dataclasses.replace(STACK.executor, timeout_s=float(call_timeout_s))
     guards = dataclasses.replace(STACK, executor=executor)
     logging.basicConfig(format=f'%(asctime)s {os.getpid()} %(name)s %(message)s')

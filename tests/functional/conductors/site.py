@@ -154,11 +154,23 @@ class SharedSite:
     def until(self, so, why='not so in time'):
         end = time.monotonic() + END_S
         while not so():
-            self._test.assertLess(time.monotonic(), end, f'{why}: {self.said()}')
+            if time.monotonic() > end:
+                self._test.fail(f'{why}: {self._state()}')
             time.sleep(0.05)
 
+    def _state(self):
+        """Return what is known, and what all threads of all members are at."""
+        known = [
+            (cluster.name, self.store.operations.open(cluster.id), self.nodes(cluster))
+            for cluster in self.store.clusters.list()
+        ]
+        for member in self.members:
+            member.process.send_signal(signal.SIGUSR1)
+        time.sleep(1.0)
+        return f'{known}\n{self.said()}'
+
     def said(self):
-        return self.log.read_text()[-8000:] if self.log.exists() else ''
+        return self.log.read_text()[-30000:] if self.log.exists() else ''
 
     def succeeded(self, operation):
         self.until(lambda: self.store.operations.get(operation.id).state.ended, 'it is stuck')

@@ -3,10 +3,11 @@
 import dataclasses
 import time
 
+from kiln.cluster_exceptions import ClusterDriverUnknown
 from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
 from kiln.engine.conductor import Conductor
 from kiln.engine.work_sources.base import WorkSource
-from tests.unit.engine.site import SETTINGS, Site, group
+from tests.unit.engine.site import SETTINGS, OneDriver, Site, group
 
 
 class Told(WorkSource):
@@ -161,3 +162,27 @@ class ManyAtOnce(Site):
             self.succeeded(operation)
         # One after the other they would outlast the leases of all others.
         self.assertLess(time.monotonic() - began, 3 * self.settings.quiesce_s)
+
+
+class Shunned(Site):
+    def test_a_cluster_that_cannot_be_begun_here_is_no_harm_to_others(self):
+        class Missing(OneDriver):
+            def open(self, pin):
+                raise ClusterDriverUnknown('Cluster driver "plain" 1.0.0 is not installed.')
+
+        self.conductor.close()
+        whole, self.parts = self.parts, dataclasses.replace(self.parts, drivers=Missing(None))
+        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+            self.conductor = Conductor(self.parts)
+            self.addCleanup(self.conductor.close)
+            self.conductor.start()
+            cluster, operation = self.create(group(1))
+            self.until(lambda: logs.output)
+            time.sleep(5 * self.settings.poll_s)
+        self.assertEqual(1, len(logs.output), 'it is tried once in a while')
+        # Where the driver is installed the cluster is worked on at once.
+        other = Conductor(whole)
+        self.addCleanup(other.close)
+        other.start()
+        self.succeeded(operation)
+        self.assert_whole(cluster, 1)
