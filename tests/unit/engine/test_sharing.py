@@ -3,11 +3,12 @@
 import dataclasses
 import time
 
-from kiln.cluster_exceptions import ClusterDriverUnknown
+from kiln.cluster_exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
 from kiln.engine.conductor import Conductor
+from kiln.engine.work import ClusterWork
 from kiln.engine.work_sources.base import WorkSource
-from tests.unit.engine.site import SETTINGS, OneDriver, Site, group
+from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
 
 
 class Told(WorkSource):
@@ -162,6 +163,51 @@ class ManyAtOnce(Site):
             self.succeeded(operation)
         # One after the other they would outlast the leases of all others.
         self.assertLess(time.monotonic() - began, 3 * self.settings.quiesce_s)
+
+
+class Sleepy(Plain):
+    """Falls asleep while it is asked what to send for the first node."""
+
+    def __init__(self):
+        self.sleep = lambda: None
+
+    def bootstrap(self, context, cluster, node):
+        self.sleep()
+        return super().bootstrap(context, cluster, node)
+
+
+class Launching(Site):
+    """Between the commit and the last of many acts a process may be stopped."""
+
+    def setUp(self):
+        self.driver = Sleepy()
+        super().setUp()
+        self.conductor.close()
+        self.cluster, _ = self.create(group(4))
+        self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
+        self.work = ClusterWork(self.parts, self.lease, lambda news: None)
+
+    def test_who_slept_and_was_overtaken_begins_nothing_more(self):
+        def sleep():
+            self.store.leases.raise_epoch(self.cluster.id, 'another', 60)
+            self.work.sure_until = 0.0
+
+        self.driver.sleep = sleep
+        with self.assertRaises(LeaseLost):
+            self.work.turn([])
+        # What had been begun by then may arrive, and is found by its key.
+        self.until(self.machines)
+        time.sleep(0.1)
+        self.assertEqual(1, len(self.machines()))
+        self.assertEqual({NodeState.BUILDING: 4}, self.states(self.cluster))
+
+    def test_who_slept_and_was_not_goes_on(self):
+        self.driver.sleep = lambda: setattr(self.work, 'sure_until', 0.0)
+        self.work.turn([])
+        self.until(lambda: len(self.machines()) == 4)
+        renewed = self.store.leases.get(self.cluster.id)
+        self.assertEqual(self.lease.epoch, renewed.epoch)
+        self.assertEqual(self.lease.owner, renewed.owner)
 
 
 class Shunned(Site):
