@@ -13,6 +13,7 @@ from typing import Any
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.db.store import Store
 from kiln.engine.work_sources.base import WorkSource
+from kiln.engine.work_sources.boards import Board
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.jobboard import JobboardSource
 from kiln.exceptions import ConfigurationError
@@ -57,6 +58,22 @@ def open_source(
     if where == DATABASE:
         return DatabaseSource(store)
     address = parse(where)
+    # No other process ever has it.
+    owner = f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
+    # Said now, and not by a thread later, if it is not installed.
+    open_board(address, owner=owner, claim_s=claim_s)
+    return JobboardSource(
+        lambda: open_board(address, owner=owner, claim_s=claim_s),
+        store, claim_s=claim_s, sweep_s=sweep_s, clock=clock,
+    )  # fmt: skip
+
+
+def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
+    """Return a board that is not connected yet.
+
+    :param owner: whose claims they are; no other process ever has the name.
+    :raises ConfigurationError: what it needs is not installed.
+    """
     try:
         # An extra that only sites with several conductors install.
         from kiln.engine.work_sources.taskflow_board import TaskflowBoard
@@ -64,13 +81,8 @@ def open_source(
         raise ConfigurationError(
             f'Cannot use the jobboard at {address.name}: {exc}. Install kiln-compute[jobboard].'
         ) from exc
-    # No other process ever has it.
-    owner = f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
     conf = _CONFS[address.kind](address, claim_s)
-    return JobboardSource(
-        lambda: TaskflowBoard(conf, name=address.name, owner=owner, claim_s=claim_s),
-        store, claim_s=claim_s, sweep_s=sweep_s, clock=clock,
-    )  # fmt: skip
+    return TaskflowBoard(conf, name=address.name, owner=owner, claim_s=claim_s)
 
 
 def parse(where: str) -> BoardAddress:

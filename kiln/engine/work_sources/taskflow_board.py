@@ -109,7 +109,11 @@ class TaskflowBoard(Board):
                 getattr(self._board, way)(job.posting, self._owner)
 
     def _is_mine(self, job: Job) -> bool:
-        return bool(self._board.find_owner(job.posting) == self._owner)
+        try:
+            return bool(self._board.find_owner(job.posting) == self._owner)
+        # That on Redis cannot say that there is no owner.
+        except TypeError:
+            return False
 
     def _jobs(self, **which: bool) -> Iterator[Any]:
         self._check_connected()
@@ -129,7 +133,9 @@ class TaskflowBoard(Board):
         # Three clients have three families of errors, and TaskFlow translates some.
         except Exception as exc:
             why = ' '.join(str(exc).split()) or type(exc).__name__
-            raise BoardAway(f'Cannot {action} the jobboard at {self._name}: {why}.') from exc
+            raise BoardAway(
+                f'Cannot {action} the jobboard at {self._name}: {why.rstrip(".")}.'
+            ) from exc
 
 
 def _ends(job: Any) -> bool:
