@@ -55,6 +55,7 @@ MAY_IMPORT = {
         'kiln.engine',
     },
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
+    'kiln.hooks': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_file'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
