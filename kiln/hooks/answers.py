@@ -34,27 +34,30 @@ class Reply(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a hook said; its message is fit to be shown."""
+    """What a hook said; its message is made fit to be shown."""
 
     reply: Reply
     message: str = ''
     #: Seconds until it wants to be called again.
     after_s: float | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'message', clean(self.message))
+
     @classmethod
     def ok(cls, message: str = '') -> Answer:
         """Return that it is done."""
-        return cls(Reply.OK, clean(message))
+        return cls(Reply.OK, message)
 
     @classmethod
     def later(cls, message: str = '', after_s: float | None = None) -> Answer:
         """Return that it is not done yet, and is to be asked again."""
-        return cls(Reply.LATER, clean(message), after_s)
+        return cls(Reply.LATER, message, after_s)
 
     @classmethod
     def failed(cls, message: str) -> Answer:
         """Return that it cannot be done."""
-        return cls(Reply.FAILED, clean(message))
+        return cls(Reply.FAILED, message)
 
 
 class NoAnswer(ValueError):
