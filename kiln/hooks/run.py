@@ -18,6 +18,9 @@ from kiln.hooks.hook import Hook, in_order
 from kiln.hooks.invocation import Call, End, Invocation
 from kiln.hooks.points import Point
 
+#: The kind of the event by which a person has a hook passed over.
+SKIP_EVENT = 'hook-skip'
+
 
 class Standing(enum.StrEnum):
     """Whether a point is passed."""

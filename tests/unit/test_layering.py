@@ -47,7 +47,7 @@ MAY_IMPORT = {
         for driver in CLUSTER_DRIVERS
     },
     'kiln.engine': CLUSTER_VALUES
-    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db'},
+    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db', 'kiln.hooks'},
     # What people ask for; the engine does it, and knows nothing of them.
     'kiln.clusters': CLUSTER_VALUES
     | {
