@@ -130,6 +130,13 @@ class InvalidHooks(WithProblems, ConfigurationError):
     remedy = 'Correct each place that is named; kiln hook list shows what is left.'
 
 
+class HookNotFound(ClusterError):
+    """There is no hook of the name, or nothing waits for it."""
+
+    code = 'hook_not_found'
+    remedy = 'See kiln hook list, and what the operation says that it waits for.'
+
+
 class LeaseLost(ClusterError):
     """Somebody else acts on the cluster now; whatever was to be written was not."""
 

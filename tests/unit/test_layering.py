@@ -52,7 +52,7 @@ MAY_IMPORT = {
     'kiln.clusters': CLUSTER_VALUES
     | {
         'kiln.clock', 'kiln.cluster_drivers', 'kiln.cluster_file', 'kiln.compute', 'kiln.db',
-        'kiln.engine',
+        'kiln.engine', 'kiln.hooks',
     },
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.hooks': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_file'},
@@ -93,7 +93,7 @@ MAY_IMPORT = {
     | {
         'kiln.cluster_exceptions', 'kiln.cluster_file', 'kiln.cluster_models', 'kiln.cluster_spec',
         'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
-        'kiln.flows', 'kiln.loading',
+        'kiln.flows', 'kiln.hooks', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip
