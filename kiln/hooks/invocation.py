@@ -127,9 +127,7 @@ class Invocation:
         )
 
     def answered(self, answer: Answer, now: float) -> Invocation:
-        """Return it with an answer; one that has ended stays as it is."""
-        if self.end is not None:
-            return self
+        """Return it with an answer."""
         heard = dataclasses.replace(self, answers=self.calls, message=answer.message)
         if answer.reply is Reply.OK:
             return heard._ended(End.OK, now)

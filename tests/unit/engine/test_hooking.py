@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import threading
 
+from kiln.cluster_drivers.values import READY
 from kiln.cluster_exceptions import ClusterDriverError
 from kiln.cluster_models import Event, NodeState, OperationKind, OperationState, StepState
 from kiln.engine.conductor import Conductor
@@ -291,6 +292,72 @@ class TakenOver(HookSite):
         self.hooked(*hooks)
         self.succeeded(operation)
         self.assertEqual([], self.calls)
+
+
+class Between(HookSite):
+    """What comes to light when its operation is over already."""
+
+    def test_an_answer_that_comes_after_its_operation_changes_nothing(self):
+        stuck = threading.Event()
+        self.addCleanup(stuck.set)
+        cluster = self.created(group(1))
+        self.answers['pre_update/a'] = lambda _: stuck.wait(20) and Answer.failed('too late')
+        self.hooked(self.hook(Point.PRE_UPDATE))
+        first = self.change(cluster, group(2))
+        self.until(lambda: self.calls)
+        self.store.operations.cancel(first.id)
+        self.ended(first)
+        self.answers['pre_update/a'] = Answer.later('wait', 1.0)
+        second = self.change(cluster, group(2))
+        self.waits(second, 'wait')
+        stuck.set()
+        self.answers.clear()
+        self.succeeded(second)
+        self.assertNotIn('hook-failed', self.told(cluster))
+
+    def test_a_build_that_was_sent_is_past_the_hooks_before_it(self):
+        cluster = self.created(group(1))
+        self.conductor.close()
+        node = dataclasses.replace(self.nodes(cluster)[0], state=NodeState.BUILDING)
+        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 0.01)
+        with self.store.writing(lease) as batch:
+            batch.node(node)
+        self.hooked(self.hook(Point.PRE_NODE_BUILD), self.hook(Point.POST_NODE_READY))
+        self.succeeded(self.submit(cluster, OperationKind.UPDATE))
+        self.assertEqual(['post_node_ready/a'], self.called())
+        self.assert_whole(cluster, 1)
+
+
+class Slow(Plain):
+    """A driver that takes its time to say that a node is ready."""
+
+    def __init__(self):
+        self.go_on = threading.Event()
+        self.asked = threading.Event()
+
+    def is_ready(self, context, cluster, node):
+        self.asked.set()
+        self.go_on.wait(20)
+        return READY
+
+
+class AfterAll(HookSite):
+    def setUp(self):
+        self.driver = Slow()
+        super().setUp()
+        self.addCleanup(self.driver.go_on.set)
+
+    def test_a_node_that_is_ready_after_the_operation_waits_for_the_next_one(self):
+        self.hooked(self.hook(Point.POST_NODE_READY))
+        cluster, operation = self.create(group(1))
+        self.driver.asked.wait(20)
+        self.store.operations.cancel(operation.id)
+        self.ended(operation)
+        self.driver.go_on.set()
+        self.until(lambda: self.nodes(cluster)[0].cause is not None)
+        self.assertEqual(({NodeState.JOINING: 1}, []), (self.states(cluster), self.calls))
+        self.succeeded(self.submit(cluster, OperationKind.UPDATE))
+        self.assertEqual(['post_node_ready/a'], self.called())
 
 
 class Careful(Plain):
