@@ -2,6 +2,9 @@
 
 import uuid
 
+from kiln import conf as kiln_conf
+from kiln.cli.stores import configured_site
+from kiln.cluster_exceptions import InvalidHooks
 from kiln.cluster_models import Cluster, DriverPin, Operation, OperationKind
 from kiln.cluster_spec import ClusterSpec
 from kiln.db.store import open_store
@@ -61,6 +64,21 @@ class Listing(HookShell):
         said = self.fails(2, 'hook', 'list')
         self.assertIn('not executable', said)
         self.assertIn('no such point', said)
+
+
+class Conducting(HookShell):
+    def site(self):
+        return configured_site(kiln_conf.load([str(self.config)], [], environment={}))
+
+    def test_nothing_is_begun_with_hooks_that_cannot_be_used(self):
+        self.program('pre_create/10-a', mode=0o644)
+        with self.site() as site, self.assertRaises(InvalidHooks), site.conducting():
+            self.fail('it has begun')
+
+    def test_with_good_ones_it_begins(self):
+        self.program('pre_create/10-a')
+        with self.site() as site, site.conducting() as conductor:
+            conductor.wake()
 
 
 class Testing(HookShell):

@@ -170,6 +170,26 @@ class Changing(HookSite):
         self.assertIn('hook-passed-over', self.told(cluster))
 
 
+class Resetting(HookSite):
+    def test_000_7_a_reboot_has_the_points_of_every_change(self):
+        self.hooked(
+            self.hook(Point.PRE_UPDATE), self.hook(Point.POST_UPDATE),
+            self.hook(Point.POST_NODE_READY),
+        )  # fmt: skip
+        cluster = self.created(group(1))
+        self.calls.clear()
+        self.succeeded(self.submit(cluster, OperationKind.REBOOT))
+        self.assertEqual(['pre_update/a', 'post_node_ready/a', 'post_update/a'], self.called())
+        self.assert_whole(cluster, 1)
+
+    def test_a_reboot_that_fails_is_no_occasion_for_what_comes_after(self):
+        self.hooked(self.hook(Point.POST_UPDATE))
+        cluster = self.created(group(1))
+        operation = self.submit(cluster, OperationKind.REBOOT, nodes=('no such node',))
+        self.failed(operation, 'no such node')
+        self.assertEqual([], self.calls)
+
+
 class OfNodes(HookSite):
     def test_000_7_each_node_has_its_points(self):
         self.hooked(*(self.hook(point) for point in Point if point.per_node))
