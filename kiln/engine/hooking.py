@@ -247,7 +247,7 @@ class Hooking:
         for step in advance.steps.values():
             entry.journal(step)
         for notice in advance.notices:
-            entry.tell(notice.kind, notice.message, node)
+            entry.tell(notice.kind, notice.message, node, facts=notice.facts)
         for call in advance.calls:
             assert entry.operation is not None
             self._out[call.invocation] = key

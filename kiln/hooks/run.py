@@ -49,6 +49,8 @@ class Notice:
 
     kind: str
     message: str
+    #: The same for programs: which hook, and since when it is called.
+    facts: Mapping[str, object]
 
 
 @dataclasses.dataclass(slots=True)
@@ -110,7 +112,7 @@ class HookRun:
 
     @property
     def cause(self) -> Cause | None:
-        """Why it failed, or by which hook it is held up since when; None where it is passed."""
+        """Why it failed, or by which hook it is held up; None where it is passed."""
         one = self._failed() or self._current()
         return one.cause() if one else None
 
@@ -190,14 +192,15 @@ class HookRun:
         for known in (self._found, self._undoing):
             known[:] = [new if one is old else one for one in known]
         advance.steps[new.id] = new.step()
+        kind = _TOLD.get(new.end)
         # A message that is repeated is no news.
-        if new.end in _TOLD:
-            advance.notices.append(Notice(_TOLD[new.end], f'{new.hook}: {new.message}'))
-        elif new.end is None and new.message != old.message:
-            advance.notices.append(Notice('hook-blocked', f'{new.hook}: {new.message}'))
+        if kind and (new.end is not None or new.message != old.message):
+            facts = {'hook': str(new.hook), 'invocation': new.id, 'since': new.since}
+            advance.notices.append(Notice(kind, f'{new.hook}: {new.message}', facts))
 
 
 _TOLD = {
+    None: 'hook-blocked',
     End.FAILED: 'hook-failed',
     End.PASSED_OVER: 'hook-passed-over',
     End.SKIPPED: 'hook-skipped',

@@ -34,7 +34,9 @@ class RunCase(unittest.TestCase):
 
     def take(self, advance):
         self.journal.update(advance.steps)
-        self.told += [note.kind for note in advance.notices]
+        for note in advance.notices:
+            self.told.append(note.kind)
+            self.facts = note.facts
         return advance
 
     def calls(self, *skips):
@@ -95,6 +97,10 @@ class Passing(RunCase):
         self.answer(Answer.later('the rack is locked'))
         cause = self.run_.cause
         self.assertIn('the rack is locked', cause.message)
+        self.assertEqual(
+            {'hook': 'pre_create/a', 'since': NOW, 'invocation': self.made[0].invocation},
+            self.facts,
+        )
         self.assertIn('kiln hook skip op1 pre_create/a', cause.hint)
         self.assertEqual('hook', cause.code)
 
