@@ -75,6 +75,13 @@ MAY_IMPORT = {
     },
     'kiln.scaffold': VALUES,
     'kiln.testing': CONTRACT,
+    # Judges cluster drivers by what the engine makes of them on the simulated cloud.
+    'kiln.testing.clusters': CONTRACT
+    | CLUSTER_VALUES
+    | {
+        'kiln.cluster_drivers', 'kiln.compute', 'kiln.compute_drivers.noop', 'kiln.db',
+        'kiln.engine', 'kiln.stack', 'kiln.testing', 'kiln.wrappers',
+    },
     'kiln.adapters': VALUES
     | {
         'kiln.clock', 'kiln.compute', 'kiln.conf', 'kiln.driver_manager',
