@@ -73,7 +73,7 @@ MAY_IMPORT = {
         'kiln.compute', 'kiln.conf', 'kiln.listeners', 'kiln.loading', 'kiln.stack',
         'kiln.telemetry', 'kiln.wrappers',
     },
-    'kiln.scaffold': VALUES,
+    'kiln.scaffold': VALUES | {'kiln.cluster_drivers.records'},
     'kiln.testing': CONTRACT,
     # Judges cluster drivers by what the engine makes of them on the simulated cloud.
     'kiln.testing.clusters': CONTRACT

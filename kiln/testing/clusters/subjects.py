@@ -9,7 +9,7 @@ from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.directory import load_directory
-from kiln.cluster_drivers.discovery import DiscoverySettings, LoadedDriver, discover
+from kiln.cluster_drivers.discovery import DiscoverySettings, discover
 from kiln.cluster_drivers.matching import current
 from kiln.cluster_drivers.sources import DirectorySource
 from kiln.cluster_exceptions import ClusterDriverUnknown, ClusterDriverUnusable, ClusterError
@@ -58,17 +58,6 @@ def class_in(folder: Path) -> type[ClusterDriver]:
     return _checked(str(folder), found)
 
 
-def class_of(loaded: LoadedDriver) -> type[ClusterDriver]:
-    """Return the class of a driver that was found, be it all data.
-
-    :raises InvalidClusterDriver: its files are wrong; each mistake is told.
-    """
-    if loaded.driver_class is not None:
-        return _checked(loaded.record.name, loaded.driver_class)
-    assert loaded.folder is not None
-    return load_directory(loaded.folder)
-
-
 def _installed(name: str) -> type[ClusterDriver]:
     catalogue = discover(DiscoverySettings())
     records = [record for record in catalogue.records if record.name == name]
@@ -78,7 +67,7 @@ def _installed(name: str) -> type[ClusterDriver]:
             f'Cannot judge {name!r}: it is neither a directory nor an installed cluster driver. '
             f'Installed: {installed}.'
         )
-    return class_of(catalogue.load((current(records) or records)[0]))
+    return catalogue.load((current(records) or records)[0]).whole_class()
 
 
 def _checked(reference: str, found: object) -> type[ClusterDriver]:
