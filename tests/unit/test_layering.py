@@ -91,7 +91,8 @@ MAY_IMPORT = {
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
     | {
-        'kiln.cluster_exceptions', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
+        'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_models', 'kiln.compute',
+        'kiln.conf', 'kiln.db', 'kiln.driver_manager',
         'kiln.flows', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
