@@ -1,4 +1,4 @@
-"""The store of clusters as the configuration describes it."""
+"""The store of clusters, and the whole site, as the configuration describes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.conf.db import default_url
+from kiln.driver_manager import DriverManager
 from kiln.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
+    from kiln.clusters.site import Site
     from kiln.db.database import Database
     from kiln.db.store import Store
 
@@ -48,3 +50,26 @@ def _extra() -> Iterator[None]:
         raise ConfigurationError(
             f'Cannot keep clusters: {exc}. Install kiln-compute[clusters].'
         ) from exc
+
+
+def configured_site(conf: Any) -> Site:
+    """Open the site: its store, and on demand its cluster drivers and backends.
+
+    Who opened it closes it. As ``configured_store``.
+    """
+    store = configured_store(conf)
+    # Who only looks at the store needs neither the engine nor the drivers' YAML.
+    with _extra():
+        from kiln.clusters.site import open_site
+    manager = DriverManager(conf)
+    try:
+        return open_site(
+            store,
+            conf.clusters,
+            name=conf.compute.owner,
+            open_backend=manager.open,
+            default_backend=manager.default_backend,
+        )
+    except BaseException:
+        store.close()
+        raise

@@ -54,7 +54,7 @@ def load(
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
     register(conf, compute.GROUP, compute.SITE_OPTS)
-    register(conf, clusters.GROUP, clusters.DRIVER_OPTS)
+    register(conf, clusters.GROUP, clusters.OPTS)
     register(conf, db.GROUP, db.OPTS)
     return conf
 

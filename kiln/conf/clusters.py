@@ -55,3 +55,43 @@ DRIVER_OPTS = [
         'driver_preference decides. It is never taken for what it does not build.',
     ),
 ]
+
+ENGINE_OPTS = [
+    cfg.StrOpt(
+        'template_path',
+        default='/etc/kiln/templates',
+        help='Directory in which a directory NAME holds templates that take the place of those '
+        'of cluster driver NAME. What it does not hold is taken from the driver.',
+    ),
+    cfg.FloatOpt(
+        'operation_timeout',
+        default=3600.0,
+        min=1.0,
+        help='Seconds that an operation on a cluster may take. Past this it has failed, and '
+        'its cause is told; what was made stays, and the next operation goes on from there. A '
+        'creation may take as long as the cluster says.',
+    ),
+    cfg.FloatOpt(
+        'lease',
+        default=15.0,
+        min=1.0,
+        help='Seconds after which another conductor takes over the clusters of one that has '
+        'gone silent. A conductor that works says so three times in this time.',
+    ),
+    cfg.FloatOpt(
+        'quiesce',
+        default=5.0,
+        min=0.0,
+        help='Seconds that who takes over a cluster waits before he repeats what was begun: '
+        'a request of the one before may still be on its way.',
+    ),
+    cfg.IntOpt(
+        'max_building',
+        default=200,
+        min=1,
+        help='Builds of one cluster that may be asked for and not accepted at once. How many '
+        'a backend gets at once is limited by its build_workers.',
+    ),
+]
+
+OPTS = [*DRIVER_OPTS, *ENGINE_OPTS]

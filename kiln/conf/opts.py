@@ -24,7 +24,7 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
         (cfg.OptGroup(compute.GROUP, help='The whole site.'), copy.deepcopy(compute.SITE_OPTS)),
         (
             cfg.OptGroup(clusters.GROUP, help='Clusters, and the drivers that build them.'),
-            copy.deepcopy(clusters.DRIVER_OPTS),
+            copy.deepcopy(clusters.OPTS),
         ),
         (cfg.OptGroup(db.GROUP, help='The store of clusters.'), copy.deepcopy(db.OPTS)),
         *(

@@ -102,9 +102,9 @@ class Batch:
     # ---- what may be changed -------------------------------------------------
 
     def cluster(self, cluster: Cluster) -> None:
-        """Write what an engine has a say in: pin, driver's state, and what to return to.
+        """Write what an engine has a say in: its driver's state, and what to return to.
 
-        What is wanted of the cluster, and whether it is paused, stay as they are.
+        What is wanted of the cluster, its driver, and whether it is paused, stay.
         """
         self._own(cluster.id)
         self._rows['cluster'][cluster.id] = {'cluster_id': cluster.id, **progress_row(cluster)}

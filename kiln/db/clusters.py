@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,7 +19,7 @@ from kiln.cluster_exceptions import (
     ClusterExists,
     ClusterNotFound,
 )
-from kiln.cluster_models import Cluster, Operation
+from kiln.cluster_models import Cluster, DriverPin, Operation
 from kiln.cluster_spec import ClusterSpec, ClusterTemplate
 from kiln.db.database import Contradiction, Database
 from kiln.db.leases import add_free, shut_out
@@ -27,6 +28,7 @@ from kiln.db.operations import enter
 from kiln.db.rows import (
     cluster_of,
     cluster_row,
+    pin_row,
     read,
     template_of,
     template_row,
@@ -36,6 +38,7 @@ from kiln.db.schema import cluster as table
 from kiln.db.schema import cluster_template
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Clusters:
@@ -70,14 +73,17 @@ class Clusters:
         generation: int,
         operation: Operation,
         doomed: Mapping[str, str] = _NONE,
+        pin: DriverPin | None = None,
+        decision: Mapping[str, Any] | None = None,
         supersede: bool = False,
     ) -> Cluster:
         """Replace what is wanted, name who is to go, and enter the operation, all at once.
 
         ``generation`` is that of the cluster the change was planned for, and
         ``doomed`` says by node id why each is to go; an empty reason spares one.
-        With ``supersede`` operations under way are cancelled. Return the cluster
-        as it is now, one generation later.
+        With ``pin`` and ``decision`` the cluster moves to another driver. With
+        ``supersede`` operations under way are cancelled. Return the cluster as it
+        is now, one generation later.
 
         :raises ClusterChanged: it has another generation; nothing was written.
         :raises ClusterBusy: an operation is under way; nothing was written.
@@ -89,6 +95,8 @@ class Clusters:
             .where(table.c.id == cluster_id, table.c.generation == generation)
             .values(**wish_row(spec, generation + 1), updated_at=at)
         )
+        if pin is not None:
+            changing = changing.values(**pin_row(pin, decision or _NOTHING))
         with self._database.writing() as connection:
             shut_out(connection, cluster_id)
             if not connection.execute(changing).rowcount:

@@ -91,6 +91,7 @@ def cluster_row(cluster: Cluster) -> Row:
         'paused': cluster.paused,
         'created_at': cluster.created_at,
         **wish_row(cluster.spec, cluster.generation),
+        **pin_row(cluster.pin, cluster.decision),
         **progress_row(cluster),
     }
 
@@ -100,14 +101,20 @@ def wish_row(spec: ClusterSpec, generation: int) -> Row:
     return {'spec': dumps(spec), 'template': spec.template, 'generation': generation}
 
 
+def pin_row(pin: DriverPin, decision: _Facts) -> Row:
+    """Return what changes where a cluster moves to another driver."""
+    return {
+        'driver_name': pin.name,
+        'driver_version': pin.version,
+        'driver_origin': pin.origin,
+        'driver_digest': pin.digest,
+        'decision': _mapping(decision),
+    }
+
+
 def progress_row(cluster: Cluster) -> Row:
     """Return what an engine writes of a cluster."""
     return {
-        'driver_name': cluster.pin.name,
-        'driver_version': cluster.pin.version,
-        'driver_origin': cluster.pin.origin,
-        'driver_digest': cluster.pin.digest,
-        'decision': _mapping(cluster.decision),
         'former': _dumped(cluster.former),
         'driver_handle': cluster.driver_handle,
         'driver_state': _mapping(cluster.driver_state),

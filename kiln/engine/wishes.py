@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_models import Cluster, Node, NodeState, Operation, OperationKind
-from kiln.cluster_spec import Effective, MachineSpec, Place
+from kiln.cluster_spec import Effective, MachineSpec, NodeGroupSpec, Place
 from kiln.engine.planner import CONTROL, plan_cluster
 from kiln.engine.plans import ClusterPlan, GroupPlan, Wanted
 from kiln.engine.remediation import remediate
 from kiln.engine.rollout import Turn, next_turn
+
+_NOBODY: Mapping[str, str] = MappingProxyType({})
 
 #: Operations at whose end nothing may be left that was made with an older spec.
 _RENEWING = frozenset({OperationKind.UPGRADE, OperationKind.UPDATE})
@@ -84,7 +87,7 @@ class Wishes:
 
     def next(self, operation: Operation, nodes: Sequence[Node], now: float) -> Next:
         """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
-        plan, holds = self._plan(operation, nodes, now)
+        plan, holds = self.plan(operation, nodes, now)
         turns = []
         more = bool(holds)
         for group in plan.groups:
@@ -97,21 +100,34 @@ class Wishes:
                 break
         return Next(turns=tuple(turns), holds=tuple(holds), more=more)
 
-    def _plan(
-        self, operation: Operation, nodes: Sequence[Node], now: float
+    def wanted(self, group: NodeGroupSpec) -> Wanted:
+        """Return a group as it is to be, with nothing left open."""
+        machine, made_with = self.machine(group.name), self.made_with(group.name)
+        return Wanted(group=group, flavor=machine.flavor, made_with=made_with)
+
+    def plan(
+        self,
+        operation: Operation,
+        nodes: Sequence[Node],
+        now: float,
+        *,
+        doomed: Mapping[str, str] = _NOBODY,
     ) -> tuple[ClusterPlan, list[str]]:
+        """Return all that is to change, and why some of it has to wait.
+
+        It is the same for who asks what would happen and for who has it done; to the
+        one ``doomed`` says who would be marked to go, and why, to the other the marks do.
+        """
         name, former = self._cluster.name, self._cluster.former
         if operation.kind is OperationKind.DELETE:
             return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
         wanted: list[Wanted] = []
-        victims: dict[str, str] = {}
+        victims = dict(doomed)
         holds: list[str] = []
         for group in self._cluster.spec.groups:
-            flavor = self.machine(group.name).flavor
-            made_with = self.made_with(group.name)
-            wanted.append(Wanted(group=group, flavor=flavor, made_with=made_with))
+            wanted.append(self.wanted(group))
             found = remediate(group, _of(nodes, group.name), now)
-            victims.update(found.victims)
+            victims = {**found.victims, **victims}
             holds += [found.hold] if found.hold else []
         there = {node.id for node in nodes}
         replace = {one: 'asked for' for one in operation.args.get('replace', ()) if one in there}

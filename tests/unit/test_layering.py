@@ -48,6 +48,12 @@ MAY_IMPORT = {
     },
     'kiln.engine': CLUSTER_VALUES
     | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db'},
+    # What people ask for; the engine does it, and knows nothing of them.
+    'kiln.clusters': CLUSTER_VALUES
+    | {
+        'kiln.clock', 'kiln.cluster_drivers', 'kiln.cluster_file', 'kiln.compute', 'kiln.db',
+        'kiln.engine',
+    },
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
@@ -91,8 +97,9 @@ MAY_IMPORT = {
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
     | {
-        'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_models', 'kiln.compute',
-        'kiln.conf', 'kiln.db', 'kiln.driver_manager',
+        'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_file',
+        'kiln.cluster_models', 'kiln.cluster_spec',
+        'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
         'kiln.flows', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 from kiln.testing.proxy.connection import Connection
@@ -38,7 +39,7 @@ class House:
         self.port = port
         self._claim: socket.socket | None = None
         self._open = False
-        self._listener: asyncio.Server | None = None
+        self._welcoming: asyncio.Task[None] | None = None
         self._clients: dict[Peer, asyncio.Task[None]] = {}
         self._comeback: asyncio.Task[None] | None = None
 
@@ -79,11 +80,12 @@ class House:
 
     async def close(self) -> None:
         """Drop everybody; return when no socket is left."""
+        welcoming = [self._welcoming] if self._welcoming else []
         await self.down(accept=False)
         visits = list(self._clients.values())
         for visit in visits:
             visit.cancel()
-        await asyncio.gather(*visits, return_exceptions=True)
+        await asyncio.gather(*visits, *welcoming, return_exceptions=True)
         if self._claim is not None:
             self._claim.close()
 
@@ -103,17 +105,29 @@ class House:
 
     def _shut(self, *, accept: bool) -> None:
         self._open = False
-        if self._listener is not None and not accept:
-            self._listener.close()
-            self._listener = None
+        if self._welcoming is not None and not accept:
+            self._welcoming.cancel()
+            self._welcoming = None
         for client in self._clients:
             client.reset()
 
     async def _listen(self) -> None:
-        if self._listener is None:
-            self._listener = await asyncio.get_running_loop().create_server(
-                lambda: Peer(opened=self._let_in), sock=bound(self.port), backlog=_BACKLOG
-            )
+        if self._welcoming is None:
+            listener = bound(self.port)
+            listener.setblocking(False)
+            listener.listen(_BACKLOG)
+            self._welcoming = asyncio.create_task(self._welcome(listener))
+
+    async def _welcome(self, listener: socket.socket) -> None:
+        # A server of asyncio that is closed forgets the clients that it has just
+        # accepted, and their sockets stay open.
+        loop = asyncio.get_running_loop()
+        with listener:
+            while True:
+                client, _ = await loop.sock_accept(listener)
+                # One that is gone again already ends nothing but itself.
+                with contextlib.suppress(OSError):
+                    await loop.connect_accepted_socket(lambda: Peer(opened=self._let_in), client)
 
     def _let_in(self, client: Peer) -> None:
         if not self._open:

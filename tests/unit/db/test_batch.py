@@ -13,8 +13,7 @@ class Batches(ClusterCase):
         web = dataclasses.replace(
             self.web,
             former=samples.spec(create_timeout_s=60.0), driver_handle='stack-1',
-            driver_state={'a': {'b': [1, None]}}, decision={'steps': ['wish', 'match']},
-            updated_at=5.5,
+            driver_state={'a': {'b': [1, None]}}, updated_at=5.5,
         )  # fmt: skip
         operation = samples.operation('op-web', state=OperationState.WAITING, cause=samples.CAUSE)
         operation = dataclasses.replace(operation, started_at=1.5, deadline_at=9.5)

@@ -8,7 +8,7 @@ from kiln.cluster_exceptions import (
     ClusterNotFound,
     StoreError,
 )
-from kiln.cluster_models import OperationKind, OperationState
+from kiln.cluster_models import DriverPin, OperationKind, OperationState
 from kiln.cluster_spec import ClusterTemplate, MachineSpec
 from tests.unit.db import samples
 from tests.unit.db.case import ClusterCase, StoreCase
@@ -88,6 +88,12 @@ class Changing(ClusterCase):
         self.assertEqual(['n-2', 'n-3'], self.doomed())
         operation = self.store.operations.newest()['c-web']
         self.assertEqual(('op-2', RESIZE, 2), (operation.id, operation.kind, operation.generation))
+
+    def test_a_change_may_move_the_cluster_to_another_driver(self):
+        pin = DriverPin(name='other', version='2.0.0', origin='elsewhere', digest='d2')
+        changed = self.change(pin=pin, decision={'steps': ['asked for']})
+        self.assertEqual((pin, {'steps': ['asked for']}), (changed.pin, changed.decision))
+        self.assertEqual(changed, self.store.clusters.get('web'))
 
     def test_003_4_a_plan_for_another_generation_changes_nothing(self):
         self.change(doomed={'n-2': 'asked for'})

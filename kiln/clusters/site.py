@@ -1,0 +1,139 @@
+"""A site, put together from its configuration: store, drivers, backends and engine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.cluster_drivers.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.matching import Preferences
+from kiln.cluster_spec import MachineSpec
+from kiln.clusters.drivers import SiteDrivers
+from kiln.clusters.planning import Planning
+from kiln.clusters.preflight import Preflight
+from kiln.clusters.service import Clusters
+from kiln.compute import Compute
+from kiln.db.store import Store
+from kiln.engine.conductor import Conductor
+from kiln.engine.parts import Backends, EngineSettings, Parts
+
+#: Threads for what drivers of clusters may wait for.
+_WORKERS = 8
+
+
+class Site:
+    """What one kiln has: its clusters, and an engine for whoever wants to run one here."""
+
+    def __init__(
+        self,
+        store: Store,
+        drivers: SiteDrivers,
+        backends: Backends,
+        *,
+        name: str = 'kiln',
+        clock: Clock = SYSTEM_CLOCK,
+        defaults: MachineSpec | None = None,
+        settings: EngineSettings | None = None,
+        operation_timeout_s: float = 3600.0,
+        check_timeout_s: float = 30.0,
+    ) -> None:
+        """Take the parts; the store and the backends are closed with the site."""
+        defaults = defaults or MachineSpec()
+        self.store = store
+        self.drivers = drivers
+        self.backends = backends
+        self.name = name
+        self._clock = clock
+        self._defaults = defaults
+        self._settings = settings or EngineSettings()
+        self._wake: Callable[[], None] | None = None
+        preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
+        self.clusters = Clusters(
+            store,
+            Planning(store, drivers, preflight.image, defaults=defaults, clock=clock),
+            preflight,
+            clock=clock,
+            offer=self._offer,
+            operation_timeout_s=operation_timeout_s,
+        )
+
+    @contextlib.contextmanager
+    def conducting(self) -> Iterator[Conductor]:
+        """Have this process work on clusters as long as the block lasts.
+
+        What is under way at its end goes on in the backends, and whoever conducts
+        next goes on from there.
+        """
+        with ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool:
+            conductor = Conductor(
+                Parts(
+                    store=self.store,
+                    backends=self.backends,
+                    drivers=self.drivers,
+                    clock=self._clock,
+                    site=self.name,
+                    settings=self._settings,
+                    defaults=self._defaults,
+                    run=pool.submit,
+                )
+            )
+            conductor.start()
+            self._wake = conductor.wake
+            try:
+                yield conductor
+            finally:
+                self._wake = None
+                conductor.close()
+
+    def _offer(self, cluster_id: str) -> None:
+        if self._wake is not None:
+            self._wake()
+
+    def close(self) -> None:
+        """Let go of store and backends; safe to repeat."""
+        self.backends.close()
+        self.store.close()
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_site(
+    store: Store,
+    options: Any,
+    *,
+    name: str,
+    open_backend: Callable[[str], Compute],
+    default_backend: str,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Site:
+    """Return the site that the options of [clusters] describe; no backend is opened yet.
+
+    :raises ConfigurationError: an option cannot be used.
+    """
+    settings = DiscoverySettings.from_options(options)
+    drivers = SiteDrivers(
+        lambda: discover(settings),
+        preferences=Preferences.from_options(options),
+        overrides=Path(options.template_path).expanduser() if options.template_path else None,
+    )
+    return Site(
+        store,
+        drivers,
+        Backends(open_backend, default=default_backend),
+        name=name,
+        clock=clock,
+        settings=EngineSettings(
+            lease_s=options.lease,
+            quiesce_s=options.quiesce,
+            max_building=options.max_building,
+        ),
+        operation_timeout_s=options.operation_timeout,
+    )

@@ -1,0 +1,213 @@
+"""What a request would do, said before anything is done."""
+
+from kiln.cluster_exceptions import (
+    ClusterChanged,
+    ClusterDriverMismatch,
+    ClusterError,
+    ClusterNotFound,
+    DriverSelectionError,
+    InvalidCluster,
+)
+from kiln.cluster_models import OperationKind
+from kiln.cluster_spec import MachineSpec
+from kiln.clusters.requests import (
+    Check,
+    Delete,
+    MoveDriver,
+    Reboot,
+    Rebuild,
+    Replace,
+    Resize,
+    Upgrade,
+)
+from tests.unit.clusters.site import WEB, ConductedCase, SiteCase, declared
+
+
+class New(SiteCase):
+    def test_a_new_cluster_is_shown_with_its_driver_and_nodes(self):
+        proposal = self.plan()
+        self.assertEqual(
+            [
+                'web: + cluster of driver nodes_v1 1.0.0',
+                'front: +2 of the default flavor (fills the largest deficit)',
+                'work: +1 large in az1 (fills the largest deficit)',
+                'work: +1 small in az1 (fills the largest deficit)',
+                'work: +1 small in az2 (fills the largest deficit)',
+            ],
+            list(proposal.lines()),
+        )
+        self.assertEqual('create', proposal.to_dict()['kind'])
+        self.assertFalse(proposal.empty)
+
+    def test_a_plan_changes_nothing(self):
+        self.plan()
+        self.assertEqual((), self.clusters.list())
+        self.assertEqual(0, self.cloud.count())
+
+    def test_the_choice_of_the_driver_is_recorded(self):
+        decision = self.plan().cluster.decision
+        self.assertIn('wanted: (vm, *, nodes)', decision['steps'])
+
+    def test_what_a_cluster_leaves_open_comes_from_the_template_of_its_file(self):
+        text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
+        proposal = self.plan(text + 'cluster: web\ntemplate: small\n')
+        self.assertEqual(3, proposal.plan.units - 1)
+
+    def test_what_a_cluster_leaves_open_comes_from_a_template_that_is_kept(self):
+        text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
+        (template,) = declared(text + 'cluster: web\ntemplate: small\n').templates
+        self.clusters.save_template(template)
+        self.assertEqual(3, self.plan('cluster: web\ntemplate: small\n').plan.units - 1)
+
+    def test_a_template_that_nobody_knows_is_named(self):
+        with self.assertRaisesRegex(ClusterNotFound, "template 'none'"):
+            self.plan('cluster: web\ntemplate: none\n')
+
+    def test_002_3_a_property_of_the_image_chooses_the_driver(self):
+        proposal = self.plan(WEB.replace('debian-13', 'chosen'))
+        asked = 'property kiln_driver of image chosen chosen'
+        self.assertTrue(any(asked in step for step in proposal.cluster.decision['steps']))
+        text = WEB.replace('debian-13', 'chosen').replace('coe: nodes', 'coe: example')
+        with self.assertRaisesRegex(ClusterDriverMismatch, asked):
+            self.plan(text)
+
+    def test_what_system_the_image_has_is_part_of_the_choice(self):
+        steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
+        self.assertIn('wanted: (vm, debian, nodes)', steps)
+
+    def test_a_backend_that_nobody_configured_is_named(self):
+        with self.assertRaisesRegex(InvalidCluster, 'compute_driver.*nowhere'):
+            self.plan(WEB + 'compute_driver: nowhere\n')
+
+    def test_a_cluster_of_a_kind_that_nobody_builds_is_refused(self):
+        with self.assertRaises(DriverSelectionError):
+            self.plan(WEB.replace('coe: nodes', 'coe: mainframe'))
+
+
+class Preflighted(SiteCase):
+    def problems(self, text):
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(text)
+        return {problem.path: problem.message for problem in caught.exception.problems}
+
+    def test_what_a_backend_does_not_have_is_told_before_anything_is_made(self):
+        text = WEB.replace('small: 2', 'huge: 2').replace('az2: 1', 'az9: 1')
+        found = self.problems(text)
+        self.assertIn('huge', found['nodegroups[1].flavors'])
+        self.assertIn('az9', found['nodegroups[1].zones'])
+        self.assertEqual(0, self.cloud.count())
+
+    def test_what_is_fallen_back_to_is_asked_for_too(self):
+        text = WEB.replace('count: 2', 'count: 2\n    fallback: {flavors: [huge], zones: [az9]}')
+        self.assertEqual({'nodegroups[0].fallback'}, set(self.problems(text)))
+
+    def test_a_parameter_that_the_driver_does_not_know_is_told(self):
+        found = self.problems(WEB + 'parameters: {colour: red}\n')
+        self.assertIn('colour', str(found))
+
+    def test_a_count_that_adds_up_to_something_else_is_told(self):
+        text = WEB.replace('count: 2', 'count: 2\n    max_count: 1')
+        with self.assertRaises(InvalidCluster):
+            self.plan(text)
+
+
+class Changing(ConductedCase):
+    def setUp(self):
+        super().setUp()
+        self.up()
+
+    def node(self, group, index=0):
+        nodes = [one for one in self.clusters.show('web').nodes if one.group == group]
+        return nodes[index]
+
+    def test_the_same_page_again_is_nothing_to_do(self):
+        proposal = self.plan()
+        self.assertTrue(proposal.empty)
+        self.assertEqual(['web: nothing to do'], list(proposal.lines()))
+
+    def test_003_4_a_named_node_goes_together_with_the_count(self):
+        gone = self.node('work', 1)
+        proposal = self.clusters.plan(Resize(cluster='web', remove=(gone.name,)))
+        self.assertEqual({gone.id: 'asked for'}, dict(proposal.doomed))
+        self.assertEqual(2, proposal.cluster.spec.group('work').shape.count)
+        (line,) = proposal.lines()
+        self.assertIn(f'(asked for): {gone.name}', line)
+
+    def test_a_group_grows_to_a_count(self):
+        (line,) = self.lines(Resize(cluster='web', group='front', count=4))
+        self.assertIn('front: +2', line)
+
+    def test_a_group_that_is_not_named_must_be_clear(self):
+        with self.assertRaisesRegex(ClusterError, 'which group is meant'):
+            self.clusters.plan(Resize(cluster='web', count=4))
+        with self.assertRaisesRegex(ClusterError, 'which group is meant'):
+            both = (self.node('front').name, self.node('work').name)
+            self.clusters.plan(Resize(cluster='web', remove=both))
+
+    def test_what_is_not_there_is_named(self):
+        for request in (
+            Resize(cluster='no', count=1),
+            Resize(cluster='web', group='no', count=1),
+            Resize(cluster='web', remove=('no-1',)),
+            Replace(cluster='web', nodes=('no-1',)),
+            Upgrade(cluster='web', groups=('no',)),
+        ):
+            with self.subTest(request=request), self.assertRaisesRegex(ClusterNotFound, 'no'):
+                self.clusters.plan(request)
+
+    def test_a_count_below_nothing_is_refused(self):
+        with self.assertRaisesRegex(InvalidCluster, 'below 0'):
+            self.clusters.plan(Resize(cluster='web', group='front', count=-1))
+
+    def test_an_upgrade_replaces_what_is_made_of_something_else(self):
+        machine = MachineSpec(image='debian-14')
+        lines = self.lines(Upgrade(cluster='web', machine=machine, groups=('front',)))
+        self.assertEqual(1, len(lines))
+        self.assertIn('front: ~2', lines[0])
+        self.assertEqual(4, len(self.lines(Upgrade(cluster='web', machine=machine))))
+
+    def test_what_is_asked_for_all_holds_for_groups_that_say_something_else(self):
+        self.done(
+            Upgrade(cluster='web', machine=MachineSpec(image='debian-14'), groups=('front',))
+        )
+        machine = MachineSpec(image='debian-15')
+        spec = self.clusters.plan(Upgrade(cluster='web', machine=machine)).cluster.spec
+        self.assertEqual('debian-15', spec.machine.image)
+        self.assertIsNone(spec.group('front').machine.image)
+
+    def test_a_replacement_is_planned_for_the_node_that_is_named(self):
+        node = self.node('work')
+        (line,) = self.lines(Replace(cluster='web', nodes=(node.id,)))
+        self.assertIn(f'(asked for): {node.name}', line)
+
+    def test_001_8_a_reboot_names_the_nodes_that_it_touches(self):
+        self.assertEqual(5, len(self.lines(Reboot(cluster='web'))))
+        node = self.node('front')
+        proposal = self.clusters.plan(Reboot(cluster='web', nodes=(node.name,), hard=True))
+        self.assertEqual([f'front: ! {node.name} (reboot)'], list(proposal.lines()))
+        self.assertEqual({'nodes': [node.id], 'hard': True}, dict(proposal.args))
+        self.assertIs(OperationKind.REBUILD, self.clusters.plan(Rebuild(cluster='web')).kind)
+
+    def test_a_check_changes_nothing(self):
+        self.assertFalse(self.clusters.plan(Check(cluster='web')).changes_spec)
+
+    def test_a_deletion_names_all_that_goes(self):
+        lines = self.lines(Delete(cluster='web'))
+        self.assertEqual('web: - what its nodes share', lines[-1])
+        self.assertTrue(any(line.startswith('front: -2') for line in lines))
+
+    def test_a_plan_for_a_cluster_that_was_changed_since_is_refused(self):
+        proposal = self.clusters.plan(Resize(cluster='web', group='front', count=3))
+        self.done(Resize(cluster='web', group='front', count=4))
+        with self.assertRaises(ClusterChanged):
+            self.clusters.apply(proposal)
+
+    def test_001_11_a_cluster_changes_its_driver_only_when_that_is_asked(self):
+        with self.assertRaisesRegex(
+            InvalidCluster, 'belongs to nodes_v1 1.0.0, not to example_v1'
+        ):
+            self.plan(WEB + 'driver: example_v1\n')
+        self.assertTrue(self.plan(WEB + 'driver: nodes_v1==1.*\n').plan.empty)
+
+    def test_001_10_moving_to_the_newest_of_the_same_driver_may_be_nothing(self):
+        self.assertTrue(self.clusters.plan(MoveDriver(cluster='web')).empty)

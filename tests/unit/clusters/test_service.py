@@ -1,0 +1,153 @@
+"""Clusters from the page to the receipt, through the one facade."""
+
+import concurrent.futures
+
+from kiln.cluster_exceptions import (
+    ClusterBusy,
+    ClusterExists,
+    ClusterNotFound,
+)
+from kiln.cluster_models import NodeState, OperationKind, OperationState
+from kiln.cluster_spec import MachineSpec
+from kiln.clusters.requests import Delete, Replace, Resize, Upgrade
+from kiln.clusters.views import why
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import OperationTimeout
+from tests.unit.clusters.site import WEB, ConductedCase, SiteCase, declared
+
+
+class Entering(SiteCase):
+    """Nobody works on clusters here."""
+
+    def setUp(self):
+        super().setUp()
+        self.operation = self.apply(declared(WEB))
+
+    def test_finding_6_what_was_applied_is_in_the_store_when_the_caller_is_answered(self):
+        (view,) = self.clusters.list()
+        self.assertEqual(('web', 'queued'), (view.cluster.name, view.state))
+        self.assertEqual(self.operation, self.clusters.operation(self.operation.id))
+
+    def test_a_creation_has_as_long_as_the_cluster_says(self):
+        allowed = self.operation.deadline_at - self.operation.created_at
+        self.assertAlmostEqual(3600.0, allowed, delta=1.0)
+
+    def test_a_name_is_given_once(self):
+        twice = self.plan(WEB.replace('cluster: web', 'cluster: two'))
+        self.clusters.apply(twice)
+        with self.assertRaises(ClusterExists):
+            self.clusters.apply(twice)
+
+    def test_what_is_under_way_is_not_joined_by_another(self):
+        with self.assertRaisesRegex(ClusterBusy, 'create'):
+            self.apply(Resize(cluster='web', group='front', count=3))
+
+    def test_a_deletion_takes_the_place_of_whatever_is_under_way(self):
+        deletion = self.apply(Delete(cluster='web'))
+        self.assertIs(OperationKind.DELETE, deletion.kind)
+        self.assertTrue(self.clusters.operation(self.operation.id).cancelled)
+
+    def test_a_wait_ends_in_time(self):
+        with self.assertRaisesRegex(OperationTimeout, 'queued, and goes on'):
+            self.clusters.wait(self.operation.id, timeout_s=0.05, poll_s=0.02)
+
+    def test_a_pause_is_told_once(self):
+        for _ in range(2):
+            self.assertTrue(self.clusters.pause('web').paused)
+        self.assertEqual('paused', self.clusters.show('web').state)
+        self.assertIn('nothing until', '\n'.join(why(self.clusters.show('web'), 0.0)))
+        self.assertFalse(self.clusters.resume('web').paused)
+        kinds = [event.kind for event in self.clusters.events()]
+        self.assertEqual(['paused', 'resumed'], kinds)
+
+    def test_what_is_under_way_can_be_cancelled(self):
+        (cancelled,) = self.clusters.cancel('web')
+        self.assertTrue(cancelled.cancelled)
+
+    def test_a_change_may_be_made_to_go_back_if_it_fails(self):
+        self.clusters.cancel('web')
+        with self.site.conducting():
+            self.clusters.wait(self.operation.id, timeout_s=10.0)
+        proposal = self.clusters.plan(Resize(cluster='web', group='front', count=3))
+        operation = self.clusters.apply(proposal, rollback=True, timeout_s=60.0)
+        self.assertTrue(operation.args['rollback'])
+        self.assertAlmostEqual(60.0, operation.deadline_at - operation.created_at)
+
+
+class Life(ConductedCase):
+    def test_000_5_from_the_page_to_the_receipt(self):
+        self.up()
+        view = self.clusters.show('web')
+        self.assertEqual(('ready', 5, 5), (view.state, view.ready, view.wanted))
+        self.assertEqual(5, len(self.machines()))
+        self.done(Delete(cluster='web'))
+        with self.assertRaises(ClusterNotFound):
+            self.clusters.show('web')
+        receipt = self.clusters.receipt('web')
+        self.assertEqual(5, len(receipt.holdings))
+        self.assertTrue(all(one.gone_at for one in receipt.holdings))
+        self.assertEqual([], self.machines())
+
+    def test_003_4_three_nodes_go_from_the_middle_and_nobody_else(self):
+        self.up(WEB.replace('count: 2', 'count: 9'))
+        before = {one.compute_id for one in self.clusters.show('web').nodes}
+        front = [one for one in self.clusters.show('web').nodes if one.group == 'front'][3:6]
+        self.done(Resize(cluster='web', remove=tuple(one.name for one in front)))
+        after = {one.compute_id for one in self.clusters.show('web').nodes}
+        self.assertEqual(before - after, {one.compute_id for one in front})
+        self.assertLess(after, before)
+
+    def test_nodes_are_replaced_and_upgraded(self):
+        self.up()
+        first, *others = self.clusters.show('web').nodes
+        self.done(Replace(cluster='web', nodes=(first.name,)))
+        ids = {one.id for one in self.clusters.show('web').nodes}
+        self.assertNotIn(first.id, ids)
+        self.assertLess({one.id for one in others}, ids)
+        self.done(Upgrade(cluster='web', machine=MachineSpec(image='debian-14')))
+        self.assertFalse(ids & {one.id for one in self.clusters.show('web').nodes})
+        self.assertEqual({'debian-14'}, {one.image_id for one in self.machines()})
+        kinds = [one.kind.value for one in self.clusters.operations('web')]
+        self.assertEqual(['upgrade', 'replace', 'create'], kinds)
+
+    def test_a_node_that_is_gone_can_still_be_looked_at(self):
+        self.up()
+        node = self.clusters.show('web').nodes[0]
+        self.done(Resize(cluster='web', remove=(node.name,)))
+        self.assertIs(NodeState.GONE, self.clusters.node('web', node.name).state)
+
+    def test_why_tells_down_to_the_words_of_the_provider(self):
+        self.cloud.faults.add(Fault.parse('build:quota=Quota exceeded for cores'))
+        operation = self.clusters.apply(self.plan(), timeout_s=0.5)
+        ended = self.clusters.wait(operation.id, timeout_s=20.0)
+        self.assertIs(OperationState.FAILED, ended.state)
+        lines = list(why(self.clusters.show('web'), ended.ended_at + 10))
+        self.assertIn('web: failed, 0 of 5 nodes ready', lines[0])
+        self.assertIn('create failed 10 s ago', lines[1])
+        self.assertTrue(any('Quota exceeded for cores' in line for line in lines), lines)
+        self.assertTrue(any(line.strip().startswith('->') for line in lines), lines)
+
+    def test_many_callers_at_once_harm_nobody(self):
+        pages = [WEB.replace('cluster: web', f'cluster: web-{n}') for n in range(6)]
+        with concurrent.futures.ThreadPoolExecutor(6) as callers:
+            list(callers.map(self.up, pages))
+        self.assertEqual(30, len(self.machines()))
+
+
+class Drivers(ConductedCase):
+    def directory_driver(self, version='1.0.0', text='#cloud-config\n'):
+        folder = self.driver_path / 'plain_v1'
+        (folder / 'templates').mkdir(parents=True, exist_ok=True)
+        (folder / 'templates' / 'user_data.yaml').write_text(text)
+        (folder / 'driver.yaml').write_text(
+            f'name: plain_v1\nversion: {version}\nprovides:\n'
+            "  - {server_type: '*', os: '*', coe: plain}\nuser_data: user_data.yaml\n"
+        )
+        return folder
+
+    def test_000_9_a_directory_without_python_builds_a_cluster(self):
+        self.directory_driver()
+        self.up(WEB.replace('coe: nodes', 'coe: plain'))
+        pin = self.clusters.show('web').cluster.pin
+        self.assertEqual(('plain_v1', '1.0.0'), (pin.name, pin.version))
+        self.assertIn('directory', pin.origin)
