@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kiln.cluster_drivers.discovery import Catalogue
     from kiln.cluster_drivers.records import DriverRecord
-    from kiln.cluster_drivers.wanted import Request
+    from kiln.cluster_drivers.wanted import Image, Request
 
 COLUMNS = ('kind', 'name', 'version', 'problem', 'message')
 
@@ -128,10 +128,11 @@ class Explain(KilnCommand):
         add('--coe', help='What the cluster is to run.')
         add('--server-type', metavar='TYPE', help='What it is to run on (default: vm).')
         add('--template', metavar='NAME', help='A template of the store.')
-        add('--image', metavar='ID', default='', help='What the image is called.')
+        add('--image', metavar='ID', help='An image of the backend, which is asked about it.')
         add(
             '--property', action='append', type=pair, default=[], metavar='KEY=VALUE',
-            help='A property of the image, such as kiln_distro=ubuntu; may be repeated.',
+            help='A property of the image, such as kiln_distro=ubuntu, instead of asking; '
+            'may be repeated.',
         )  # fmt: skip
         add_text_format(parser)
         return parser
@@ -140,12 +141,8 @@ class Explain(KilnCommand):
         """Choose as for a cluster, and print how."""
         from kiln.cluster_drivers.matching import Preferences
         from kiln.cluster_drivers.selection import explain, resolve
-        from kiln.cluster_drivers.wanted import Image, Request
+        from kiln.cluster_drivers.wanted import Request
 
-        image = None
-        if parsed_args.image or parsed_args.property:
-            properties = dict(parsed_args.property)
-            image = Image(id=parsed_args.image or 'of the command line', properties=properties)
         asked = Request(
             driver=parsed_args.driver, coe=parsed_args.coe, server_type=parsed_args.server_type
         )
@@ -155,7 +152,7 @@ class Explain(KilnCommand):
                 asked,
                 records=catalogue_of(self.app.settings).records,
                 template=self._template(parsed_args.template),
-                image=image,
+                image=self._image(parsed_args),
                 preferences=Preferences.from_options(self.app.settings.clusters),
             )
             data = outcome.to_dict()
@@ -166,6 +163,17 @@ class Explain(KilnCommand):
         lines = '\n'.join(explain(outcome))
         text = json.dumps(data, indent=2) if parsed_args.formatter == 'json' else lines
         self.app.stdout.write(f'{text}\n')
+
+    def _image(self, args: argparse.Namespace) -> Image | None:
+        from kiln.cluster_drivers.wanted import Image
+
+        if args.property:
+            return Image(id=args.image or 'of the command line', properties=dict(args.property))
+        if not args.image:
+            return None
+        with self.app.open_backend() as compute:
+            facts = compute.describe_image(args.image).result()
+        return Image(id=facts.id, name=facts.name, properties=facts.properties)
 
     def _template(self, name: str | None) -> Request:
         from kiln.cli.stores import configured_store

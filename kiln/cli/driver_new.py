@@ -69,7 +69,7 @@ class Fork(KilnLister):
         add = parser.add_argument
         add('name', metavar='NEWNAME', help='Name of the copy.')
         add(
-            '--version', default='1.0.0', metavar='VERSION',
+            '--new-version', default='1.0.0', metavar='VERSION',
             help='Version of the copy (default: 1.0.0).',
         )  # fmt: skip
         add('--templates', action='store_true', help='Copy the templates alone.')
@@ -90,7 +90,7 @@ class Fork(KilnLister):
             files = _written(lambda: fork_templates(home, name, target), target)
         else:
             files = _written(
-                lambda: fork_cluster_driver(home, name, target, version=parsed_args.version),
+                lambda: fork_cluster_driver(home, name, target, version=parsed_args.new_version),
                 target,
             )
             self.app.say(f'Put {target} on driver_path, and {name} is a driver.')
