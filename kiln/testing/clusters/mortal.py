@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import signal
 import threading
 import time
@@ -46,8 +45,6 @@ class MortalStore:
         self._store = store
         self._fate = fate
         self._left = fate.number
-        # A process that is stopped must not hold a lock of the database for ever.
-        self._reading = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -66,13 +63,13 @@ class MortalStore:
 
     def anything_left(self) -> bool:
         """Whether there is anything to be done."""
-        with self._reading:
-            clusters = self._store.clusters.list()
-            return any(self._store.operations.open(cluster.id) for cluster in clusters)
+        clusters = self._store.clusters.list()
+        return any(self._store.operations.open(cluster.id) for cluster in clusters)
 
     def _strike(self) -> None:
-        with self._reading:
-            os.kill(os.getpid(), self._fate.by)
+        # This thread and no other takes the signal: it would go on for a moment, and
+        # might be stopped with a lock of the database in its hands.
+        signal.pthread_kill(threading.get_ident(), self._fate.by)
 
 
 def live(site: Site, fate: Fate) -> int:
