@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from kiln.cluster_models import OperationKind, OperationState
 from kiln.testing.clusters import operations
+from kiln.testing.clusters.course import Ending
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.mortal import AFTER, BEFORE, Fate
 from kiln.testing.clusters.nursery import Nursery
@@ -37,16 +38,9 @@ TROUBLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )  # fmt: skip
 
 
-class CrashConformance(ClusterFixture):
-    """Crashes."""
+class CrashFixture(ClusterFixture):
+    """A cluster, and processes that may be struck while they work on it."""
 
-    #: Operations that are killed at each of their commits; the others at some.
-    exhaustive: frozenset[OperationKind] = frozenset(OperationKind)
-    #: Of how many commits of the others one is a moment to die.
-    stride: int = 4
-    #: How many processes die at moments of a seed's choice.
-    crashes: int = int(os.environ.get('KILN_CRASHES', '6'))
-    seed: int = int(os.environ.get('KILN_CRASH_SEED', '11'))
     #: How many nodes a cluster begins with.
     count: int = 2
 
@@ -62,11 +56,24 @@ class CrashConformance(ClusterFixture):
             of.addClassCleanup(of._close)
         self.trials = Trials(course, of._nursery)
 
+    def _check_right(self, ending: Ending) -> None:
+        self.assertEqual((OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause))
+        self.assertEqual((), ending.wrongs)
+
     @classmethod
     def _close(cls) -> None:
         nursery, cls._nursery = cls._nursery, None
         if nursery is not None:
             nursery.close()
+
+
+class AtCommits(CrashFixture):
+    """Crashes at commits."""
+
+    #: Operations that are killed at each of their commits; the others at some.
+    exhaustive: frozenset[OperationKind] = frozenset(OperationKind)
+    #: Of how many commits of the others one is a moment to die.
+    stride: int = 4
 
     # ---- at every commit ---------------------------------------------------------
 
@@ -113,34 +120,11 @@ class CrashConformance(ClusterFixture):
                 with self.subTest(title):
                     self._same(rows, Fate(number=4, faults=faults), Fate(faults=faults))
 
-    def test_however_often_it_is_killed_it_ends_right(self) -> None:
-        dice = random.Random(self.seed)  # noqa: S311  # a test's
-        killed = lives = 0
-        while killed < self.crashes:
-            lives += 1
-            killed += self._random_life(dice, lives)
-
-    def _random_life(self, dice: random.Random, life: int) -> int:
-        killed, folder = 0, self.trials.new()
-        for done, row in enumerate(LIFE, 1):
-            fates = [
-                Fate(where=dice.choice((BEFORE, AFTER)), number=dice.randint(1, _LIKELY),
-                     faults=dice.choice(((),) * _CALM * len(TROUBLES) + tuple(TROUBLES.values())))
-                for _ in range(dice.randint(0, 3))
-            ]  # fmt: skip
-            told = f'seed {self.seed}, life {life}: {row.title} ({"; ".join(map(str, fates))})'
-            trial = self.trials.go_on(folder, row, fates)
-            self.assertEqual(self.trials.undisturbed(LIFE[:done]), trial.ending, told)
-            killed += trial.struck
-        return killed
-
     # ---- what is checked ---------------------------------------------------------
 
     def _right(self, rows: Sequence[Row]) -> None:
         """Check that the operation ends right where nobody dies."""
-        ending = self.trials.undisturbed(rows)
-        self.assertEqual((OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause))
-        self.assertEqual((), ending.wrongs)
+        self._check_right(self.trials.undisturbed(rows))
 
     def _same(self, rows: Sequence[Row], *fates: Fate) -> int:
         """Check that the operation ends as it would undisturbed; return how many died."""
@@ -150,3 +134,44 @@ class CrashConformance(ClusterFixture):
         self.assertEqual((), trial.ending.wrongs, told)
         self.assertEqual(self.trials.undisturbed(rows), trial.ending, told)
         return trial.struck
+
+
+class AtRandom(CrashFixture):
+    """Crashes at random."""
+
+    #: How many processes die at moments of a seed's choice.
+    crashes: int = int(os.environ.get('KILN_CRASHES', '6'))
+    seed: int = int(os.environ.get('KILN_CRASH_SEED', '11'))
+    #: The operations of a life, and what the cloud may do meanwhile.
+    life: tuple[Row, ...] = LIFE
+    troubles: Mapping[str, tuple[str, ...]] = TROUBLES
+
+    def test_however_often_it_is_killed_it_ends_right(self) -> None:
+        dice = random.Random(self.seed)  # noqa: S311  # a test's
+        folder = self.trials.new()
+        expected = [self.trials.go_on(folder, row).ending for row in self.life]
+        for ending in expected:
+            self._check_right(ending)
+        killed = lives = 0
+        while killed < self.crashes:
+            lives += 1
+            killed += self._random_life(dice, lives, expected)
+
+    def _random_life(self, dice: random.Random, life: int, expected: Sequence[Ending]) -> int:
+        killed, folder = 0, self.trials.new()
+        calm = ((),) * (1 + _CALM * len(self.troubles))
+        for row, undisturbed in zip(self.life, expected, strict=True):
+            fates = [
+                Fate(where=dice.choice((BEFORE, AFTER)), number=dice.randint(1, _LIKELY),
+                     faults=dice.choice(calm + tuple(self.troubles.values())))
+                for _ in range(dice.randint(0, 3))
+            ]  # fmt: skip
+            told = f'seed {self.seed}, life {life}: {row.title} ({"; ".join(map(str, fates))})'
+            trial = self.trials.go_on(folder, row, fates)
+            self.assertEqual(undisturbed, trial.ending, told)
+            killed += trial.struck
+        return killed
+
+
+class CrashConformance(AtCommits, AtRandom):
+    """kill -9 leads to the same end as if it had not been; see the package."""

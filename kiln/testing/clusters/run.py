@@ -61,7 +61,7 @@ def behaviours(
 ) -> Iterator[tuple[type[ClusterFixture], str, list[str]]]:
     """Return each suite with its subject and the names of its behaviours, in order."""
     wanted = None if select is None else tuple(select)
-    for suite in (*ClusterDriverConformance.__bases__, CrashConformance):
+    for suite in (*ClusterDriverConformance.__bases__, *CrashConformance.__bases__):
         subject = (suite.__doc__ or '').partition('.')[0]
         names = [
             name
