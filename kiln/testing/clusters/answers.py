@@ -87,7 +87,7 @@ class Answers(ClusterFixture):
         given = opened.bootstrap(**self.asked(opened), node=samples.node('kit-1'))
         validation.build_request(
             NoopDriver.limits, owner='kit', build_key='kit-1', user_data=given.user_data,
-            config_drive_files={file.path: file for file in given.files} or None,
+            config_drive_files=given.config_drive_files,
         )  # fmt: skip
 
     def test_without_a_value_that_it_needs_nothing_is_built(self) -> None:
