@@ -43,7 +43,8 @@ class Ending:
     nodes: tuple[tuple[Any, ...], ...]
     #: How many nodes were there before the operation, with the machines they have.
     kept: int
-    #: Of each machine of the cloud: its flavor and state; its zone may be the cloud's choice.
+    #: Of each machine of the cloud: its flavor, image and state; its zone may be the
+    #: cloud's choice.
     machines: tuple[tuple[Any, ...], ...]
     #: Nodes with two machines or none, machines of nobody, holes in the receipt.
     wrongs: tuple[str, ...]
@@ -169,4 +170,4 @@ def _told(node: Node) -> tuple[Any, ...]:
 
 
 def _seen(one: Amphora) -> tuple[Any, ...]:
-    return one.flavor, one.state.value
+    return one.flavor, one.image_id, one.state.value

@@ -17,6 +17,7 @@ from kiln.cluster_models import Cluster
 from kiln.cluster_spec import MachineSpec
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.course import Course
+from kiln.testing.clusters.operations import Row
 from kiln.testing.clusters.site import Site
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.conformance.bench import CannotBeShown
@@ -104,6 +105,12 @@ class ClusterFixture(_Behaviours):
             site=self.site(folder), driver_class=self.driver_class, machine=machine,
             other=self.other, count=count, within_s=self.within_s,
         )  # fmt: skip
+
+    def needs(self, *rows: Row) -> None:
+        """Show nothing where the driver cannot do one of these."""
+        for row in rows:
+            if row.cap is not None and row.cap not in self.driver_class.capabilities:
+                raise CannotBeShown(f'the driver cannot {row.cap.value}')
 
     def new_folder(self) -> Path:
         """Return a folder that is gone after the behaviour."""

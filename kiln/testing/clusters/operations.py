@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from kiln.cluster_drivers.values import Cap
 from kiln.cluster_models import Node, OperationKind
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -37,8 +38,8 @@ class Row:
     #: Of these nodes, the ids of those that must still be what they were: the same
     #: node, the same machine.
     spared: Callable[[Sequence[Node]], frozenset[str]]
-    #: Of these nodes, the ids of those that stay, be it with something done to them.
-    stay: Callable[[Sequence[Node]], frozenset[str]]
+    #: What a driver must be able to do; None is what all can.
+    cap: Cap | None = None
 
 
 def _middle(nodes: Sequence[Node]) -> Node:
@@ -57,48 +58,60 @@ def _all_but_the_middle(nodes: Sequence[Node]) -> frozenset[str]:
     return _all(nodes) - {_middle(nodes).id}
 
 
-CREATE = Row(
-    kind=OperationKind.CREATE, title='create', wish=lambda nodes: Wish(), spared=_none, stay=_none
-)
+CREATE = Row(kind=OperationKind.CREATE, title='create', wish=lambda nodes: Wish(), spared=_none)
 GROW = Row(
     kind=OperationKind.RESIZE,
     title='grow',
+    cap=Cap.RESIZE,
     wish=lambda nodes: Wish(count=len(nodes) + 1),
     spared=_all,
-    stay=_all,
 )
 SHRINK = Row(
     kind=OperationKind.RESIZE,
     title='remove a node from the middle',
+    cap=Cap.RESIZE,
     wish=lambda nodes: Wish(count=len(nodes) - 1, doomed=(_middle(nodes).id,)),
     spared=_all_but_the_middle,
-    stay=_all_but_the_middle,
 )
 #: Nodes come and a named one goes, in one operation.
 RESIZE = Row(
     kind=OperationKind.RESIZE,
     title='resize',
+    cap=Cap.RESIZE,
     wish=lambda nodes: Wish(count=len(nodes) + 1, doomed=(_middle(nodes).id,)),
     spared=_all_but_the_middle,
-    stay=_all_but_the_middle,
 )
 UPGRADE = Row(
     kind=OperationKind.UPGRADE,
     title='upgrade',
+    cap=Cap.UPGRADE,
     wish=lambda nodes: Wish(renewed=True),
     spared=_none,
-    stay=_none,
 )
 REPLACE = Row(
     kind=OperationKind.REPLACE,
     title='replace a node',
     wish=lambda nodes: Wish(args={'replace': (_middle(nodes).id,)}),
     spared=_all_but_the_middle,
-    stay=_all_but_the_middle,
 )
-DELETE = Row(
-    kind=OperationKind.DELETE, title='delete', wish=lambda nodes: Wish(), spared=_none, stay=_none
+#: The machines stay what they are; that each was reset is in the journal.
+REBOOT = Row(
+    kind=OperationKind.REBOOT,
+    title='reboot',
+    wish=lambda nodes: Wish(),
+    spared=_all,
+    cap=Cap.REBOOT,
 )
+REBUILD = Row(
+    kind=OperationKind.REBUILD,
+    title='rebuild',
+    wish=lambda nodes: Wish(),
+    spared=_all,
+    cap=Cap.REBUILD,
+)
+DELETE = Row(kind=OperationKind.DELETE, title='delete', wish=lambda nodes: Wish(), spared=_none)
 
 #: A whole life, in its order: the rows that random kills go through.
-LIFE: tuple[Row, ...] = (CREATE, RESIZE, UPGRADE, REPLACE, DELETE)
+LIFE: tuple[Row, ...] = (
+    CREATE, REBOOT, RESIZE, REBUILD, UPGRADE, REPLACE, DELETE,
+)  # fmt: skip

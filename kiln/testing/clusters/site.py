@@ -60,6 +60,7 @@ class Site:
     accept_s: float = 0.003
     build_s: float = 0.02
     delete_s: float = 0.01
+    reset_s: float = 0.01
 
     #: The backend of all nodes.
     backend = 'noop'
@@ -86,7 +87,8 @@ class Site:
     def _cloud(self, faults: Sequence[str] = ()) -> NoopCloud:
         return NoopCloud(
             self.folder / 'cloud.db', accept_s=self.accept_s, build_s=self.build_s,
-            delete_s=self.delete_s, faults=[Fault.parse(text) for text in faults],
+            delete_s=self.delete_s, reboot_s=self.reset_s, rebuild_s=self.reset_s,
+            faults=[Fault.parse(text) for text in faults],
         )  # fmt: skip
 
     # ---- who works there -------------------------------------------------------
