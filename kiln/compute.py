@@ -360,6 +360,10 @@ class Compute:
         """Ask for what is said of an image."""
         return self._submit(Call.DESCRIBE_IMAGE, *_ids(image_id=image_id), timeout=timeout)
 
+    def list_zones(self, *, timeout: float | None = None) -> Operation[Sequence[str]]:
+        """Ask for the names of the zones in which builds may be made now."""
+        return self._submit(Call.LIST_ZONES, timeout=timeout)
+
     def list_resources(
         self, owner: str | None = None, *, timeout: float | None = None
     ) -> Operation[Sequence[Resource]]:

@@ -73,6 +73,7 @@ class Ability(enum.StrEnum):
     VALIDATE_IMAGE = 'validate_image'
     VALIDATE_ZONE = 'validate_zone'
     DESCRIBE_IMAGE = 'describe_image'
+    LIST_ZONES = 'list_zones'
     LIST_RESOURCES = 'list_resources'
     DELETE_RESOURCE = 'delete_resource'
     CONSOLE_LOG = 'console_log'

@@ -33,7 +33,7 @@ from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.proposals import Proposal
 from kiln.db.store import Store
 from kiln.engine.planner import resize
-from kiln.engine.wishes import Wishes
+from kiln.engine.wishes import Wishes, Zones
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -55,8 +55,10 @@ class Planning:
         *,
         defaults: MachineSpec,
         clock: Clock,
+        zones: Zones = lambda backend: (),
     ) -> None:
         self._store = store
+        self._zones = zones
         self._images = images
         self._drivers = drivers
         self._defaults = defaults
@@ -239,7 +241,7 @@ class Planning:
         )  # fmt: skip
 
     def _wishes(self, cluster: Cluster) -> Wishes:
-        return Wishes(cluster, Context(defaults=self._defaults))
+        return Wishes(cluster, Context(defaults=self._defaults), self._zones)
 
     # ---- reading -----------------------------------------------------------------
 

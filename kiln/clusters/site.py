@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,7 +62,14 @@ class Site:
         preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
-            Planning(store, drivers, preflight.image, defaults=defaults, clock=clock),
+            Planning(
+                store,
+                drivers,
+                preflight.image,
+                defaults=defaults,
+                clock=clock,
+                zones=functools.partial(backends.zones, wait=True),
+            ),
             preflight,
             clock=clock,
             offer=self._work_source.offer,

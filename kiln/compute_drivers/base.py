@@ -367,10 +367,13 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InvalidRequest: builds may not use it.
         """
-        described: ImageFacts = self.perform(
-            Call.DESCRIBE_IMAGE, validation.check_text('image_id', image_id)
-        )
+        image_id = validation.check_text('image_id', image_id)
+        described: ImageFacts = self.perform(Call.DESCRIBE_IMAGE, image_id)
         return described
+
+    def list_zones(self) -> tuple[str, ...]:
+        """Return the names of the zones in which builds may be made now, in order."""
+        return tuple(sorted(self.perform(Call.LIST_ZONES)))
 
     def list_resources(self, owner: str | None = None) -> Iterator[Resource]:
         """Return what this site made beside amphorae: ports, volumes, groups."""
@@ -389,8 +392,7 @@ class AmphoraComputeDriver(ComputeHooks):
         """Return the last lines an amphora wrote on its console, or all of them."""
         validation.check_text('amphora_id', amphora_id)
         validation.check_lines(lines)
-        text: str = self.perform(Call.CONSOLE_LOG, amphora_id, lines)
-        return text
+        return str(self.perform(Call.CONSOLE_LOG, amphora_id, lines))
 
     # ---- the one door to the hooks --------------------------------------
 
@@ -451,13 +453,10 @@ class AmphoraComputeDriver(ComputeHooks):
     ) -> AmphoraComputeError:
         # Only ids: other arguments may hold what must not be shown.
         subject = args[0] if args and isinstance(args[0], str) else ''
-        message = (
-            f'Cannot {attempt(call.label, subject)}: driver {self.name!r} failed with '
-            f'{type(exc).__name__}: {exc}. This is a defect of the driver.'
-        )
         error = DeleteFailed if call is Call.DELETE else AmphoraComputeError
         return error(
-            message,
+            f'Cannot {attempt(call.label, subject)}: driver {self.name!r} failed with '
+            f'{type(exc).__name__}: {exc}. This is a defect of the driver.',
             outcome=Outcome.UNKNOWN,
             circuit=Verdict.FAILURE,
             backend=self.name,

@@ -174,6 +174,10 @@ class ComputeHooks(abc.ABC):
         """Return what is said of an image; raise InvalidRequest if builds may not use it."""
         raise NotImplementedError
 
+    def _list_zones(self) -> Sequence[str]:
+        """Return the names of the zones in which builds may be made now."""
+        raise NotImplementedError
+
     def _list_resources(self, owner: str) -> Iterable[Resource]:
         """Return what carries this owner beside amphorae."""
         raise NotImplementedError

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kiln.clock import Clock
+from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_models import DriverPin
 from kiln.cluster_spec import MachineSpec
 from kiln.compute import Compute
 from kiln.db.store import Store
 from kiln.engine.naming import Naming
+from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.site import Hooks
+from kiln.models import Ability
+
+#: Seconds after which a backend is asked for its zones again, with and without an answer.
+ZONES_KEEP_S = 300.0
+ZONES_AGAIN_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,11 +59,21 @@ class Drivers(Protocol):
 class Backends:
     """The compute backends in use, each opened when it is first needed."""
 
-    def __init__(self, open_backend: Callable[[str], Compute], *, default: str) -> None:
+    def __init__(
+        self,
+        open_backend: Callable[[str], Compute],
+        *,
+        default: str,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._open = open_backend
         self._default = default
+        self._clock = clock
         self._lock = threading.Lock()
         self._opened: dict[str, Compute] = {}
+        self._zones: dict[str, tuple[str, ...]] = {}
+        #: When to ask for them again, by the monotonic clock.
+        self._ask_zones_at: dict[str, float] = {}
 
     def get(self, name: str | None) -> Compute:
         """Return a backend; None is the site's default.
@@ -68,6 +85,43 @@ class Backends:
             if name not in self._opened:
                 self._opened[name] = self._open(name)
             return self._opened[name]
+
+    def zones(self, name: str | None, *, wait: bool = False) -> tuple[str, ...] | None:
+        """Return the zones of a backend as it last told them; None while it has not.
+
+        Empty for one that has no notion of zones, or cannot tell. Returns at once,
+        unless it is told to wait for an answer where there was none yet.
+
+        :raises ConfigurationError: there is no such backend, or it cannot be opened.
+        :raises AmphoraComputeError: it gave no answer that was to be waited for.
+        """
+        compute = self.get(name)
+        if Ability.LIST_ZONES not in compute.capabilities().abilities:
+            return ()
+        known = self._zones.get(compute.name)
+        now = self._clock.monotonic()
+        with self._lock:
+            due = now >= self._ask_zones_at.get(compute.name, now)
+            if due:
+                pause_s = ZONES_AGAIN_S if known is None else ZONES_KEEP_S
+                self._ask_zones_at[compute.name] = now + pause_s
+        waiting = wait and known is None
+        if not (due or waiting):
+            return known
+        try:
+            asked = compute.list_zones()
+            if waiting:
+                known = self._zones[compute.name] = tuple(asked.result())
+            else:
+                asked.add_done_callback(functools.partial(self._learn_zones, compute.name))
+        except AmphoraComputeError:
+            if waiting:
+                raise
+        return known
+
+    def _learn_zones(self, name: str, asked: Any) -> None:
+        if asked.exception() is None:
+            self._zones[name] = tuple(asked.result())
 
     def close(self) -> None:
         """Close all of them."""

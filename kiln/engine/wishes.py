@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_models import Cluster, Node, NodeState, Operation, OperationKind
-from kiln.cluster_spec import Effective, MachineSpec, NodeGroupSpec, Place
+from kiln.cluster_spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
 from kiln.engine.planner import CONTROL, plan_cluster
 from kiln.engine.plans import ClusterPlan, GroupPlan, Wanted
 from kiln.engine.remediation import remediate
 from kiln.engine.rollout import Turn, next_turn
 
+Zones = Callable[[str | None], Sequence[str] | None]
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 
 #: Operations at whose end nothing may be left that was made with an older spec.
@@ -37,9 +38,13 @@ class Next:
 class Wishes:
     """What is wanted of one generation of a cluster."""
 
-    def __init__(self, cluster: Cluster, context: Context) -> None:
+    def __init__(
+        self, cluster: Cluster, context: Context, zones: Zones = lambda backend: ()
+    ) -> None:
+        """Take what is wanted, and what returns the zones of a backend, None if unknown."""
         self._cluster = cluster
         self._context = context
+        self._zones = zones
         self._effective: dict[str, Effective] = {}
 
     def machine(self, group: str) -> MachineSpec:
@@ -109,7 +114,20 @@ class Wishes:
     def wanted(self, group: NodeGroupSpec) -> Wanted:
         """Return a group as it is to be, with nothing left open."""
         machine, made_with = self.machine(group.name), self.made_with(group.name)
-        return Wanted(group=group, flavor=machine.flavor, made_with=made_with)
+        spread = group.shape.zones.rule is ZoneRule.SPREAD
+        zones = self._zones(machine.compute_driver) if spread else None
+        return Wanted(
+            group=group, flavor=machine.flavor, zones=tuple(zones or ()), made_with=made_with
+        )
+
+    def unknown_zones(self) -> list[str]:
+        """Return the groups that cannot be planned yet, for nobody knows which zones there are."""
+        return [
+            group.name
+            for group in self._cluster.spec.groups
+            if group.shape.zones.rule is ZoneRule.SPREAD
+            and self._zones(self.machine(group.name).compute_driver) is None
+        ]
 
     def plan(
         self,

@@ -70,7 +70,7 @@ class ClusterWork:
         self._driver = parts.drivers.open(self._cluster.pin)
         self._acts = Acts(parts.backends, self._driver, parts.run, tell)
         self._hooking = Hooking(parts, self._driver, self._roster, self._context, tell)
-        self._wishes = Wishes(self._cluster, self._context())
+        self._wishes = Wishes(self._cluster, self._context(), parts.backends.zones)
         self._operation: Operation | None = None
         self._resets: Resets | None = None
         self._check = Check(lease.scope, Survey(parts.backends), parts.run, tell)
@@ -127,7 +127,7 @@ class ClusterWork:
         # Time alone makes nodes too late, and sick ones to be given up.
         self._replan = self._replan or not self._roster.at_rest
         self._cluster = cluster
-        self._wishes = Wishes(cluster, self._context())
+        self._wishes = Wishes(cluster, self._context(), self._parts.backends.zones)
         if _id(fresh) != _id(self._operation):
             self._take_up(fresh)
         self._operation = fresh
@@ -292,6 +292,10 @@ class ClusterWork:
 
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
+        unknown = self._wishes.unknown_zones()
+        if unknown and operation.kind is not OperationKind.DELETE:
+            self._holds = (f'the zones for {", ".join(unknown)} are not known yet',)
+            return
         found = self._wishes.next(
             operation, self._roster.nodes(), entry.now, renew=self._undone is not None
         )

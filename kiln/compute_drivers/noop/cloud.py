@@ -274,6 +274,10 @@ class NoopCloud:
         """Refuse a zone that is not on offer."""
         self._validate(Call.VALIDATE_ZONE, 'zone', zone, self.catalogue.zones)
 
+    def list_zones(self) -> list[str]:
+        """Return the zones on offer; none where any name is taken for one."""
+        return self._gate.serve(Call.LIST_ZONES, lambda *_: list(self.catalogue.zones or ()))
+
     def list_resources(self, owner: str) -> list[Resource]:
         """Return the ports and groups made for an owner."""
 

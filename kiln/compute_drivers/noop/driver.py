@@ -140,6 +140,9 @@ class NoopDriver(AmphoraComputeDriver):
     def _describe_image(self, image_id: str) -> ImageFacts:
         return self.cloud.describe_image(image_id)
 
+    def _list_zones(self) -> Sequence[str]:
+        return self.cloud.list_zones()
+
     def _list_resources(self, owner: str) -> Iterable[Resource]:
         return self.cloud.list_resources(owner)
 

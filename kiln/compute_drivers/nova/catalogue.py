@@ -136,9 +136,14 @@ class Catalogue:
 
     def check_zone(self, asked: Asked, zone: str) -> None:
         """Raise unless an availability zone is there and available."""
-        zones = self._remembered('zones', _MISS_S, lambda: self._zones(asked))
+        zones = self.zones(asked)
         if zone not in zones:
             raise _none(asked, 'available zone', zone, zones)
+
+    def zones(self, asked: Asked) -> list[str]:
+        """Return the availability zones that are available, by name."""
+        zones: list[str] = self._remembered('zones', _MISS_S, lambda: self._zones(asked))
+        return zones
 
     def _zones(self, asked: Asked) -> list[str]:
         answer = self._services.ask(asked, 'GET', '/os-availability-zone')

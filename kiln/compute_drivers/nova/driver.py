@@ -323,6 +323,9 @@ class NovaDriver(AmphoraComputeDriver):
     def _describe_image(self, image_id: str) -> ImageFacts:
         return self._catalogue.image_facts(Asked(verb='use image', subject=image_id), image_id)
 
+    def _list_zones(self) -> Sequence[str]:
+        return self._catalogue.zones(Asked(verb='list', subject='zones'))
+
     def _list_resources(self, owner: str) -> Iterable[Resource]:
         return self._ports.resources(Asked(verb='list', subject=f'the ports of {owner}'), owner)
 

@@ -55,6 +55,14 @@ class Offers(ConformanceFixture):
         if zone := self.described().availability_zone:
             self.driver.validate_zone(zone)
 
+    @needs(Ability.LIST_ZONES)
+    def test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them(self) -> None:
+        zones = list(self.driver.list_zones())
+        self.assertEqual(sorted(set(zones)), sorted(zones))
+        # A backend that takes any name for a zone has none to list.
+        if zones and (zone := self.described().availability_zone):
+            self.assertIn(zone, zones)
+
     def compare_unknown(self, argument: str, validate: Callable[[str], object]) -> None:
         """Ask for what there should not be, in both ways, and compare the answers."""
         unknown = self.unknown_id()

@@ -17,7 +17,7 @@ import unittest
 import uuid
 
 from kiln.cluster_models import Cluster, NodeState, Operation, OperationKind, OperationState
-from kiln.cluster_spec import ClusterSpec, MachineSpec
+from kiln.cluster_spec import ClusterSpec, MachineSpec, Portion, Strategy
 from kiln.compute_drivers.noop.driver import NoopDriver
 from tests.functional.engine.site import conducting, open_cloud, open_site_store
 from tests.unit.engine.site import PIN, group
@@ -81,8 +81,11 @@ class Life:
                 operation, group(COUNTS[OperationKind.RESIZE]), {self._nodes()[1].id: 'asked for'}
             )
         elif kind in IMAGES:
-            there = len(self._nodes())
-            self._change(operation, group(there, machine=MachineSpec(image=IMAGES[kind])), {})
+            machine, there = MachineSpec(image=IMAGES[kind]), len(self._nodes())
+            # Two at a time are rebuilt, since one at a time is what a reboot shows.
+            at_once = Strategy(max_unavailable=Portion(2))
+            strategy = at_once if kind is OperationKind.REBUILD else Strategy()
+            self._change(operation, group(there, machine=machine, strategy=strategy), {})
         else:
             self.store.operations.submit(operation)
         return operation

@@ -57,6 +57,7 @@ PASSED_ON = (
     ('validate_image', ('i',), {}, ('i',)),
     ('validate_zone', ('a',), {}, ('a',)),
     ('describe_image', ('i',), {}, ('i',)),
+    ('list_zones', (), {}, ()),
     ('list_resources', (), {}, ('kiln',)),
     ('list_resources', ('me',), {}, ('me',)),
     ('delete_resource', (RESOURCE,), {}, (RESOURCE,)),

@@ -114,7 +114,7 @@ class DefaultsTest(unittest.TestCase):
 
 class MissingTest(unittest.TestCase):
     def test_an_ability_that_is_not_written_is_not_implemented(self):
-        arguments = {2: ('a',), 3: ('a', 'b'), 4: ('a', 'b', 'c')}
+        arguments = {1: (), 2: ('a',), 3: ('a', 'b'), 4: ('a', 'b', 'c')}
         for call in Call:
             if call.ability:
                 hook = getattr(ComputeHooks, call.hook)

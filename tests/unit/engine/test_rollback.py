@@ -15,7 +15,7 @@ class Rollback(Site):
     def failing(self, cluster, *groups, **more):
         """Ask for other groups while no machine can be built; return the operation."""
         self.fault('build:error')
-        given = {'kind': OperationKind.UPGRADE, 'within_s': 1.0, 'rollback': True}
+        given = {'kind': OperationKind.UPGRADE, 'within_s': 1.5, 'rollback': True}
         return self.change(cluster, *groups, **given | more)
 
     def turned_back(self, cluster):
@@ -132,10 +132,10 @@ class Pause(Site):
 
     def test_a_deadline_does_not_run_out_while_it_is_paused(self):
         self.fault('build:hang:seconds=0.2')
-        cluster, operation = self.create(group(1), within_s=1.0)
+        cluster, operation = self.create(group(1), within_s=2.0)
         self.until(lambda: self.states(cluster)[NodeState.BUILDING])
         self.store.clusters.pause(cluster.id)
-        time.sleep(1.2)
+        time.sleep(2.0)
         self.assertFalse(self.store.operations.get(operation.id).state.ended)
         self.store.clusters.resume(cluster.id)
         self.succeeded(operation)

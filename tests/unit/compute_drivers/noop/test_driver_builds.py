@@ -176,6 +176,10 @@ class BuildTest(CloudCase):
         with self.assertRaises(InvalidRequest):
             driver.describe_image('k')
 
+    def test_003_1_its_zones_are_those_on_offer(self):
+        self.assertEqual(('a', 'b'), self.driver(zones=['b', 'a']).list_zones())
+        self.assertEqual((), self.driver(zones=None).list_zones())
+
     def test_the_quota_counts_what_is_there_now(self):
         driver = self.driver(quota=2, delete_s=5)
         first = driver.build()

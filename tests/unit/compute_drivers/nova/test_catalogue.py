@@ -298,6 +298,10 @@ class Zones(CatalogueCase):
         self.check('az2')
         self.assertEqual(1, len(self.cloud.queries))
 
+    def test_003_1_the_zones_that_are_available_are_listed(self):
+        asked = Asked(verb='list', subject='zones')
+        self.assertEqual(['az1', 'az2'], self.catalogue.zones(asked))
+
     def test_a_zone_that_is_down_or_unknown_may_not_be_used(self):
         for zone in ('az3', 'mars'):
             self.refuses(
