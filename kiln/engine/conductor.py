@@ -17,6 +17,7 @@ from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost, St
 from kiln.cluster_models import Lease, StepState
 from kiln.engine.news import News
 from kiln.engine.parts import Parts
+from kiln.engine.watch import Watch
 from kiln.engine.work import ClusterWork
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
@@ -57,6 +58,7 @@ class Conductor:
         self._quiet: dict[str, tuple[_Held, float]] = {}
         # Clusters that could not even be begun, and until when they are left alone.
         self._shunned: dict[str, float] = {}
+        self._watch = Watch(parts, self._owner, self.wake)
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = threading.Event()
@@ -67,6 +69,7 @@ class Conductor:
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
         self._thread.start()
         self._source.start(self.wake)
+        self._watch.start()
 
     def wake(self) -> None:
         """Have the store looked at now: somebody has entered something."""
@@ -76,6 +79,7 @@ class Conductor:
         """Stop; what is under way in backends goes on, and is found again later."""
         self._closed.set()
         self._inbox.put(None)
+        self._watch.close(wait_s)
         if self._thread is not None:
             self._thread.join(wait_s)
         for scope in list(self._works):
