@@ -58,7 +58,7 @@ class Conductor:
         self._quiet: dict[str, tuple[_Held, float]] = {}
         # Clusters that could not even be begun, and until when they are left alone.
         self._shunned: dict[str, float] = {}
-        self._watch = Watch(parts, self._owner, self.wake)
+        self._watch = Watch(parts, self._owner, self._source.offer)
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = threading.Event()
