@@ -225,7 +225,9 @@ class Conductor:
             paused = store.clusters.get(scope).paused
         except ClusterNotFound:
             return False
-        return not paused and bool(store.operations.open(scope))
+        found = store.operations.open(scope)
+        # Nothing is begun for a paused cluster, but what is called off is ended.
+        return any(one.cancelled for one in found) if paused else bool(found)
 
     def _has_intents(self, scope: str) -> bool:
         store = self._parts.store
