@@ -1,102 +1,167 @@
-"""Commands about drivers, whether they are used or not."""
+"""Commands that look at drivers of both kinds, whether they are used or not."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnLister, KilnShow, Rows
-from kiln.cli.exit_codes import UsageError
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
+from kiln.cli.drivers import (
+    KINDS,
+    catalogue_of,
+    class_of_cluster,
+    cluster_record,
+    kind_of,
+)
 from kiln.cli.views import cells, fields
 from kiln.loading import InstalledDriver, installed_drivers, load_compute_driver
-from kiln.models import AmphoraType
+
+if TYPE_CHECKING:
+    from kiln.cli.main import KilnApp
+    from kiln.cluster_drivers.records import DriverRecord
+
+COLUMNS = ('kind', 'name', 'version', 'state', 'provides', 'origin', 'reason')
 
 
 class List(KilnLister):
-    """List the drivers that are installed, and those that cannot be used."""
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Ask the installed packages."""
-        columns = ('name', 'distribution', 'version', 'origin', 'usable', 'error')
-        return columns, [cells(list(_fields(one).values())) for one in installed_drivers()]
-
-
-class Show(KilnShow):
-    """Show what a driver can do, and its options."""
+    """List the drivers that are installed, and why some of them cannot be used."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('driver', metavar='NAME', help='Name of an installed driver.')
+        parser.add_argument('--kind', choices=KINDS, help='Only drivers of this kind.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Ask the installed packages, and look into the directories."""
+        rows: list[dict[str, Any]] = []
+        if parsed_args.kind != 'compute':
+            rows += map(cluster_fields, catalogue_of(self.app.settings).records)
+        if parsed_args.kind != 'cluster':
+            rows += map(compute_fields, installed_drivers())
+        return COLUMNS, [cells([row[name] for name in COLUMNS]) for row in rows]
+
+
+class Show(KilnShow):
+    """Show what a driver can do, what it takes, and where it comes from."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add_driver(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Load its class."""
-        driver: Any = load_compute_driver(parsed_args.driver)
-        about = {
-            name: value
-            for one in installed_drivers()
-            if one.name == parsed_args.driver
-            for name, value in _fields(one).items()
-            if name not in ('usable', 'error')
-        }
-        # A driver may know its limits only once it is configured.
-        limits = None if isinstance(driver.limits, property) else driver.limits
-        if limits is not None:
-            about['types'] = sorted(kind.value for kind in limits.amphora_types)
-            about['max_files'] = limits.max_files
-            about['max_file_bytes'] = limits.max_file_bytes
-            about['max_user_data_bytes'] = limits.max_user_data_bytes
-            about['refused_options'] = sorted(limits.refused_options)
-        about['options'] = sorted(opt.dest for opt in driver.options)
-        return fields(about)
+        name = parsed_args.driver
+        if kind_of(self.app.settings, name, parsed_args.kind) == 'compute':
+            return fields(_compute(name))
+        return fields(_cluster(self.app, name))
 
 
-class New(KilnLister):
-    """Write the beginnings of a driver package of your own; see the vendor guide."""
+class Doc(KilnCommand):
+    """Print the guide of a driver: what it is for, what it takes, which image it needs."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('kind', choices=('compute',), help='Kind of driver.')
-        parser.add_argument('name', metavar='NAME', help='Name of the driver, such as acme.')
-        parser.add_argument(
-            '--type',
-            choices=[kind.value for kind in AmphoraType],
-            default='vm',
-            help='Kind of machine that it builds (default: vm).',
-        )
-        parser.add_argument(
-            '--output',
-            metavar='DIR',
-            default='.',
-            help='Directory in which to write kiln-driver-NAME (default: here).',
-        )
+        add_driver(parser)
+        add_text_format(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Write the files."""
-        from kiln.scaffold import new_compute_driver
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Gather it from the class and the folder."""
+        from kiln.cli import driver_doc
 
-        target = Path(parsed_args.output)
-        if not target.is_dir():
-            raise UsageError(f'Cannot write to {target}: it is no directory. Make it first.')
-        try:
-            files = new_compute_driver(parsed_args.name, parsed_args.type, target)
-        except OSError as exc:
-            raise UsageError(f'Cannot write to {target}: {exc.strerror}.') from exc
-        readme = next(path for path in files if path.name == 'README.rst')
-        self.app.say(f'It installs, and its tests pass, as it is; {readme} says how to go on.')
-        return ('file',), [[str(path)] for path in files]
+        name = parsed_args.driver
+        if kind_of(self.app.settings, name, parsed_args.kind) == 'compute':
+            guide = driver_doc.of_compute(name, load_compute_driver(name))
+        else:
+            record = cluster_record(self.app.settings, name)
+            guide = driver_doc.of_cluster(record, class_of_cluster(self.app.settings, record))
+        if parsed_args.formatter == 'json':
+            text = json.dumps(dataclasses.asdict(guide), indent=2, default=str)
+        else:
+            text = guide.render()
+        self.app.stdout.write(f'{text}\n')
 
 
-def _fields(driver: InstalledDriver) -> dict[str, Any]:
+def add_driver(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a driver by its name."""
+    parser.add_argument(
+        'driver', metavar='NAME', help='Name of an installed driver; NAME==1.2.* for a version.'
+    )
+    parser.add_argument('--kind', choices=KINDS, help='Its kind, where both have one so called.')
+
+
+def compute_fields(driver: InstalledDriver) -> dict[str, Any]:
+    """Return a row about a compute driver."""
     return {
+        'kind': 'compute',
         'name': driver.name,
-        'distribution': driver.distribution,
         'version': driver.version,
-        'origin': driver.origin,
-        'usable': driver.error is None,
-        'error': driver.error,
+        'state': 'active' if driver.error is None else 'broken',
+        'provides': [],
+        'origin': f'package {driver.distribution} {driver.version}',
+        'reason': driver.error,
     }
+
+
+def cluster_fields(record: DriverRecord) -> dict[str, Any]:
+    """Return a row about a cluster driver."""
+    return {
+        'kind': 'cluster',
+        'name': record.name,
+        'version': record.version,
+        'state': record.state.value,
+        'provides': [str(one) for one in record.provides],
+        'origin': record.origin,
+        'reason': record.reason or None,
+    }
+
+
+def _compute(name: str) -> dict[str, Any]:
+    driver: Any = load_compute_driver(name)
+    about = next(compute_fields(one) for one in installed_drivers() if one.name == name)
+    about.pop('provides')
+    # A driver may know its limits only once it is configured.
+    limits = None if isinstance(driver.limits, property) else driver.limits
+    if limits is not None:
+        about['types'] = sorted(kind.value for kind in limits.amphora_types)
+        about['max_files'] = limits.max_files
+        about['max_file_bytes'] = limits.max_file_bytes
+        about['max_user_data_bytes'] = limits.max_user_data_bytes
+        about['refused_options'] = sorted(limits.refused_options)
+    about['options'] = sorted(opt.dest for opt in driver.options)
+    return about
+
+
+def _cluster(app: KilnApp, name: str) -> dict[str, Any]:
+    from kiln.cluster_drivers.records import DriverState
+
+    record = cluster_record(app.settings, name)
+    about = {**cluster_fields(record), 'digest': record.digest, 'beta': record.beta}
+    if record.state is not DriverState.BROKEN:
+        about.update(_of_class(class_of_cluster(app.settings, record)))
+    return about
+
+
+def _of_class(driver_class: Any) -> Iterator[tuple[str, Any]]:
+    from kiln.cluster_drivers.base import NodeClusterDriver
+
+    yield 'can', sorted(cap.value for cap in driver_class.capabilities)
+    yield 'verbs', sorted(driver_class.verbs)
+    if issubclass(driver_class, NodeClusterDriver):
+        definition = driver_class.open().template_definition
+        yield (
+            'parameters',
+            {
+                name: one.type.value
+                for name, one in definition.parameters.items()
+                if not one.source
+            },
+        )
+        yield 'outputs', sorted(definition.outputs)

@@ -1,89 +1,67 @@
-"""The command that judges a driver by the conformance kit."""
+"""The command that judges a driver of either kind by its conformance kit."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, add_text_format, pair, seconds
+from kiln.cli.base import KilnCommand, add_text_format, pair, seconds, whole
+from kiln.cli.drivers import KINDS, catalogue_of, cluster_record
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.wrappers.base import DriverWrapper
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kiln.compute import Compute
-    from kiln.testing.conformance import BehaviourResult
+    from kiln.testing.conformance import BehaviourResult, ConformanceReport
+
+    Progress = Callable[[BehaviourResult], None] | None
 
 
 class Test(KilnCommand):
-    """Judge a backend by every promise of the contract; builds and deletes amphorae there.
+    """Judge a driver by every promise of its contract.
 
-    Only what this run built is touched, and all of it is deleted again.
+    A compute driver builds and deletes amphorae in its backend; only what this run
+    built is touched, and all of it is deleted again. A cluster driver is given a
+    simulated cloud, and the processes that work with it are killed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
-        add('name', metavar='NAME', help='A backend of the configuration, or a driver.')
-        add('--guarded', action='store_true', help='Judge it behind all of its guards.')
+        add(
+            'name',
+            metavar='NAME_OR_PATH',
+            help='A backend of the configuration, a driver, or the folder of a cluster driver.',
+        )
+        add('--kind', choices=KINDS, help='Its kind, where both have one so called.')
         add(
             '--select',
             action='append',
             metavar='PATTERN',
             help='Only behaviours of this name or subject, with wildcards; may be repeated.',
         )
-        add(
-            '--build',
-            action='append',
-            type=pair,
-            default=[],
-            metavar='ARGUMENT=VALUE',
-            help='What each build needs here, such as amphora_flavor=small or '
-            'network_ids=NET1,NET2; may be repeated.',
-        )
-        add('--port', action='append', default=[], metavar='ID', help='A port to try with.')
-        add('--network', action='append', default=[], metavar='ID', help='A network to try with.')
-        add(
-            '--timeout',
-            type=seconds,
-            default=600.0,
-            metavar='SECONDS',
-            help='Seconds within which a change must have its effect (default: 600).',
-        )
+        _add_compute(parser.add_argument_group('compute drivers'))
+        _add_cluster(parser.add_argument_group('cluster drivers'))
         add_text_format(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Run the kit, and print its report."""
-        # The kit is for developers: nobody else pays for it.
-        from kiln.testing.conformance import run_conformance
-        from kiln.testing.conformance.run import behaviours
-
-        if not any(behaviours(parsed_args.select)):
-            raise UsageError(f'Cannot find a behaviour called {" or ".join(parsed_args.select)}.')
-
-        def make_driver() -> AmphoraComputeDriver:
-            compute = self.app.backends.open(parsed_args.name)
-            # A driver without its guards has nothing to close but itself.
-            return _Guarded(compute) if parsed_args.guarded else compute.driver
 
         def progress(result: BehaviourResult) -> None:
             self.app.stderr.write({'passed': '.', 'failed': 'F'}.get(result.outcome.value, '-'))
             self.app.stderr.flush()
 
         live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
-        report = run_conformance(
-            make_driver,
-            select=parsed_args.select,
-            build_arguments=_build_arguments(parsed_args.build),
-            port_ids=parsed_args.port,
-            network_ids=parsed_args.network,
-            timeout_s=parsed_args.timeout,
-            progress=progress if live else None,
-        )
+        judge = self._cluster if self._is_cluster(parsed_args) else self._compute
+        report = judge(parsed_args, progress if live else None)
         if live:
             self.app.stderr.write('\n')
         text = (
@@ -93,6 +71,123 @@ class Test(KilnCommand):
         )
         self.app.stdout.write(f'{text}\n')
         self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
+
+    def _is_cluster(self, args: argparse.Namespace) -> bool:
+        if args.kind is not None:
+            return bool(args.kind == 'cluster')
+        if Path(args.name).is_dir():
+            return True
+        # A backend of the configuration may be called as anything.
+        named = {one.name for one in catalogue_of(self.app.settings).records}
+        return args.name in named and args.name not in self.app.backends.backends()
+
+    def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
+        # The kit is for developers: nobody else pays for it.
+        from kiln.testing.conformance import run_conformance
+        from kiln.testing.conformance.run import behaviours
+
+        _check_selection(args, any(behaviours(args.select)))
+
+        def make_driver() -> AmphoraComputeDriver:
+            compute = self.app.backends.open(args.name)
+            # A driver without its guards has nothing to close but itself.
+            return _Guarded(compute) if args.guarded else compute.driver
+
+        return run_conformance(
+            make_driver,
+            select=args.select,
+            build_arguments=_build_arguments(args.build),
+            port_ids=args.port,
+            network_ids=args.network,
+            timeout_s=args.timeout,
+            progress=progress,
+        )
+
+    def _cluster(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
+        from kiln.testing.clusters.run import behaviours, run_cluster_conformance
+
+        _check_selection(args, any(behaviours(args.select)))
+        return run_cluster_conformance(
+            self._reference(args.name),
+            select=args.select,
+            parameters={name: _value(text) for name, text in args.parameter},
+            crashes=args.crashes,
+            thorough=args.thorough,
+            progress=progress,
+        )
+
+    def _reference(self, name: str) -> str:
+        """Return what another process, that has no configuration, finds the driver by."""
+        if Path(name).is_dir():
+            return name
+        from kiln.cluster_drivers.selection import pin_of
+
+        catalogue, record = (
+            catalogue_of(self.app.settings),
+            cluster_record(self.app.settings, name),
+        )
+        folder = catalogue.load_pinned(pin_of(record)).folder
+        whole = folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py'))
+        return str(folder) if whole else name
+
+
+def _add_compute(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add('--guarded', action='store_true', help='Judge it behind all of its guards.')
+    add(
+        '--build',
+        action='append',
+        type=pair,
+        default=[],
+        metavar='ARGUMENT=VALUE',
+        help='What each build needs here, such as amphora_flavor=small or '
+        'network_ids=NET1,NET2; may be repeated.',
+    )
+    add('--port', action='append', default=[], metavar='ID', help='A port to try with.')
+    add('--network', action='append', default=[], metavar='ID', help='A network to try with.')
+    add(
+        '--timeout',
+        type=seconds,
+        default=600.0,
+        metavar='SECONDS',
+        help='Seconds within which a change must have its effect (default: 600).',
+    )
+
+
+def _add_cluster(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        '--parameter',
+        action='append',
+        type=pair,
+        default=[],
+        metavar='NAME=VALUE',
+        help='A parameter for which no value that fits its declaration will do, as JSON or '
+        'as text; may be repeated.',
+    )
+    add(
+        '--thorough',
+        action='store_true',
+        help='Kill the process at work at each commit of each operation, not at some.',
+    )
+    add(
+        '--crashes',
+        type=whole,
+        metavar='COUNT',
+        help='How many processes die at random moments beside that (default: a few).',
+    )
+
+
+def _check_selection(args: argparse.Namespace, found: bool) -> None:
+    if not found:
+        raise UsageError(f'Cannot find a behaviour called {" or ".join(args.select)}.')
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 class _Guarded(DriverWrapper):

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from kiln.cluster_drivers.activation import Activation, activated
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.directory import load_directory
 from kiln.cluster_drivers.manifest import Manifest, ManifestError, from_class
 from kiln.cluster_drivers.matching import in_order
 from kiln.cluster_drivers.pins import PinState, check_pin
@@ -48,6 +50,22 @@ class LoadedDriver:
     driver_class: type | None
     #: None for one that is a module without a folder of its own.
     folder: Path | None
+
+    def whole_class(self) -> type[ClusterDriver]:
+        """Return the class of the driver, also of one that is all data.
+
+        :raises InvalidClusterDriver: its files are wrong; each mistake is told.
+        :raises ClusterDriverUnusable: its class is none of a cluster driver.
+        """
+        if self.driver_class is None:
+            assert self.folder is not None
+            return load_directory(self.folder)
+        if not issubclass(self.driver_class, ClusterDriver):
+            raise ClusterDriverUnusable(
+                f'Cluster driver "{self.record.name}" from {self.record.origin} cannot be used: '
+                f'{self.driver_class.__name__} is no ClusterDriver.'
+            )
+        return self.driver_class
 
 
 class Catalogue:

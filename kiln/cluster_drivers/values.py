@@ -170,6 +170,11 @@ class Bootstrap:
     #: The one with which the node may join once; None where there is nothing to join.
     join_token: str | None = dataclasses.field(default=None, repr=False)
 
+    @property
+    def config_drive_files(self) -> Mapping[str, tuple[bytes, int, str]]:
+        """The files as a compute driver's build takes them."""
+        return {file.path: (file.content, file.mode, file.owner) for file in self.files}
+
 
 class ReadyState(enum.StrEnum):
     """Whether a node does its work."""

@@ -88,7 +88,7 @@ class Acts:
                 keys=due.machine.keys,
                 sec_groups=due.machine.sec_groups,
                 network_ids=due.machine.networks,
-                config_drive_files={file.path: file for file in bootstrap.files} or None,
+                config_drive_files=bootstrap.config_drive_files or None,
                 user_data=bootstrap.user_data,
                 name=due.node.name,
                 build_key=build_key(due.node),

@@ -54,11 +54,11 @@ class Conductor:
         # News come with the epoch of the lease for which something was begun.
         self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
         self._works: dict[str, ClusterWork] = {}
+        self._watch = Watch(parts, self._owner, self._source.offer)
         # Clusters that are ours, but left in peace for a while, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
         # Clusters that could not even be begun, and until when they are left alone.
         self._shunned: dict[str, float] = {}
-        self._watch = Watch(parts, self._owner, self._source.offer)
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = threading.Event()
@@ -225,9 +225,8 @@ class Conductor:
             paused = store.clusters.get(scope).paused
         except ClusterNotFound:
             return False
-        found = store.operations.open(scope)
-        # Nothing is begun for a paused cluster, but what is called off is ended.
-        return any(one.cancelled for one in found) if paused else bool(found)
+        # What somebody cancels ends though its cluster is paused.
+        return any(one.cancelled or not paused for one in store.operations.open(scope))
 
     def _has_intents(self, scope: str) -> bool:
         store = self._parts.store

@@ -25,10 +25,10 @@ from kiln.db.store import Store
 from kiln.engine.acts import build_key
 from kiln.engine.lifecycle import Act
 
-_STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 #: The kind of the step in which an operation has turned back.
 ROLLBACK = 'rollback'
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 
 
 class Entry:
@@ -122,6 +122,10 @@ class Entry:
                 node_id=node.id, seen_at=self.now, gone_at=gone_at,
             )
         )  # fmt: skip
+
+    def journal(self, step: Step) -> None:
+        """Write a step that is no act for a node."""
+        self._steps[step.id] = step
 
     def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
         # What becomes known after its operation has ended, the node itself says.

@@ -1,7 +1,19 @@
-"""Writes the beginnings of a vendor's driver package."""
+"""Writes the beginnings of an author's driver."""
 
 from __future__ import annotations
 
+from kiln.scaffold.cluster_driver import (
+    Form,
+    fork_cluster_driver,
+    fork_templates,
+    new_cluster_driver,
+)
 from kiln.scaffold.compute_driver import new_compute_driver
 
-__all__ = ['new_compute_driver']
+__all__ = [
+    'Form',
+    'fork_cluster_driver',
+    'fork_templates',
+    'new_cluster_driver',
+    'new_compute_driver',
+]

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import re
-import string
-from collections.abc import Iterator, Mapping
-from importlib.resources.abc import Traversable
+from collections.abc import Mapping
 from pathlib import Path
 
 from kiln.exceptions import InvalidRequest
 from kiln.models import AmphoraType
-
-_NAME = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*')
-# Longer ones break the lines of the generated code.
-_MAX_NAME = 20
-_SUFFIX = '.tmpl'
+from kiln.scaffold.filling import check_name, fill
 
 _KINDS = {
     AmphoraType.VM: 'virtual machines',
@@ -38,29 +30,8 @@ def new_compute_driver(name: str, amphora_type: str, target: Path) -> list[Path]
 
     :raises InvalidRequest: the name or the type is none, or the package exists.
     """
-    words = _words(_check_name(name), _check_type(amphora_type))
-    root = target / words['dist']
-    if root.exists():
-        raise InvalidRequest(f'Cannot write {root}: it exists. Remove it, or choose another name.')
-    templates = importlib.resources.files('kiln.scaffold') / 'templates' / 'compute'
-    # All texts first: a template that cannot be filled leaves nothing behind.
-    texts = {
-        root / _target_path(path, words): string.Template(template.read_text()).substitute(words)
-        for path, template in _walk(templates)
-    }
-    for path, text in sorted(texts.items()):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return sorted(texts)
-
-
-def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-        raise InvalidRequest(
-            f'Cannot name a driver {name!r}: use at most {_MAX_NAME} lower-case letters and '
-            f'digits, words parted by single underscores, such as "acme" or "acme_metal".'
-        )
-    return name
+    words = _words(check_name(name), _check_type(amphora_type))
+    return fill('compute', words, target / words['dist'])
 
 
 def _check_type(amphora_type: str) -> AmphoraType:
@@ -87,19 +58,3 @@ def _words(name: str, kind: AmphoraType) -> Mapping[str, str]:
         'kinds': _KINDS[kind],
         'hint': _HINTS[kind],
     }
-
-
-def _walk(folder: Traversable, above: str = '') -> Iterator[tuple[str, Traversable]]:
-    for entry in folder.iterdir():
-        path = f'{above}{entry.name}'
-        if entry.is_dir():
-            yield from _walk(entry, f'{path}/')
-        elif path.endswith(_SUFFIX):
-            yield path, entry
-
-
-def _target_path(path: str, words: Mapping[str, str]) -> str:
-    # A file with its real name would be taken for a part of kiln itself, by
-    # git, by the linters and by those who search for tests.
-    path = path.removesuffix(_SUFFIX).replace('MODULE', words['module'])
-    return path.replace('dot-', '.')

@@ -47,14 +47,15 @@ MAY_IMPORT = {
         for driver in CLUSTER_DRIVERS
     },
     'kiln.engine': CLUSTER_VALUES
-    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db'},
+    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db', 'kiln.hooks'},
     # What people ask for; the engine does it, and knows nothing of them.
     'kiln.clusters': CLUSTER_VALUES
     | {
         'kiln.clock', 'kiln.cluster_drivers', 'kiln.cluster_file', 'kiln.compute', 'kiln.db',
-        'kiln.engine',
+        'kiln.engine', 'kiln.hooks',
     },
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
+    'kiln.hooks': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_file'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
@@ -79,8 +80,15 @@ MAY_IMPORT = {
         'kiln.compute', 'kiln.conf', 'kiln.listeners', 'kiln.loading', 'kiln.stack',
         'kiln.telemetry', 'kiln.wrappers',
     },
-    'kiln.scaffold': VALUES,
+    'kiln.scaffold': VALUES | {'kiln.cluster_drivers.records'},
     'kiln.testing': CONTRACT,
+    # Judges cluster drivers by what the engine makes of them on the simulated cloud.
+    'kiln.testing.clusters': CONTRACT
+    | CLUSTER_VALUES
+    | {
+        'kiln.cluster_drivers', 'kiln.compute', 'kiln.compute_drivers.noop', 'kiln.db',
+        'kiln.engine', 'kiln.stack', 'kiln.testing', 'kiln.wrappers',
+    },
     'kiln.adapters': VALUES
     | {
         'kiln.clock', 'kiln.compute', 'kiln.conf', 'kiln.driver_manager',
@@ -90,9 +98,10 @@ MAY_IMPORT = {
     'kiln.cli.demo': {'kiln'},
     'kiln.cli': CONTRACT
     | {
-        'kiln.cluster_exceptions', 'kiln.cluster_file', 'kiln.cluster_models', 'kiln.cluster_spec',
+        'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_file',
+        'kiln.cluster_models', 'kiln.cluster_spec',
         'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
-        'kiln.flows', 'kiln.loading',
+        'kiln.flows', 'kiln.hooks', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip

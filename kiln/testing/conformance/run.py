@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
-import time
 import unittest
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from kiln.clock import Clock
@@ -16,7 +13,8 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance.bench import Faults, bench_of
 from kiln.testing.conformance.faults import FaultConformance
 from kiln.testing.conformance.fixture import ConformanceFixture
-from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
+from kiln.testing.conformance.report import BehaviourResult, ConformanceReport
+from kiln.testing.conformance.showing import fits, show
 from kiln.testing.conformance.suite import ComputeDriverConformance
 from kiln.testing.conformance.sweep import remains, sweep
 
@@ -69,7 +67,7 @@ def run_conformance(
     try:
         for suite, subject, name in behaviours(select):
             case = type(subject, (Given, suite), {})(name)
-            result = _show(case, subject, name)
+            result = show(case, subject, name)
             results.append(result)
             if progress is not None:
                 progress(result)
@@ -92,58 +90,6 @@ def behaviours(
         subject = (suite.__doc__ or '').partition('.')[0]
         for name in vars(suite):
             if name.startswith('test_') and (
-                wanted is None or any(_fits(one, subject, name) for one in wanted)
+                wanted is None or any(fits(one, subject, name) for one in wanted)
             ):
                 yield suite, subject, name
-
-
-def _fits(pattern: str, subject: str, name: str) -> bool:
-    return any(fnmatch.fnmatchcase(one, pattern) for one in (subject, subject.lower(), name))
-
-
-class _Verdict(unittest.TestResult):
-    """Hears how one test case ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outcome = BehaviourOutcome.PASSED
-        self.reason = ''
-
-    def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
-        """Note an error of the driver, or of the behaviour's own making."""
-        self._fail(f'{type(err[1]).__name__}: {err[1]}')
-
-    def addFailure(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
-        """Note a promise that was not kept."""
-        self._fail(str(err[1]))
-
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
-        """Note that there was no means to show it."""
-        self.outcome, self.reason = BehaviourOutcome.NOT_SHOWN, f'Cannot be shown here: {reason}.'
-
-    def _fail(self, reason: str) -> None:
-        # The first thing that goes wrong tells more than what follows from it.
-        if self.outcome is not BehaviourOutcome.FAILED:
-            self.outcome, self.reason = BehaviourOutcome.FAILED, reason
-
-
-_Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
-
-
-def _show(case: unittest.TestCase, subject: str, name: str) -> BehaviourResult:
-    verdict = _Verdict()
-    started = time.monotonic()
-    try:
-        case.run(verdict)
-    except BaseException:
-        # Ctrl-C passes the test case by, cleanups and all.
-        case.doCleanups()
-        raise
-    return BehaviourResult(
-        name=name,
-        sentence=name.removeprefix('test_').replace('_', ' '),
-        subject=subject,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        seconds=time.monotonic() - started,
-    )

@@ -23,6 +23,17 @@ GROUP = 'compute:nova'
 ONE = r'/servers/[0-9a-f-]{36}'
 
 
+def options_of(given):
+    """Return the options of a backend."""
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[])
+    kiln.conf.register(conf, GROUP, compute_conf.BACKEND_OPTS)
+    kiln.conf.register(conf, GROUP, NovaDriver.options)
+    for name, value in given.items():
+        conf.set_override(name, value, GROUP)
+    return conf[GROUP]
+
+
 class NovaCase(CloudTestCase):
     """Drivers of one project, which all ask Nova through one proxy."""
 
@@ -84,13 +95,7 @@ class NovaCase(CloudTestCase):
             'image': 'tiny',
             'timeout': 30.0,
         }
-        conf = cfg.ConfigOpts()
-        conf([], default_config_files=[])
-        kiln.conf.register(conf, GROUP, compute_conf.BACKEND_OPTS)
-        kiln.conf.register(conf, GROUP, NovaDriver.options)
-        for name, value in {**auth, **defaults, **given}.items():
-            conf.set_override(name, value, GROUP)
-        return conf[GROUP]
+        return options_of({**auth, **defaults, **given})
 
     def open_driver(self, owner=None, **given):
         driver = NovaDriver.open(self.options(**given), name='nova', owner=owner or self.owner)

@@ -13,8 +13,10 @@ from tests.unit.cli.shell import Shell, Terminal
 class Drivers(Shell):
     def test_the_installed_drivers_are_listed(self):
         noop = next(one for one in self.json('driver', 'list') if one['name'] == 'noop')
-        self.assertEqual('kiln-compute', noop['distribution'])
-        self.assertTrue(noop['usable'])
+        self.assertIn('package kiln-compute', noop['origin'])
+        self.assertEqual(
+            ('compute', 'active', None), tuple(noop[key] for key in ('kind', 'state', 'reason'))
+        )
 
     def test_a_driver_shows_what_it_builds_and_its_options(self):
         shown = self.json('driver', 'show', 'noop')
@@ -23,7 +25,10 @@ class Drivers(Shell):
         self.assertEqual(5, shown['max_files'])
 
     def test_a_driver_that_is_not_installed_is_status_2_and_lists_those_that_are(self):
-        self.assertIn('Installed: noop, nova', self.fails(2, 'driver', 'show', 'tsunami'))
+        self.assertIn(
+            'Installed: example_v1, nodes_v1, noop, nova',
+            self.fails(2, 'driver', 'show', 'tsunami'),
+        )
 
     def test_a_new_driver_is_written_and_nothing_is_overwritten(self):
         argv = ['driver', 'new', 'compute', 'acme', '--type', 'container', '--output',
@@ -38,7 +43,7 @@ class Drivers(Shell):
         here = ['--output', str(self.folder)]
         self.assertIn('lower-case', self.fails(2, 'driver', 'new', 'compute', 'Acme', *here))
         self.fails(2, 'driver', 'new', 'compute', 'acme', '--type', 'toaster', *here)
-        self.fails(2, 'driver', 'new', 'cluster', 'acme', *here)
+        self.fails(2, 'driver', 'new', 'house', 'acme', *here)
         err = self.fails(2, 'driver', 'new', 'compute', 'acme', '--output', '/nowhere')
         self.assertIn('no directory', err)
         err = self.fails(2, 'driver', 'new', 'compute', 'acme', '--output', '/proc')

@@ -1,0 +1,261 @@
+"""Commands that judge drivers without running them: check, explain, lint."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.base import KilnCommand, KilnLister, Rows, add_text_format, pair
+from kiln.cli.drivers import catalogue_of
+from kiln.cli.exit_codes import ExitCode, UsageError, code_of
+from kiln.cli.views import cells
+from kiln.cluster_exceptions import ClusterError, DriverSelectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kiln.cluster_drivers.discovery import Catalogue
+    from kiln.cluster_drivers.records import DriverRecord
+    from kiln.cluster_drivers.wanted import Image, Request
+
+COLUMNS = ('kind', 'name', 'version', 'problem', 'message')
+
+
+class Check(KilnLister):
+    """Check all installed drivers: broken ones, conflicts, changes without a new version.
+
+    The exit status is 1 where anything is wrong, so a site can run it before it is
+    changed, and whoever ships drivers after each build.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--state',
+            metavar='FILE',
+            help='Keep the digests of the cluster drivers here, and tell of those that have '
+            'changed since the last run without a new version.',
+        )
+        parser.add_argument(
+            '--clusters',
+            action='store_true',
+            help='Tell, too, of clusters whose driver is gone, or is not what it was.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Look at each; nothing is changed but the file."""
+        catalogue = catalogue_of(self.app.settings)
+        rows = [*_of_compute(), *_broken(catalogue), *_conflicts(catalogue, self.app.settings)]
+        if parsed_args.state:
+            rows += Digests(Path(parsed_args.state)).turn(catalogue.records)
+        if parsed_args.clusters:
+            rows += self._of_clusters(catalogue)
+        if rows:
+            self.status = ExitCode.UNFORESEEN
+        return COLUMNS, [cells(row) for row in rows]
+
+    def _of_clusters(self, catalogue: Catalogue) -> Iterator[list[Any]]:
+        from kiln.cli.stores import configured_store
+        from kiln.cluster_drivers.pins import PinState, check_pin
+
+        with configured_store(self.app.settings) as store:
+            clusters = store.clusters.list()
+        for cluster in clusters:
+            found = check_pin(cluster.pin, catalogue.records)
+            if found.state not in (PinState.INTACT, PinState.MOVED):
+                told = f'Cluster {cluster.name}: {found.message}'
+                yield ['cluster', cluster.pin.name, cluster.pin.version, found.state.value, told]
+
+
+class Digests:
+    """What each cluster driver was at the last run, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def turn(self, records: Any) -> list[list[Any]]:
+        """Return a row for each that has changed silently; remember those that are new.
+
+        One that has changed is told of until it has a new version, or is as it was.
+
+        :raises UsageError: the file is no such file, or cannot be written.
+        """
+        former = self._load()
+        now = {str(one): one.digest for one in records if one.digest and one.version}
+        self._save({**now, **former})
+        return [
+            ['cluster', one.name, one.version, 'changed', _changed(one, former[str(one)])]
+            for one in records
+            if former.get(str(one), one.digest) != one.digest and str(one) in now
+        ]
+
+    def _load(self) -> Mapping[str, str]:
+        if not self._path.exists():
+            return {}
+        try:
+            found = json.loads(self._path.read_text())['digests']
+            return {str(name): str(digest) for name, digest in found.items()}
+        except OSError as exc:
+            raise UsageError(f'Cannot read {self._path}: {exc.strerror}.') from exc
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise UsageError(
+                f'Cannot use {self._path}: it holds no digests. Remove it, or name another.'
+            ) from exc
+
+    def _save(self, digests: Mapping[str, str]) -> None:
+        try:
+            self._path.write_text(json.dumps({'digests': digests}, indent=1, sort_keys=True))
+        except OSError as exc:
+            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
+
+
+class Explain(KilnCommand):
+    """Explain which cluster driver a cluster would get, step by step; nothing is made.
+
+    The exit status is 2 where none can be chosen.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('--driver', metavar='NAME', help='As the request names it: NAME, NAME==1.2.*.')
+        add('--coe', help='What the cluster is to run.')
+        add('--server-type', metavar='TYPE', help='What it is to run on (default: vm).')
+        add('--template', metavar='NAME', help='A template of the store.')
+        add('--image', metavar='ID', help='An image of the backend, which is asked about it.')
+        add(
+            '--property', action='append', type=pair, default=[], metavar='KEY=VALUE',
+            help='A property of the image, such as kiln_distro=ubuntu, instead of asking; '
+            'may be repeated.',
+        )  # fmt: skip
+        add_text_format(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Choose as for a cluster, and print how."""
+        from kiln.cluster_drivers.matching import Preferences
+        from kiln.cluster_drivers.selection import explain, resolve
+        from kiln.cluster_drivers.wanted import Request
+
+        asked = Request(
+            driver=parsed_args.driver, coe=parsed_args.coe, server_type=parsed_args.server_type
+        )
+        outcome: Any
+        try:
+            outcome = resolve(
+                asked,
+                records=catalogue_of(self.app.settings).records,
+                template=self._template(parsed_args.template),
+                image=self._image(parsed_args),
+                preferences=Preferences.from_options(self.app.settings.clusters),
+            )
+            data = outcome.to_dict()
+        except DriverSelectionError as exc:
+            outcome = exc
+            data = {'error': exc.code, 'message': str(exc), 'steps': list(exc.steps)}
+            self.status = code_of(exc)
+        lines = '\n'.join(explain(outcome))
+        text = json.dumps(data, indent=2) if parsed_args.formatter == 'json' else lines
+        self.app.stdout.write(f'{text}\n')
+
+    def _image(self, args: argparse.Namespace) -> Image | None:
+        from kiln.cluster_drivers.wanted import Image
+
+        if args.property:
+            return Image(id=args.image or 'of the command line', properties=dict(args.property))
+        if not args.image:
+            return None
+        with self.app.open_backend() as compute:
+            facts = compute.describe_image(args.image).result()
+        return Image(id=facts.id, name=facts.name, properties=facts.properties)
+
+    def _template(self, name: str | None) -> Request:
+        from kiln.cli.stores import configured_store
+        from kiln.cluster_drivers.wanted import Request
+
+        if name is None:
+            return Request()
+        with configured_store(self.app.settings) as store:
+            found = store.templates.get(name)
+        kind = found.machine.server_type
+        return Request(driver=found.driver, coe=found.coe, server_type=kind and kind.value)
+
+
+class Lint(KilnCommand):
+    """Tell all mistakes in the folder of a cluster driver, each with its place.
+
+    The exit status is 1 where there are any.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('path', metavar='PATH', help='The folder.')
+        add_text_format(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Read all of it, and import what is Python."""
+        from kiln.cluster_drivers.lint import mistakes_in
+
+        folder = Path(parsed_args.path)
+        if not folder.is_dir():
+            raise UsageError(f'Cannot lint {folder}: it is no directory.')
+        found = mistakes_in(folder)
+        if parsed_args.formatter == 'json':
+            told = json.dumps([dataclasses.asdict(one) for one in found], indent=2)
+        else:
+            told = '\n'.join(map(str, found)) or f'{folder}: no mistakes.'
+        self.app.stdout.write(f'{told}\n')
+        self.status = ExitCode.UNFORESEEN if found else ExitCode.OK
+
+
+def _of_compute() -> Iterator[list[Any]]:
+    from kiln.loading import installed_drivers
+
+    for one in installed_drivers():
+        if one.error is not None:
+            yield ['compute', one.name, one.version, 'broken', one.error]
+
+
+def _broken(catalogue: Catalogue) -> Iterator[list[Any]]:
+    from kiln.cluster_drivers.contract import contract_violations, driver_errors
+    from kiln.cluster_drivers.records import DriverState
+
+    for record in catalogue.records:
+        if record.state is DriverState.BROKEN:
+            yield ['cluster', record.name, record.version, 'broken', record.reason]
+        if record.state is not DriverState.ACTIVE:
+            continue
+        try:
+            with driver_errors(record.name, 'open'):
+                driver_class = catalogue.load(record).whole_class()
+                wrong = '; '.join(contract_violations(driver_class))
+                driver_class.open()
+        except ClusterError as exc:
+            wrong = str(exc)
+        if wrong:
+            yield ['cluster', record.name, record.version, 'broken', wrong]
+
+
+def _conflicts(catalogue: Catalogue, settings: Any) -> Iterator[list[Any]]:
+    from kiln.cluster_drivers.matching import Preferences, conflicts
+
+    preferences = Preferences.from_options(settings.clusters)
+    for one in conflicts(catalogue.records, preferences):
+        names = ', '.join(sorted({record.name for record in one.drivers}))
+        versions = ', '.join(sorted({record.version for record in one.drivers}))
+        yield ['cluster', names, versions, 'conflict', one.message]
+
+
+def _changed(record: DriverRecord, former: str) -> str:
+    return (
+        f'{record} ({record.origin}) has changed without a new version: digest '
+        f'{record.digest}, was {former}. Raise its version, or put the former back.'
+    )

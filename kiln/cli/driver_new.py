@@ -1,0 +1,113 @@
+"""Commands that write drivers: the beginnings of one, and copies of one there is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from kiln.cli.base import KilnLister, Rows
+from kiln.cli.driver import add_driver
+from kiln.cli.drivers import KINDS, class_of_cluster, cluster_record
+from kiln.cli.exit_codes import UsageError
+from kiln.models import AmphoraType
+
+_FORMS = ('directory', 'python', 'package')
+
+
+class New(KilnLister):
+    """Write the beginnings of a driver of your own; it works, and its tests pass, as it is."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('kind', choices=KINDS, help='Kind of driver.')
+        add('name', metavar='NAME', help='Name of the driver, such as acme or acme_v1.')
+        add(
+            '--type',
+            choices=[kind.value for kind in AmphoraType],
+            default='vm',
+            help='Kind of machine that a compute driver builds (default: vm).',
+        )
+        add(
+            '--form',
+            choices=_FORMS,
+            default='directory',
+            help='How a cluster driver is written: a directory without Python, a directory '
+            'with driver.py, or a package with tests (default: directory).',
+        )
+        _add_output(parser, 'the driver')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Write the files."""
+        from kiln.scaffold import new_cluster_driver, new_compute_driver
+
+        name, target = parsed_args.name, Path(parsed_args.output)
+        if parsed_args.kind == 'compute':
+            files = _written(lambda: new_compute_driver(name, parsed_args.type, target), target)
+        else:
+            files = _written(lambda: new_cluster_driver(name, parsed_args.form, target), target)
+        readme = next(path for path in files if path.name == 'README.rst')
+        verb = 'works' if parsed_args.kind == 'cluster' else 'installs'
+        self.app.say(f'It {verb}, and its tests pass, as it is; {readme} says how to go on.')
+        return ('file',), [[str(path)] for path in files]
+
+
+class Fork(KilnLister):
+    """Copy a cluster driver, to make one of your own of it, under a name of its own.
+
+    The copy goes to a directory, such as one on driver_path. With --templates only the
+    templates are copied, to be put in the place of the driver's own.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add_driver(parser)
+        add = parser.add_argument
+        add('name', metavar='NEWNAME', help='Name of the copy.')
+        add(
+            '--new-version', default='1.0.0', metavar='VERSION',
+            help='Version of the copy (default: 1.0.0).',
+        )  # fmt: skip
+        add('--templates', action='store_true', help='Copy the templates alone.')
+        _add_output(parser, 'the copy')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Copy the folder."""
+        from kiln.cluster_drivers.guide import home_of
+        from kiln.scaffold import fork_cluster_driver, fork_templates
+
+        if parsed_args.kind == 'compute':
+            raise UsageError('Cannot fork a compute driver: see kiln driver new compute.')
+        record = cluster_record(self.app.settings, parsed_args.driver)
+        home = home_of(class_of_cluster(self.app.settings, record))
+        name, target = parsed_args.name, Path(parsed_args.output)
+        if parsed_args.templates:
+            files = _written(lambda: fork_templates(home, name, target), target)
+        else:
+            files = _written(
+                lambda: fork_cluster_driver(home, name, target, version=parsed_args.new_version),
+                target,
+            )
+            self.app.say(f'Put {target} on driver_path, and {name} is a driver.')
+        return ('file',), [[str(path)] for path in files]
+
+
+def _add_output(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        '--output', metavar='DIR', default='.',
+        help=f'Directory in which to write {what} (default: here).',
+    )  # fmt: skip
+
+
+def _written(write: Callable[[], list[Path]], target: Path) -> list[Path]:
+    if not target.is_dir():
+        raise UsageError(f'Cannot write to {target}: it is no directory. Make it first.')
+    try:
+        return write()
+    except OSError as exc:
+        raise UsageError(f'Cannot write to {target}: {exc.strerror}.') from exc

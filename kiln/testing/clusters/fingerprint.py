@@ -1,0 +1,36 @@
+"""What a node is given, as a short text: another process must come to the same."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_models import Cluster
+from kiln.cluster_spec import MachineSpec
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.subjects import find_driver
+
+
+def fingerprint(driver: NodeClusterDriver, cluster: Cluster) -> str:
+    """Return what changes with anything that the nodes of a cluster are given."""
+    whole = hashlib.sha256()
+    for number in (1, 2):
+        node = samples.node(cluster.id, number)
+        given = driver.bootstrap(context=samples.context(node), cluster=cluster, node=node)
+        whole.update(given.user_data or b'')
+        for file in given.files:
+            whole.update(repr(file).encode() + file.content)
+        whole.update((given.join_token or '').encode())
+    return whole.hexdigest()
+
+
+def main() -> None:
+    """Print the fingerprint of a driver, whose parameters come pickled on stdin."""
+    driver_class = find_driver(sys.argv[1])
+    parameters = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the kit itself
+    cluster = samples.cluster(driver_class, MachineSpec(parameters=parameters), 3)
+    driver = driver_class.open()
+    assert isinstance(driver, NodeClusterDriver)
+    sys.stdout.write(fingerprint(driver, cluster))

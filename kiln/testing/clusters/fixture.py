@@ -1,0 +1,117 @@
+"""What every behaviour of the kit stands on: a driver, and a cluster to try it with."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+import unittest
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_models import Cluster
+from kiln.cluster_spec import MachineSpec
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.course import Course
+from kiln.testing.clusters.operations import Row
+from kiln.testing.clusters.site import Site
+from kiln.testing.clusters.subjects import find_driver
+from kiln.testing.conformance.bench import CannotBeShown
+
+if TYPE_CHECKING:
+    # For the type checker only: a real base would have every test runner
+    # collect the kit itself wherever a vendor imports it.
+    _Behaviours = unittest.TestCase
+else:
+    _Behaviours = object
+
+
+class ClusterFixture(_Behaviours):
+    """The author's side of the kit: which driver, and what it may set beside it."""
+
+    #: A directory, ``module:Class``, or the name of an installed driver.
+    driver: str = ''
+    #: Of its parameters, those for which no value that fits the declaration will do.
+    parameters: Mapping[str, Any] = MappingProxyType({})
+    #: How machines are made, on a backend that is not simulated.
+    machine: MachineSpec = MachineSpec()
+    #: What differs after an upgrade.
+    other: MachineSpec = MachineSpec(image='kit-2')
+    #: Seconds within which every answer must come.
+    soon_s: float = 5.0
+    #: Seconds within which an operation must end.
+    within_s: float = 60.0
+
+    driver_class: type[ClusterDriver]
+
+    def setUp(self) -> None:
+        """Find the driver."""
+        super().setUp()
+        if not self.driver:
+            raise NotImplementedError(f'{type(self).__name__} must say which driver it judges.')
+        self.driver_class = find_driver(self.driver)
+
+    # ---- what is asked about -----------------------------------------------------
+
+    def nodes_driver(self) -> NodeClusterDriver:
+        """Return the driver, if it is one of nodes."""
+        opened = self.driver_class.open()
+        if not isinstance(opened, NodeClusterDriver):
+            raise CannotBeShown('the driver has an engine of its own')
+        return opened
+
+    def filled_machine(self, opened: ClusterDriver) -> MachineSpec:
+        """Return how machines are made, with all that the driver needs to know."""
+        given = MachineSpec(parameters=dict(self.parameters))
+        return samples.filled(opened, samples.merged(self.machine, given))
+
+    def a_cluster(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
+        """Return a cluster as the store would have it."""
+        machine = samples.merged(
+            self.filled_machine(opened), MachineSpec(parameters=dict(parameters))
+        )
+        return samples.cluster(self.driver_class, machine, 3)
+
+    def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
+        """Return the arguments with which every method is called: context and cluster."""
+        given: Context = samples.context(*(samples.node('kit-1', i) for i in (1, 2, 3)))
+        return {'context': given, 'cluster': self.a_cluster(opened)}
+
+    @contextlib.contextmanager
+    def soon(self, call: str) -> Iterator[None]:
+        """Fail unless what happens inside is over soon."""
+        started = time.monotonic()
+        yield
+        took_s = time.monotonic() - started
+        self.assertLess(took_s, self.soon_s, f'{call} took {took_s:.1f} s: look once, never wait.')
+
+    # ---- where clusters are built ------------------------------------------------
+
+    def site(self, folder: Path) -> Site:
+        """Return where clusters are built; override it for another backend."""
+        return Site(folder=folder, driver=self.driver)
+
+    def course(self, folder: Path, count: int) -> Course:
+        """Return a cluster of so many nodes at a site of its own."""
+        opened = self.nodes_driver()
+        machine = self.filled_machine(opened)
+        if samples.needs_secrets(opened, machine):
+            raise CannotBeShown('it needs a secret, of which the site of the kit has none')
+        return Course(
+            site=self.site(folder), driver_class=self.driver_class, machine=machine,
+            other=self.other, count=count, within_s=self.within_s,
+        )  # fmt: skip
+
+    def needs(self, *rows: Row) -> None:
+        """Show nothing where the driver cannot do one of these."""
+        for row in rows:
+            if row.cap is not None and row.cap not in self.driver_class.capabilities:
+                raise CannotBeShown(f'the driver cannot {row.cap.value}')
+
+    def new_folder(self) -> Path:
+        """Return a folder that is gone after the behaviour."""
+        return Path(self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-kit-')))

@@ -1,0 +1,115 @@
+"""What a driver is asked with: a cluster, its nodes, values that fit its parameters; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.manifest import from_class
+from kiln.cluster_drivers.parameters import Parameter, ParameterType
+from kiln.cluster_drivers.records import WILDCARD
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_models import Cluster, DriverPin, Node, NodeState
+from kiln.cluster_spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
+
+#: The group that clusters of the kit consist of.
+GROUP = 'work'
+#: What every secret of the kit is; where it is found, a secret has leaked.
+SECRET = 'kit-secret-5f0c7a'  # noqa: S105  # none of anybody's
+JOIN_KEY = b'k' * 32
+
+
+class KitSecrets:
+    """A store that has a secret of every name, always the same."""
+
+    def get(self, name: str) -> str:
+        """Return it."""
+        return SECRET
+
+
+def context(*nodes: Node) -> Context:
+    """Return the context of a call."""
+    return Context(site='kit', secrets=KitSecrets(), nodes=nodes, join_key=JOIN_KEY)
+
+
+def pin_of(driver_class: type[ClusterDriver]) -> DriverPin:
+    """Return the pin of a cluster of the kit."""
+    return DriverPin(
+        name=driver_class.name, version=driver_class.version, origin='the kit', digest='kit'
+    )
+
+
+def group(count: int, machine: MachineSpec | None = None) -> NodeGroupSpec:
+    """Return the group of a cluster."""
+    return NodeGroupSpec(name=GROUP, shape=Shape(count=count), machine=machine or MachineSpec())
+
+
+def cluster(
+    driver_class: type[ClusterDriver], machine: MachineSpec, count: int, *, id_: str = 'kit-1'
+) -> Cluster:
+    """Return a cluster as somebody may ask for it."""
+    provided = from_class(driver_class).provides or ()
+    coe = next((one.coe for one in provided if one.coe != WILDCARD), None)
+    spec = ClusterSpec(name='kit', coe=coe, groups=(group(count),), machine=machine)
+    return Cluster(id=id_, name='kit', spec=spec, generation=1, pin=pin_of(driver_class))
+
+
+def node(cluster_id: str, number: int = 1) -> Node:
+    """Return a node whose machine runs."""
+    return Node(
+        id=f'n-{number}', cluster_id=cluster_id, group=GROUP, name=f'kit-work-{number}',
+        place=Place(flavor='small', zone='az1'), backend='noop', state=NodeState.READY,
+        compute_id=f'machine-{number}', address=f'192.0.2.{number}', created_at=float(number),
+    )  # fmt: skip
+
+
+def merged(machine: MachineSpec, other: MachineSpec) -> MachineSpec:
+    """Return how machines are made if what the other one says wins."""
+    given = {
+        field.name: getattr(other, field.name)
+        for field in dataclasses.fields(MachineSpec)
+        if getattr(other, field.name)
+    }
+    parameters = {**machine.parameters, **other.parameters}
+    return dataclasses.replace(machine, **{**given, 'parameters': parameters})
+
+
+def filled(driver: ClusterDriver, machine: MachineSpec) -> MachineSpec:
+    """Return how machines are made, with a value for all that the driver insists on."""
+    if not isinstance(driver, NodeClusterDriver):
+        return machine
+    needed = {
+        name: _value(one)
+        for name, one in driver.template_definition.parameters.items()
+        if one.required and name not in machine.parameters
+    }
+    return dataclasses.replace(machine, parameters={**needed, **machine.parameters})
+
+
+def needs_secrets(driver: ClusterDriver, machine: MachineSpec) -> bool:
+    """Whether a node cannot be built without a secret of the site."""
+    return isinstance(driver, NodeClusterDriver) and any(
+        one.secret and machine.parameters.get(name) is not None
+        for name, one in driver.template_definition.parameters.items()
+    )
+
+
+_SAMPLES: Mapping[ParameterType, Any] = {
+    ParameterType.STRING: 'kit',
+    ParameterType.BOOLEAN: True,
+    ParameterType.LIST: (),
+    ParameterType.MAP: {},
+}
+
+
+def _value(one: Parameter) -> Any:
+    if one.choices:
+        return one.choices[0]
+    if one.type in _SAMPLES:
+        return _SAMPLES[one.type]
+    least = 1 if one.minimum is None else one.minimum
+    most = least if one.maximum is None else one.maximum
+    number = min(least, most)
+    return int(number) if one.type is ParameterType.INTEGER else number

@@ -1,0 +1,76 @@
+"""From what an author writes to the class of the driver that is judged."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.directory import load_directory
+from kiln.cluster_drivers.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.matching import current
+from kiln.cluster_drivers.sources import DirectorySource
+from kiln.cluster_exceptions import ClusterDriverUnknown, ClusterDriverUnusable, ClusterError
+
+
+@functools.cache
+def find_driver(reference: str) -> type[ClusterDriver]:
+    """Return the class of a driver; the same one for each call.
+
+    :param reference: A directory, ``module:Class``, or the name of one that is installed.
+    :raises InvalidClusterDriver: the files of a directory are wrong; each mistake is told.
+    :raises ClusterDriverUnknown: there is none.
+    :raises ClusterDriverUnusable: its code cannot be imported.
+    """
+    if Path(reference).is_dir():
+        return class_in(Path(reference))
+    if ':' in reference:
+        try:
+            found: Any = pkgutil.resolve_name(reference)
+        # The code of an author may raise anything.
+        except Exception as exc:
+            raise ClusterDriverUnusable(
+                f'Cannot judge {reference}: {type(exc).__name__}: {exc}.'
+            ) from exc
+        return _checked(reference, found)
+    return _installed(reference)
+
+
+def class_in(folder: Path) -> type[ClusterDriver]:
+    """Return the class of the driver that a folder is.
+
+    :raises InvalidClusterDriver: its files are wrong; each mistake is told.
+    :raises ClusterDriverUnusable: its code cannot be imported.
+    """
+    folder = folder.resolve()
+    if not (folder / 'driver.py').is_file():
+        return load_directory(folder)
+    try:
+        found: Any = DirectorySource(folder).driver_class()
+    except ClusterError:
+        raise
+    except (Exception, SystemExit) as exc:
+        raise ClusterDriverUnusable(
+            f'Cannot judge the driver in {folder}: {type(exc).__name__}: {exc}.'
+        ) from exc
+    return _checked(str(folder), found)
+
+
+def _installed(name: str) -> type[ClusterDriver]:
+    catalogue = discover(DiscoverySettings())
+    records = [record for record in catalogue.records if record.name == name]
+    if not records:
+        installed = ', '.join(sorted({one.name for one in catalogue.records})) or 'none'
+        raise ClusterDriverUnknown(
+            f'Cannot judge {name!r}: it is neither a directory nor an installed cluster driver. '
+            f'Installed: {installed}.'
+        )
+    return catalogue.load((current(records) or records)[0]).whole_class()
+
+
+def _checked(reference: str, found: object) -> type[ClusterDriver]:
+    if not isinstance(found, type) or not issubclass(found, ClusterDriver):
+        raise ClusterDriverUnusable(f'Cannot judge {reference}: {found!r} is no ClusterDriver.')
+    return found

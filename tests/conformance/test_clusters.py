@@ -1,0 +1,36 @@
+"""The cluster drivers in tree keep every promise; who is killed meanwhile is tested elsewhere."""
+
+import unittest
+from pathlib import Path
+
+import kiln
+from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conformance
+from kiln.testing.conformance import BehaviourOutcome
+
+NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
+EXAMPLE = 'kiln.cluster_drivers.example_v1.driver:Driver'
+
+
+class NodesConformance(ClusterDriverConformance, unittest.TestCase):
+    driver = NODES
+
+
+class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
+    driver = EXAMPLE
+
+
+class Report(unittest.TestCase):
+    def test_000_17_every_behaviour_is_shown_on_a_driver_without_python(self):
+        heard = []
+        report = run_cluster_conformance(
+            NODES, select=['Declaration', 'answers'], progress=heard.append
+        )
+        self.assertTrue(report.ok, report.render())
+        self.assertEqual(frozenset(), report.of(BehaviourOutcome.NOT_SHOWN))
+        self.assertEqual(list(report.results), heard)
+        self.assertEqual('nodes_v1', report.driver)
+
+    def test_a_run_may_be_of_crashes_alone_and_as_many_as_are_asked_for(self):
+        report = run_cluster_conformance(NODES, select=['Crashes at random'], crashes=1)
+        self.assertTrue(report.ok, report.render())
+        self.assertEqual(1, len(report.results))

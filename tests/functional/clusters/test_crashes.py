@@ -1,0 +1,27 @@
+"""The cluster drivers in tree survive kill -9 at any commit, and whatever the cloud does.
+
+KILN_CRASHES is how many processes die at moments that KILN_CRASH_SEED chooses; with
+KILN_FULL every operation is killed at each of its commits.
+"""
+
+import os
+import unittest
+
+from kiln.cluster_models import OperationKind
+from kiln.testing.clusters import CrashConformance
+from tests.conformance.test_clusters import EXAMPLE, NODES
+
+SOME = frozenset({OperationKind.CREATE, OperationKind.RESIZE, OperationKind.DELETE})
+ALL = frozenset(OperationKind)
+FULL = 'KILN_FULL' in os.environ
+
+
+class NodesCrashes(CrashConformance, unittest.TestCase):
+    driver = NODES
+    exhaustive = ALL if FULL else SOME
+
+
+class ExampleCrashes(CrashConformance, unittest.TestCase):
+    driver = EXAMPLE
+    exhaustive = ALL if FULL else frozenset()
+    seed = CrashConformance.seed + 1

@@ -1,0 +1,53 @@
+"""A site on the real Nova, and clusters there whose processes die; on Noop, too."""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import kiln
+from kiln.compute import Compute
+from kiln.compute_drivers.nova.driver import NovaDriver
+from kiln.driver_manager import stack_settings
+from kiln.engine.parts import EngineSettings
+from kiln.testing.clusters import Site
+from kiln.testing.clusters.crashes import AtRandom
+from kiln.testing.clusters.operations import CREATE, DELETE, REPLACE, RESIZE
+from tests.functional.nova.site import options_of
+
+#: Nova takes seconds where the simulated cloud takes none.
+SLOW = EngineSettings(lease_s=3.0, quiesce_s=1.0, poll_s=0.2, settle_s=1.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NovaSite(Site):
+    """Has its store in a folder, and its machines on Nova; can be pickled."""
+
+    settings: EngineSettings = SLOW
+    #: The options of the backend, by name.
+    options: Mapping[str, object]
+    #: The kiln site whose machines they are.
+    owner: str
+
+    backend = 'nova'
+
+    def open_backend(self, faults=()):
+        options = options_of(self.options)
+        return Compute(self.open_driver(), settings=stack_settings(options))
+
+    def open_driver(self):
+        return NovaDriver.open(options_of(self.options), name=self.backend, owner=self.owner)
+
+    def machines(self):
+        with contextlib.closing(self.open_driver()) as driver:
+            return tuple(driver.list_amphorae())
+
+
+class LivesThatEndRight(AtRandom):
+    """Clusters that are created, resized, repaired and deleted, whoever is killed."""
+
+    driver = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
+    life = (CREATE, RESIZE, REPLACE, DELETE)
+    #: What the cloud does is its own affair.
+    troubles: Mapping[str, tuple[str, ...]] = {}
+    within_s = 120.0

@@ -1,0 +1,49 @@
+"""Clusters on the real Nova, whose processes are killed with -9 while they work.
+
+KILN_NOVA_CRASHES is how many are killed; a soak takes 30.
+"""
+
+import os
+import unittest
+
+from kiln.testing.clusters.site import Site
+from tests.functional.nova.crash_site import SLOW, LivesThatEndRight, NovaSite
+from tests.functional.nova.site import NovaCase
+
+CRASHES = int(os.environ.get('KILN_NOVA_CRASHES', '3'))
+
+
+class OnNova(LivesThatEndRight, NovaCase):
+    crashes = CRASHES
+
+    def site(self, folder):
+        options = {
+            **self.cloud.auth(self.who),
+            'valid_interfaces': ['public'],
+            'networks': [self.net_id],
+            'flavor': 'tiny',
+            'image': 'tiny',
+            'timeout': 30.0,
+            'watch_interval': 0.5,
+            'watch_max_interval': 2.0,
+        }
+        site = NovaSite(folder=folder, driver=self.driver, options=options, owner=self.owner)
+        self.addCleanup(self.remove, site)
+        return site
+
+    def remove(self, site):
+        # Where a life ended wrongly, nobody else takes its machines away.
+        left = site.machines()
+        driver = site.open_driver()
+        self.addCleanup(driver.close)
+        for machine in left:
+            driver.delete(machine.id)
+
+
+class OnNoop(LivesThatEndRight, unittest.TestCase):
+    """The same without a cloud: what is wrong here is not Nova's fault."""
+
+    crashes = 2
+
+    def site(self, folder):
+        return Site(folder=folder, driver=self.driver, settings=SLOW, build_s=0.5, delete_s=0.3)

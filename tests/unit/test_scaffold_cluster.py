@@ -1,0 +1,109 @@
+import ast
+import configparser
+import string
+import tempfile
+import unittest
+from pathlib import Path
+
+import kiln
+from kiln.cluster_drivers.lint import mistakes_in
+from kiln.exceptions import InvalidRequest
+from kiln.scaffold import Form, fork_cluster_driver, fork_templates, new_cluster_driver
+from tests.unit.test_scaffold import LONGEST, run
+
+IN_TREE = Path(kiln.__file__).parent / 'cluster_drivers'
+
+
+class NewTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.target = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def test_001_26_each_form_is_a_driver_without_mistakes_whatever_it_is_called(self):
+        for form in Form:
+            for name in ('x', 'acme_v1', LONGEST):
+                with self.subTest(form, name=name):
+                    target = self.target / f'{form}-{name}'
+                    written = new_cluster_driver(name, form, target)
+                    self.assertEqual(
+                        {path for path in target.rglob('*') if path.is_file()}, set(written)
+                    )
+                    (start,) = (path for path in written if path.name == 'start.sh')
+                    self.assertEqual((), mistakes_in(start.parents[1]))
+
+    def test_nothing_is_left_unfilled_and_no_line_is_too_long(self):
+        for form in Form:
+            for path in new_cluster_driver(LONGEST, form, self.target / form):
+                text = path.read_text()
+                if path.suffix == '.py':
+                    ast.parse(text)
+                    self.assertLessEqual(max(map(len, text.splitlines())), 99, path)
+                if path.name != 'start.sh':
+                    self.assertEqual([], string.Template(text).get_identifiers(), path)
+
+    def test_000_9_a_directory_driver_is_at_most_30_lines_of_yaml_and_one_template(self):
+        written = new_cluster_driver('acme_v1', 'directory', self.target)
+        for folder in (self.target / 'acme_v1', IN_TREE / 'nodes_v1'):
+            lines = (folder / 'driver.yaml').read_text().splitlines()
+            self.assertLessEqual(len(lines), 30)
+            self.assertEqual(1, len(list((folder / 'templates').iterdir())))
+            self.assertEqual([], list(folder.rglob('*.py')))
+        self.assertIn(self.target / 'acme_v1' / 'README.rst', written)
+
+    def test_the_entry_point_of_a_package_is_its_folder(self):
+        new_cluster_driver('acme_v1', 'package', self.target)
+        setup = configparser.ConfigParser()
+        setup.read(self.target / 'kiln-driver-acme-v1' / 'setup.cfg')
+        points = setup['options.entry_points']
+        self.assertEqual('acme_v1 = acme_v1', points['kiln.cluster_drivers'].strip())
+
+    def test_000_17_the_tests_of_a_package_are_the_conformance_kit(self):
+        new_cluster_driver('acme_v1', 'package', self.target)
+        code, output = run(
+            self.target / 'kiln-driver-acme-v1', '-m', 'pytest', '-p', 'no:cacheprovider', '-v',
+            'tests/test_conformance.py::Conformance',
+        )  # fmt: skip
+        self.assertEqual(0, code, output)
+        self.assertRegex(output, r'3\d passed')
+
+    def test_a_form_or_name_that_is_none_is_refused(self):
+        with self.assertRaisesRegex(InvalidRequest, 'choose one of directory, python, package'):
+            new_cluster_driver('acme', 'poem', self.target)
+        with self.assertRaisesRegex(InvalidRequest, 'Cannot name'):
+            new_cluster_driver('Acme', 'directory', self.target)
+        self.assertEqual([], list(self.target.iterdir()))
+
+
+class ForkTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.target = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def test_001_13_a_copy_says_its_own_name_and_version_and_nothing_else_differs(self):
+        for of in ('nodes_v1', 'example_v1'):
+            fork_cluster_driver(IN_TREE / of, f'my_{of}', self.target, version='2.0.0')
+            copy = self.target / f'my_{of}'
+            self.assertEqual((), mistakes_in(copy))
+            differing = [
+                path.name
+                for path in copy.rglob('*')
+                if path.is_file()
+                and path.read_bytes() != (IN_TREE / of / path.relative_to(copy)).read_bytes()
+            ]
+            self.assertEqual(1, len(differing), differing)
+
+    def test_001_13_what_says_no_name_of_its_own_is_not_forked(self):
+        folder = self.target / 'bare'
+        folder.mkdir()
+        with self.assertRaisesRegex(InvalidRequest, 'neither a driver.yaml nor a version.py'):
+            fork_cluster_driver(folder, 'mine', self.target)
+        (folder / 'version.py').write_text("version = '1.0.0'\n")
+        with self.assertRaisesRegex(InvalidRequest, 'does not say its name'):
+            fork_cluster_driver(folder, 'mine', self.target)
+        with self.assertRaisesRegex(InvalidRequest, 'it has none'):
+            fork_templates(folder, 'mine', self.target)
+        self.assertEqual(['bare'], [path.name for path in self.target.iterdir()])
+
+    def test_001_13_a_version_that_is_none_is_refused(self):
+        with self.assertRaisesRegex(InvalidRequest, "like '1.0.0'"):
+            fork_cluster_driver(IN_TREE / 'nodes_v1', 'mine', self.target, version='2')
