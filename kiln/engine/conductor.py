@@ -54,7 +54,7 @@ class Conductor:
         # News come with the epoch of the lease for which something was begun.
         self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
         self._works: dict[str, ClusterWork] = {}
-        self._watch = Watch(parts, self._owner, self.wake)
+        self._watch = Watch(parts, self._owner, self._source.offer)
         # Clusters that are ours, but left in peace for a while, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
         # Clusters that could not even be begun, and until when they are left alone.
@@ -68,8 +68,8 @@ class Conductor:
         """Begin to work."""
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
         self._thread.start()
-        self._watch.start()
         self._source.start(self.wake)
+        self._watch.start()
 
     def wake(self) -> None:
         """Have the store looked at now: somebody has entered something."""

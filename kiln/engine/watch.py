@@ -51,11 +51,11 @@ class Watch:
     what has changed. Of several conductors one watches; when it dies, the next one.
     """
 
-    def __init__(self, parts: Parts, owner: str, wake: Callable[[], None]) -> None:
+    def __init__(self, parts: Parts, owner: str, offer: Callable[[str], None]) -> None:
         self._parts = parts
         # Its leases are not those of the conductor, which would take them for its own.
         self._owner = f'{owner}.watch'
-        self._wake = wake
+        self._offer = offer
         self._survey = Survey(parts.backends)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
@@ -175,7 +175,7 @@ class Watch:
             self._parts.store.operations.submit(operation)
             LOG.info('Cluster %s has dead nodes: operation %s replaces them', cluster.name,
                      operation.id)  # fmt: skip
-            self._wake()
+            self._offer(cluster_id)
 
 
 def may_remedy(cluster: Cluster, newest: Operation, nodes: tuple[Node, ...], now: float) -> bool:

@@ -32,8 +32,11 @@ class WatchSite(Site):
         self.calls = collections.Counter()
         self.hidden = set()
         super().setUp()
-        self.watch = Watch(self.parts, 'tests', self.conductor.wake)
+        self.watch = Watch(self.parts, 'tests', self.offer)
         self.addCleanup(self.watch.close)
+
+    def offer(self, cluster_id):
+        self.conductor.wake()
 
     def open_backend(self, name):
         site = self
@@ -132,7 +135,7 @@ class Watching(WatchSite):
 
     def test_of_two_conductors_one_watches_until_it_is_closed(self):
         cluster = self.created(group(1))
-        other = Watch(self.parts, 'other', self.conductor.wake)
+        other = Watch(self.parts, 'other', self.offer)
         self.look()
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
         other.look()
