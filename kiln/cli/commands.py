@@ -11,6 +11,8 @@ from cliff.commandmanager import CommandManager
 from kiln.cli.exit_codes import UsageError
 
 _HOMES = {
+    'up': 'up:Up',
+    'plan': 'up:Plan',
     'compute build': 'build:Build',
     'compute list': 'look:List',
     'compute show': 'look:Show',

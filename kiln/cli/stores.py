@@ -23,7 +23,7 @@ def configured_store(conf: Any) -> Store:
     :raises ConfigurationError: what it needs is not installed.
     :raises StoreError: it cannot be used, or its tables are of another version.
     """
-    with _extra():
+    with clusters_extra():
         # Only commands on clusters need SQLAlchemy, and it takes a while to import.
         from kiln.db.store import open_store
     options = conf.db
@@ -34,7 +34,7 @@ def configured_store(conf: Any) -> Store:
 
 def configured_database(conf: Any) -> Database:
     """Open the database alone, whatever version its tables are of; as ``configured_store``."""
-    with _extra():
+    with clusters_extra():
         from kiln.db.store import open_database
     options = conf.db
     return open_database(
@@ -43,7 +43,8 @@ def configured_database(conf: Any) -> Database:
 
 
 @contextlib.contextmanager
-def _extra() -> Iterator[None]:
+def clusters_extra() -> Iterator[None]:
+    """Say of an import that fails what is to be installed for it."""
     try:
         yield
     except ImportError as exc:
@@ -59,7 +60,7 @@ def configured_site(conf: Any) -> Site:
     """
     store = configured_store(conf)
     # Who only looks at the store needs neither the engine nor the drivers' YAML.
-    with _extra():
+    with clusters_extra():
         from kiln.clusters.site import open_site
     manager = DriverManager(conf)
     try:
