@@ -22,7 +22,47 @@ if TYPE_CHECKING:
     from kiln.clusters.site import Site
 
 
-class Changing(KilnCommand):
+class Working(KilnCommand):
+    """A command that works on clusters, and shows how far that is."""
+
+    def follow(
+        self, site: Site, entered: Sequence[Entered], *, silent: bool = False
+    ) -> list[KilnError]:
+        """Work on operations and show them until they have ended; return those that failed."""
+        from kiln.cli.following import Follower
+        from kiln.cli.screens import screen
+
+        for one in entered:
+            if one.paused:
+                self.app.say(
+                    f"{one.cluster} is paused, so its {one.operation.kind.value} waits for 'kiln "
+                    f"cluster resume {one.cluster}'."
+                )
+        entered = [one for one in entered if not one.paused]
+        if not entered:
+            return []
+        try:
+            with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
+                ended = Follower(site.clusters, SYSTEM_CLOCK, shown).follow(entered)
+        except KeyboardInterrupt:
+            for one in entered:
+                self._say_how_it_goes_on(one.cluster)
+            raise
+        return [
+            OperationEnded(one.cluster, operation)
+            for one, operation in zip(entered, ended, strict=True)
+            if ended_badly(operation)
+        ]
+
+    def _say_how_it_goes_on(self, name: str) -> None:
+        self.app.say(
+            f'{name}: what was asked for is entered, and goes on as soon as a conductor runs. '
+            f"'kiln cluster watch {name}' goes on with it here, 'kiln cluster cancel {name}' "
+            f'stops it.'
+        )
+
+
+class Changing(Working):
     """A command that shows what it would do, and does just that once it is agreed to.
 
     It then works on it and follows it to the end. With --no-wait it is only
@@ -155,42 +195,6 @@ class Changing(KilnCommand):
                 paused=proposal.cluster.paused,
             )
         return entered, errors
-
-    def follow(
-        self, site: Site, entered: Sequence[Entered], *, silent: bool = False
-    ) -> list[KilnError]:
-        """Work on operations and show them until they have ended; return those that failed."""
-        from kiln.cli.following import Follower
-        from kiln.cli.screens import screen
-
-        for one in entered:
-            if one.paused:
-                self.app.say(
-                    f"{one.cluster} is paused, so its {one.operation.kind.value} waits for 'kiln "
-                    f"cluster resume {one.cluster}'."
-                )
-        entered = [one for one in entered if not one.paused]
-        if not entered:
-            return []
-        try:
-            with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
-                ended = Follower(site.clusters, SYSTEM_CLOCK, shown).follow(entered)
-        except KeyboardInterrupt:
-            for one in entered:
-                self._say_how_it_goes_on(one.cluster)
-            raise
-        return [
-            OperationEnded(one.cluster, operation)
-            for one, operation in zip(entered, ended, strict=True)
-            if ended_badly(operation)
-        ]
-
-    def _say_how_it_goes_on(self, name: str) -> None:
-        self.app.say(
-            f'{name}: what was asked for is entered, and goes on as soon as a conductor runs. '
-            f"'kiln cluster watch {name}' goes on with it here, 'kiln cluster cancel {name}' "
-            f'stops it.'
-        )
 
     def report(
         self,

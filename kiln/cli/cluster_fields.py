@@ -53,7 +53,7 @@ def cluster_details(view: ClusterView) -> dict[str, Any]:
             }
             for group in cluster.spec.groups
         ],
-        'updated_at': moment(cluster.updated_at),
+        'updated_at': moment(cluster.updated_at or cluster.created_at),
     }  # fmt: skip
 
 

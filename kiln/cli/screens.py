@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kiln.cli.course import Course, GroupCourse
 from kiln.cli.following import Screen, Silence
 from kiln.cluster_models import Cause, Event, Node, NodeState
+from kiln.clusters.why import span
 from kiln.exceptions import redact
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ def _draw_cluster(text: Text, one: Course) -> None:
     text.append(one.name, style='bold')
     text.append(f'  {operation.kind.value} ')
     text.append(one.state, style=_STATES.get(one.state, 'cyan'))
-    text.append(f'  {one.done}/{one.total}  {spell(one.elapsed_s)}')
+    text.append(f'  {one.done}/{one.total}  {span(one.elapsed_s)}')
     if one.left_s is not None:
-        text.append(f', about {spell(one.left_s)} left', style='bright_black')
+        text.append(f', about {span(one.left_s)} left', style='bright_black')
     text.append('\n')
     width = max((len(group.name) for group in one.groups), default=0)
     for group in one.groups:
@@ -182,10 +183,3 @@ def _at(one: Course) -> float:
 def clock_time(at: float) -> str:
     """Return the time of the day, to the second."""
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime('%H:%M:%SZ')
-
-
-def spell(seconds: float) -> str:
-    """Return a time span as short as it can be read."""
-    if seconds < 120:
-        return f'{seconds:.0f} s'
-    return f'{seconds / 60:.0f} min' if seconds < 7200 else f'{seconds / 3600:.0f} h'

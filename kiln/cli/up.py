@@ -119,11 +119,12 @@ def _under_way(site: Site, proposal: Proposal) -> Entered | None:
     ):
         return None
     view = site.clusters.show(before.id)
-    if view.operation is None or view.operation.state.ended:
+    operation = view.operation
+    if operation is None or operation.state.ended or operation.cancelled:
         return None
     return Entered(
         cluster=before.name,
-        operation=view.operation,
+        operation=operation,
         after=site.clusters.last_event(),
         paused=before.paused,
     )
