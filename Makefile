@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# CI counts what the tests cover: make test PYTEST='coverage run -m pytest'
+PYTEST ?= python -m pytest
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint docs bench clean
@@ -11,7 +13,7 @@ demo: $(STAMP)
 	$(VENV)/bin/kiln demo
 
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/$(PYTEST)
 
 lint: $(VENV)/.linting
 	$(VENV)/bin/ruff format --check .

@@ -28,6 +28,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Placement,
     Resource,
     ServerGroup,
@@ -345,6 +346,12 @@ class Compute:
         return self._submit(
             Call.VALIDATE_ZONE, *_ids(availability_zone=availability_zone), timeout=timeout
         )
+
+    def describe_image(
+        self, image_id: str, *, timeout: float | None = None
+    ) -> Operation[ImageFacts]:
+        """Ask for what is said of an image."""
+        return self._submit(Call.DESCRIBE_IMAGE, *_ids(image_id=image_id), timeout=timeout)
 
     def list_resources(
         self, owner: str | None = None, *, timeout: float | None = None

@@ -72,6 +72,7 @@ class Ability(enum.StrEnum):
     VALIDATE_FLAVOR = 'validate_flavor'
     VALIDATE_IMAGE = 'validate_image'
     VALIDATE_ZONE = 'validate_zone'
+    DESCRIBE_IMAGE = 'describe_image'
     LIST_RESOURCES = 'list_resources'
     DELETE_RESOURCE = 'delete_resource'
     CONSOLE_LOG = 'console_log'
@@ -276,6 +277,16 @@ class Limits:
     # Arguments of build() this backend has no notion of, such as
     # 'availability_zone'; a request that uses one is refused.
     refused_options: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ImageFacts:
+    """An image as its backend describes it."""
+
+    id: str
+    name: str = ''
+    #: What its owner said of it; properties whose values are no text are left out.
+    properties: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

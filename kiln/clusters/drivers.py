@@ -12,7 +12,7 @@ from kiln.cluster_drivers.directory import load_directory
 from kiln.cluster_drivers.discovery import Catalogue, LoadedDriver
 from kiln.cluster_drivers.matching import NO_PREFERENCES, Preferences
 from kiln.cluster_drivers.selection import Decision, resolve
-from kiln.cluster_drivers.wanted import Request
+from kiln.cluster_drivers.wanted import Image, Request
 from kiln.cluster_exceptions import ClusterDriverUnusable
 from kiln.cluster_models import DriverPin
 from kiln.cluster_spec import ClusterSpec
@@ -48,10 +48,13 @@ class SiteDrivers:
                 self._catalogue = self._discover()
             return self._catalogue
 
-    def choose(self, spec: ClusterSpec, *, named: str | None = None) -> Decision:
+    def choose(
+        self, spec: ClusterSpec, *, named: str | None = None, image: Image | None = None
+    ) -> Decision:
         """Return the driver for a new cluster, and how it was chosen.
 
         :param named: what somebody asks for instead of what the cluster says.
+        :param image: that of its machines, as far as it is known.
         :raises DriverSelectionError: there is none, or more than one.
         """
         machine = spec.machine.server_type
@@ -60,7 +63,12 @@ class SiteDrivers:
             coe=spec.coe,
             server_type=machine.value if machine else None,
         )
-        return resolve(request, records=self.catalogue.records, preferences=self._preferences)
+        return resolve(
+            request,
+            records=self.catalogue.records,
+            image=image,
+            preferences=self._preferences,
+        )
 
     def open(self, pin: DriverPin) -> NodeClusterDriver:
         """Return the driver that a cluster belongs to, the same one each time.

@@ -1,18 +1,18 @@
-"""From what is asked to what would happen: reads the store, asks no backend, changes nothing."""
+"""From what is asked to what would happen: reads, and changes nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
 from kiln.cluster_drivers.selection import Decision
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_drivers.wanted import Wish
+from kiln.cluster_drivers.wanted import Image, Wish
 from kiln.cluster_exceptions import (
     ClusterError,
     ClusterNotFound,
@@ -40,14 +40,24 @@ _NOBODY: Mapping[str, str] = MappingProxyType({})
 _OPEN = MachineSpec()
 ASKED_FOR = 'asked for'
 
+#: Returns what is said of the image of a machine; None where nobody can tell.
+Images = Callable[[MachineSpec], Image | None]
+
 
 class Planning:
     """Makes proposals of requests."""
 
     def __init__(
-        self, store: Store, drivers: SiteDrivers, *, defaults: MachineSpec, clock: Clock
+        self,
+        store: Store,
+        drivers: SiteDrivers,
+        images: Images,
+        *,
+        defaults: MachineSpec,
+        clock: Clock,
     ) -> None:
         self._store = store
+        self._images = images
         self._drivers = drivers
         self._defaults = defaults
         self._clock = clock
@@ -114,7 +124,8 @@ class Planning:
     @propose.register
     def _(self, request: requests.MoveDriver) -> Proposal:
         there, _ = self._there(request.cluster)
-        decision = self._drivers.choose(there.spec, named=request.driver or there.pin.name)
+        named = request.driver or there.pin.name
+        decision = self._drivers.choose(there.spec, named=named, image=self._image(there.spec))
         return self._changed(there, there.spec, OperationKind.UPGRADE, decision=decision)
 
     @propose.register
@@ -157,7 +168,7 @@ class Planning:
     # ---- making proposals --------------------------------------------------------
 
     def _new(self, spec: ClusterSpec) -> Proposal:
-        decision = self._drivers.choose(spec)
+        decision = self._drivers.choose(spec, image=self._image(spec))
         cluster = Cluster(
             id=str(uuid.uuid4()),
             name=spec.name,
@@ -236,6 +247,13 @@ class Planning:
         cluster = self._store.clusters.get(name)
         nodes = self._store.nodes.of(cluster.id)
         return cluster, tuple(node for node in nodes if node.state is not NodeState.GONE)
+
+    def _image(self, spec: ClusterSpec) -> Image | None:
+        """Return the image that tells what system the cluster has: its own, or a group's."""
+        for machine in (spec.machine, *(group.machine for group in spec.groups), self._defaults):
+            if machine.image is not None:
+                return self._images(_over(spec.machine, machine))
+        return None
 
     def _filled(self, spec: ClusterSpec, templates: Iterable[ClusterTemplate]) -> ClusterSpec:
         if spec.template is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.values import Cap, Context
+from kiln.cluster_drivers.wanted import Image
 from kiln.cluster_exceptions import InvalidCluster, Problem
 from kiln.cluster_models import OperationKind
 from kiln.cluster_spec import MachineSpec
@@ -72,6 +73,25 @@ class Preflight:
             problems += self._group_problems(context, proposal, plan)
         if problems:
             raise InvalidCluster(dict.fromkeys(problems))
+
+    def image(self, machine: MachineSpec) -> Image | None:
+        """Return what a backend says of an image; None where it cannot tell.
+
+        :raises InvalidCluster: builds may not use it.
+        :raises AmphoraComputeError: the backend cannot be asked now.
+        """
+        try:
+            compute = self._backends.get(machine.compute_driver)
+        except ConfigurationError as exc:
+            raise InvalidCluster([Problem(message=str(exc), path='compute_driver')]) from exc
+        if machine.image is None or Ability.DESCRIBE_IMAGE not in compute.capabilities().abilities:
+            return None
+        asked = compute.describe_image(machine.image, timeout=self._timeout_s)
+        error = asked.exception()
+        if isinstance(error, AmphoraComputeError) and not error.retryable:
+            raise InvalidCluster([Problem(message=str(error), path='image')]) from error
+        facts = asked.result()
+        return Image(id=facts.id, name=facts.name, properties=facts.properties)
 
     def _group_problems(
         self, context: Context, proposal: Proposal, plan: GroupPlan

@@ -51,10 +51,11 @@ class Site:
         self._defaults = defaults
         self._settings = settings or EngineSettings()
         self._wake: Callable[[], None] | None = None
+        preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
-            Planning(store, drivers, defaults=defaults, clock=clock),
-            Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s),
+            Planning(store, drivers, preflight.image, defaults=defaults, clock=clock),
+            preflight,
             clock=clock,
             offer=self._offer,
             operation_timeout_s=operation_timeout_s,

@@ -37,6 +37,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Limits,
     Resource,
     ServerGroup,
@@ -360,6 +361,16 @@ class AmphoraComputeDriver(ComputeHooks):
         """
         zone = validation.check_text('availability_zone', availability_zone)
         self.perform(Call.VALIDATE_ZONE, zone)
+
+    def describe_image(self, image_id: str) -> ImageFacts:
+        """Return what is said of an image that is given by its id or its name.
+
+        :raises InvalidRequest: builds may not use it.
+        """
+        described: ImageFacts = self.perform(
+            Call.DESCRIBE_IMAGE, validation.check_text('image_id', image_id)
+        )
+        return described
 
     def list_resources(self, owner: str | None = None) -> Iterator[Resource]:
         """Return what this site made beside amphorae: ports, volumes, groups."""

@@ -58,6 +58,7 @@ class Call(enum.Enum):
     VALIDATE_FLAVOR = ('_validate_flavor', Traffic.READ, True, Ability.VALIDATE_FLAVOR)
     VALIDATE_IMAGE = ('_validate_image', Traffic.READ, True, Ability.VALIDATE_IMAGE)
     VALIDATE_ZONE = ('_validate_zone', Traffic.READ, True, Ability.VALIDATE_ZONE)
+    DESCRIBE_IMAGE = ('_describe_image', Traffic.READ, True, Ability.DESCRIBE_IMAGE)
     LIST_RESOURCES = ('_list_resources', Traffic.READ, True, Ability.LIST_RESOURCES)
     DELETE_RESOURCE = ('_delete_resource', Traffic.CHANGE, True, Ability.DELETE_RESOURCE)
     CONSOLE_LOG = ('_console_log', Traffic.READ, True, Ability.CONSOLE_LOG)

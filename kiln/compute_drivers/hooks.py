@@ -20,6 +20,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Resource,
     ServerGroup,
 )
@@ -167,6 +168,10 @@ class ComputeHooks(abc.ABC):
 
     def _validate_zone(self, availability_zone: str) -> None:
         """Raise InvalidRequest unless builds may use the zone."""
+        raise NotImplementedError
+
+    def _describe_image(self, image_id: str) -> ImageFacts:
+        """Return what is said of an image; raise InvalidRequest if builds may not use it."""
         raise NotImplementedError
 
     def _list_resources(self, owner: str) -> Iterable[Resource]:

@@ -122,7 +122,7 @@ class TheSample(unittest.TestCase):
             for name in re.findall(r'^#(\w+) =', text, flags=re.MULTILINE)
         }
         expected = {('compute', opt.dest) for opt in compute.SITE_OPTS}
-        expected |= {('clusters', opt.dest) for opt in clusters.DRIVER_OPTS}
+        expected |= {('clusters', opt.dest) for opt in clusters.OPTS}
         expected |= {('db', opt.dest) for opt in db.OPTS}
         for driver in (NoopDriver, NovaDriver):
             for opt in (*compute.BACKEND_OPTS, *driver.options):

@@ -30,6 +30,8 @@ class Catalogue:
     zones: Sequence[str] | None = ('az1', 'az2', 'az3')
     flavors: Sequence[str] | None = ('tiny', 'small', 'medium', 'large', IMPOSSIBLE)
     images: Sequence[str] | None = None
+    # By image, what is said of it.
+    image_properties: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     networks: Sequence[str] | None = None
     # Ports by id, with the network of each.
     ports: Mapping[str, str] | None = None

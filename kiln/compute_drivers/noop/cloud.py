@@ -26,6 +26,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Resource,
     ServerGroup,
     State,
@@ -63,6 +64,7 @@ class NoopCloud:
         zones: Sequence[str] | None = Catalogue.zones,
         flavors: Sequence[str] | None = Catalogue.flavors,
         images: Sequence[str] | None = None,
+        image_properties: Mapping[str, Mapping[str, str]] | None = None,
         networks: Sequence[str] | None = None,
         ports: Mapping[str, str] | None = None,
         keypairs: Sequence[str] | None = None,
@@ -76,6 +78,7 @@ class NoopCloud:
             zones=zones,
             flavors=flavors,
             images=images,
+            image_properties=image_properties or {},
             networks=networks,
             ports=ports,
             keypairs=keypairs,
@@ -260,6 +263,12 @@ class NoopCloud:
     def validate_image(self, image_id: str) -> None:
         """Refuse an image that is not on offer."""
         self._validate(Call.VALIDATE_IMAGE, 'image', image_id, self.catalogue.images)
+
+    def describe_image(self, image_id: str) -> ImageFacts:
+        """Return what is said of an image; refuse one that is not on offer."""
+        self._validate(Call.DESCRIBE_IMAGE, 'image', image_id, self.catalogue.images)
+        said = self.catalogue.image_properties.get(image_id, {})
+        return ImageFacts(id=image_id, name=image_id, properties=said)
 
     def validate_zone(self, zone: str) -> None:
         """Refuse a zone that is not on offer."""

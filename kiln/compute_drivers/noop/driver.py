@@ -20,6 +20,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Limits,
     Resource,
     ServerGroup,
@@ -135,6 +136,9 @@ class NoopDriver(AmphoraComputeDriver):
 
     def _validate_zone(self, availability_zone: str) -> None:
         self.cloud.validate_zone(availability_zone)
+
+    def _describe_image(self, image_id: str) -> ImageFacts:
+        return self.cloud.describe_image(image_id)
 
     def _list_resources(self, owner: str) -> Iterable[Resource]:
         return self.cloud.list_resources(owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock, current_deadline
@@ -18,12 +18,19 @@ from kiln.exceptions import (
     InvalidRequest,
     ResourceNotFoundError,
 )
+from kiln.models import ImageFacts
 
 #: An image given so is the newest active one that carries the tag.
 TAG = 'tag:'
 #: A name that is not known is looked up again, but not more often than this.
 _MISS_S = 5.0
 _NAMED = 20
+#: What Glance itself says of an image, beside the properties that its owner gave it.
+_NO_PROPERTIES = frozenset({
+    'id', 'name', 'status', 'visibility', 'checksum', 'owner', 'created_at', 'updated_at',
+    'file', 'self', 'schema', 'container_format', 'disk_format', 'direct_url', 'os_hash_algo',
+    'os_hash_value', 'stores',
+})  # fmt: skip
 # What Nova allows in the id of a flavor and the name of a key pair; with
 # anything else it would be asked for another path.
 _PATH = re.compile(r'\w[\w .@-]*')
@@ -39,6 +46,7 @@ class Catalogue:
         self._clock = clock
         self._ttl_s = ttl_s
         self._image_owner = image_owner
+        self._flavor_page = services.page_size(1000)
         self._lock = threading.Lock()
         self._known: dict[Hashable, tuple[float, Any]] = {}
         # What somebody is asking for now, and is to be set when it was answered.
@@ -70,7 +78,7 @@ class Catalogue:
         return str(found['flavor']['id'])
 
     def _flavors(self, asked: Asked) -> dict[str, str]:
-        rows = list(self._services.pages(asked, '/flavors', 'flavors', {}, 1000))
+        rows = list(self._services.pages(asked, '/flavors', 'flavors', {}, self._flavor_page))
         # An id wins over a name that reads the same.
         return {row['name']: row['id'] for row in rows} | {row['id']: row['id'] for row in rows}
 
@@ -103,12 +111,28 @@ class Catalogue:
         if not _is_uuid(image):
             self.image_id(asked, image)
             return
+        self._image(asked, image)
+
+    def image_facts(self, asked: Asked, image: str) -> ImageFacts:
+        """Return what Glance says of an image; raise unless builds may use it."""
+        found = self._image(asked, self.image_id(asked, image))
+        said = {
+            name: value
+            for name, value in found.items()
+            if isinstance(value, str) and name not in _NO_PROPERTIES
+        }
+        return ImageFacts(id=found['id'], name=found.get('name') or '', properties=said)
+
+    def _image(self, asked: Asked, image_id: str) -> Mapping[str, Any]:
         try:
-            found = self._services.ask(asked, 'GET', f'/images/{image}', service='image')
+            found: Mapping[str, Any] = self._services.ask(
+                asked, 'GET', f'/images/{image_id}', service='image'
+            )
         except ResourceNotFoundError as exc:
-            raise _none(asked, 'image', image, ()) from exc
+            raise _none(asked, 'image', image_id, ()) from exc
         if found['status'] != 'active':
-            raise _invalid(asked, f'image {image} is {found["status"]}, not active.')
+            raise _invalid(asked, f'image {image_id} is {found["status"]}, not active.')
+        return found
 
     def check_zone(self, asked: Asked, zone: str) -> None:
         """Raise unless an availability zone is there and available."""

@@ -22,6 +22,7 @@ from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.nova import errors
 from kiln.compute_drivers.nova.errors import Asked, Reply
 from kiln.compute_drivers.nova.failures import no_entry, unanswered
+from kiln.compute_drivers.nova.paging import PageSize
 from kiln.exceptions import (
     AmphoraComputeError,
     ConfigurationError,
@@ -131,7 +132,7 @@ class Services:
         return found or {}
 
     def pages(
-        self, asked: Asked, path: str, key: str, query: Mapping[str, Any], size: int
+        self, asked: Asked, path: str, key: str, query: Mapping[str, Any], size: PageSize
     ) -> Iterator[dict[str, Any]]:
         """Yield all rows of a list of Nova's, page by page, each once.
 
@@ -142,8 +143,17 @@ class Services:
         marker: dict[str, Any] = {}
         seen: set[str] = set()
         while True:
-            answer = self.ask(asked, 'GET', path, query={**query, 'limit': size, **marker})
+            started = self._clock.monotonic()
+            try:
+                answer = self.ask(
+                    asked, 'GET', path, query={**query, 'limit': size.rows, **marker}
+                )
+            # What stands before a slow service calls it unavailable.
+            except (ServiceTimeout, ServiceUnavailable):
+                size.lost()
+                raise
             rows = answer.get(key) or []
+            size.came(len(rows), self._clock.monotonic() - started)
             for row in rows:
                 if row['id'] not in seen:
                     seen.add(row['id'])
@@ -151,6 +161,10 @@ class Services:
             if not rows or not answer.get(f'{key}_links'):
                 return
             marker = {'marker': rows[-1]['id']}
+
+    def page_size(self, largest: int) -> PageSize:
+        """Return a size of pages for lists that are asked for again and again."""
+        return PageSize(largest, self._timeout_s)
 
     def version(self, asked: Asked) -> str:
         """Return the microversion that is spoken with Nova."""

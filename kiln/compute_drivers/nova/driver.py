@@ -34,6 +34,7 @@ from kiln.models import (
     Changes,
     ComputeStatus,
     DriverHealth,
+    ImageFacts,
     Limits,
     Resource,
     ServerGroup,
@@ -77,7 +78,7 @@ class NovaDriver(AmphoraComputeDriver):
             pinned=conf.microversion,
             clock=clock,
         )
-        self._page_size: int = conf.page_size
+        self._page_size = self._services.page_size(conf.page_size)
         self._catalogue = Catalogue(
             self._services, clock, ttl_s=conf.catalogue_ttl, image_owner=conf.image_owner
         )
@@ -318,6 +319,9 @@ class NovaDriver(AmphoraComputeDriver):
     def _validate_zone(self, availability_zone: str) -> None:
         asked = Asked(verb='use zone', subject=availability_zone)
         self._catalogue.check_zone(asked, availability_zone)
+
+    def _describe_image(self, image_id: str) -> ImageFacts:
+        return self._catalogue.image_facts(Asked(verb='use image', subject=image_id), image_id)
 
     def _list_resources(self, owner: str) -> Iterable[Resource]:
         return self._ports.resources(Asked(verb='list', subject=f'the ports of {owner}'), owner)

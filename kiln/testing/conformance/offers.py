@@ -37,12 +37,25 @@ class Offers(ConformanceFixture):
         if image_id := self.described().image_id:
             self.driver.validate_image(image_id)
 
+    @needs(Ability.DESCRIBE_IMAGE)
+    def test_the_image_of_an_instance_is_described_by_text(self) -> None:
+        if image_id := self.described().image_id:
+            facts = self.driver.describe_image(image_id)
+            self.assertEqual(image_id, facts.id)
+            said = [*facts.properties.keys(), *facts.properties.values()]
+            self.assertEqual([], [text for text in said if not isinstance(text, str)])
+
+    @needs(Ability.DESCRIBE_IMAGE)
+    @takes(image_id='some')
+    def test_an_unknown_image_is_described_only_if_builds_take_it(self) -> None:
+        self.compare_unknown('image_id', self.driver.describe_image)
+
     @needs(Ability.VALIDATE_ZONE)
     def test_the_zone_of_an_instance_is_valid(self) -> None:
         if zone := self.described().availability_zone:
             self.driver.validate_zone(zone)
 
-    def compare_unknown(self, argument: str, validate: Callable[[str], None]) -> None:
+    def compare_unknown(self, argument: str, validate: Callable[[str], object]) -> None:
         """Ask for what there should not be, in both ways, and compare the answers."""
         unknown = self.unknown_id()
         try:

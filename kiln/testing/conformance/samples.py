@@ -28,6 +28,7 @@ _OTHERS: Mapping[Ability, _Ask] = {
     Ability.VALIDATE_FLAVOR: lambda driver, id_: driver.validate_flavor(id_),
     Ability.VALIDATE_IMAGE: lambda driver, id_: driver.validate_image(id_),
     Ability.VALIDATE_ZONE: lambda driver, id_: driver.validate_zone(id_),
+    Ability.DESCRIBE_IMAGE: lambda driver, id_: driver.describe_image(id_),
     Ability.LIST_RESOURCES: lambda driver, id_: list(driver.list_resources()),
     Ability.DELETE_RESOURCE: lambda driver, id_: driver.delete_resource(
         Resource(kind='port', id=id_, owner=driver.owner)

@@ -17,6 +17,7 @@ from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
 from kiln.engine.parts import Backends
+from kiln.exceptions import ConfigurationError
 from tests.unit.engine.site import SETTINGS, STACK
 
 WEB = """
@@ -31,7 +32,16 @@ nodegroups:
     zones: {az1: 2, az2: 1}
 """
 CLOUD = types.MappingProxyType(
-    {'build_s': 0.02, 'delete_s': 0.01, 'zones': ('az1', 'az2'), 'flavors': ('small', 'large')}
+    {
+        'build_s': 0.02,
+        'delete_s': 0.01,
+        'zones': ('az1', 'az2'),
+        'flavors': ('small', 'large'),
+        'image_properties': {
+            'debian': {'kiln_distro': 'debian'},
+            'chosen': {'kiln_driver': 'nodes_v1', 'kiln_distro': 'debian'},
+        },
+    }
 )
 
 
@@ -68,6 +78,8 @@ class SiteCase(unittest.TestCase):
         return discover(DiscoverySettings(driver_path=(self.driver_path,)))
 
     def open_backend(self, name):
+        if name != 'noop':
+            raise ConfigurationError(f'Cannot open backend {name!r}: there is none.')
         return Compute(NoopDriver(cloud=self.cloud), settings=STACK)
 
     def plan(self, text=WEB):

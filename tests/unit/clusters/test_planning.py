@@ -2,6 +2,7 @@
 
 from kiln.cluster_exceptions import (
     ClusterChanged,
+    ClusterDriverMismatch,
     ClusterError,
     ClusterNotFound,
     DriverSelectionError,
@@ -61,6 +62,22 @@ class New(SiteCase):
     def test_a_template_that_nobody_knows_is_named(self):
         with self.assertRaisesRegex(ClusterNotFound, "template 'none'"):
             self.plan('cluster: web\ntemplate: none\n')
+
+    def test_002_3_a_property_of_the_image_chooses_the_driver(self):
+        proposal = self.plan(WEB.replace('debian-13', 'chosen'))
+        asked = 'property kiln_driver of image chosen chosen'
+        self.assertTrue(any(asked in step for step in proposal.cluster.decision['steps']))
+        text = WEB.replace('debian-13', 'chosen').replace('coe: nodes', 'coe: example')
+        with self.assertRaisesRegex(ClusterDriverMismatch, asked):
+            self.plan(text)
+
+    def test_what_system_the_image_has_is_part_of_the_choice(self):
+        steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
+        self.assertIn('wanted: (vm, debian, nodes)', steps)
+
+    def test_a_backend_that_nobody_configured_is_named(self):
+        with self.assertRaisesRegex(InvalidCluster, 'compute_driver.*nowhere'):
+            self.plan(WEB + 'compute_driver: nowhere\n')
 
     def test_a_cluster_of_a_kind_that_nobody_builds_is_refused(self):
         with self.assertRaises(DriverSelectionError):

@@ -56,6 +56,7 @@ PASSED_ON = (
     ('validate_flavor', ('small',), {}, ('small',)),
     ('validate_image', ('i',), {}, ('i',)),
     ('validate_zone', ('a',), {}, ('a',)),
+    ('describe_image', ('i',), {}, ('i',)),
     ('list_resources', (), {}, ('kiln',)),
     ('list_resources', ('me',), {}, ('me',)),
     ('delete_resource', (RESOURCE,), {}, (RESOURCE,)),

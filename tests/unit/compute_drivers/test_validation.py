@@ -345,6 +345,7 @@ WRONG_CALLS = (
     ('validate_flavor', ('',), 'flavor'),
     ('validate_image', ('',), 'image_id'),
     ('validate_zone', ('',), 'availability_zone'),
+    ('describe_image', ('',), 'image_id'),
     ('list_resources', (), 'owner', {'owner': ''}),
     ('delete_resource', ('port-1',), 'resource'),
     ('console_log', ('',), 'amphora_id'),

@@ -41,6 +41,7 @@ SENTENCES = {
     Call.VALIDATE_FLAVOR: (('small',), 'Cannot validate flavor small'),
     Call.VALIDATE_IMAGE: (('image-1',), 'Cannot validate image image-1'),
     Call.VALIDATE_ZONE: (('az1',), 'Cannot validate zone az1'),
+    Call.DESCRIBE_IMAGE: (('image-1',), 'Cannot describe image image-1'),
     Call.LIST_RESOURCES: (('kiln',), 'Cannot list the resources of kiln'),
     Call.DELETE_RESOURCE: ((PORT,), 'Cannot delete port p1'),
     Call.CONSOLE_LOG: (('m1', 20), 'Cannot read the console log of m1'),

@@ -169,6 +169,13 @@ class BuildTest(CloudCase):
                 refuse('none')
             self.assertEqual(caught.exception.resource_id, 'none')
 
+    def test_an_image_is_described_by_what_is_said_of_it(self):
+        driver = self.driver(images=['i', 'j'], image_properties={'i': {'os_distro': 'debian'}})
+        self.assertEqual({'os_distro': 'debian'}, driver.describe_image('i').properties)
+        self.assertEqual({}, driver.describe_image('j').properties)
+        with self.assertRaises(InvalidRequest):
+            driver.describe_image('k')
+
     def test_the_quota_counts_what_is_there_now(self):
         driver = self.driver(quota=2, delete_s=5)
         first = driver.build()

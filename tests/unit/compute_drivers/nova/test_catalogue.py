@@ -136,6 +136,15 @@ class Flavors(CatalogueCase):
         use = Asked(verb='use flavor', subject='nope')
         self.refuses(InvalidRequest, f'Cannot use flavor nope: {text}', self.flavor, 'nope', use)
 
+    def test_an_image_is_described_by_what_its_owner_said_of_it(self):
+        self.answer('GET /v2/images', {'images': [{'id': UUID}]})
+        said = {'os_distro': 'debian', 'kiln_driver': 'nodes_v1'}
+        told = {'id': UUID, 'name': 'amphora', 'status': 'active', 'size': 3, 'tags': ['a']}
+        self.answer(f'GET /v2/images/{UUID}', told | said)
+        asked = Asked(verb='use image', subject='amphora')
+        facts = self.catalogue.image_facts(asked, 'amphora')
+        self.assertEqual((UUID, 'amphora', said), (facts.id, facts.name, dict(facts.properties)))
+
     def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_flavor(self):
         self.answer('GET /flavors/nope', PAGE)
         with self.assertRaises(ServiceUnavailable):

@@ -7,6 +7,7 @@ from keystoneauth1.session import Session
 
 from kiln.compute_drivers.nova.client import Services
 from kiln.compute_drivers.nova.errors import Asked
+from kiln.exceptions import ServiceUnavailable
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.loopback import Loopback
 
@@ -23,16 +24,80 @@ class Moving(Loopback):
         return super().answer(what, query)
 
 
+class Slow(Loopback):
+    """A Nova that takes 10 ms for each row."""
+
+    there = 500
+    row_s = 0.01
+
+    def __init__(self, clock, timeout_s):
+        super().__init__({})
+        self.clock, self.timeout_s = clock, timeout_s
+        self.limits = []
+
+    def answer(self, what, query):
+        limit = int(query['limit'])
+        self.limits.append(limit)
+        first = int(query.get('marker', -1)) + 1
+        rows = [{'id': str(number)} for number in range(first, min(first + limit, self.there))]
+        took_s = len(rows) * self.row_s
+        self.clock.advance(took_s)
+        if took_s > self.timeout_s:
+            self.answers[what] = (504, {}, '<html>too late</html>')
+        else:
+            more = [{'rel': 'next'}] if len(rows) == limit else []
+            self.answers[what] = {'servers': rows, 'servers_links': more}
+        return super().answer(what, query)
+
+
 class Pages(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+
+    def services(self, cloud, timeout_s=5):
+        services = Services(
+            Session(auth=NoAuth()), region=None, interfaces=['public'],
+            overrides={'compute': cloud.url}, timeout_s=timeout_s, connect_timeout_s=5,
+            pinned='2.96', clock=self.clock,
+        )  # fmt: skip
+        self.addCleanup(services.close)
+        return services
+
+    def rows(self, services, size):
+        asked = Asked(verb='list', subject='servers')
+        return [row['id'] for row in services.pages(asked, '/servers', 'servers', {}, size)]
+
     def test_a_row_that_moves_down_the_list_is_told_once(self):
         with Moving() as cloud:
-            services = Services(
-                Session(auth=NoAuth()), region=None, interfaces=['public'],
-                overrides={'compute': cloud.url}, timeout_s=5, connect_timeout_s=5,
-                pinned='2.96', clock=VirtualClock(),
-            )  # fmt: skip
-            self.addCleanup(services.close)
-            asked = Asked(verb='list', subject='servers')
-            rows = services.pages(asked, '/servers', 'servers', {}, 2)
-            self.assertEqual(['a', 'b', 'c'], [row['id'] for row in rows])
+            services = self.services(cloud)
+            self.assertEqual(['a', 'b', 'c'], self.rows(services, services.page_size(2)))
         self.assertEqual(3, len(cloud.queries))
+
+    def test_a_list_that_takes_too_long_is_asked_for_in_smaller_pages(self):
+        with Slow(self.clock, timeout_s=2) as cloud:
+            services = self.services(cloud, timeout_s=2)
+            size = services.page_size(500)
+            with self.assertRaises(ServiceUnavailable):
+                self.rows(services, size)
+            self.assertEqual(500, len(self.rows(services, size)))
+            self.assertEqual([500, 125], cloud.limits[:2])
+
+    def test_pages_grow_again_once_they_come_easily(self):
+        with Slow(self.clock, timeout_s=2) as cloud:
+            services = self.services(cloud, timeout_s=2)
+            size = services.page_size(500)
+            with self.assertRaises(ServiceUnavailable):
+                self.rows(services, size)
+            cloud.row_s = 0.0001
+            self.rows(services, size)
+            self.rows(services, size)
+            self.assertEqual(500, cloud.limits[-1])
+
+    def test_however_slow_it_is_some_rows_are_asked_for_at_once(self):
+        with Slow(self.clock, timeout_s=0.1) as cloud:
+            services = self.services(cloud, timeout_s=0.1)
+            size = services.page_size(500)
+            for _ in range(6):
+                with self.assertRaises(ServiceUnavailable):
+                    self.rows(services, size)
+            self.assertEqual([500, 125, 31, 20, 20, 20], cloud.limits)
