@@ -150,7 +150,7 @@ class Changing(Working):
         from kiln.cluster_models import OperationKind
 
         loses = [
-            f'{one.cluster.name} loses {removes(one)} nodes'
+            f'{one.cluster.name} loses {_counted(removes(one))}'
             if one.kind is not OperationKind.DELETE
             else f'cluster {one.cluster.name} goes with all of its nodes'
             for one in proposals
@@ -220,3 +220,7 @@ class Changing(Working):
             for proposal, one in pairs
         ]
         self.app.stdout.write(f'{json.dumps(said, indent=2)}\n')
+
+
+def _counted(nodes: int) -> str:
+    return f'{nodes} node{"" if nodes == 1 else "s"}'

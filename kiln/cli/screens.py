@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kiln.cli.course import Course, GroupCourse
 from kiln.cli.following import Screen, Silence
 from kiln.cluster_models import Cause, Event, Node, NodeState
-from kiln.clusters.why import span
+from kiln.clusters.why import hint, span
 from kiln.exceptions import redact
 
 if TYPE_CHECKING:
@@ -80,9 +80,13 @@ class Lines:
                     self._told.add(key)
                     text = ' <- '.join(_messages(cause))
                     self._write(_at(one), one.name, f'{_held(one, nodes)}: {text}')
-                    if hint := _hint(cause):
-                        self._write(_at(one), one.name, f'-> {hint}')
+                    self._advise(one, hint(cause))
         self._stream.flush()
+
+    def _advise(self, one: Course, advice: str) -> None:
+        if advice and (one.name, advice) not in self._told:
+            self._told.add((one.name, advice))
+            self._write(_at(one), one.name, f'-> {advice}')
 
     def _write(self, at: float, name: str, text: str) -> None:
         self._stream.write(f'{clock_time(at)} {name}: {redact(" ".join(text.split()))}\n')
@@ -137,8 +141,8 @@ def _draw_cluster(text: Text, one: Course) -> None:
         for cause, nodes in list(one.causes())[:_NAMED]:
             text.append(f'  {_held(one, nodes)}: ', style='yellow')
             text.append('\n    <- '.join(_messages(cause)) + '\n', style='yellow')
-            if hint := _hint(cause):
-                text.append(f'    -> {hint}\n', style='cyan')
+            if advice := hint(cause):
+                text.append(f'    -> {redact(advice)}\n', style='cyan')
 
 
 def _draw_group(text: Text, group: GroupCourse, width: int, *, last: bool) -> None:
@@ -165,15 +169,6 @@ def _messages(cause: Cause | None) -> Iterator[str]:
     while cause is not None:
         yield redact(' '.join(cause.message.split()))
         cause = cause.because
-
-
-def _hint(cause: Cause) -> str:
-    """Return what can be done about it: who is nearest to the provider knows best."""
-    found = cause.hint
-    while cause.because is not None:
-        cause = cause.because
-        found = cause.hint or found
-    return found
 
 
 def _at(one: Course) -> float:

@@ -14,6 +14,7 @@ from kiln.exceptions import redact
 #: Nodes that are told of one by one; of more that have one cause only so many are named.
 _NAMED = 3
 _STARTING = frozenset({NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING})
+_BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
 #: States in which a node is nothing to ask about, unless it has a cause.
 _EVEN = frozenset({NodeState.READY, NodeState.GONE, NodeState.PLANNED}) | _STARTING
 
@@ -40,8 +41,8 @@ class Reason:
             cause, indent = cause.because, f'{indent}  '
         if self.next:
             yield f'  kiln: {self.next}'
-        for hint in self.do:
-            yield f'  you: {redact(" ".join(hint.split()))}'
+        for action in self.do:
+            yield f'  you: {redact(" ".join(action.split()))}'
 
 
 def why(
@@ -76,11 +77,7 @@ def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
         said = f'{said}; {_described(operation, now)}'
         cause = operation.cause
     next_, do = _cluster_next(view, now, worker)
-    hints = () if cause is None else tuple(_hints(cause))
-    return Reason(
-        about=view.cluster.name, said=said, cause=cause, next=next_,
-        do=tuple(dict.fromkeys((*hints, *do))),
-    )  # fmt: skip
+    return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
 
 
 def _described(operation: Operation, now: float) -> str:
@@ -143,10 +140,9 @@ def _of_nodes(view: ClusterView, nodes: Sequence[Node], now: float) -> Reason:
     if first.doomed:
         said = f'{said}; it is to go: {first.doomed}'
     next_, do = _node_next(view, first, now)
-    hints = tuple(_hints(first.cause)) if first.cause else ()
     return Reason(
         about=f'node {names}{more} ({first.group})', said=said, cause=first.cause, next=next_,
-        do=tuple(dict.fromkeys((*hints, *do))),
+        do=_do(first.cause, *do),
     )  # fmt: skip
 
 
@@ -163,7 +159,8 @@ def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[st
         return 'does nothing, for the cluster is paused', (f"'kiln cluster resume {name}'",)
     operation = view.operation
     if operation is None or operation.state.ended:
-        return 'does nothing for it before the next operation', () if node.doomed else replace
+        broken = state in _BROKEN and not node.doomed
+        return 'does nothing for it before the next operation', replace if broken else ()
     if node.doomed or state.leaving:
         return 'takes it away, and tries until the deadline', ()
     if state is NodeState.FAILED:
@@ -184,12 +181,16 @@ def _when(left_s: float) -> str:
     return f'in {span(left_s)}' if left_s > 0 else 'now'
 
 
-def _hints(cause: Cause) -> Iterator[str]:
-    """Yield what can be done: who is nearest to the provider knows best, so it is first."""
-    if cause.because is not None:
-        yield from _hints(cause.because)
-    if cause.hint:
-        yield cause.hint
+def hint(cause: Cause | None) -> str:
+    """Return what can be done about it: who is nearest to the provider knows best."""
+    found = ''
+    while cause is not None:
+        found, cause = cause.hint or found, cause.because
+    return found
+
+
+def _do(cause: Cause | None, *others: str) -> tuple[str, ...]:
+    return tuple(filter(None, dict.fromkeys((hint(cause), *others))))
 
 
 def span(seconds: float) -> str:

@@ -138,7 +138,7 @@ class Agreement(SiteShell):
 
     def test_nothing_is_removed_unasked(self):
         said = self.fails(ExitCode.USAGE, 'up', str(self.path))
-        self.assertIn('web loses 1 nodes', said)
+        self.assertIn('web loses 1 node.', said)
         self.assertEqual(5, len(self.nodes()))
 
     def test_who_is_asked_may_agree(self):
@@ -155,6 +155,26 @@ class Agreement(SiteShell):
     def test_yes_answers(self):
         self.up('--yes')
         self.assertEqual(4, len(self.nodes()))
+
+
+class Impatient(io.StringIO):
+    """Somebody who presses Ctrl-C as soon as something happens."""
+
+    def write(self, text):
+        if 'has begun' in text:
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+class Interrupted(SiteShell):
+    def test_who_goes_away_is_told_how_it_goes_on(self):
+        app = KilnApp(stdout=Impatient(), stderr=io.StringIO())
+        argv = ('--config-file', str(self.config), 'up', str(self.path))
+        self.assertEqual(ExitCode.INTERRUPTED, self.run_bare(*argv, app=app))
+        for command in ('kiln cluster watch web', 'kiln cluster cancel web'):
+            self.assertIn(command, self.err)
+        self.ok('cluster', 'watch', 'web')
+        self.assertEqual(5, len(self.nodes()))
 
 
 class Drawn(SiteShell):
