@@ -55,6 +55,7 @@ _HOMES = {
     'compute rebuild': 'act:Rebuild',
     'compute delete': 'act:Delete',
     'compute orphans': 'orphans:Orphans',
+    'orphans': 'orphans:Orphans',
     'driver list': 'driver:List',
     'driver show': 'driver:Show',
     'driver new': 'driver:New',

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_models import Node, NodeState
 from kiln.conf.db import default_url
 from kiln.driver_manager import DriverManager
 from kiln.exceptions import ConfigurationError
@@ -74,3 +76,31 @@ def configured_site(conf: Any) -> Site:
     except BaseException:
         store.close()
         raise
+
+
+def kept_by_clusters(conf: Any, backend: str) -> frozenset[str]:
+    """Return the ids and build keys of what a backend has for clusters, as far as is known.
+
+    None where there is no store; none is made for the question.
+
+    :raises ConfigurationError: what the store needs is not installed.
+    :raises StoreError: it cannot be used, so nobody can tell what is needed.
+    """
+    url = conf.db.url or default_url()
+    scheme, _, path = url.partition(':///')
+    if scheme.startswith('sqlite') and not Path(path).exists():
+        return frozenset()
+    with contextlib.closing(configured_store(conf)) as store:
+        from kiln.engine.acts import build_key
+
+        kept = set(store.receipts.known(backend, 'server') | store.receipts.known(backend, 'port'))
+        for cluster in store.clusters.list():
+            # What a killed engine has asked for is known by its key alone.
+            kept |= {
+                build_key(node) for node in store.nodes.of(cluster.id) if _there(node, backend)
+            }
+    return frozenset(kept)
+
+
+def _there(node: Node, backend: str) -> bool:
+    return node.backend == backend and node.state is not NodeState.GONE

@@ -1,12 +1,13 @@
 """The commands about clusters, nodes and templates."""
 
 import json
+import time
 
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.stores import configured_site
 from kiln.cluster_file.schema import json_schema
-from kiln.cluster_spec import ClusterTemplate
-from kiln.clusters.requests import Delete
+from kiln.cluster_models import Node, NodeState
+from kiln.cluster_spec import ClusterTemplate, Place
 from tests.unit.cli.site import PAGE, SiteShell
 
 
@@ -212,13 +213,43 @@ class Facade(SiteShell):
             clusters.save_template(ClusterTemplate(name='t'))
             self.assertEqual('t', clusters.template('t').name)
             self.assertIsNone(clusters.worker('web'))
-            with site.conducting():
-                operation = clusters.apply(clusters.plan(Delete(cluster='web')))
-                while clusters.worker('web') is None:
-                    pass
-                clusters.wait(operation.id, timeout_s=20)
+            lease = site.store.leases.claim(clusters.show('web').cluster.id, 'host.1', 30.0)
+            self.assertEqual('host.1', clusters.worker('web'))
+            site.store.leases.release(lease)
+            self.assertIsNone(clusters.worker('web'))
 
     def settings(self):
         app = self.app()
         app.run(['--config-file', str(self.config), 'db', 'check'])
         return app.settings
+
+
+class Orphans(SiteShell):
+    def sweep(self):
+        known = self.folder / 'known'
+        known.write_text('nobody')
+        rows = self.json('orphans', '--grace', '0.2', '--known', str(known))
+        return {row['name'] for row in rows}
+
+    def test_10_what_belongs_to_a_cluster_is_no_orphan(self):
+        self.up()
+        self.build('stray')
+        time.sleep(0.25)
+        self.assertEqual({'stray'}, self.sweep())
+
+    def test_10_what_a_killed_engine_has_asked_for_is_no_orphan_either(self):
+        self.up('--no-wait')
+        app = self.app()
+        app.run(['--config-file', str(self.config), 'db', 'check'])
+        with configured_site(app.settings) as site:
+            view = site.clusters.show('web')
+            lease = site.store.leases.claim(view.cluster.id, 'killed', 0.1)
+            node = Node(
+                id='n', cluster_id=view.cluster.id, group='work', name='web-work-x',
+                place=Place(), backend='east', state=NodeState.BUILDING,
+            )  # fmt: skip
+            with site.store.writing(lease) as batch:
+                batch.node(node)
+        self.build('asked-for', '--build-key', 'n.1')
+        time.sleep(0.25)
+        self.assertEqual(set(), self.sweep())
