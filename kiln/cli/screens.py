@@ -12,6 +12,7 @@ from kiln.cli.course import Course, GroupCourse
 from kiln.cli.following import Screen, Silence
 from kiln.cluster_models import Cause, Event, Node, NodeState
 from kiln.clusters.why import hint, span
+from kiln.engine.plans import named
 from kiln.exceptions import redact
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ _STATES = {
     'cancelled': 'yellow',
 }
 _BAR = 24
-#: Odd nodes that are named in a group, and causes that are told in full.
-_NAMED = 3
+#: Causes that are told in full.
+_CAUSES = 3
 _EVENTS = 4
 
 
@@ -138,7 +139,7 @@ def _draw_cluster(text: Text, one: Course) -> None:
         last = group is one.groups[-1]
         _draw_group(text, group, width, last=last)
     if not operation.state.ended:
-        for cause, nodes in list(one.causes())[:_NAMED]:
+        for cause, nodes in list(one.causes())[:_CAUSES]:
             text.append(f'  {_held(one, nodes)}: ', style='yellow')
             text.append('\n    <- '.join(_messages(cause)) + '\n', style='yellow')
             if advice := hint(cause):
@@ -160,9 +161,7 @@ def _draw_group(text: Text, group: GroupCourse, width: int, *, last: bool) -> No
 def _held(one: Course, nodes: Sequence[Node]) -> str:
     if not nodes:
         return f'{one.operation.kind.value} {one.operation.state.value}'
-    names = ', '.join(node.name for node in nodes[:_NAMED])
-    more = len(nodes) - _NAMED
-    return f'{names} and {more} more' if more > 0 else names
+    return named(nodes)
 
 
 def _messages(cause: Cause | None) -> Iterator[str]:

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from kiln.cluster_models import Cause, Node, NodeState, Operation, OperationState
 from kiln.clusters.views import ClusterView
 from kiln.engine.lifecycle import LONGEST_PAUSE_S
+from kiln.engine.plans import named
 from kiln.exceptions import redact
 
-#: Nodes that are told of one by one; of more that have one cause only so many are named.
-_NAMED = 3
 _STARTING = frozenset({NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING})
 _BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
 #: States in which a node is nothing to ask about, unless it has a cause.
@@ -133,15 +132,13 @@ def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
 
 def _of_nodes(view: ClusterView, nodes: Sequence[Node], now: float) -> Reason:
     first = nodes[0]
-    names = ', '.join(node.name for node in nodes[:_NAMED])
-    more = f' and {len(nodes) - _NAMED} more' if len(nodes) > _NAMED else ''
     since = min((node.since for node in nodes if node.since), default=0.0)
     said = f'{first.state.value} {f"for {span(now - since)}" if since else ""}'.rstrip()
     if first.doomed:
         said = f'{said}; it is to go: {first.doomed}'
     next_, do = _node_next(view, first, now)
     return Reason(
-        about=f'node {names}{more} ({first.group})', said=said, cause=first.cause, next=next_,
+        about=f'node {named(nodes)} ({first.group})', said=said, cause=first.cause, next=next_,
         do=_do(first.cause, *do),
     )  # fmt: skip
 

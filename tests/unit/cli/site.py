@@ -2,6 +2,7 @@
 
 import pathlib
 
+from kiln.cli.stores import configured_site
 from tests.unit.cli.shell import Shell
 
 CONFIG = """\
@@ -54,3 +55,9 @@ class SiteShell(Shell):
 
     def nodes(self, *more):
         return self.json('node', 'list', 'web', *more)
+
+    def site(self):
+        """Open the site as the commands do."""
+        app = self.app()
+        app.run(['--config-file', str(self.config), 'db', 'check'])
+        return configured_site(app.settings)

@@ -1,10 +1,10 @@
 """The commands about clusters, nodes and templates."""
 
+import dataclasses
 import json
 import time
 
 from kiln.cli.exit_codes import ExitCode
-from kiln.cli.stores import configured_site
 from kiln.cluster_file.schema import json_schema
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import ClusterTemplate, Place
@@ -131,7 +131,32 @@ class Acting(SiteShell):
         self.assertEqual(1, len({row['generation'] for row in self.json('cluster', 'list')}))
 
     def test_001_8_who_is_rebooted_is_shown(self):
-        self.assertEqual(5, self.ok('cluster', 'reboot', 'web', '--plan').count('(reboot)'))
+        shown = self.ok('cluster', 'reboot', 'web', '--plan')
+        self.assertRegex(shown, r'front: !2 \(reboot\): web-front-\w+, web-front-\w+\n')
+        self.assertIn('work: !3 (reboot)', shown)
+
+    def test_parameters_are_json_or_text(self):
+        for given, path in (('run=["a"]', 'run'), ('run=a[', 'run'), ('packages=vim', 'packages')):
+            with self.subTest(given):
+                asked = ('cluster', 'upgrade', 'web', '--parameter', given, '--plan')
+                if self.sh(*asked):
+                    self.assertIn(f'parameters.{path}', self.err)
+
+    def test_a_size_that_is_none_is_refused(self):
+        for size in ('', '=1', 'front=', '-1', 'front=-1', '1' * 10, 'ten'):
+            with self.subTest(size):
+                self.fails(ExitCode.USAGE, 'cluster', 'scale', 'web', size, '--plan')
+
+    def test_a_node_without_a_machine_has_no_console(self):
+        gone = self.nodes()[0]['name']
+        with self.site() as site:
+            view = site.clusters.show('web')
+            node = next(one for one in view.nodes if one.name == gone)
+            lease = site.store.leases.claim(view.cluster.id, 'host.1', 0.1)
+            with site.store.writing(lease) as batch:
+                batch.node(dataclasses.replace(node, id='new', name='web-new', compute_id=None))
+        said = self.fails(ExitCode.CONFLICT, 'node', 'console', 'web', 'web-new')
+        self.assertIn('has no machine yet', said)
 
     def test_10_from_the_deletion_to_the_receipt(self):
         said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web')
@@ -208,7 +233,7 @@ class Templates(SiteShell):
 class Facade(SiteShell):
     def test_the_facade_knows_templates_and_who_works(self):
         self.up('--no-wait')
-        with configured_site(self.settings()) as site:
+        with self.site() as site:
             clusters = site.clusters
             clusters.save_template(ClusterTemplate(name='t'))
             self.assertEqual('t', clusters.template('t').name)
@@ -217,11 +242,6 @@ class Facade(SiteShell):
             self.assertEqual('host.1', clusters.worker('web'))
             site.store.leases.release(lease)
             self.assertIsNone(clusters.worker('web'))
-
-    def settings(self):
-        app = self.app()
-        app.run(['--config-file', str(self.config), 'db', 'check'])
-        return app.settings
 
 
 class Orphans(SiteShell):
@@ -239,9 +259,7 @@ class Orphans(SiteShell):
 
     def test_10_what_a_killed_engine_has_asked_for_is_no_orphan_either(self):
         self.up('--no-wait')
-        app = self.app()
-        app.run(['--config-file', str(self.config), 'db', 'check'])
-        with configured_site(app.settings) as site:
+        with self.site() as site:
             view = site.clusters.show('web')
             lease = site.store.leases.claim(view.cluster.id, 'killed', 0.1)
             node = Node(
