@@ -22,6 +22,8 @@ class NodeState(enum.StrEnum):
     JOINING = 'joining'
     READY = 'ready'
     UNHEALTHY = 'unhealthy'
+    # Out of work to be rebooted, or made anew in its place; it comes back.
+    RESETTING = 'resetting'
     DRAINING = 'draining'
     DELETING = 'deleting'
     GONE = 'gone'
@@ -111,6 +113,14 @@ class Cause:
     #: What the reader can do about it.
     hint: str = ''
     because: Cause | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """Something that is true of a cluster now; never stored."""
+
+    kind: ConditionKind
+    cause: Cause | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -133,6 +133,7 @@ def open_site(
         settings=EngineSettings(
             lease_s=options.lease,
             quiesce_s=options.quiesce,
+            watch_s=options.watch,
             max_building=options.max_building,
         ),
         operation_timeout_s=options.operation_timeout,

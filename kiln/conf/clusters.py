@@ -85,6 +85,13 @@ ENGINE_OPTS = [
         help='Seconds that who takes over a cluster waits before he repeats what was begun: '
         'a request of the one before may still be on its way.',
     ),
+    cfg.FloatOpt(
+        'watch',
+        default=30.0,
+        min=1.0,
+        help='Seconds between two looks at the machines of clusters on which nobody works. '
+        'So long may a dead machine stay unnoticed; each look costs a call per backend.',
+    ),
     cfg.IntOpt(
         'max_building',
         default=200,

@@ -124,12 +124,23 @@ class Batch:
         return bool(self._open().execute(changing).rowcount)
 
     def operation(self, operation: Operation) -> None:
-        """Write how far an operation has come; whether it is cancelled stays as it is."""
+        """Write how far an operation has come.
+
+        Whether it is cancelled stays as it is, and so does its deadline: see ``put_off``.
+        """
         self._own(operation.cluster_id)
         self._rows['operation'][operation.id] = {
             'operation_id': operation.id,
             **headway_row(operation),
         }
+
+    def put_off(self, operation: Operation, deadline_at: float) -> None:
+        """Give an operation another deadline, for it has begun something else."""
+        self._own(operation.cluster_id)
+        late = schema.operation.c.id == operation.id
+        self._open().execute(
+            sa.update(schema.operation).where(late).values(deadline_at=deadline_at)
+        )
 
     def step(self, step: Step) -> None:
         """Write a step, new or not."""

@@ -24,7 +24,7 @@ from kiln.cluster_spec import ClusterSpec, ClusterTemplate
 from kiln.db.database import Contradiction, Database
 from kiln.db.leases import add_free, shut_out
 from kiln.db.nodes import mark
-from kiln.db.operations import enter
+from kiln.db.operations import enter, put_off
 from kiln.db.rows import (
     cluster_of,
     cluster_row,
@@ -111,7 +111,10 @@ class Clusters:
             return self._find(connection, table.c.id == cluster_id, cluster_id)
 
     def pause(self, cluster_id: str) -> Cluster:
-        """Have nothing done to a cluster; safe to repeat.
+        """Have nothing begun for a cluster, until it is resumed; safe to repeat.
+
+        What is under way in backends ends, and is written. An operation can be
+        cancelled meanwhile.
 
         :raises ClusterNotFound: there is no such cluster.
         """
@@ -119,6 +122,8 @@ class Clusters:
 
     def resume(self, cluster_id: str) -> Cluster:
         """Go on with a paused cluster; safe to repeat.
+
+        The deadlines of its operations are put off by the time that it was paused.
 
         :raises ClusterNotFound: there is no such cluster.
         """
@@ -140,9 +145,14 @@ class Clusters:
 
     def _set_paused(self, cluster_id: str, paused: bool) -> Cluster:
         at = self._database.clock.time()
-        changing = sa.update(table).where(table.c.id == cluster_id)
+        # Only what changes is written: ``updated_at`` says since when it is paused.
+        changing = sa.update(table).where(table.c.id == cluster_id, table.c.paused != paused)
         with self._database.writing() as connection:
-            connection.execute(changing.values(paused=paused, updated_at=at))
+            shut_out(connection, cluster_id)
+            there = self._find(connection, table.c.id == cluster_id, cluster_id)
+            changed = connection.execute(changing.values(paused=paused, updated_at=at)).rowcount
+            if changed and not paused:
+                put_off(connection, cluster_id, since=there.updated_at, at=at)
             return self._find(connection, table.c.id == cluster_id, cluster_id)
 
     def _find(

@@ -79,14 +79,19 @@ class Operations:
     def runnable(self, *, limit: int = 100) -> tuple[str, ...]:
         """Return the clusters that have work and nobody at it, the longest waiting first.
 
-        They have an operation that has not ended, are not paused, and their lease
-        is over. Another engine may be faster, so claim each before you act.
+        They have an operation that has not ended, and their lease is over. One that
+        is paused has only the work to end what was cancelled. Another engine may be
+        faster, so claim each before you act.
         """
         question = (
             sa.select(table.c.cluster_id)
             .join(cluster, cluster.c.id == table.c.cluster_id)
             .join(lease, lease.c.scope == table.c.cluster_id)
-            .where(_OPEN, sa.not_(cluster.c.paused), lease.c.expires < self._database.now)
+            .where(
+                _OPEN,
+                sa.or_(sa.not_(cluster.c.paused), table.c.cancelled),
+                lease.c.expires < self._database.now,
+            )
             .group_by(table.c.cluster_id)
             .order_by(sa.func.min(table.c.seq))
             .limit(limit)
@@ -143,6 +148,16 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
                 f'{other.id} ({other.kind.value}) is {other.state.value}.'
             )
     connection.execute(sa.insert(table), operation_row(operation))
+
+
+def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:
+    """Put off the deadlines of a cluster by the time that it was paused, within a change."""
+    open_ones = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+    for operation in read(operation_of, connection.execute(open_ones)):
+        if operation.deadline_at:
+            lost = max(0.0, at - max(since, operation.created_at))
+            mine = sa.update(table).where(table.c.id == operation.id)
+            connection.execute(mine.values(deadline_at=operation.deadline_at + lost))
 
 
 def newest_seqs() -> sa.Select[tuple[int]]:

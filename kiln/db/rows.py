@@ -201,6 +201,7 @@ def operation_row(operation: Operation) -> Row:
         'generation': operation.generation,
         'created_at': operation.created_at,
         'cancelled': operation.cancelled,
+        'deadline_at': operation.deadline_at,
         **headway_row(operation),
     }
 
@@ -209,7 +210,6 @@ def headway_row(operation: Operation) -> Row:
     """Return what an engine writes of an operation."""
     return {
         'state': operation.state.value,
-        'deadline_at': operation.deadline_at,
         'started_at': operation.started_at,
         'ended_at': operation.ended_at,
         'cause': _dumped(operation.cause),

@@ -34,6 +34,10 @@ class Due(NamedTuple):
     node: Node
     machine: MachineSpec
     place: Place
+    #: A reboot is one by the power switch.
+    hard: bool = False
+    #: How long a machine may take to come back.
+    patience_s: float | None = None
 
 
 class Acts:
@@ -54,7 +58,10 @@ class Acts:
             Act.FIND: self._find,
             Act.WATCH: self._watch,
             Act.ASK_READY: self._ask_ready,
-            Act.DRAIN: self._drain,
+            Act.DRAIN: functools.partial(self._drain, Act.DRAIN),
+            Act.RELIEVE: functools.partial(self._drain, Act.RELIEVE),
+            Act.REBOOT: self._reboot,
+            Act.REBUILD: self._rebuild,
             Act.DELETE: self._delete,
             Act.LOOK: self._look,
         }
@@ -113,9 +120,25 @@ class Acts:
         ask = functools.partial(self._driver.is_ready, due.context, due.cluster, due.node)
         self._run(functools.partial(self._ask, Act.ASK_READY, due.node, ask))
 
-    def _drain(self, due: Due) -> None:
+    def _drain(self, act: Act, due: Due) -> None:
         ask = functools.partial(self._driver.drain, due.context, due.cluster, due.node)
-        self._run(functools.partial(self._ask, Act.DRAIN, due.node, ask))
+        self._run(functools.partial(self._ask, act, due.node, ask))
+
+    def _reboot(self, due: Due) -> None:
+        assert due.node.compute_id is not None
+        compute = self._of(due.node)
+        rebooted = compute.reboot(
+            due.node.compute_id, hard=due.hard, wait=True, timeout=due.patience_s
+        )
+        self._follow(Act.REBOOT, due.node, rebooted)
+
+    def _rebuild(self, due: Due) -> None:
+        assert due.node.compute_id is not None
+        compute = self._of(due.node)
+        rebuilt = compute.rebuild(
+            due.node.compute_id, image_id=due.machine.image, wait=True, timeout=due.patience_s
+        )
+        self._follow(Act.REBUILD, due.node, rebuilt)
 
     def _delete(self, due: Due) -> None:
         assert due.node.compute_id is not None

@@ -16,6 +16,7 @@ from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost
 from kiln.cluster_models import StepState
 from kiln.engine.news import News
 from kiln.engine.parts import Parts
+from kiln.engine.watch import Watch
 from kiln.engine.work import ClusterWork
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Conductor:
         # News come with the epoch of the lease for which something was begun.
         self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
         self._works: dict[str, ClusterWork] = {}
+        self._watch = Watch(parts, self._owner, self.wake)
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = threading.Event()
@@ -44,6 +46,7 @@ class Conductor:
         """Begin to work."""
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
         self._thread.start()
+        self._watch.start()
 
     def wake(self) -> None:
         """Have the store looked at now: somebody has entered something."""
@@ -53,6 +56,7 @@ class Conductor:
         """Stop; what is under way in backends goes on, and is found again later."""
         self._closed.set()
         self._inbox.put(None)
+        self._watch.close(wait_s)
         if self._thread is not None:
             self._thread.join(wait_s)
         for work in self._works.values():

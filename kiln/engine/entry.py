@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
+from kiln.cluster_exceptions import ClusterChanged
 from kiln.cluster_models import (
     Cause,
+    Cluster,
     Event,
     Holding,
     Lease,
@@ -14,9 +18,15 @@ from kiln.cluster_models import (
     Step,
     StepState,
 )
+from kiln.cluster_spec import ClusterSpec
+from kiln.db.batch import Batch
 from kiln.db.store import Store
 from kiln.engine.acts import build_key
 from kiln.engine.lifecycle import Act
+
+#: The kind of the step in which an operation has turned back.
+ROLLBACK = 'rollback'
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Entry:
@@ -34,22 +44,55 @@ class Entry:
         self.nodes: dict[str, Node] = {}
         self.accepted: dict[str, tuple[Node, str]] = {}
         self.buried = False
+        #: The cluster, if something is to be written of it.
+        self.cluster: Cluster | None = None
+        #: What is wanted from now on, and the generation that it takes the place of.
+        self.wish: tuple[ClusterSpec, int] | None = None
+        self._deadline_at: float | None = None
         self.launches: list[Callable[[], None]] = []
         self._steps: dict[str, Step] = {}
         self._holdings: list[Holding] = []
         self._events: list[Event] = []
 
+    @property
+    def steps(self) -> list[Step]:
+        """What was intended and settled so far."""
+        return list(self._steps.values())
+
     # ---- gathering -----------------------------------------------------------
 
-    def tell(self, kind: str, message: str, node: Node | None = None) -> None:
+    def tell(
+        self,
+        kind: str,
+        message: str,
+        node: Node | None = None,
+        facts: Mapping[str, Any] = _NOTHING,
+    ) -> None:
         """Tell people and programs of something."""
         operation_id = self.operation.id if self.operation else None
         node_id = node.id if node else None
         self._events.append(
             Event(
                 cluster_id=self._cluster_id, kind=kind, message=message, at=self.now,
-                operation_id=operation_id, node_id=node_id,
+                operation_id=operation_id, node_id=node_id, facts=facts,
             )
+        )  # fmt: skip
+
+    def change_spec(self, spec: ClusterSpec, generation: int) -> None:
+        """Have something else wanted of the cluster, if it still has a generation."""
+        self.wish = spec, generation
+
+    def turn_back(
+        self, spec: ClusterSpec, generation: int, deadline_at: float, why: Cause
+    ) -> None:
+        """Say that the operation has failed, and leads back to a spec by a new deadline."""
+        assert self.operation is not None
+        self.change_spec(spec, generation)
+        self._deadline_at = deadline_at
+        step_id = f'{self.operation.id}.{ROLLBACK}'
+        self._steps[step_id] = Step(
+            id=step_id, operation_id=self.operation.id, cluster_id=self._cluster_id, kind=ROLLBACK,
+            state=StepState.DONE, started_at=self.now, ended_at=self.now, cause=why,
         )  # fmt: skip
 
     def intend(self, act: Act, node: Node) -> None:
@@ -104,25 +147,40 @@ class Entry:
         """Write all of it; return the ids of nodes that have another server already.
 
         :raises LeaseLost: nothing was written, and nothing must be begun.
+        :raises ClusterChanged: the same, since its owner was faster with another wish.
         """
         changed = self.operation is not self._written
-        if not (self.nodes or self._steps or self._holdings or self._events or changed):
+        others = self.cluster or self.wish or changed
+        if not (self.nodes or self._steps or self._holdings or self._events or others):
             return set()
         refused = set()
         with store.writing(lease) as batch:
-            for node in self.nodes.values():
-                batch.node(node)
-            for step in self._steps.values():
-                batch.step(step)
-            for holding in self._holdings:
-                batch.holding(holding)
-            for event in self._events:
-                batch.event(event)
+            self._gather(batch)
             if self.operation is not None and changed:
                 batch.operation(self.operation)
+            if self.operation is not None and self._deadline_at is not None:
+                batch.put_off(self.operation, self._deadline_at)
+            if self.wish is not None and not batch.change_spec(
+                self.wish[0], generation=self.wish[1]
+            ):
+                raise ClusterChanged(
+                    f'Cannot change cluster {self._cluster_id}: somebody has changed it since.'
+                )
             for node, compute_id in self.accepted.values():
                 if not batch.accept(node, compute_id):
                     refused.add(node.id)
             if self.buried:
                 batch.bury()
         return refused
+
+    def _gather(self, batch: Batch) -> None:
+        for node in self.nodes.values():
+            batch.node(node)
+        for step in self._steps.values():
+            batch.step(step)
+        for holding in self._holdings:
+            batch.holding(holding)
+        for event in self._events:
+            batch.event(event)
+        if self.cluster is not None:
+            batch.cluster(self.cluster)

@@ -16,6 +16,7 @@ from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
     InstanceNotFoundError,
+    InstanceStateConflict,
     InsufficientCapacity,
     KilnError,
     Outcome,
@@ -41,19 +42,27 @@ class Act(enum.StrEnum):
     WATCH = 'watch'
     ASK_READY = 'ask_ready'
     DRAIN = 'drain'
+    #: Drain one that comes back.
+    RELIEVE = 'relieve'
+    REBOOT = 'reboot'
+    REBUILD = 'rebuild'
     DELETE = 'delete'
     #: See what became of one of which the backend could not tell.
     LOOK = 'look'
+    #: See a machine that is to become a node.
+    ADOPT = 'adopt'
 
 
 #: What changes something in a backend: intended in writing before it is done.
-CHANGING = frozenset({Act.BUILD, Act.DELETE})
+CHANGING = frozenset({Act.BUILD, Act.DELETE, Act.REBOOT, Act.REBUILD})
 
 _STAYING = {
     NodeState.PLANNED: Act.BUILD,
     NodeState.BUILDING: Act.BUILD,
     NodeState.BOOTING: Act.WATCH,
     NodeState.JOINING: Act.ASK_READY,
+    # Nobody resets it any more, so it comes back as it is.
+    NodeState.RESETTING: Act.WATCH,
     NodeState.DRAINING: Act.DRAIN,
     NodeState.DELETING: Act.DELETE,
     NodeState.UNKNOWN: Act.LOOK,
@@ -65,12 +74,17 @@ _DOOMED = {
     NodeState.JOINING: Act.DELETE,
     NodeState.READY: Act.DRAIN,
     NodeState.UNHEALTHY: Act.DELETE,
+    NodeState.RESETTING: Act.DRAIN,
     NodeState.DRAINING: Act.DRAIN,
     NodeState.DELETING: Act.DELETE,
     NodeState.UNKNOWN: Act.LOOK,
 }
 
 _BY_ID = frozenset({Act.DELETE, Act.LOOK})
+#: Of these a machine may come back to work, or not.
+_RESETS = frozenset({Act.REBOOT, Act.REBUILD})
+#: What is done to a node that is there: to find no machine is a failure.
+EXPECTING = _RESETS | {Act.WATCH}
 
 #: The state in which a node is while something is done for it.
 DURING = {
@@ -80,11 +94,14 @@ DURING = {
 }
 
 
-def next_act(node: Node, *, elsewhere: bool = False) -> Act:
+def next_act(node: Node, *, elsewhere: bool = False, reset: Act | None = None) -> Act:
     """Return what is to be done for a node now; REST where nothing is.
 
     :param elsewhere: it failed for lack of room, and may be tried at another place.
+    :param reset: what is next where it is RESETTING and somebody resets it.
     """
+    if node.state is NodeState.RESETTING and reset is not None and not node.doomed:
+        return reset
     if node.state is NodeState.FAILED and (node.doomed or elsewhere):
         # Without an id it was refused for certain: there is nothing to delete.
         return Act.DELETE if node.compute_id else Act.FORGET
@@ -119,9 +136,10 @@ def after_failure(act: Act, node: Node, error: BaseException, tries: int) -> Ver
     failed = Verdict(NodeState.FAILED, cause, None)
     if act is Act.BUILD:
         return _after_build(error, again, failed)
-    if act is Act.WATCH:
-        over = isinstance(error, AmphoraBuildError | InstanceNotFoundError)
-        return failed if over else again
+    if act in EXPECTING and isinstance(error, AmphoraBuildError | InstanceNotFoundError):
+        return failed
+    if act in _RESETS:
+        return failed if _refused(error) else again
     # Whatever else is done only looks, or takes away: that is tried again until
     # the operation's deadline, since giving up would leave something behind.
     return again
@@ -138,6 +156,15 @@ def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdi
     if error.retryable or isinstance(error, InsufficientCapacity | QuotaExceeded):
         return dataclasses.replace(again, state=NodeState.PLANNED)
     return failed
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether a reset that failed would fail each time."""
+    if not isinstance(error, AmphoraComputeError):
+        return True
+    # A machine in the middle of something can be asked again when it is over.
+    passing = error.retryable or isinstance(error, InstanceStateConflict)
+    return error.outcome is Outcome.NOT_APPLIED and not passing
 
 
 def cause_of(error: BaseException) -> Cause:

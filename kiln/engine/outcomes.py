@@ -37,6 +37,9 @@ class Outcomes:
             Act.WATCH: self._watched,
             Act.ASK_READY: self._asked,
             Act.DRAIN: self._drained,
+            Act.RELIEVE: self._relieved,
+            Act.REBOOT: self._rebooted,
+            Act.REBUILD: self._rebuilt,
             Act.DELETE: self._deleted,
             Act.LOOK: self._looked,
         }
@@ -47,7 +50,8 @@ class Outcomes:
         if news.error is None:
             member.tries, member.not_before = 0, 0.0
             return self._ways[news.act](news.value, entry, member, wishes)
-        if isinstance(news.error, InstanceNotFoundError) and news.act is not Act.WATCH:
+        missing = isinstance(news.error, InstanceNotFoundError)
+        if missing and news.act not in lifecycle.EXPECTING:
             return self.gone(entry, member)
         if news.act is Act.BUILD and isinstance(news.error, InsufficientCapacity):
             return self._full(news.error, entry, member, wishes)
@@ -144,6 +148,28 @@ class Outcomes:
         else:
             member.not_before = entry.moment + lifecycle.LOOK_S
         return False
+
+    def _relieved(self, drained: Drained, entry: Entry, member: Member, _: Wishes) -> bool:
+        if drained.done:
+            member.relieved = True
+            # From now on it has the time of one that starts.
+            self._roster.change(entry, member, since=entry.now, cause=None)
+        else:
+            member.not_before = entry.moment + lifecycle.LOOK_S
+        return False
+
+    def _rebooted(self, _: None, entry: Entry, member: Member, __: Wishes) -> bool:
+        entry.settle(Act.REBOOT, member.node)
+        self._roster.change(entry, member, state=NodeState.JOINING, cause=None)
+        return True
+
+    def _rebuilt(self, _: None, entry: Entry, member: Member, wishes: Wishes) -> bool:
+        entry.settle(Act.REBUILD, member.node)
+        made_with = wishes.made_with(member.node.group)
+        self._roster.change(
+            entry, member, state=NodeState.JOINING, made_with=made_with, cause=None
+        )
+        return True
 
     def _deleted(self, _: None, entry: Entry, member: Member, wishes: Wishes) -> bool:
         if not self.elsewhere(member, wishes):

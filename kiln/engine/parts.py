@@ -29,6 +29,8 @@ class EngineSettings:
     poll_s: float = 1.0
     #: Between the two looks that prove that nothing is left.
     settle_s: float = 2.0
+    #: Between two looks at the machines of clusters on which nobody works.
+    watch_s: float = 30.0
     #: Requests for builds of one cluster that may be out at once.
     max_building: int = 200
 

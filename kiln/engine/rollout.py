@@ -12,7 +12,16 @@ from kiln.cluster_exceptions import Problem
 from kiln.cluster_models import NodeState
 from kiln.engine.plans import Add, GroupPlan, Remove, Replace
 
-MAKING = frozenset({NodeState.PLANNED, NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING})
+#: What comes to be ready if nothing goes wrong.
+MAKING = frozenset(
+    {
+        NodeState.PLANNED,
+        NodeState.BUILDING,
+        NodeState.BOOTING,
+        NodeState.JOINING,
+        NodeState.RESETTING,
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,8 @@ class Member:
     busy: bool = False
     #: Failures in a row.
     tries: int = 0
+    #: It has been drained, and is to come back.
+    relieved: bool = False
     #: How often a look for its build found nothing.
     absent: int = 0
     #: Nothing is done for it before, by the monotonic clock.

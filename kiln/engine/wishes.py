@@ -64,6 +64,10 @@ class Wishes:
         spec = self._cluster.spec.group(group)
         return spec is not None and spec.role == CONTROL
 
+    def startup_timeout_s(self, group: str) -> float:
+        """Return how long a node of a group may take to come to work."""
+        return self._context.group(self._cluster, group).health.startup_timeout_s
+
     def place(self, node: Node) -> Place:
         """Return where the present attempt of a node goes."""
         places = self._places(node)
@@ -85,9 +89,11 @@ class Wishes:
 
     # ---- planning --------------------------------------------------------------
 
-    def next(self, operation: Operation, nodes: Sequence[Node], now: float) -> Next:
+    def next(
+        self, operation: Operation, nodes: Sequence[Node], now: float, *, renew: bool = False
+    ) -> Next:
         """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
-        plan, holds = self.plan(operation, nodes, now)
+        plan, holds = self.plan(operation, nodes, now, renew=renew)
         turns = []
         more = bool(holds)
         for group in plan.groups:
@@ -112,12 +118,16 @@ class Wishes:
         now: float,
         *,
         doomed: Mapping[str, str] = _NOBODY,
+        renew: bool = False,
     ) -> tuple[ClusterPlan, list[str]]:
         """Return all that is to change, and why some of it has to wait.
 
         It is the same for who asks what would happen and for who has it done; to the
         one ``doomed`` says who would be marked to go, and why, to the other the marks do.
+
+        :param renew: replace what is made with another spec, whatever the operation is.
         """
+        renew = renew or operation.kind in _RENEWING
         name, former = self._cluster.name, self._cluster.former
         if operation.kind is OperationKind.DELETE:
             return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
@@ -131,7 +141,7 @@ class Wishes:
             holds += [found.hold] if found.hold else []
         there = {node.id for node in nodes}
         replace = {one: 'asked for' for one in operation.args.get('replace', ()) if one in there}
-        renewed = [one.group.name for one in wanted] if operation.kind in _RENEWING else ()
+        renewed = [one.group.name for one in wanted] if renew else ()
         plan = plan_cluster(
             name, wanted, nodes, exists=True, former=former, victims=victims, replace=replace,
             upgrade=renewed,

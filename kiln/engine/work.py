@@ -25,16 +25,26 @@ from kiln.cluster_models import (
 from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
 from kiln.engine.acts import Acts, Due
-from kiln.engine.entry import Entry
+from kiln.engine.adoption import Adoption
+from kiln.engine.causes import why_late, why_undone, why_waiting
+from kiln.engine.check import Check
+from kiln.engine.conditions import outdated
+from kiln.engine.entry import ROLLBACK, Entry
 from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
 from kiln.engine.parts import Parts
+from kiln.engine.resets import Resets
 from kiln.engine.roster import Member, Roster
+from kiln.engine.rounds import RESETS
+from kiln.engine.survey import Survey, watched
 from kiln.engine.sweep import Sweep
 from kiln.engine.wishes import Wishes
 
 LOG = logging.getLogger(__name__)
+
+#: The operations that can lead back to what there was before.
+_UNDOING = frozenset({OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE})
 
 
 class ClusterWork:
@@ -52,10 +62,17 @@ class ClusterWork:
         self._roster = Roster(nodes)
         self._outcomes = Outcomes(self._roster, settle_s=parts.settings.settle_s)
         self._sweep = Sweep(lease.scope, parts.backends, tell)
-        driver = parts.drivers.open(self._cluster.pin)
-        self._acts = Acts(parts.backends, driver, parts.run, tell)
+        self._driver = parts.drivers.open(self._cluster.pin)
+        self._acts = Acts(parts.backends, self._driver, parts.run, tell)
         self._wishes = Wishes(self._cluster, self._context())
         self._operation: Operation | None = None
+        self._resets: Resets | None = None
+        self._check = Check(lease.scope, Survey(parts.backends), parts.run, tell)
+        self._look_at = 0.0
+        self._adoption: Adoption | None = None
+        self._tell = tell
+        #: Why the operation leads back to what there was before, if it does.
+        self._undone: Cause | None = None
         self._replan = True
         self._holds: tuple[str, ...] = ()
         # Builds that are out, and who has to wait until there are fewer.
@@ -68,7 +85,9 @@ class ClusterWork:
     @property
     def idle(self) -> bool:
         """Whether nothing is to be done, and nothing is under way."""
-        return self._operation is None and not self._roster.busy and not self._sweep.busy
+        at_rest = self._operation is None or self._cluster.paused
+        under_way = self._roster.busy or self._sweep.busy or self._check.busy
+        return at_rest and not under_way and not (self._adoption and self._adoption.busy)
 
     @property
     def due(self) -> float:
@@ -83,8 +102,16 @@ class ClusterWork:
         store, scope = self._parts.store, self.lease.scope
         found = store.operations.open(scope)
         cluster = store.clusters.get(scope)
+        resumed = self._cluster.paused and not cluster.paused
+        if resumed:
+            # Its deadline was put off when it was resumed, which may be just now.
+            found = store.operations.open(scope)
         fresh = found[0] if found else None
-        if cluster.generation != self._cluster.generation or _id(fresh) != _id(self._operation):
+        if (
+            resumed
+            or cluster.generation != self._cluster.generation
+            or _id(fresh) != _id(self._operation)
+        ):
             for node in store.nodes.of(scope):
                 member = self._roster.get(node.id)
                 if member is not None and member.node.doomed != node.doomed:
@@ -95,7 +122,22 @@ class ClusterWork:
         self._replan = self._replan or not self._roster.at_rest
         self._cluster = cluster
         self._wishes = Wishes(cluster, self._context())
+        if _id(fresh) != _id(self._operation):
+            self._take_up(fresh)
         self._operation = fresh
+
+    def _take_up(self, operation: Operation | None) -> None:
+        """See in the journal how far an operation is of which that must be known."""
+        self._resets = self._undone = self._adoption = None
+        if operation is not None and operation.kind is OperationKind.ADOPT:
+            parts = self._parts
+            self._adoption = Adoption(operation, parts.backends, parts.naming, self._tell)
+        if operation is None or operation.kind not in RESETS.keys() | _UNDOING:
+            return
+        steps = self._parts.store.journal.of(operation.id)
+        if operation.kind in RESETS:
+            self._resets = Resets(operation, steps, self._roster)
+        self._undone = next((step.cause for step in steps if step.kind == ROLLBACK), None)
 
     def turn(self, news: Iterable[News]) -> None:
         """Take in what happened, and go on.
@@ -108,15 +150,18 @@ class ClusterWork:
         )
         for one in news:
             self._learn(one, entry)
+        if self._resets is not None:
+            self._resets.learn(entry.steps)
         due = self._roster.take_due(entry.moment)
-        if self._operation is not None and not self._over(entry):
+        if self._operation is not None and not self._over(entry) and not self._cluster.paused:
             self._go_on(entry, due)
         for node_id in entry.write(self._parts.store, self.lease):
             LOG.error('Node %s has another server already; its second one is left', node_id)
         self._operation = entry.operation
         for launch in entry.launches:
             launch()
-        if self._operation is not None and self._operation.state.ended:
+        ended = self._operation is not None and self._operation.state.ended
+        if ended or entry.wish is not None:
             self._operation = None
             if not entry.buried:
                 self.reload()
@@ -130,10 +175,28 @@ class ClusterWork:
         if operation.cancelled:
             self._end(entry, OperationState.CANCELLED)
             return True
-        if operation.deadline_at and entry.now >= operation.deadline_at:
-            self._end(entry, OperationState.FAILED, self._why_late(operation))
-            return True
-        return False
+        # While it is paused nobody can hold a deadline; resuming puts it off.
+        late = operation.deadline_at and entry.now >= operation.deadline_at
+        if not late or self._cluster.paused:
+            return False
+        name = self._cluster.name
+        cause = why_late(operation, name, self._roster, self._holds, self._undone)
+        if self._undone is None and operation.kind in _UNDOING and operation.args.get('rollback'):
+            self._turn_back(entry, operation, cause)
+        else:
+            self._end(entry, OperationState.FAILED, cause)
+        return True
+
+    def _turn_back(self, entry: Entry, operation: Operation, cause: Cause) -> None:
+        """Lead back to what the last operation that succeeded has left, if there was one."""
+        former = self._cluster.former
+        if former is None:
+            self._end(entry, OperationState.FAILED, cause)
+            return
+        entry.tell('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
+        # The way back may take as long as the way there.
+        deadline_at = entry.now + operation.deadline_at - operation.created_at
+        entry.turn_back(former, self._cluster.generation, deadline_at, cause)
 
     def _go_on(self, entry: Entry, due: list[Member]) -> None:
         operation = entry.operation
@@ -143,16 +206,69 @@ class ClusterWork:
                 operation, state=OperationState.RUNNING, started_at=entry.now
             )
             entry.tell('operation-started', f'{operation.kind.value} has begun')
-        if self._replan:
+            if self._resets is not None and (
+                cause := self._resets.why_not(self._driver, self._parts.backends)
+            ):
+                self._end(entry, OperationState.FAILED, cause)
+                return
+        seen = self._look(entry, operation)
+        if operation.kind is OperationKind.CHECK:
+            if seen:
+                self._report(entry)
+            return
+        if self._adoption is not None and not self._adoption.is_done(self._roster):
+            known = self._parts.store.receipts.known
+            cause = self._adoption.go_on(entry, self._roster, self._cluster, self._wishes, known)
+            if cause is not None:
+                self._end(entry, OperationState.FAILED, cause)
+            return
+        if self._resets is not None:
+            self._resets.go_on(entry, self._cluster)
+            self._holds = self._resets.holds
+            due += self._roster.take_due(entry.moment)
+        elif self._replan:
             self._plan(entry, operation)
             due += self._roster.take_due(entry.moment)
         for member in due:
             self._begin(member, entry)
         self._judge(entry, operation)
 
+    def _look(self, entry: Entry, operation: Operation) -> bool:
+        """Take in the last look at machines, and begin one when it is time for it.
+
+        Who works on a cluster sees for himself: nobody else may write of its nodes.
+        Return whether something was seen.
+        """
+        if self._check.apply(entry, self._roster):
+            self._replan = True
+            return True
+        first = operation.kind is OperationKind.CHECK
+        if first or entry.moment >= self._look_at:
+            self._look_at = entry.moment + self._parts.settings.watch_s
+            nodes = watched(self._roster.nodes())
+            if nodes or first:
+                self._check.look(entry, nodes)
+        return False
+
+    def _report(self, entry: Entry) -> None:
+        """Tell what a check has found."""
+        groups = {node.group for node in self._roster.nodes()}
+        old = outdated(
+            self._roster.nodes(), {group: self._wishes.made_with(group) for group in groups}
+        )
+        entry.tell(
+            'drift',
+            f'{len(old)} of {len(self._roster)} nodes are made with an older spec',
+            facts={'nodes': [node.id for node in old], 'of': len(self._roster)},
+        )
+        cause = self._check.cause
+        self._end(entry, OperationState.FAILED if cause else OperationState.SUCCEEDED, cause)
+
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
-        found = self._wishes.next(operation, self._roster.nodes(), entry.now)
+        found = self._wishes.next(
+            operation, self._roster.nodes(), entry.now, renew=self._undone is not None
+        )
         for group, turn in found.turns:
             for add in turn.adds:
                 self._add(entry, group, add.place)
@@ -187,10 +303,12 @@ class ClusterWork:
 
     def _judge(self, entry: Entry, operation: Operation) -> None:
         """End the operation if all is as wanted; else say why it waits, if it does."""
-        if not self._roster.at_rest or self._replan:
+        if self._resets is not None:
+            self._judge_resets(self._resets, entry, operation)
+        elif not self._roster.at_rest or self._replan:
             self._say_why(entry, operation)
         elif operation.kind is not OperationKind.DELETE:
-            self._end(entry, OperationState.SUCCEEDED)
+            self._arrive(entry, operation)
         elif self._sweep.proven:
             self._end(entry, OperationState.SUCCEEDED)
             entry.buried = True
@@ -198,27 +316,30 @@ class ClusterWork:
             entry.launches.append(functools.partial(self._sweep.look, self._backends))
             self._sweep.busy = True
 
+    def _arrive(self, entry: Entry, operation: Operation) -> None:
+        if self._undone is None:
+            self._end(entry, OperationState.SUCCEEDED)
+        else:
+            cause = why_undone(operation, self._cluster.name, self._undone)
+            self._end(entry, OperationState.ROLLED_BACK, cause)
+        if self._cluster.former != self._cluster.spec:
+            entry.cluster = dataclasses.replace(
+                self._cluster, former=self._cluster.spec, updated_at=entry.now
+            )
+
+    def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
+        over, cause = resets.verdict()
+        if over and not self._roster.busy:
+            state = OperationState.FAILED if cause else OperationState.SUCCEEDED
+            self._end(entry, state, cause)
+        else:
+            self._say_why(entry, operation)
+
     def _say_why(self, entry: Entry, operation: Operation) -> None:
-        cause = None if self._roster.busy else self._why_waiting()
+        cause = None if self._roster.busy else why_waiting(self._roster, self._holds)
         state = OperationState.WAITING if cause else OperationState.RUNNING
         if (operation.state, operation.cause) != (state, cause):
             entry.operation = dataclasses.replace(operation, state=state, cause=cause)
-
-    def _why_waiting(self) -> Cause | None:
-        inner = next((node.cause for node in self._roster.restless() if node.cause), None)
-        if not self._holds:
-            return inner
-        return Cause(code='held', message=f'{"; ".join(self._holds)}.', because=inner)
-
-    def _why_late(self, operation: Operation) -> Cause:
-        late = list(self._roster.restless())
-        return Cause(
-            code='deadline',
-            message=f'Cannot {operation.kind.value} cluster {self._cluster.name} by its deadline: '
-            f'{len(late)} of {len(self._roster)} nodes are not what they are to be.',
-            hint='See the cause, then repeat it: it goes on from what there is.',
-            because=self._why_waiting() or operation.cause,
-        )
 
     def _end(self, entry: Entry, state: OperationState, cause: Cause | None = None) -> None:
         assert entry.operation is not None
@@ -231,8 +352,7 @@ class ClusterWork:
 
     def _learn(self, news: News, entry: Entry) -> None:
         if news.node_id is None:
-            if self._sweep.learn(news):
-                self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
+            self._learn_of_all(news, entry)
             return
         if news.act is Act.BUILD:
             self._building.discard(news.node_id)
@@ -242,12 +362,22 @@ class ClusterWork:
         if member is not None and self._outcomes.learn(news, entry, member, self._wishes):
             self._replan = True
 
+    def _learn_of_all(self, news: News, entry: Entry) -> None:
+        if news.act is Act.LOOK:
+            self._check.learn(news)
+        elif news.act is Act.ADOPT:
+            if self._adoption is not None:
+                self._adoption.learn(news)
+        elif self._sweep.learn(news):
+            self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
+
     def _begin(self, member: Member, entry: Entry) -> None:
         """Intend what is next for a node, and have it begun after the commit."""
         if member.busy:
             return
         elsewhere = self._outcomes.elsewhere(member, self._wishes)
-        act = lifecycle.next_act(member.node, elsewhere=elsewhere)
+        reset = self._resets.act(member) if self._resets is not None else None
+        act = lifecycle.next_act(member.node, elsewhere=elsewhere, reset=reset)
         if act is Act.REST:
             return
         if member.not_before > entry.moment:
@@ -276,7 +406,11 @@ class ClusterWork:
     def _launch(self, act: Act, node: Node) -> None:
         machine = self._wishes.machine(node.group)
         place = self._wishes.place(node)
-        self._acts.begin(act, Due(self._context(node), self._cluster, node, machine, place))
+        hard = self._operation is not None and bool(self._operation.args.get('hard'))
+        patience_s = self._wishes.startup_timeout_s(node.group)
+        context = self._context(node)
+        due = Due(context, self._cluster, node, machine, place, hard, patience_s)
+        self._acts.begin(act, due)
 
     def _context(self, *nodes: Node) -> Context:
         # All nodes in each context would make n calls cost n times n.

@@ -14,7 +14,9 @@ from kiln.engine.parts import Backends, EngineSettings, Parts
 from tests.unit.engine.site import STACK, OneDriver, Plain
 
 #: Long enough that a step is under way when the next one is written.
-LATENCIES = {'accept_s': 0.005, 'build_s': 0.03, 'delete_s': 0.02}
+LATENCIES = {
+    'accept_s': 0.005, 'build_s': 0.03, 'delete_s': 0.02, 'reboot_s': 0.02, 'rebuild_s': 0.02,
+}  # fmt: skip
 SETTINGS = EngineSettings(settle_s=0.02, lease_s=0.5, quiesce_s=0.05, poll_s=0.02)
 
 

@@ -27,13 +27,14 @@ CRASHES = int(os.environ.get('KILN_CRASHES', '20'))
 SEED = int(os.environ.get('KILN_CRASH_SEED', '11'))
 KILLED = -9
 END_S = 60.0
-#: How many nodes there are after each.
+#: How many nodes there are after each; any other leaves them as they are.
 COUNTS = {
     OperationKind.CREATE: 2,
     OperationKind.RESIZE: 3,
-    OperationKind.UPGRADE: 3,
     OperationKind.DELETE: 0,
 }
+#: What their machines are made from then, where somebody says so.
+IMAGES = {OperationKind.REBUILD: 'anew', OperationKind.UPGRADE: 'new'}
 #: Beyond the number of commits of any operation here.
 MANY = 60
 
@@ -54,7 +55,7 @@ class Life:
         """Live it; ``disturbed`` has (kind, where, number): return how often it was killed."""
         killed = 0
         for kind in kinds:
-            count = COUNTS[kind]
+            count = COUNTS[kind] if kind in COUNTS else len(self._nodes())
             operation = self._ask(kind)
             for which, where, number in disturbed:
                 if which is kind:
@@ -79,12 +80,9 @@ class Life:
             self._change(
                 operation, group(COUNTS[OperationKind.RESIZE]), {self._nodes()[1].id: 'asked for'}
             )
-        elif kind is OperationKind.UPGRADE:
-            self._change(
-                operation,
-                group(COUNTS[OperationKind.UPGRADE], machine=MachineSpec(image='new')),
-                {},
-            )
+        elif kind in IMAGES:
+            there = len(self._nodes())
+            self._change(operation, group(there, machine=MachineSpec(image=IMAGES[kind])), {})
         else:
             self.store.operations.submit(operation)
         return operation
@@ -131,6 +129,8 @@ class Life:
         nodes = self._nodes() if count else []
         states = collections.Counter(node.state for node in nodes)
         test.assertEqual({NodeState.READY: count} if count else {}, states)
+        if image := IMAGES.get(operation.kind):
+            test.assertEqual({image}, {one.image_id for one in machines})
         # No node twice, none lost, nothing that nobody knows.
         test.assertEqual(
             sorted(one.id for one in machines), sorted(node.compute_id for node in nodes)
@@ -148,6 +148,17 @@ class CrashCase(unittest.TestCase):
                 return life.live(kinds, disturbed)
             finally:
                 life.close()
+
+
+#: In this order, in the life of a cluster that is killed at random.
+LIFE = (
+    OperationKind.CREATE,
+    OperationKind.REBOOT,
+    OperationKind.RESIZE,
+    OperationKind.REBUILD,
+    OperationKind.UPGRADE,
+    OperationKind.DELETE,
+)
 
 
 class EveryCommit(CrashCase):
@@ -170,6 +181,12 @@ class EveryCommit(CrashCase):
     def test_of_a_resize(self):
         self.every(OperationKind.CREATE, kind=OperationKind.RESIZE)
 
+    def test_001_8_of_a_reboot(self):
+        self.every(OperationKind.CREATE, kind=OperationKind.REBOOT)
+
+    def test_001_8_of_a_rebuild(self):
+        self.every(OperationKind.CREATE, kind=OperationKind.REBUILD)
+
     def test_of_a_deletion(self):
         self.every(OperationKind.CREATE, kind=OperationKind.DELETE)
 
@@ -182,9 +199,9 @@ class Random(CrashCase):
             lives += 1
             disturbed = [
                 (kind, dice.choice(('before', 'after')), dice.randint(1, 12))
-                for kind in COUNTS
+                for kind in LIFE
                 for _ in range(dice.randint(0, 3))
             ]
             with self.subTest(life=lives, disturbed=disturbed):
-                killed += self.live(COUNTS, *disturbed)
+                killed += self.live(LIFE, *disturbed)
         print(f'killed {killed} times in {lives} lives')

@@ -16,7 +16,7 @@ class Batches(ClusterCase):
             driver_state={'a': {'b': [1, None]}}, updated_at=5.5,
         )  # fmt: skip
         operation = samples.operation('op-web', state=OperationState.WAITING, cause=samples.CAUSE)
-        operation = dataclasses.replace(operation, started_at=1.5, deadline_at=9.5)
+        operation = dataclasses.replace(operation, started_at=1.5)
         done = samples.step('s-2', state=StepState.DONE, ended_at=3.5, result={'id': 'server-1'})
         done = dataclasses.replace(done, operation_id='op-web', cause=samples.CAUSE)
         intended = samples.step(operation_id='op-web', deadline_at=8.5)
@@ -29,6 +29,13 @@ class Batches(ClusterCase):
         self.assertEqual((intended, done), self.store.journal.of('op-web'))
         self.assertEqual((samples.full_node(),), self.store.nodes.of('c-web'))
         self.assertEqual((samples.holding(gone_at=4.5),), self.store.receipts.holdings('c-web'))
+
+    def test_a_deadline_is_put_off_and_stays_so_whatever_an_engine_had_read(self):
+        operation = samples.operation('op-web')
+        with self.store.writing(self.lease) as batch:
+            batch.put_off(operation, 99.5)
+        self.write(self.lease, operation=operation)
+        self.assertEqual(99.5, self.store.operations.get('op-web').deadline_at)
 
     def test_000_15_handle_and_state_of_a_driver_may_be_absent(self):
         self.write(self.lease, cluster=self.web)

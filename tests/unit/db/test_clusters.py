@@ -136,6 +136,28 @@ class Changing(ClusterCase):
         self.assertFalse(self.store.clusters.resume('c-web').paused)
         self.assertEqual(('c-web',), self.store.operations.runnable())
 
+    def test_what_was_cancelled_while_it_is_paused_can_be_ended(self):
+        self.change()
+        self.store.leases.release(self.lease)
+        self.store.clusters.pause('c-web')
+        self.store.operations.cancel('op-2')
+        self.assertEqual(('c-web',), self.store.operations.runnable())
+
+    def test_a_deadline_is_put_off_by_the_time_of_the_pause_however_often_it_is_said(self):
+        at = self.clock.time()
+        timed = samples.operation('op-2', created_at=at, deadline_at=at + 100.0)
+        untimed = samples.operation('op-3', created_at=at)
+        for operation in (timed, untimed):
+            self.store.operations.submit(operation, supersede=True)
+        self.store.clusters.pause('c-web')
+        self.pass_time(30.0)
+        self.store.clusters.pause('c-web')
+        self.pass_time(10.0)
+        for _ in range(2):
+            self.store.clusters.resume('c-web')
+        self.assertEqual(at + 140.0, self.store.operations.get('op-2').deadline_at)
+        self.assertEqual(0.0, self.store.operations.get('op-3').deadline_at)
+
 
 class Templates(StoreCase):
     def template(self, **more):

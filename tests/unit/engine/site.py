@@ -91,6 +91,13 @@ class Site(unittest.TestCase):
         self.addCleanup(self.conductor.close)
         self.conductor.start()
 
+    def take_over(self):
+        """Have another conductor go on from what is written."""
+        self.conductor.close()
+        self.conductor = Conductor(self.parts)
+        self.addCleanup(self.conductor.close)
+        self.conductor.start()
+
     def open_site_store(self, url):
         return open_store(url)
 

@@ -18,9 +18,12 @@ from kiln.exceptions import (
     AmphoraBuildError,
     CircuitOpenError,
     InstanceNotFoundError,
+    InstanceStateConflict,
     InsufficientCapacity,
     InvalidBuildRequest,
+    OperationTimeout,
     Outcome,
+    PermissionDenied,
     QuotaExceeded,
     ServiceTimeout,
     ServiceUnavailable,
@@ -44,8 +47,8 @@ class NextAct(unittest.TestCase):
                 NodeState.BOOTING: Act.WATCH, NodeState.JOINING: Act.ASK_READY,
                 NodeState.READY: Act.REST, NodeState.UNHEALTHY: Act.REST,
                 NodeState.DRAINING: Act.DRAIN, NodeState.DELETING: Act.DELETE,
-                NodeState.GONE: Act.REST, NodeState.FAILED: Act.REST,
-                NodeState.UNKNOWN: Act.LOOK,
+                NodeState.RESETTING: Act.WATCH, NodeState.GONE: Act.REST,
+                NodeState.FAILED: Act.REST, NodeState.UNKNOWN: Act.LOOK,
             },
             acts,
         )  # fmt: skip
@@ -68,6 +71,12 @@ class NextAct(unittest.TestCase):
 
     def test_nothing_is_deleted_of_which_the_backend_cannot_tell(self):
         self.assertIs(Act.LOOK, next_act(node(NodeState.UNKNOWN, doomed='asked')))
+
+    def test_one_that_is_reset_does_what_its_operation_says_unless_it_is_to_go(self):
+        out = NodeState.RESETTING
+        self.assertIs(Act.REBOOT, next_act(node(out), reset=Act.REBOOT))
+        self.assertIs(Act.DRAIN, next_act(node(out, doomed='asked'), reset=Act.REBOOT))
+        self.assertIs(Act.REST, next_act(node(NodeState.READY), reset=Act.REBOOT))
 
     def test_one_that_found_no_room_goes_before_it_is_tried_elsewhere(self):
         self.assertIs(Act.DELETE, next_act(node(NodeState.FAILED), elsewhere=True))
@@ -110,6 +119,27 @@ class AfterFailure(unittest.TestCase):
         verdict = self.after(Act.WATCH, ServiceUnavailable('Away.'), NodeState.BOOTING)
         self.assertIs(NodeState.BOOTING, verdict.state)
         self.assertIsNotNone(verdict.again_s)
+
+    def test_a_reset_is_repeated_unless_it_would_fail_each_time(self):
+        passing = (
+            ServiceTimeout('No answer.'),
+            InstanceStateConflict('It is rebooting.'),
+            OperationTimeout('Not active yet.'),
+            PermissionDenied('No.', outcome=Outcome.UNKNOWN),
+        )
+        final = (
+            InstanceNotFoundError('Gone.'),
+            AmphoraBuildError('In error.'),
+            PermissionDenied('No.'),
+            ValueError('a defect'),
+        )
+        for act, error in itertools.product((Act.REBOOT, Act.REBUILD), (*passing, *final)):
+            with self.subTest(act, error=type(error).__name__):
+                verdict = self.after(act, error, NodeState.RESETTING)
+                failed = (
+                    (NodeState.FAILED, True) if error in final else (NodeState.RESETTING, False)
+                )
+                self.assertEqual(failed, (verdict.state, verdict.again_s is None))
 
     def test_taking_away_is_never_given_up(self):
         for act, error in itertools.product(

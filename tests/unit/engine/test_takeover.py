@@ -12,7 +12,6 @@ from kiln.cluster_models import (
     Step,
 )
 from kiln.engine.acts import build_key
-from kiln.engine.conductor import Conductor
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
@@ -36,12 +35,7 @@ class LeftBehind(Site):
                 getattr(batch, kind)(value)
         time.sleep(0.02)
 
-    def take_over(self):
-        self.conductor = Conductor(self.parts)
-        self.addCleanup(self.conductor.close)
-        self.conductor.start()
-
-    def take_over_and(self, cluster, kind=OperationKind.CHECK):
+    def take_over_and(self, cluster, kind=OperationKind.REPLACE):
         self.take_over()
         self.succeeded(self.submit(cluster, kind))
 
@@ -78,7 +72,7 @@ class LeftBehind(Site):
     def test_what_the_former_owner_has_just_sent_may_arrive_before_it_is_repeated(self):
         cluster = self.created(group(1))
         self.conductor.close()
-        operation = self.operation(cluster.id, OperationKind.CHECK)
+        operation = self.operation(cluster.id, OperationKind.REPLACE)
         self.store.operations.submit(operation)
         step = Step(
             id='s', operation_id=operation.id, cluster_id=cluster.id, kind='build',

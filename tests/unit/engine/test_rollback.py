@@ -1,0 +1,164 @@
+"""An operation that fails leads back to what there was before, where that is asked for."""
+
+import dataclasses
+import time
+
+from kiln.cluster_drivers.values import Drained
+from kiln.cluster_models import NodeState, OperationKind, OperationState
+from kiln.cluster_spec import MachineSpec, Portion, Strategy
+from tests.unit.engine.site import Plain, Site, group
+
+NEW = MachineSpec(image='new')
+
+
+class Rollback(Site):
+    def failing(self, cluster, *groups, **more):
+        """Ask for other groups while no machine can be built; return the operation."""
+        self.fault('build:error')
+        given = {'kind': OperationKind.UPGRADE, 'within_s': 1.0, 'rollback': True}
+        return self.change(cluster, *groups, **given | more)
+
+    def turned_back(self, cluster):
+        self.until(lambda: self.store.clusters.get(cluster.id).generation == 3)
+        return self.store.clusters.get(cluster.id)
+
+    def test_000_4_what_cannot_be_done_is_undone_and_the_cause_is_told(self):
+        cluster = self.created(group(3))
+        before = self.nodes(cluster)
+        ended = self.ended(self.failing(cluster, group(3, machine=NEW)))
+        self.assertEqual(
+            (OperationState.ROLLED_BACK, 'rolled_back'), (ended.state, ended.cause.code)
+        )
+        self.assertEqual('deadline', ended.cause.because.code)
+        self.assertIn('nodes are not what they are to be', ended.cause.because.message)
+        self.assertEqual(before, self.nodes(cluster))
+        self.assert_whole(cluster, 3)
+
+    def test_000_4_what_is_wanted_is_what_was_wanted_before_one_generation_later(self):
+        cluster = self.created(group(2))
+        self.ended(self.failing(cluster, group(5), kind=OperationKind.RESIZE))
+        there = self.store.clusters.get(cluster.id)
+        self.assertEqual((cluster.spec, 3), (there.spec, there.generation))
+        self.assertEqual(cluster.spec, there.former)
+
+    def test_000_4_what_was_changed_already_is_changed_back(self):
+        strategy = Strategy(max_surge=Portion(0), max_unavailable=Portion(1))
+        cluster = self.created(group(3, strategy=strategy))
+        self.fault('build:error:after=1')
+        wanted = group(3, strategy=strategy, machine=NEW)
+        upgrade = self.change(
+            cluster, wanted, kind=OperationKind.UPGRADE, within_s=1.5, rollback=True
+        )
+        self.turned_back(cluster)
+        self.cloud.faults.clear()
+        self.assertIs(OperationState.ROLLED_BACK, self.ended(upgrade).state)
+        self.assert_whole(cluster, 3)
+        self.assertEqual({None}, {one.image_id for one in self.machines().values()})
+
+    def test_the_way_back_has_a_deadline_too_and_the_first_cause_is_kept(self):
+        cluster = self.created(group(2))
+        nodes = self.nodes(cluster)
+        upgrade = self.failing(cluster, group(2, machine=NEW), doomed=[nodes[0].id], within_s=0.3)
+        ended = self.ended(upgrade)
+        self.assertEqual((OperationState.FAILED, 'deadline'), (ended.state, ended.cause.code))
+        self.assertIn('Cannot undo the upgrade', ended.cause.message)
+        self.assertIn('Cannot upgrade', ended.cause.because.message)
+
+    def test_without_being_asked_it_fails_where_it_is(self):
+        cluster = self.created(group(2))
+        ended = self.ended(self.failing(cluster, group(3), rollback=False))
+        self.assertIs(OperationState.FAILED, ended.state)
+        self.assertEqual(2, self.store.clusters.get(cluster.id).generation)
+
+    def test_where_nothing_ever_succeeded_there_is_nothing_to_go_back_to(self):
+        self.fault('build:error')
+        cluster, creation = self.create(group(2), within_s=0.2)
+        self.ended(creation)
+        ended = self.ended(self.failing(cluster, group(3), within_s=0.2))
+        self.assertIs(OperationState.FAILED, ended.state)
+
+    def test_who_takes_it_over_on_its_way_back_goes_on_with_that(self):
+        cluster = self.created(group(2))
+        self.fault('build:hang_before:seconds=0.5')
+        upgrade = self.failing(cluster, group(3, machine=NEW), within_s=2.0)
+        self.turned_back(cluster)
+        self.take_over()
+        self.cloud.faults.clear()
+        self.assertIs(OperationState.ROLLED_BACK, self.ended(upgrade).state)
+        self.assert_whole(cluster, 2)
+
+    def test_it_can_be_superseded_on_its_way_back(self):
+        cluster = self.created(group(2))
+        upgrade = self.failing(cluster, group(2, machine=NEW), doomed=[self.nodes(cluster)[0].id])
+        there = self.turned_back(cluster)
+        newer = self.operation(cluster.id, OperationKind.UPDATE)
+        self.store.clusters.change(
+            cluster.id, dataclasses.replace(there.spec, groups=(group(1),)),
+            generation=there.generation, operation=newer, supersede=True,
+        )  # fmt: skip
+        self.cloud.faults.clear()
+        self.succeeded(newer)
+        self.assertIs(OperationState.CANCELLED, self.ended(upgrade).state)
+        self.assert_whole(cluster, 1)
+
+
+class Busy(Plain):
+    """Its nodes have work until they are told to stop."""
+
+    def __init__(self):
+        self.work = True
+
+    def drain(self, context, cluster, node):
+        return Drained(not self.work, 'it has work')
+
+
+class Pause(Site):
+    def setUp(self):
+        self.driver = Busy()
+        super().setUp()
+
+    def test_nothing_is_begun_and_what_is_under_way_ends_and_is_written(self):
+        self.fault('build:hang:seconds=0.2')
+        cluster, operation = self.create(group(2))
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
+        self.store.clusters.pause(cluster.id)
+        self.until(lambda: self.states(cluster)[NodeState.BOOTING] == 2)
+        self.until(lambda: not self.store.leases.get(cluster.id).owner)
+        time.sleep(0.1)
+        self.assertEqual({NodeState.BOOTING: 2}, self.states(cluster))
+        self.store.clusters.resume(cluster.id)
+        self.succeeded(operation)
+        self.assert_whole(cluster, 2)
+
+    def test_a_deadline_does_not_run_out_while_it_is_paused(self):
+        self.fault('build:hang:seconds=0.2')
+        cluster, operation = self.create(group(1), within_s=1.0)
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING])
+        self.store.clusters.pause(cluster.id)
+        time.sleep(1.2)
+        self.assertFalse(self.store.operations.get(operation.id).state.ended)
+        self.store.clusters.resume(cluster.id)
+        self.succeeded(operation)
+
+    def test_one_that_is_resumed_before_it_is_let_go_goes_on(self):
+        cluster = self.created(group(2))
+        self.fault('delete:hang:seconds=0.4')
+        self.driver.work = False
+        operation = self.change(cluster, group(1), doomed=[self.nodes(cluster)[0].id])
+        self.until(lambda: self.states(cluster)[NodeState.DELETING])
+        self.store.clusters.pause(cluster.id)
+        time.sleep(0.15)
+        self.assertTrue(self.store.leases.get(cluster.id).owner)
+        self.store.clusters.resume(cluster.id)
+        self.succeeded(operation)
+        self.assert_whole(cluster, 1)
+
+    def test_a_cancelled_operation_ends_while_it_is_paused(self):
+        cluster = self.created(group(2))
+        operation = self.change(cluster, group(1), doomed=[self.nodes(cluster)[0].id])
+        self.until(lambda: self.states(cluster)[NodeState.DRAINING])
+        self.store.clusters.pause(cluster.id)
+        self.until(lambda: not self.store.leases.get(cluster.id).owner)
+        self.store.operations.cancel(operation.id)
+        self.assertIs(OperationState.CANCELLED, self.ended(operation).state)
+        self.assertEqual({NodeState.READY: 1, NodeState.DRAINING: 1}, self.states(cluster))
