@@ -25,6 +25,7 @@ _COLOURS = {
     NodeState.JOINING: 'cyan',
     NodeState.READY: 'green',
     NodeState.UNHEALTHY: 'red',
+    NodeState.RESETTING: 'cyan',
     NodeState.DRAINING: 'magenta',
     NodeState.DELETING: 'magenta',
     NodeState.FAILED: 'red',

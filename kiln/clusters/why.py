@@ -6,13 +6,29 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from kiln.cluster_models import Cause, Node, NodeState, Operation, OperationState
+from kiln.cluster_models import (
+    Cause,
+    ConditionKind,
+    Node,
+    NodeState,
+    Operation,
+    OperationState,
+)
 from kiln.clusters.views import ClusterView
+from kiln.engine.conditions import conditions
 from kiln.engine.lifecycle import LONGEST_PAUSE_S
 from kiln.engine.plans import named
 from kiln.exceptions import redact
 
-_STARTING = frozenset({NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING})
+_STARTING = frozenset(
+    {NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING, NodeState.RESETTING}
+)
+#: What is done about a cluster on which nobody works.
+_WATCHED = (
+    'has a conductor look at it again and again, and replaces what is dead as far as the brake '
+    'allows'
+)
+_RESTING = 'does nothing for it before the next operation'
 _BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
 #: States in which a node is nothing to ask about, unless it has a cause.
 _EVEN = frozenset({NodeState.READY, NodeState.GONE, NodeState.PLANNED}) | _STARTING
@@ -74,9 +90,16 @@ def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
     cause = None
     if operation is not None:
         said = f'{said}; {_described(operation, now)}'
-        cause = operation.cause
+        cause = operation.cause or _blocked(view, now)
     next_, do = _cluster_next(view, now, worker)
     return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
+
+
+def _blocked(view: ClusterView, now: float) -> Cause | None:
+    """Return why dead nodes of a cluster are not replaced, if so: the brake."""
+    found = conditions(view.cluster, view.nodes or (), view.operation, now)
+    blocked = (one.cause for one in found if one.kind is ConditionKind.BLOCKED)
+    return next((one for one in blocked if one and one.code != 'nobody_works'), None)
 
 
 def _described(operation: Operation, now: float) -> str:
@@ -119,7 +142,7 @@ def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
     if operation is None or operation.state is OperationState.SUCCEEDED:
         if view.ready == view.wanted:
             return 'has nothing to do', ()
-        return 'does nothing before somebody asks', (f"'kiln cluster check {name}'",)
+        return _WATCHED, (f"'kiln cluster check {name}' looks now",)
     kind = operation.kind.value
     do = [f"repeat the {kind}: it goes on from what there is ('kiln up FILE')"]
     if view.cluster.former is not None and view.cluster.former != view.cluster.spec:
@@ -156,8 +179,17 @@ def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[st
         return 'does nothing, for the cluster is paused', (f"'kiln cluster resume {name}'",)
     operation = view.operation
     if operation is None or operation.state.ended:
-        broken = state in _BROKEN and not node.doomed
-        return 'does nothing for it before the next operation', replace if broken else ()
+        settled = operation is not None and operation.state is OperationState.SUCCEEDED
+        if state not in _BROKEN or node.doomed:
+            return _RESTING, ()
+        return _WATCHED if settled else _RESTING, replace
+    return _node_at_work(view, node, now, replace)
+
+
+def _node_at_work(
+    view: ClusterView, node: Node, now: float, replace: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    state = node.state
     if node.doomed or state.leaving:
         return 'takes it away, and tries until the deadline', ()
     if state is NodeState.FAILED:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kiln import conf as kiln_conf
-from kiln.cli.course import goal_of
+from kiln.cli.course import GroupGoal, goal_of
 from kiln.cli.demo.stage import Stage
 from kiln.cli.following import Entered, Follower
 from kiln.cli.proposal_text import proposal_lines
 from kiln.cli.screens import screen
 from kiln.cli.stores import clusters_extra, configured_site
 from kiln.clock import SYSTEM_CLOCK
-from kiln.cluster_models import Node, NodeState, OperationState
+from kiln.cluster_models import Node, NodeState, Operation, OperationState
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.models import Amphora, State
 
@@ -49,6 +49,7 @@ url = sqlite:///{folder}/kiln.db
 driver_path =
 lease = 1
 quiesce = 0.5
+watch = 1
 """
 PAGE = """\
 cluster: demo
@@ -60,15 +61,16 @@ nodegroups:
     flavor: small
     count: 3
     zones: [az1, az2, az3]
+    health: {unhealthy_after: 1}
   - name: web
     flavor: small
     count: 3
     zones: [az1, az2, az3]
-    strategy: {max_surge: 3}
+    health: {unhealthy_after: 1}
   - name: work
     flavors: {small: 4, large: 2}
     zones: {az1: 2, az2: 2, az3: 2}
-    strategy: {max_surge: 3}
+    health: {unhealthy_after: 1, max_unhealthy: 60%, max_in_flight: 2}
 """
 #: Seconds for which an engine is waited for that does not begin.
 _PATIENCE_S = 30.0
@@ -149,10 +151,26 @@ class Play:
         self._expect_whole(10)
 
     def _repair(self, dead: list[Node]) -> None:
-        """Have others made for nodes; the one place to change once the engine finds them."""
-        from kiln.clusters.requests import Replace
+        """Ask for nothing: the engine finds the dead by itself, and makes others for them."""
+        groups = collections.Counter(node.group for node in dead)
+        goal = {
+            name: GroupGoal(makes=count, leave=frozenset(n.id for n in dead if n.group == name))
+            for name, count in groups.items()
+        }
+        lost = {node.id for node in dead}
+        give_up = time.monotonic() + _PATIENCE_S
+        with self._site.conducting():
+            while self._ids() & lost and time.monotonic() < give_up:
+                after = self._site.clusters.last_event()
+                if (operation := self._newest()).state.ended:
+                    time.sleep(0.05)
+                    continue
+                self._watch(Entered(cluster='demo', operation=operation, goal=goal, after=after))
 
-        self._do(Replace(cluster='demo', nodes=tuple(node.id for node in dead)))
+    def _newest(self) -> Operation:
+        operation = self._site.clusters.show('demo').operation
+        assert operation is not None
+        return operation
 
     def _kill_the_engine(self) -> None:
         self._stage.title('4. Grow by four, and kill -9 the engine in the middle')
@@ -171,9 +189,7 @@ class Play:
         half = sum(node.state is not NodeState.READY for node in self._nodes())
         self._stage.say(f'Process {engine.pid} is dead; {half} nodes are half made.')
         self._stage.say('Another engine takes over what it has left:')
-        operation = self._site.clusters.show('demo').operation
-        assert operation is not None
-        self._follow(Entered(cluster='demo', operation=operation, after=after))
+        self._follow(Entered(cluster='demo', operation=self._newest(), after=after))
         self._stage.expect('the engine was killed in the middle', half > 0, True)
         self._expect_whole(14)
 
@@ -210,11 +226,16 @@ class Play:
         self._stage.say('')
 
     def _follow(self, entered: Entered) -> None:
-        with self._site.conducting(), screen(self._stage.out) as shown:
+        with self._site.conducting():
+            self._watch(entered)
+
+    def _watch(self, entered: Entered) -> None:
+        with screen(self._stage.out) as shown:
             (ended,) = Follower(self._site.clusters, SYSTEM_CLOCK, shown).follow([entered])
         self._made |= {one.id for one in self._machines()}
         kind = entered.operation.kind.value
-        self._stage.expect(f'the {kind} came to its end', ended.state, OperationState.SUCCEEDED)
+        if ended.state is not OperationState.SUCCEEDED:
+            self._stage.expect(f'the {kind} came to its end', ended.state, 'succeeded')
 
     def _until_it_builds(self, engine: subprocess.Popen[bytes]) -> None:
         give_up = time.monotonic() + _PATIENCE_S

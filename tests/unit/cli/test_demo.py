@@ -15,7 +15,7 @@ class Clusters(Shell):
     def test_000_8_a_cluster_survives_its_engine_and_leaves_a_receipt(self):
         left = set(pathlib.Path(tempfile.gettempdir()).glob('kiln-demo-*'))
         out = self.ok('demo', '--pace', '0.3')
-        self.assertEqual(21, out.count('\nok  '), out)
+        self.assertEqual(16, out.count('\nok  '), out)
         self.assertNotIn('FAIL', out)
         self.assertNotIn('\033', out)
         self.assertLessEqual(set(pathlib.Path(tempfile.gettempdir()).glob('kiln-demo-*')), left)

@@ -61,7 +61,7 @@ class OfClusters(unittest.TestCase):
             (view(*READY, op=operation(OperationState.SUCCEEDED, **ended)), None,
              'has nothing to do', ''),
             (view(op=operation(OperationState.SUCCEEDED, **ended)), None,
-             'before somebody asks', 'cluster check web'),
+             'replaces what is dead', 'cluster check web'),
             (view(op=operation(OperationState.FAILED, **ended)), None,
              'does nothing more for the create', 'kiln up FILE'),
             (view(op=operation(OperationState.QUEUED, started_at=None)), None,
@@ -139,6 +139,19 @@ class OfNodes(unittest.TestCase):
         one = node(state=NodeState.FAILED)
         (reason,) = why(view(one, op=operation(OperationState.FAILED)), NOW, node=one)
         self.assertEqual(("'kiln node replace web web-a'",), reason.do)
+
+    def test_a_dead_node_of_a_settled_cluster_is_replaced_by_whoever_watches(self):
+        one = node(state=NodeState.FAILED)
+        (reason,) = why(view(one, op=operation(OperationState.SUCCEEDED)), NOW, node=one)
+        self.assertIn('replaces what is dead', reason.next)
+
+    def test_pain_21_the_brake_that_holds_is_told(self):
+        sick = [node(name, state=NodeState.FAILED) for name in 'ab']
+        shown = view(*sick, node('c', state=NodeState.READY), op=operation(
+            OperationState.SUCCEEDED, ended_at=990.0))  # fmt: skip
+        first, *_ = why(shown, NOW)
+        self.assertIn('the brake holds', first.cause.message)
+        self.assertIn('raise max_unhealthy', first.do[0])
 
     def test_nothing_is_done_while_the_cluster_is_paused(self):
         one = node(state=NodeState.FAILED)
