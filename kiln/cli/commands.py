@@ -63,6 +63,7 @@ _HOMES = {
     'circuit list': 'circuit:List',
     'circuit open': 'circuit:Open',
     'circuit close': 'circuit:Close',
+    'conductor': 'conductor:Conduct',
     'db upgrade': 'db:Upgrade',
     'db check': 'db:Check',
     'db purge': 'db:Purge',

@@ -20,6 +20,9 @@ from kiln.compute import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.parts import Backends, EngineSettings, Parts
+from kiln.engine.work_sources.base import WorkSource
+from kiln.engine.work_sources.database import DatabaseSource
+from kiln.engine.work_sources.opening import open_source
 
 #: Threads for what drivers of clusters may wait for.
 _WORKERS = 8
@@ -38,10 +41,11 @@ class Site:
         clock: Clock = SYSTEM_CLOCK,
         defaults: MachineSpec | None = None,
         settings: EngineSettings | None = None,
+        work_source: WorkSource | None = None,
         operation_timeout_s: float = 3600.0,
         check_timeout_s: float = 30.0,
     ) -> None:
-        """Take the parts; the store and the backends are closed with the site."""
+        """Take the parts; store, backends and work source are closed with the site."""
         defaults = defaults or MachineSpec()
         self.store = store
         self.drivers = drivers
@@ -50,14 +54,14 @@ class Site:
         self._clock = clock
         self._defaults = defaults
         self._settings = settings or EngineSettings()
-        self._wake: Callable[[], None] | None = None
+        self._work_source = work_source or DatabaseSource(store)
         preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
             Planning(store, drivers, preflight.image, defaults=defaults, clock=clock),
             preflight,
             clock=clock,
-            offer=self._offer,
+            offer=self._work_source.offer,
             operation_timeout_s=operation_timeout_s,
         )
 
@@ -79,22 +83,18 @@ class Site:
                     settings=self._settings,
                     defaults=self._defaults,
                     run=pool.submit,
-                )
+                ),
+                source=self._work_source,
             )
             conductor.start()
-            self._wake = conductor.wake
             try:
                 yield conductor
             finally:
-                self._wake = None
                 conductor.close()
 
-    def _offer(self, cluster_id: str) -> None:
-        if self._wake is not None:
-            self._wake()
-
     def close(self) -> None:
-        """Let go of store and backends; safe to repeat."""
+        """Let go of everything, once what was offered is told; safe to repeat."""
+        self._work_source.close()
         self.backends.close()
         self.store.close()
 
@@ -136,5 +136,9 @@ def open_site(
             watch_s=options.watch,
             max_building=options.max_building,
         ),
+        work_source=open_source(
+            options.work_source, store, claim_s=options.lease, sweep_s=options.sweep_interval,
+            clock=clock,
+        ),
         operation_timeout_s=options.operation_timeout,
-    )
+    )  # fmt: skip

@@ -23,7 +23,10 @@ class EngineSettings:
     #: How long a lease lasts; its owner renews it three times in that time.
     lease_s: float = 15.0
     #: How long who takes over a cluster waits before he repeats what was begun: the
-    #: former owner may have sent a request just before, and it may still arrive.
+    #: former owner may have sent a request just before, and it may still arrive. It
+    #: arrives in time if it takes no longer than this on its way. What a process sends
+    #: that was stopped after it had begun to, and wakes later, comes late all the same:
+    #: such a build is found by its key and adopted.
     quiesce_s: float = 5.0
     #: How often the store is asked for work, and for what others changed.
     poll_s: float = 1.0

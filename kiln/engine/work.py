@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterable
 
 from kiln.cluster_drivers.values import Context
@@ -55,6 +56,8 @@ class ClusterWork:
 
     def __init__(self, parts: Parts, lease: Lease, tell: Callable[[News], None]) -> None:
         self.lease = lease
+        #: The lease is surely ours until then, by the monotonic clock.
+        self.sure_until = math.inf
         self._parts = parts
         self._cluster = parts.store.clusters.get(lease.scope)
         nodes = parts.store.nodes.of(lease.scope)
@@ -159,6 +162,7 @@ class ClusterWork:
             LOG.error('Node %s has another server already; its second one is left', node_id)
         self._operation = entry.operation
         for launch in entry.launches:
+            self._check_sure()
             launch()
         ended = self._operation is not None and self._operation.state.ended
         if ended or entry.wish is not None:
@@ -166,6 +170,14 @@ class ClusterWork:
             if not entry.buried:
                 self.reload()
                 self._roster.wake_at(entry.moment)
+
+    def _check_sure(self) -> None:
+        """Ask the store again where time alone does not say that the cluster is ours."""
+        # Who was stopped after the commit may wake when others are at it.
+        now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
+        if now >= self.sure_until:
+            self.lease = self._parts.store.leases.renew(self.lease, term_s)
+            self.sure_until = now + term_s
 
     # ---- the operation -----------------------------------------------------------
 
@@ -368,7 +380,7 @@ class ClusterWork:
         elif news.act is Act.ADOPT:
             if self._adoption is not None:
                 self._adoption.learn(news)
-        elif self._sweep.learn(news):
+        elif self._sweep.learn(news, entry):
             self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
 
     def _begin(self, member: Member, entry: Entry) -> None:

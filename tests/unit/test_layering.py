@@ -135,6 +135,7 @@ HOMES = {
     'redis': ('kiln.wrappers.circuit_storage',),
     'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.loading',),
+    'taskflow': ('kiln.engine.work_sources.taskflow_board',),
     'yaml': (
         'kiln.cluster_file.yaml_reader',
         'kiln.cluster_file.writing',
@@ -219,7 +220,7 @@ class Layering(unittest.TestCase):
         heavy = [
             'alembic', 'cryptography', 'docker', 'futurist', 'heatclient', 'keystoneauth1',
             'kombu', 'novaclient', 'openstack', 'oslo_config', 'oslo_log', 'prometheus_client',
-            'pybreaker', 'redis', 'requests', 'sqlalchemy', 'stevedore', 'yaml',
+            'pybreaker', 'redis', 'requests', 'sqlalchemy', 'stevedore', 'taskflow', 'yaml',
         ]  # fmt: skip
         code = f'import sys, kiln; print([name for name in {heavy!r} if name in sys.modules])'
         done = subprocess.run(
