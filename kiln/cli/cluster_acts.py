@@ -252,11 +252,6 @@ class Cancel(Working):
             kinds = ', '.join(one.kind.value for one in stopping) or 'nothing'
             self.app.say(f'{name}: {kinds} is {"to stop" if stopping else "under way"}.')
             if stopping and not parsed_args.no_wait:
-                paused = view.cluster.paused
-                self.follow(
-                    site,
-                    [
-                        Entered(cluster=name, operation=one, after=after, paused=paused)
-                        for one in stopping
-                    ],
-                )
+                # What is cancelled is ended for a paused cluster, too.
+                entered = [Entered(cluster=name, operation=one, after=after) for one in stopping]
+                self.follow(site, entered)

@@ -188,6 +188,10 @@ class Between(SiteShell):
         self.assertEqual('cancelled', self.json('cluster', 'show', 'web')['operation']['state'])
         self.up()
 
+    def test_what_is_paused_can_be_stopped(self):
+        self.ok('cluster', 'pause', 'web')
+        self.assertIn('create cancelled', self.ok('cluster', 'cancel', 'web'))
+
     def test_a_paused_cluster_is_not_waited_for(self):
         self.ok('cluster', 'pause', 'web')
         self.ok('cluster', 'watch', 'web')
