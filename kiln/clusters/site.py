@@ -23,6 +23,7 @@ from kiln.engine.parts import Backends, EngineSettings, Parts
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.opening import open_source
+from kiln.hooks.site import Hooks
 
 #: Threads for what drivers of clusters may wait for.
 _WORKERS = 8
@@ -41,6 +42,7 @@ class Site:
         clock: Clock = SYSTEM_CLOCK,
         defaults: MachineSpec | None = None,
         settings: EngineSettings | None = None,
+        open_hooks: Callable[[], Hooks] = Hooks,
         work_source: WorkSource | None = None,
         operation_timeout_s: float = 3600.0,
         check_timeout_s: float = 30.0,
@@ -53,6 +55,7 @@ class Site:
         self.name = name
         self._clock = clock
         self._defaults = defaults
+        self._open_hooks = open_hooks
         self._settings = settings or EngineSettings()
         self._work_source = work_source or DatabaseSource(store)
         preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
@@ -71,8 +74,13 @@ class Site:
 
         What is under way at its end goes on in the backends, and whoever conducts
         next goes on from there.
+
+        :raises InvalidHooks: hooks are wrong; nothing was begun.
         """
-        with ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool:
+        with (
+            contextlib.closing(self._open_hooks()) as hooks,
+            ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool,
+        ):
             conductor = Conductor(
                 Parts(
                     store=self.store,
@@ -82,6 +90,7 @@ class Site:
                     site=self.name,
                     settings=self._settings,
                     defaults=self._defaults,
+                    hooks=hooks,
                     run=pool.submit,
                 ),
                 source=self._work_source,
@@ -112,6 +121,7 @@ def open_site(
     name: str,
     open_backend: Callable[[str], Compute],
     default_backend: str,
+    open_hooks: Callable[[], Hooks] = Hooks,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Site:
     """Return the site that the options of [clusters] describe; no backend is opened yet.
@@ -130,6 +140,7 @@ def open_site(
         Backends(open_backend, default=default_backend),
         name=name,
         clock=clock,
+        open_hooks=open_hooks,
         settings=EngineSettings(
             lease_s=options.lease,
             quiesce_s=options.quiesce,

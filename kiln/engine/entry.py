@@ -123,6 +123,10 @@ class Entry:
             )
         )  # fmt: skip
 
+    def journal(self, step: Step) -> None:
+        """Write a step that is no act for a node."""
+        self._steps[step.id] = step
+
     def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
         # What becomes known after its operation has ended, the node itself says.
         if self.operation is None:

@@ -14,6 +14,7 @@ from kiln.cluster_spec import MachineSpec
 from kiln.compute import Compute
 from kiln.db.store import Store
 from kiln.engine.naming import Naming
+from kiln.hooks.site import Hooks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +89,7 @@ class Parts:
     settings: EngineSettings = EngineSettings()
     naming: Naming = dataclasses.field(default_factory=Naming)
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
+    hooks: Hooks = dataclasses.field(default_factory=Hooks)
     join_key: bytes = dataclasses.field(default=b'', repr=False)
     #: Runs what may take a while: a driver's looks at a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)

@@ -47,14 +47,15 @@ MAY_IMPORT = {
         for driver in CLUSTER_DRIVERS
     },
     'kiln.engine': CLUSTER_VALUES
-    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db'},
+    | {'kiln.clock', 'kiln.cluster_drivers', 'kiln.compute', 'kiln.db', 'kiln.hooks'},
     # What people ask for; the engine does it, and knows nothing of them.
     'kiln.clusters': CLUSTER_VALUES
     | {
         'kiln.clock', 'kiln.cluster_drivers', 'kiln.cluster_file', 'kiln.compute', 'kiln.db',
-        'kiln.engine',
+        'kiln.engine', 'kiln.hooks',
     },
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES | {'kiln.cluster_drivers', 'kiln.loading'},
+    'kiln.hooks': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_file'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
     'kiln.orphans': VALUES | {'kiln.compute'},
@@ -92,7 +93,7 @@ MAY_IMPORT = {
     | {
         'kiln.cluster_exceptions', 'kiln.cluster_file', 'kiln.cluster_models', 'kiln.cluster_spec',
         'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
-        'kiln.engine', 'kiln.flows', 'kiln.loading',
+        'kiln.engine', 'kiln.flows', 'kiln.hooks', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip
