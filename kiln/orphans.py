@@ -38,6 +38,8 @@ class Rules:
     known: frozenset[str] | None = None
     #: Whether an amphora in ERROR that nobody is known to need is one, too.
     errors: bool = False
+    #: Ids or build keys of what belongs to clusters: never an orphan, whatever else is known.
+    kept: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.owner:
@@ -164,6 +166,8 @@ def _old_enough(created_at: float | None, now: float, rules: Rules) -> bool:
 def _why_resource(resource: Resource, rules: Rules, present: set[str]) -> str | None:
     if resource.owner != rules.owner or resource.kind not in KINDS:
         return None
+    if {resource.id, resource.amphora_id} & rules.kept:
+        return None
     if resource.amphora_id is None:
         return 'belongs to no amphora'
     if resource.amphora_id not in present:
@@ -175,6 +179,8 @@ def _why_amphora(amphora: Amphora, rules: Rules) -> str | None:
     if amphora.owner != rules.owner:
         return None
     if amphora.state not in _AT_REST or amphora.task_state is not None:
+        return None
+    if {amphora.id, amphora.build_key} & rules.kept:
         return None
     if rules.known is not None:
         needed = amphora.id in rules.known or amphora.build_key in rules.known

@@ -15,6 +15,7 @@ code   name            when
 7      NOT_ALLOWED     wrong credentials, or too few rights
 8      UNSUPPORTED     the backend cannot do this at all
 9      PARTIAL         some of it was done; each failure has its line
+10     CHANGES         ``kiln plan --detailed-exitcode`` found something to do
 130    INTERRUPTED     stopped from the keyboard, or cancelled
 141    OUTPUT_CLOSED   nobody reads the output any more
 143    TERMINATED      stopped by SIGTERM
@@ -43,6 +44,7 @@ class ExitCode(enum.IntEnum):
     NOT_ALLOWED = 7
     UNSUPPORTED = 8
     PARTIAL = 9
+    CHANGES = 10
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
     TERMINATED = 143
@@ -87,15 +89,32 @@ CODES: dict[type[BaseException], ExitCode] = {
     cluster_exc.ClusterNotEmpty: ExitCode.CONFLICT,
     cluster_exc.LeaseLost: ExitCode.CONFLICT,
     cluster_exc.StoreError: ExitCode.UNAVAILABLE,
+    # What an object forbids as it is now; wrong words have classes of their own.
+    cluster_exc.ClusterError: ExitCode.CONFLICT,
+    cluster_exc.WithProblems: ExitCode.USAGE,
+    cluster_exc.DriverSelectionError: ExitCode.USAGE,
+    cluster_exc.MissingCapability: ExitCode.UNSUPPORTED,
+    cluster_exc.ClusterDriverError: ExitCode.UNFORESEEN,
 }
 
 
 def code_of(error: BaseException) -> ExitCode:
     """Return the exit status for an error."""
+    own = getattr(error, 'exit_code', None)
+    if isinstance(own, ExitCode):
+        return own
     for kind in type(error).__mro__:
         if kind in CODES:
             return CODES[kind]
     return ExitCode.UNFORESEEN
+
+
+def code_for(code: str, otherwise: ExitCode) -> ExitCode:
+    """Return the exit status for an error of which only its code is known."""
+    for kind, status in CODES.items():
+        if vars(kind).get('code') == code:
+            return status
+    return otherwise
 
 
 def code_of_all(errors: Collection[BaseException], attempts: int) -> ExitCode:
@@ -107,7 +126,12 @@ def code_of_all(errors: Collection[BaseException], attempts: int) -> ExitCode:
 
 
 def explain(error: BaseException) -> str:
-    """Return what went wrong and what to do, in one line without secrets."""
+    """Return what went wrong and what to do, in one line without secrets.
+
+    Where several things are wrong with what somebody wrote, in a line for each.
+    """
+    if isinstance(error, cluster_exc.WithProblems) and error.problems:
+        return exc.redact('\n'.join(_one_line(str(one)) for one in error.problems))
     if isinstance(error, OSError):
         # Of files, commands speak themselves; this is a full disk or the like.
         return exc.redact(_one_line(f'Cannot go on: {error}.'))

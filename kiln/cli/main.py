@@ -18,6 +18,7 @@ from cliff.command import Command
 
 from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import ExitCode, code_of, explain
+from kiln.cluster_exceptions import WithProblems
 
 if TYPE_CHECKING:
     from kiln.compute import Compute
@@ -43,7 +44,10 @@ class _OneLine(logging.Formatter):
         error = record.msg
         if not isinstance(error, BaseException):
             return f'kiln: {record.getMessage()}'
-        line = f'kiln: {explain(error)}'
+        said = explain(error)
+        # Editors know FILE:LINE:COLUMN where it begins a line.
+        located = isinstance(error, WithProblems) and any(one.line for one in error.problems)
+        line = said if located else 'kiln: ' + said.replace('\n', '\nkiln: ')
         if record.exc_info:
             line = f'{self.formatException(record.exc_info)}\n{line}'
         return line
@@ -54,11 +58,18 @@ class KilnApp(App):
 
     NAME = 'kiln'
 
-    def __init__(self, *, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        stdin: TextIO | None = None,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
         super().__init__(
             DESCRIPTION,
             version=None,
             command_manager=CommandTable(),
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             # Else `kiln compute build --help` would be about kiln alone.

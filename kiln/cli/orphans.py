@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kiln.cli.base import KilnLister, Rows, read_file, seconds
 from kiln.cli.exit_codes import UsageError, code_of_all
+from kiln.cli.stores import kept_by_clusters
 from kiln.cli.views import age, cells, moment
 from kiln.exceptions import AmphoraComputeError
 from kiln.orphans import Rules, Suspect, find_orphans, is_orphan, remove, take_look
@@ -112,7 +113,7 @@ class Orphans(KilnLister):
             verdicts = []
             for number, suspect in enumerate(suspects):
                 try:
-                    verdicts.append(_judge(compute, suspect, parsed_args))
+                    verdicts.append(self._judge(compute, suspect, parsed_args))
                 except AmphoraComputeError as exc:
                     failures[number] = exc
                     verdicts.append('failed')
@@ -140,7 +141,7 @@ class Orphans(KilnLister):
 
     def _sightings(self, compute: Compute, args: argparse.Namespace) -> list[Suspect]:
         owner = compute.driver.owner
-        rules = _rules(args, owner)
+        rules = self._rules(args, compute)
         if args.state:
             file = Sightings(args.state, compute.name, owner)
             earlier = file.load()
@@ -153,24 +154,28 @@ class Orphans(KilnLister):
             return []
         self.app.say(f'{len(first)} suspects; looking again in {age(args.grace)}.')
         compute.driver.clock.sleep(args.grace)
-        return find_orphans(take_look(compute, owner), _rules(args, owner), first)
+        return find_orphans(take_look(compute, owner), self._rules(args, compute), first)
 
+    def _judge(self, compute: Compute, suspect: Suspect, args: argparse.Namespace) -> str:
+        if not suspect.confirmed(args.grace):
+            return 'suspect'
+        rules = self._rules(args, compute)
+        if args.delete:
+            return 'deleted' if remove(compute, suspect, rules) else 'spared'
+        return 'orphan' if is_orphan(compute, suspect, rules) else 'spared'
 
-def _judge(compute: Compute, suspect: Suspect, args: argparse.Namespace) -> str:
-    if not suspect.confirmed(args.grace):
-        return 'suspect'
-    rules = _rules(args, compute.driver.owner)
-    if args.delete:
-        return 'deleted' if remove(compute, suspect, rules) else 'spared'
-    return 'orphan' if is_orphan(compute, suspect, rules) else 'spared'
-
-
-def _rules(args: argparse.Namespace, owner: str) -> Rules:
-    known = None
-    if args.known:
-        try:
-            text = read_file(args.known, _MAX_FILE).decode()
-        except UnicodeDecodeError as exc:
-            raise UsageError(f'Cannot read {args.known}: it is no text.') from exc
-        known = frozenset(line.strip() for line in text.splitlines() if line.strip())
-    return Rules(owner=owner, grace_s=args.grace, known=known, errors=args.errors)
+    def _rules(self, args: argparse.Namespace, compute: Compute) -> Rules:
+        known = None
+        if args.known:
+            try:
+                text = read_file(args.known, _MAX_FILE).decode()
+            except UnicodeDecodeError as exc:
+                raise UsageError(f'Cannot read {args.known}: it is no text.') from exc
+            known = frozenset(line.strip() for line in text.splitlines() if line.strip())
+        return Rules(
+            owner=compute.driver.owner,
+            grace_s=args.grace,
+            known=known,
+            errors=args.errors,
+            kept=kept_by_clusters(self.app.settings, compute.name),
+        )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_models import Node, NodeState
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.driver_manager import DriverManager
@@ -27,7 +29,7 @@ def configured_store(conf: Any) -> Store:
     :raises ConfigurationError: what it needs is not installed.
     :raises StoreError: it cannot be used, or its tables are of another version.
     """
-    with _extra():
+    with clusters_extra():
         # Only commands on clusters need SQLAlchemy, and it takes a while to import.
         from kiln.db.store import open_store
     options = conf.db
@@ -38,7 +40,7 @@ def configured_store(conf: Any) -> Store:
 
 def configured_database(conf: Any) -> Database:
     """Open the database alone, whatever version its tables are of; as ``configured_store``."""
-    with _extra():
+    with clusters_extra():
         from kiln.db.store import open_database
     options = conf.db
     return open_database(
@@ -53,7 +55,7 @@ def configured_hooks(conf: Any) -> Hooks:
     :raises ConfigurationError: what it needs is not installed.
     """
     options = conf.hooks
-    with _extra():
+    with clusters_extra():
         # Hooks without a file of them need no YAML.
         from kiln.hooks.loading import load_hooks
         from kiln.hooks.site import Hooks
@@ -67,7 +69,8 @@ def configured_hooks(conf: Any) -> Hooks:
 
 
 @contextlib.contextmanager
-def _extra() -> Iterator[None]:
+def clusters_extra() -> Iterator[None]:
+    """Say of an import that fails what is to be installed for it."""
     try:
         yield
     except ImportError as exc:
@@ -83,7 +86,7 @@ def configured_site(conf: Any) -> Site:
     """
     store = configured_store(conf)
     # Who only looks at the store needs neither the engine nor the drivers' YAML.
-    with _extra():
+    with clusters_extra():
         from kiln.clusters.site import open_site
     manager = DriverManager(conf)
     try:
@@ -98,3 +101,31 @@ def configured_site(conf: Any) -> Site:
     except BaseException:
         store.close()
         raise
+
+
+def kept_by_clusters(conf: Any, backend: str) -> frozenset[str]:
+    """Return the ids and build keys of what a backend has for clusters, as far as is known.
+
+    None where there is no store; none is made for the question.
+
+    :raises ConfigurationError: what the store needs is not installed.
+    :raises StoreError: it cannot be used, so nobody can tell what is needed.
+    """
+    url = conf.db.url or default_url()
+    scheme, _, path = url.partition(':///')
+    if scheme.startswith('sqlite') and not Path(path).exists():
+        return frozenset()
+    with contextlib.closing(configured_store(conf)) as store:
+        from kiln.engine.acts import build_key
+
+        kept = set(store.receipts.known(backend, 'server') | store.receipts.known(backend, 'port'))
+        for cluster in store.clusters.list():
+            # What a killed engine has asked for is known by its key alone.
+            kept |= {
+                build_key(node) for node in store.nodes.of(cluster.id) if _there(node, backend)
+            }
+    return frozenset(kept)
+
+
+def _there(node: Node, backend: str) -> bool:
+    return node.backend == backend and node.state is not NodeState.GONE

@@ -9,7 +9,7 @@ from typing import Any
 
 from kiln.cluster_drivers.values import PlannedChange, PlannedGroup
 from kiln.cluster_models import Cluster, Node, OperationKind
-from kiln.engine.plans import ClusterPlan
+from kiln.engine.plans import ClusterPlan, named
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -69,8 +69,11 @@ class Proposal:
             yield f'{name}: + cluster of driver {pin.name} {pin.version}'
         elif (was := self.before.pin) != pin:
             yield f'{name}: ~ driver {was.name} {was.version} -> {pin.name} {pin.version}'
+        touched: dict[str, list[Node]] = {}
         for node in self.touched:
-            yield f'{node.group}: ! {node.name} ({self.kind.value})'
+            touched.setdefault(node.group, []).append(node)
+        for group, nodes in touched.items():
+            yield f'{group}: !{len(nodes)} ({self.kind.value}): {named(nodes)}'
         yield from self.plan.lines()
         if self.empty:
             yield f'{name}: nothing to do'

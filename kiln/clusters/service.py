@@ -163,6 +163,24 @@ class Clusters:
         self._offer(there.id)
         return cancelled
 
+    def templates(self) -> tuple[ClusterTemplate, ...]:
+        """Return all templates by name."""
+        return self._store.templates.list()
+
+    def template(self, name: str) -> ClusterTemplate:
+        """Return a template.
+
+        :raises ClusterNotFound: there is none of the name.
+        """
+        return self._store.templates.get(name)
+
+    def remove_template(self, name: str) -> None:
+        """Remove a template; safe to repeat.
+
+        :raises ClusterError: a cluster is made from it.
+        """
+        self._store.templates.remove(name)
+
     def save_template(self, template: ClusterTemplate) -> None:
         """Keep a template, in the place of one that has its name; safe to repeat."""
         self._store.templates.save(template)
@@ -192,6 +210,15 @@ class Clusters:
         )
         newest = self._store.operations.of(there.id, limit=1)
         return ClusterView.of(there, nodes, newest[0] if newest else None)
+
+    def worker(self, cluster: str) -> str | None:
+        """Return who works on a cluster at this moment; None if nobody does.
+
+        :raises ClusterNotFound: there is none.
+        """
+        lease = self._store.leases.get(self._store.clusters.get(cluster).id)
+        held = lease is not None and lease.expires_at > self._clock.time()
+        return lease.owner or None if lease is not None and held else None
 
     def node(self, cluster: str, node: str) -> Node:
         """Return a node of a cluster, also one that is gone.
@@ -235,6 +262,10 @@ class Clusters:
         :raises ClusterNotFound: none of the name was deleted, or too long ago.
         """
         return self._store.receipts.get(cluster)
+
+    def last_event(self) -> int:
+        """Return the number of the newest event; what happens from now on has a higher one."""
+        return self._store.events.last_seq()
 
     def events(self, *, after: int = 0, cluster_id: str | None = None) -> Iterator[Event]:
         """Yield what has happened since an event, and end with the last there is."""

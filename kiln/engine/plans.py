@@ -102,15 +102,15 @@ class GroupPlan:
             ((act.node.place, act.place), act.reason, act.node) for act in self.replaces
         ):
             moved = '' if old == new else f' -> {where(new)}'
-            yield f'{self.group}: ~{len(nodes)} {where(old)}{moved} ({reason}): {_named(nodes)}'
+            yield f'{self.group}: ~{len(nodes)} {where(old)}{moved} ({reason}): {named(nodes)}'
         for place, reason, nodes in _alike(
             (act.node.place, act.reason, act.node) for act in self.removes
         ):
-            yield f'{self.group}: -{len(nodes)} {where(place)} ({reason}): {_named(nodes)}'
+            yield f'{self.group}: -{len(nodes)} {where(place)} ({reason}): {named(nodes)}'
         for _, reason, nodes in _alike(
             (None, keep.reason, keep.node) for keep in self.keeps if keep.reason
         ):
-            yield f'{self.group}: ={len(nodes)} ({reason}): {_named(nodes)}'
+            yield f'{self.group}: ={len(nodes)} ({reason}): {named(nodes)}'
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -210,7 +210,8 @@ def _alike(acts: Iterable[tuple[Any, str, Any]]) -> Iterator[tuple[Any, str, lis
         yield what, reason, nodes
 
 
-def _named(nodes: Sequence[Node]) -> str:
+def named(nodes: Sequence[Node]) -> str:
+    """Return the names of nodes for people; of many the first few, and how many more."""
     names = ', '.join(node.name for node in nodes[:_NAMED])
     more = len(nodes) - _NAMED
     return f'{names} and {more} more' if more > 0 else names

@@ -101,7 +101,7 @@ MAY_IMPORT = {
         'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_file',
         'kiln.cluster_models', 'kiln.cluster_spec',
         'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
-        'kiln.flows', 'kiln.hooks', 'kiln.loading',
+        'kiln.engine', 'kiln.flows', 'kiln.hooks', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip

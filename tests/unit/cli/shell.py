@@ -13,6 +13,8 @@ CONFIG = """\
 [compute]
 default_backend = east
 owner = us
+[db]
+url = sqlite:///{folder}/state/kiln.db
 [compute:east]
 driver = noop
 path = {folder}/cloud.db

@@ -3,11 +3,8 @@
 import io
 import threading
 
-from kiln import conf as kiln_conf
-from kiln.cli.demo import Ledger, Play, cloud
 from kiln.cli.main import KilnApp
-from kiln.driver_manager import DriverManager
-from tests.unit.cli.shell import Shell, Terminal
+from tests.unit.cli.shell import Shell
 
 
 class Drivers(Shell):
@@ -61,41 +58,6 @@ class Circuits(Shell):
         for verb in ('open', 'close'):
             err = self.fails(2, 'circuit', verb, 'build')
             self.assertIn('Set circuit_redis_url in [compute:east]', err)
-
-
-class Demo(Shell):
-    def test_the_demo_keeps_what_it_promises(self):
-        out = self.ok('demo', '--fleet', '6', '--pace', '0.1')
-        self.assertEqual(12, out.count('\nok  '), out)
-        self.assertIn('closed -> open -> half-open -> closed', out)
-        self.assertNotIn('\033', out)
-
-    def test_a_cloud_that_never_breaks_does_not_pass_for_one_that_recovered(self):
-        options = cloud(2, 0.1)
-        options.pop('KILN_COMPUTE_DEMO__FAULTS')
-        ledger = Ledger()
-        conf = kiln_conf.load([], [], environment=options)
-        with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
-            play = Play(compute, ledger, io.StringIO(), 2)
-            play.run()
-        false = [one.claim for one in play.expectations if not one.true]
-        self.assertIn('every caller was refused at once: 0, not 1000', false)
-        self.assertIn('the circuit opened once and closed once: ', ' '.join(false))
-        self.assertTrue(play.expectations[0].true)
-
-    def test_the_ledger_keeps_the_story_of_the_circuit_for_builds_alone(self):
-        ledger = Ledger()
-        before = list(ledger.circuit)
-        ledger.circuit_changed('demo', 'read', 'closed', 'open')
-        ledger.circuit_changed('demo', 'build', 'closed', 'open')
-        self.assertEqual([*before, 'open'], ledger.circuit)
-
-    def test_on_a_terminal_the_demo_is_in_colour(self):
-        app = self.app()
-        app.stdout = Terminal()
-        self.assertEqual(0, self.run_bare('demo', '--fleet', '6', '--pace', '0.1', app=app))
-        self.assertIn('\033[', self.out)
-        self.assertIn('closed -> open -> half-open -> closed', self.out)
 
 
 def schedulers():

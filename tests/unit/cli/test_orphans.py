@@ -91,6 +91,10 @@ class Sweep(Shell):
         self.config.write_text(text)
         self.assertIn('deleted', self.ok(*argv))
 
+    def test_no_store_is_made_for_the_question_what_belongs_to_clusters(self):
+        self.assertEqual([], self.sweep())
+        self.assertFalse((self.folder / 'state').exists())
+
     def test_an_empty_list_of_the_known_is_refused(self):
         self.build('web')
         known = self.folder / 'known'

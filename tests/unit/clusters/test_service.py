@@ -10,7 +10,7 @@ from kiln.cluster_exceptions import (
 from kiln.cluster_models import NodeState, OperationKind, OperationState
 from kiln.cluster_spec import MachineSpec
 from kiln.clusters.requests import Delete, Replace, Resize, Upgrade
-from kiln.clusters.views import why
+from kiln.clusters.why import why
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import OperationTimeout
 from tests.unit.clusters.site import WEB, ConductedCase, SiteCase, declared
@@ -55,7 +55,8 @@ class Entering(SiteCase):
         for _ in range(2):
             self.assertTrue(self.clusters.pause('web').paused)
         self.assertEqual('paused', self.clusters.show('web').state)
-        self.assertIn('nothing until', '\n'.join(why(self.clusters.show('web'), 0.0)))
+        (reason,) = why(self.clusters.show('web'), 0.0)
+        self.assertIn('does nothing, for the cluster is paused', reason.next)
         self.assertFalse(self.clusters.resume('web').paused)
         kinds = [event.kind for event in self.clusters.events()]
         self.assertEqual(['paused', 'resumed'], kinds)
@@ -121,11 +122,11 @@ class Life(ConductedCase):
         operation = self.clusters.apply(self.plan(), timeout_s=0.5)
         ended = self.clusters.wait(operation.id, timeout_s=20.0)
         self.assertIs(OperationState.FAILED, ended.state)
-        lines = list(why(self.clusters.show('web'), ended.ended_at + 10))
-        self.assertIn('web: failed, 0 of 5 nodes ready', lines[0])
-        self.assertIn('create failed 10 s ago', lines[1])
+        cluster, *_ = reasons = list(why(self.clusters.show('web'), ended.ended_at + 10))
+        self.assertIn('failed, 0 of 5 nodes ready; create failed 10 s ago', cluster.said)
+        lines = [line for reason in reasons for line in reason.lines()]
         self.assertTrue(any('Quota exceeded for cores' in line for line in lines), lines)
-        self.assertTrue(any(line.strip().startswith('->') for line in lines), lines)
+        self.assertTrue(any(line.startswith('  you: ') for line in lines), lines)
 
     def test_many_callers_at_once_harm_nobody(self):
         pages = [WEB.replace('cluster: web', f'cluster: web-{n}') for n in range(6)]

@@ -1,21 +1,18 @@
-"""What kiln is for, in half a minute, on a simulated cloud."""
+"""A fleet of machines: built, broken, recovered and deleted."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import dataclasses
 import functools
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from kiln import conf as kiln_conf
-from kiln.cli.base import KilnCommand, seconds, whole
-from kiln.cli.exit_codes import ExitCode
+from kiln.cli.demo.stage import Stage
 from kiln.cli.progress import Tally, live
 from kiln.driver_manager import DriverManager
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError
@@ -79,70 +76,36 @@ class Ledger(Listener):
             self.circuit.append(new)
 
 
-@dataclasses.dataclass
-class Expectation:
-    """Something the demo claims, and whether it came true."""
-
-    claim: str
-    true: bool
-
-
-class Demo(KilnCommand):
-    """Build, break, recover and delete a fleet on a simulated cloud; needs no server."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--fleet', type=whole, default=50, help='How many (default: 50).')
-        parser.add_argument(
-            '--pace',
-            type=seconds,
-            default=1.0,
-            metavar='FACTOR',
-            help='Multiply the times that the cloud takes; 0.2 is five times as fast.',
-        )
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Play; fail if any expectation does."""
-        ledger = Ledger()
-        conf = kiln_conf.load([], [], environment=cloud(parsed_args.fleet, parsed_args.pace))
-        with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
-            play = Play(compute, ledger, self.app.stdout, parsed_args.fleet)
-            play.run()
-        if not all(one.true for one in play.expectations):
-            self.status = ExitCode.UNFORESEEN
+def play(stage: Stage, fleet: int, pace: float) -> None:
+    """Play it; return once everything of it is gone."""
+    ledger = Ledger()
+    conf = kiln_conf.load([], [], environment=cloud(fleet, pace))
+    with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
+        Play(compute, ledger, stage, fleet).run()
 
 
 class Play:
     """The five acts."""
 
-    def __init__(self, compute: Compute, ledger: Ledger, out: TextIO, fleet: int) -> None:
+    def __init__(self, compute: Compute, ledger: Ledger, stage: Stage, fleet: int) -> None:
         self._compute = compute
         self._ledger = ledger
-        self._out = out
+        self._stage = stage
         self._fleet = fleet
         self._ids: list[str] = []
-        self._colours = out.isatty()
-        self.expectations: list[Expectation] = []
 
     def run(self) -> None:
-        """Play them, and print what came true."""
-        began = time.monotonic()
+        """Play them."""
         self._build()
         self._suspend_and_resume()
         self._break()
         self._recover()
         self._delete()
-        self._title('What was promised')
-        for one in self.expectations:
-            self._say(f'{"ok  " if one.true else "FAIL"}  {one.claim}', '32' if one.true else '31')
-        self._say(f'All in {time.monotonic() - began:.1f} s.', '1')
 
     # ---- the acts --------------------------------------------------------
 
     def _build(self) -> None:
-        self._title(f'1. Build a fleet of {self._fleet}')
+        self._stage.title(f'1. Build a fleet of {self._fleet}')
         began = time.monotonic()
         took_s: list[float] = []
         with self._tally(self._fleet, 'building ') as progress:
@@ -152,70 +115,74 @@ class Play:
             ]
             self._ids = [operation.result() for operation in operations]
         median_us = statistics.median(took_s) * 1e6
-        self._say(
+        self._stage.say(
             f'{self._fleet} machines active after {time.monotonic() - began:.1f} s; '
             f'asking for one took {median_us:.0f} µs of the caller, waiting none.'
         )
         there = self._compute.list_amphorae().result()
-        self._expect(f'{self._fleet} builds made {self._fleet} machines', len(there), self._fleet)
+        self._stage.expect(
+            f'{self._fleet} builds made {self._fleet} machines', len(there), self._fleet
+        )
 
     def _suspend_and_resume(self) -> None:
         some = self._ids[: max(1, len(self._ids) // 3)]
-        self._title(f'2. Suspend {len(some)}, and resume them')
+        self._stage.title(f'2. Suspend {len(some)}, and resume them')
         self._each(some, 'suspended', lambda one: self._compute.suspend(one, wait=True))
         states = {one.state.value for one in self._compute.statuses(some).result().values()}
-        self._expect('what was suspended is suspended', states, {'suspended'})
+        self._stage.expect('what was suspended is suspended', states, {'suspended'})
         self._each(some, 'active', lambda one: self._compute.resume(one, wait=True))
         states = {one.state.value for one in self._compute.statuses(some).result().values()}
-        self._expect('what was resumed is active', states, {'active'})
+        self._stage.expect('what was resumed is active', states, {'active'})
 
     def _break(self) -> None:
-        self._title('3. Break the cloud')
+        self._stage.title('3. Break the cloud')
         # So that the window of the circuit holds nothing but the outage.
         time.sleep(max(0.0, self._ledger.last_build + WINDOW_S + 0.1 - time.monotonic()))
         sent, errors = self._ledger.builds, list(self._failures())
         sent = self._ledger.builds - sent
-        self._say(f'{sent} builds fail, the first of them so: {errors[0] if errors else "none"}')
-        self._say(f'What the next caller hears: {errors[-1] if errors else "nothing"}')
+        self._stage.say(
+            f'{sent} builds fail, the first of them so: {errors[0] if errors else "none"}'
+        )
+        self._stage.say(f'What the next caller hears: {errors[-1] if errors else "nothing"}')
         took_s: list[float] = []
         refused = sum(self._timed(took_s, self._refused) for _ in range(REFUSALS))
         took_s.sort()
-        self._say(
+        self._stage.say(
             f'{refused} of {REFUSALS} further callers are refused in '
             f'{took_s[len(took_s) // 2] * 1e6:.0f} µs each (p99 {took_s[-10] * 1e6:.0f} µs), '
             f'and the cloud has its peace.'
         )
-        self._expect('the circuit opened after as many failures as configured', sent, BREAK)
-        self._expect('every caller was refused at once', refused, REFUSALS)
+        self._stage.expect('the circuit opened after as many failures as configured', sent, BREAK)
+        self._stage.expect('every caller was refused at once', refused, REFUSALS)
         alive = len(self._compute.list_amphorae().result())
-        self._expect('reads went on while builds were refused', alive, self._fleet)
+        self._stage.expect('reads went on while builds were refused', alive, self._fleet)
 
     def _recover(self) -> None:
-        self._title('4. Recover')
+        self._stage.title('4. Recover')
         build = next(one for one in self._compute.circuits() if one.name.endswith('/build'))
         pause_s = (build.retry_after or 0.0) + 0.05
-        self._say(f'The cloud is well again. The circuit gives it {pause_s:.1f} s of peace.')
+        self._stage.say(f'The cloud is well again. The circuit gives it {pause_s:.1f} s of peace.')
         time.sleep(pause_s)
         with ThreadPoolExecutor(PROBES) as callers:
             self._ids += callers.map(self._insist, range(PROBES))
-        self._say(
+        self._stage.say(
             f'{PROBES} callers at once: {self._ledger.probes} build went ahead as the probe, the '
             f'others followed when it came back. The circuit: {" -> ".join(self._ledger.circuit)}.'
         )
-        self._expect('one probe alone found out', self._ledger.probes, 1)
+        self._stage.expect('one probe alone found out', self._ledger.probes, 1)
         wanted = ['closed', 'open', 'half-open', 'closed']
-        self._expect('the circuit opened once and closed once', self._ledger.circuit, wanted)
+        self._stage.expect('the circuit opened once and closed once', self._ledger.circuit, wanted)
 
     def _delete(self) -> None:
-        self._title(f'5. Delete all {len(self._ids)}')
+        self._stage.title(f'5. Delete all {len(self._ids)}')
         self._each(self._ids, 'gone', lambda one: self._compute.delete(one, wait=True))
         compute = self._compute
-        self._expect('no machine is left', len(compute.list_amphorae().result()), 0)
-        self._expect('no port is left', len(compute.list_resources().result()), 0)
+        self._stage.expect('no machine is left', len(compute.list_amphorae().result()), 0)
+        self._stage.expect('no port is left', len(compute.list_resources().result()), 0)
         owner = compute.driver.owner
         orphans = find_orphans(take_look(compute, owner), Rules(owner=owner, grace_s=0.1))
-        self._expect('no orphan is found', len(orphans), 0)
-        self._expect('no build is in flight', compute.builds_in_flight, 0)
+        self._stage.expect('no orphan is found', len(orphans), 0)
+        self._stage.expect('no build is in flight', compute.builds_in_flight, 0)
 
     # ---- what they are made of -------------------------------------------
 
@@ -264,7 +231,7 @@ class Play:
                 operations.append(operation)
             for operation in operations:
                 operation.result()
-        self._say(f'{len(ids)} {state} after {time.monotonic() - began:.1f} s.')
+        self._stage.say(f'{len(ids)} {state} after {time.monotonic() - began:.1f} s.')
 
     @staticmethod
     def _timed(took_s: list[float], act: Callable[[], Any]) -> Any:
@@ -273,27 +240,13 @@ class Play:
         took_s.append(time.perf_counter() - began)
         return result
 
-    def _expect(self, claim: str, seen: object, wanted: object) -> None:
-        text = claim if seen == wanted else f'{claim}: {seen}, not {wanted}'
-        self.expectations.append(Expectation(text, seen == wanted))
-
     @contextlib.contextmanager
     def _tally(self, total: int, title: str) -> Iterator[Tally]:
-        if self._colours:
-            with live(total, self._out, title) as drawn:
+        if self._stage.drawn:
+            with live(total, self._stage.out, title) as drawn:
                 yield drawn
         else:
             yield Tally(total)
-
-    def _title(self, text: str) -> None:
-        self._out.write('\n')
-        self._say(text, '1;36')
-
-    def _say(self, text: str, colour: str = '') -> None:
-        self._out.write(
-            f'\033[{colour}m{text}\033[0m\n' if colour and self._colours else f'{text}\n'
-        )
-        self._out.flush()
 
 
 def _end(progress: Tally, one: str, state: str, operation: Operation[Any]) -> None:

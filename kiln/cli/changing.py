@@ -1,0 +1,226 @@
+"""What all commands do that change clusters: show, ask, enter, follow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.base import KilnCommand, add_text_format, seconds
+from kiln.cli.cluster_fields import operation_fields
+from kiln.cli.exit_codes import ExitCode, UsageError, code_of_all
+from kiln.cli.outcomes import OperationEnded, ended_badly
+from kiln.cli.stores import configured_site
+from kiln.clock import SYSTEM_CLOCK
+from kiln.exceptions import KilnError
+
+if TYPE_CHECKING:
+    from kiln.cli.following import Entered
+    from kiln.clusters.proposals import Proposal
+    from kiln.clusters.requests import Request
+    from kiln.clusters.site import Site
+
+
+class Working(KilnCommand):
+    """A command that works on clusters, and shows how far that is."""
+
+    def follow(
+        self, site: Site, entered: Sequence[Entered], *, silent: bool = False
+    ) -> list[KilnError]:
+        """Work on operations and show them until they have ended; return those that failed."""
+        from kiln.cli.following import Follower
+        from kiln.cli.screens import screen
+
+        for one in entered:
+            if one.paused:
+                self.app.say(
+                    f"{one.cluster} is paused, so its {one.operation.kind.value} waits for 'kiln "
+                    f"cluster resume {one.cluster}'."
+                )
+        entered = [one for one in entered if not one.paused]
+        if not entered:
+            return []
+        try:
+            with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
+                ended = Follower(site.clusters, SYSTEM_CLOCK, shown).follow(entered)
+        except KeyboardInterrupt:
+            for one in entered:
+                self._say_how_it_goes_on(one.cluster)
+            raise
+        return [
+            OperationEnded(one.cluster, operation)
+            for one, operation in zip(entered, ended, strict=True)
+            if ended_badly(operation)
+        ]
+
+    def _say_how_it_goes_on(self, name: str) -> None:
+        self.app.say(
+            f'{name}: what was asked for is entered, and goes on as soon as a conductor runs. '
+            f"'kiln cluster watch {name}' goes on with it here, 'kiln cluster cancel {name}' "
+            f'stops it.'
+        )
+
+
+class Changing(Working):
+    """A command that shows what it would do, and does just that once it is agreed to.
+
+    It then works on it and follows it to the end. With --no-wait it is only
+    entered, for a conductor, or for 'kiln cluster watch'.
+    """
+
+    #: Whether it changes what is wanted, so that it can be brought back.
+    goes_back = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments that all of them have."""
+        parser = super().get_parser(prog_name)
+        self.add_arguments(parser)
+        add = parser.add_argument
+        add('--plan', action='store_true', help='Show what would happen, and stop.')
+        add('--yes', action='store_true', help='Agree to what is removed, without being asked.')
+        add('--no-wait', action='store_true', help='Enter it, and leave the work to others.')
+        add(
+            '--timeout',
+            type=seconds,
+            metavar='SECONDS',
+            help='Have the operation fail after so many seconds (default: as the cluster or the '
+            'site allows).',
+        )
+        if self.goes_back:
+            add(
+                '--rollback',
+                action='store_true',
+                help='If it fails, bring the cluster back to what it was.',
+            )
+        add_text_format(parser)
+        return parser
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Plan, and go on as far as is wanted."""
+        request = self.request(parsed_args)
+        with configured_site(self.app.settings) as site:
+            self.change(site, [site.clusters.plan(request)], parsed_args)
+
+    # ---- the steps -----------------------------------------------------------------
+
+    def change(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+        """Show proposals, have them agreed to and entered, and follow them to the end.
+
+        All are shown before any is entered.
+        """
+        if args.formatter == 'text':
+            self.show(proposals)
+        if args.plan:
+            self.report([(one, None) for one in proposals], args)
+            return
+        self._agree([one for one in proposals if not one.empty], args)
+        entered, errors = self.enter(site, proposals, args)
+        if not args.no_wait:
+            errors += self.follow(site, list(entered.values()), silent=args.formatter == 'json')
+        self.report(
+            [(one, entered.get(one.cluster.id)) for one in proposals], args, clusters=site.clusters
+        )
+        for error in errors:
+            self.app.complain(error)
+        if errors:
+            self.status = code_of_all(errors, len(proposals))
+
+    def show(self, proposals: Sequence[Proposal]) -> None:
+        """Write what would happen."""
+        from kiln.cli.proposal_text import proposal_lines
+
+        out = self.app.stdout
+        for proposal in proposals:
+            for line in proposal_lines(proposal, colours=out.isatty()):
+                out.write(f'{line}\n')
+            out.write('\n')
+        out.flush()
+
+    def _agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+        from kiln.cli.proposal_text import removes
+        from kiln.cluster_models import OperationKind
+
+        loses = [
+            f'{one.cluster.name} loses {_counted(removes(one))}'
+            if one.kind is not OperationKind.DELETE
+            else f'cluster {one.cluster.name} goes with all of its nodes'
+            for one in proposals
+            if removes(one) or one.kind is OperationKind.DELETE
+        ]
+        if not loses or args.yes:
+            return
+        said = '; '.join(loses)
+        if not (self.app.stdin.isatty() and self.app.stderr.isatty()):
+            raise UsageError(f'Cannot go on unasked: {said}. Add --yes if that is what you want.')
+        self.app.stderr.write(f'{said}. Go on? [y/N] ')
+        self.app.stderr.flush()
+        if self.app.stdin.readline().strip().lower() not in {'y', 'yes'}:
+            raise UsageError('Nothing was done, for it was not agreed to. --plan shows the plan.')
+
+    def enter(
+        self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
+    ) -> tuple[dict[str, Entered], list[KilnError]]:
+        """Enter what there is to do; return it by the ids of clusters, and what went wrong."""
+        from kiln.cli.course import goal_of
+        from kiln.cli.following import Entered
+
+        entered: dict[str, Entered] = {}
+        errors: list[KilnError] = []
+        for proposal in proposals:
+            if proposal.empty:
+                continue
+            after = site.clusters.last_event()
+            try:
+                operation = site.clusters.apply(
+                    proposal, timeout_s=args.timeout, rollback=getattr(args, 'rollback', False)
+                )
+            # Those that are entered already go on.
+            except KilnError as exc:
+                errors.append(exc)
+                continue
+            entered[proposal.cluster.id] = Entered(
+                cluster=proposal.cluster.name,
+                operation=operation,
+                goal=goal_of(proposal),
+                after=after,
+                paused=proposal.cluster.paused,
+            )
+        return entered, errors
+
+    def report(
+        self,
+        pairs: Sequence[tuple[Proposal, Entered | None]],
+        args: argparse.Namespace,
+        *,
+        clusters: Any = None,
+    ) -> None:
+        """Print what was planned and what became of it, for programs."""
+        if getattr(args, 'detailed_exitcode', False) and not all(one.empty for one, _ in pairs):
+            self.status = ExitCode.CHANGES
+        if args.formatter != 'json':
+            return
+        said = [
+            {
+                'plan': proposal.to_dict(),
+                'operation': operation_fields(
+                    clusters.operation(one.operation.id), proposal.cluster.name
+                )
+                if one is not None
+                else None,
+            }
+            for proposal, one in pairs
+        ]
+        self.app.stdout.write(f'{json.dumps(said, indent=2)}\n')
+
+
+def _counted(nodes: int) -> str:
+    return f'{nodes} node{"" if nodes == 1 else "s"}'

@@ -1,0 +1,257 @@
+"""Commands that have something done to a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.base import KilnCommand, pair
+from kiln.cli.changing import Changing, Working
+from kiln.cli.stores import configured_site
+
+if TYPE_CHECKING:
+    from kiln.clusters.requests import Request
+    from kiln.clusters.service import Clusters
+
+
+class Scale(Changing):
+    """Have more or fewer nodes in a group, and say which go if that matters."""
+
+    goes_back = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        parser.add_argument(
+            'size',
+            type=size,
+            metavar='[GROUP=]COUNT',
+            help='How many nodes there are to be; the group may be left out where it is the only '
+            'one.',
+        )
+        parser.add_argument(
+            '--remove',
+            nargs='+',
+            default=[],
+            metavar='NODE',
+            help='Nodes that go, by name or id; others go only for what is missing then.',
+        )
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import Resize
+
+        group, count = args.size
+        return Resize(cluster=args.cluster, group=group, count=count, remove=tuple(args.remove))
+
+
+def size(text: str) -> tuple[str | None, int]:
+    """Return a group and its count, or have argparse refuse it."""
+    group, sign, count = text.rpartition('=')
+    if not count.isascii() or not count.isdigit() or bool(sign) != bool(group):
+        raise argparse.ArgumentTypeError(f'{text!r} is not written as COUNT or GROUP=COUNT')
+    if len(count) > 9:
+        raise argparse.ArgumentTypeError(f'{text!r} is more than any cluster has')
+    return group or None, int(count)
+
+
+class Upgrade(Changing):
+    """Make nodes of something else: others in their place, a few at a time."""
+
+    goes_back = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        add = parser.add_argument
+        add('--image', metavar='ID', help='Image that they are made from.')
+        add('--flavor', metavar='NAME', help='Flavor of groups that do not count flavors.')
+        add(
+            '--parameter',
+            type=pair,
+            action='append',
+            default=[],
+            metavar='NAME=VALUE',
+            help='Parameter of the cluster driver, as JSON or as plain text; may be repeated.',
+        )
+        add(
+            '--group',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='Only nodes of this group; may be repeated (default: all).',
+        )
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.cluster_spec import MachineSpec
+        from kiln.clusters.requests import Upgrade as Request
+
+        machine = MachineSpec(
+            image=args.image,
+            flavor=args.flavor,
+            parameters={name: _parameter(text) for name, text in args.parameter},
+        )
+        return Request(cluster=args.cluster, machine=machine, groups=tuple(args.group))
+
+
+def _parameter(text: str) -> Any:
+    try:
+        return json.loads(text)
+    # Also a number of more digits than Python reads, and text that is nested too deep.
+    except (ValueError, RecursionError):
+        return text
+
+
+class MoveDriver(Changing):
+    """Move a cluster to another cluster driver, or to another version of its own."""
+
+    goes_back = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        parser.add_argument(
+            'driver',
+            nargs='?',
+            metavar='DRIVER',
+            help='NAME or NAME==VERSION (default: the newest version of its own).',
+        )
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import MoveDriver as Request
+
+        return Request(cluster=args.cluster, driver=args.driver)
+
+
+class Rollback(Changing):
+    """Bring a cluster back to what it was after the last operation that succeeded."""
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import GoBack
+
+        return GoBack(cluster=args.cluster)
+
+
+class _OnNodes(Changing):
+    """A command on some nodes of a cluster, or on all."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        parser.add_argument(
+            'nodes', nargs='*', metavar='NODE', help='Nodes by name or id (default: all).'
+        )
+
+
+class Reboot(_OnNodes):
+    """Reboot nodes, a few at a time."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        parser.add_argument('--hard', action='store_true', help='As if the power had failed.')
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import Reboot as Request
+
+        return Request(cluster=args.cluster, nodes=tuple(args.nodes), hard=args.hard)
+
+
+class Rebuild(_OnNodes):
+    """Make nodes anew in their places, a few at a time; what is on them is lost."""
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import Rebuild as Request
+
+        return Request(cluster=args.cluster, nodes=tuple(args.nodes))
+
+
+class Check(Changing):
+    """Look at the nodes, and compare them with what is wanted; nothing is changed."""
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import Check as Request
+
+        return Request(cluster=args.cluster)
+
+
+class Delete(Changing):
+    """Delete a cluster with all that was made for it; it leaves a receipt."""
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import Delete as Request
+
+        return Request(cluster=args.cluster)
+
+
+class _AtOnce(KilnCommand):
+    """A command that is done when it is written down."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Have it written down."""
+        with configured_site(self.app.settings) as site:
+            self.app.say(self.act(site.clusters, parsed_args.cluster))
+
+    def act(self, clusters: Clusters, name: str) -> str:
+        """Do it; return what was done."""
+        raise NotImplementedError
+
+
+class Pause(_AtOnce):
+    """Have nothing begun for a cluster any more."""
+
+    def act(self, clusters: Clusters, name: str) -> str:
+        """Do it; return what was done."""
+        return f'{clusters.pause(name).name} is paused; nothing is begun for it any more.'
+
+
+class Resume(_AtOnce):
+    """Go on with a paused cluster."""
+
+    def act(self, clusters: Clusters, name: str) -> str:
+        """Do it; return what was done."""
+        return f'{clusters.resume(name).name} is not paused any more.'
+
+
+class Cancel(Working):
+    """Stop what is under way for a cluster; what was made stays.
+
+    Returns once it has stopped, and works on that meanwhile.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+        add('--no-wait', action='store_true', help='Do not wait until it has stopped.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Have it written down, and follow it."""
+        from kiln.cli.following import Entered
+
+        with configured_site(self.app.settings) as site:
+            view = site.clusters.show(parsed_args.cluster)
+            name, after = view.cluster.name, site.clusters.last_event()
+            stopping = site.clusters.cancel(view.cluster.id)
+            kinds = ', '.join(one.kind.value for one in stopping) or 'nothing'
+            self.app.say(f'{name}: {kinds} is {"to stop" if stopping else "under way"}.')
+            if stopping and not parsed_args.no_wait:
+                # What is cancelled is ended for a paused cluster, too.
+                entered = [Entered(cluster=name, operation=one, after=after) for one in stopping]
+                self.follow(site, entered)

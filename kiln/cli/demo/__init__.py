@@ -1,0 +1,51 @@
+"""What kiln is for, in half a minute, on a simulated cloud."""
+
+from __future__ import annotations
+
+import argparse
+
+from kiln.cli.base import KilnCommand, seconds, whole
+from kiln.cli.demo.stage import Stage
+from kiln.cli.exit_codes import ExitCode
+
+
+class Demo(KilnCommand):
+    """Build, shrink, repair and delete a cluster on a simulated cloud; needs no server.
+
+    Its engine is killed on the way. With --compute it is about single machines
+    and a cloud that breaks.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('--compute', action='store_true', help='Show a fleet of machines, and no cluster.')
+        add(
+            '--fleet',
+            type=whole,
+            default=50,
+            help='With --compute: how many machines (default: 50).',
+        )
+        add(
+            '--pace',
+            type=seconds,
+            default=1.0,
+            metavar='FACTOR',
+            help='Multiply the times that the cloud takes; 0.2 is five times as fast.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Play; fail if any expectation does."""
+        stage = Stage(self.app.stdout)
+        if parsed_args.compute:
+            from kiln.cli.demo import fleet
+
+            fleet.play(stage, parsed_args.fleet, parsed_args.pace)
+        else:
+            from kiln.cli.demo import clusters
+
+            clusters.play(stage, parsed_args.pace)
+        if not stage.end():
+            self.status = ExitCode.UNFORESEEN

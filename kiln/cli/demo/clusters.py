@@ -1,0 +1,264 @@
+"""A cluster: made, shrunk in the middle, repaired, grown by two engines, deleted."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kiln import conf as kiln_conf
+from kiln.cli.course import GroupGoal, goal_of
+from kiln.cli.demo.stage import Stage
+from kiln.cli.following import Entered, Follower
+from kiln.cli.proposal_text import proposal_lines
+from kiln.cli.screens import screen
+from kiln.cli.stores import clusters_extra, configured_site
+from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_models import Node, NodeState, Operation, OperationState
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.models import Amphora, State
+
+if TYPE_CHECKING:
+    from kiln.clusters.proposals import Proposal
+    from kiln.clusters.requests import Request
+    from kiln.clusters.site import Site
+
+CONFIG = """\
+[compute]
+default_backend = demo
+owner = demo
+[compute:demo]
+driver = noop
+path = {folder}/cloud.db
+build_s = {build_s}
+delete_s = {delete_s}
+jitter = 0.5
+zones = az1,az2,az3
+flavors = small,large
+watch_interval = 0.1
+watch_max_interval = 0.1
+[db]
+url = sqlite:///{folder}/kiln.db
+[clusters]
+driver_path =
+lease = 1
+quiesce = 0.5
+watch = 1
+"""
+PAGE = """\
+cluster: demo
+coe: nodes
+image: debian-13
+nodegroups:
+  - name: control
+    role: control
+    flavor: small
+    count: 3
+    zones: [az1, az2, az3]
+    health: {unhealthy_after: 1}
+  - name: web
+    flavor: small
+    count: 3
+    zones: [az1, az2, az3]
+    health: {unhealthy_after: 1}
+  - name: work
+    flavors: {small: 4, large: 2}
+    zones: {az1: 2, az2: 2, az3: 2}
+    health: {unhealthy_after: 1, max_unhealthy: 60%, max_in_flight: 2}
+"""
+#: Seconds for which an engine is waited for that does not begin.
+_PATIENCE_S = 30.0
+
+
+def play(stage: Stage, pace: float) -> None:
+    """Play it in a folder of its own; return once everything of it is gone."""
+    with tempfile.TemporaryDirectory(prefix='kiln-demo-') as name:
+        folder = Path(name)
+        config = folder / 'kiln.conf'
+        config.write_text(CONFIG.format(folder=folder, build_s=2.0 * pace, delete_s=0.6 * pace))
+        with (
+            configured_site(kiln_conf.load([str(config)], [], environment={})) as site,
+            contextlib.closing(NoopCloud(folder / 'cloud.db')) as cloud,
+        ):
+            Play(stage, site, cloud, config).run()
+
+
+class Play:
+    """The five acts."""
+
+    def __init__(self, stage: Stage, site: Site, cloud: NoopCloud, config: Path) -> None:
+        self._stage = stage
+        self._site = site
+        self._cloud = cloud
+        self._config = config
+        # What the cloud has ever made.
+        self._made: set[str] = set()
+
+    def run(self) -> None:
+        """Play them."""
+        self._create()
+        self._remove_two()
+        self._lose_a_zone()
+        self._kill_the_engine()
+        self._delete()
+
+    # ---- the acts ------------------------------------------------------------------
+
+    def _create(self) -> None:
+        with clusters_extra():
+            from kiln.cluster_file.reading import read
+        from kiln.clusters.requests import Declare
+
+        self._stage.title('1. A page becomes a cluster')
+        for line in PAGE.splitlines():
+            self._stage.say(f'  {line}', '90')
+        (spec,) = read(PAGE).clusters
+        self._do(Declare(spec=spec))
+        self._expect_whole(12)
+        places = [node.place for node in self._nodes('work')]
+        flavors = collections.Counter(place.flavor for place in places)
+        zones = collections.Counter(place.zone for place in places)
+        self._stage.expect('four are small and two large', flavors, {'small': 4, 'large': 2})
+        self._stage.expect('and two in each zone', zones, {'az1': 2, 'az2': 2, 'az3': 2})
+
+    def _remove_two(self) -> None:
+        from kiln.clusters.requests import Resize
+
+        before = self._ids()
+        victims = self._nodes('work')[2:4]
+        self._stage.title(f'2. Remove {" and ".join(node.name for node in victims)}')
+        self._do(Resize(cluster='demo', remove=tuple(node.id for node in victims)))
+        gone = before - self._ids()
+        self._stage.expect('two nodes went from the middle', gone, {one.id for one in victims})
+        self._expect_whole(10)
+
+    def _lose_a_zone(self) -> None:
+        dead = [node for node in self._nodes() if node.place.zone == 'az2']
+        others = self._ids() - {node.id for node in dead}
+        self._stage.title(f'3. Zone az2 loses its power, and {len(dead)} machines with it')
+        for node in dead:
+            self._cloud.crash(node.compute_id or '', 'The zone has no power.')
+        self._repair(dead)
+        after = self._ids()
+        self._stage.expect('all that were lost were replaced', after & {n.id for n in dead}, set())
+        self._stage.expect('nobody else was touched', others - after, set())
+        self._expect_whole(10)
+
+    def _repair(self, dead: list[Node]) -> None:
+        """Ask for nothing: the engine finds the dead by itself, and makes others for them."""
+        groups = collections.Counter(node.group for node in dead)
+        goal = {
+            name: GroupGoal(makes=count, leave=frozenset(n.id for n in dead if n.group == name))
+            for name, count in groups.items()
+        }
+        lost = {node.id for node in dead}
+        give_up = time.monotonic() + _PATIENCE_S
+        with self._site.conducting():
+            while self._ids() & lost and time.monotonic() < give_up:
+                after = self._site.clusters.last_event()
+                if (operation := self._newest()).state.ended:
+                    time.sleep(0.05)
+                    continue
+                self._watch(Entered(cluster='demo', operation=operation, goal=goal, after=after))
+
+    def _newest(self) -> Operation:
+        operation = self._site.clusters.show('demo').operation
+        assert operation is not None
+        return operation
+
+    def _kill_the_engine(self) -> None:
+        self._stage.title('4. Grow by four, and kill -9 the engine in the middle')
+        after = self._site.clusters.last_event()
+        command = [sys.executable, '-m', 'kiln.cli', '--config-file', str(self._config)]
+        environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
+        with subprocess.Popen(  # noqa: S603  # this very program
+            [*command, 'cluster', 'scale', 'demo', f'work={len(self._nodes("work")) + 4}'],
+            stdout=subprocess.DEVNULL,
+            env=environment,
+        ) as engine:
+            try:
+                self._until_it_builds(engine)
+            finally:
+                engine.kill()
+        half = sum(node.state is not NodeState.READY for node in self._nodes())
+        self._stage.say(f'Process {engine.pid} is dead; {half} nodes are half made.')
+        self._stage.say('Another engine takes over what it has left:')
+        self._follow(Entered(cluster='demo', operation=self._newest(), after=after))
+        self._stage.expect('the engine was killed in the middle', half > 0, True)
+        self._expect_whole(14)
+
+    def _delete(self) -> None:
+        from kiln.clusters.requests import Delete
+
+        self._stage.title('5. Delete it, and keep the receipt')
+        self._do(Delete(cluster='demo'), shown=False)
+        receipt = self._site.clusters.receipt('demo')
+        self._stage.say(
+            f'The receipt names {len(receipt.holdings)} machines, and when each was confirmed '
+            f'gone; {len(receipt.abandoned)} were given up.'
+        )
+        named = {one.id for one in receipt.holdings}
+        self._stage.expect('no machine is left', self._machines(), [])
+        self._stage.expect('every machine there ever was is on it', self._made - named, set())
+
+    # ---- what they are made of -----------------------------------------------------
+
+    def _do(self, request: Request, *, shown: bool = True) -> None:
+        """Show what a request would do, and have it done."""
+        clusters = self._site.clusters
+        proposal = clusters.plan(request)
+        if shown:
+            self._show(proposal)
+        after = clusters.last_event()
+        operation = clusters.apply(proposal)
+        goal = goal_of(proposal)
+        self._follow(Entered(cluster='demo', operation=operation, goal=goal, after=after))
+
+    def _show(self, proposal: Proposal) -> None:
+        for line in proposal_lines(proposal, colours=self._stage.drawn):
+            self._stage.say(line)
+        self._stage.say('')
+
+    def _follow(self, entered: Entered) -> None:
+        with self._site.conducting():
+            self._watch(entered)
+
+    def _watch(self, entered: Entered) -> None:
+        with screen(self._stage.out) as shown:
+            (ended,) = Follower(self._site.clusters, SYSTEM_CLOCK, shown).follow([entered])
+        self._made |= {one.id for one in self._machines()}
+        kind = entered.operation.kind.value
+        if ended.state is not OperationState.SUCCEEDED:
+            self._stage.expect(f'the {kind} came to its end', ended.state, 'succeeded')
+
+    def _until_it_builds(self, engine: subprocess.Popen[bytes]) -> None:
+        give_up = time.monotonic() + _PATIENCE_S
+        while engine.poll() is None and time.monotonic() < give_up:
+            if any(node.state is NodeState.BOOTING for node in self._nodes()):
+                return
+            time.sleep(0.05)
+
+    def _expect_whole(self, count: int) -> None:
+        """Expect as many nodes, each with the one machine that runs for it."""
+        nodes = self._nodes()
+        ready = [node for node in nodes if node.state is NodeState.READY]
+        self._stage.expect(f'{count} nodes are ready', len(ready), count)
+        running = {one.id for one in self._machines() if one.state is State.ACTIVE}
+        mine = {node.compute_id for node in nodes}
+        self._stage.expect('each has one machine, and no other is there', running, mine)
+
+    def _nodes(self, group: str | None = None) -> list[Node]:
+        nodes = self._site.clusters.show('demo').nodes or ()
+        return [node for node in nodes if group in (None, node.group)]
+
+    def _ids(self) -> set[str]:
+        return {node.id for node in self._nodes()}
+
+    def _machines(self) -> list[Amphora]:
+        return [one for one in self._cloud.instances() if one.state is not State.DELETED]

@@ -1,0 +1,115 @@
+"""Follows operations to their end, whoever works on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+from kiln.cli.course import Course, Goal, course, goal_of_view
+from kiln.clock import Clock
+from kiln.cluster_exceptions import ClusterNotFound
+from kiln.cluster_models import Event, Operation
+from kiln.clusters.service import Clusters
+
+#: Seconds between two looks; each reads the nodes of the cluster once.
+LOOK_S = 0.5
+#: Seconds between two questions whether it has ended already.
+ASK_S = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Entered:
+    """An operation that is to be followed."""
+
+    cluster: str
+    operation: Operation
+    goal: Goal | None = None
+    #: The number of the last event before it.
+    after: int = 0
+    #: Nothing is done for it until somebody resumes its cluster.
+    paused: bool = False
+
+
+class Screen(Protocol):
+    """Where people see how far operations are."""
+
+    def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
+        """Show how far they are, and what has happened since it was last called."""
+
+
+class Silence:
+    """Shows nothing."""
+
+    def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
+        """Do nothing."""
+
+
+class Follower:
+    """Looks at operations again and again, and has it shown."""
+
+    def __init__(self, clusters: Clusters, clock: Clock, screen: Screen) -> None:
+        self._clusters = clusters
+        self._clock = clock
+        self._screen = screen
+        self._goals: dict[str, Goal] = {}
+        self._last: dict[str, Course] = {}
+
+    def follow(self, entered: Sequence[Entered]) -> list[Operation]:
+        """Return the operations once all have ended, in the order in which they came.
+
+        Reads the store alone, so it may end at any moment and be begun again.
+        """
+        seqs = {one.operation.id: one.after for one in entered}
+        look_at = 0.0
+        while True:
+            found = [self._clusters.operation(one.operation.id) for one in entered]
+            over = all(one.state.ended for one in found)
+            if over or self._clock.monotonic() >= look_at:
+                look_at = self._clock.monotonic() + LOOK_S
+                courses = [self._course(*pair) for pair in zip(entered, found, strict=True)]
+                self._screen.show(courses, self._news(entered, seqs))
+            if over:
+                return found
+            self._clock.sleep(ASK_S)
+
+    def _course(self, entered: Entered, operation: Operation) -> Course:
+        try:
+            view = self._clusters.show(operation.cluster_id)
+        except ClusterNotFound:
+            return self._buried(entered, operation)
+        if operation.id not in self._goals:
+            goal = goal_of_view(view) if entered.goal is None else entered.goal
+            self._goals[operation.id] = goal
+        goal = self._goals[operation.id]
+        found = course(view, operation, goal, self._clock.time())
+        self._last[operation.id] = found
+        return found
+
+    def _buried(self, entered: Entered, operation: Operation) -> Course:
+        """Return the course of a cluster that is gone: all is done that there was to do."""
+        last = self._last.get(operation.id)
+        groups = () if last is None else last.groups
+        return Course(
+            name=entered.cluster,
+            operation=operation,
+            state=operation.state.value,
+            ready=0,
+            wanted=0,
+            groups=tuple(
+                dataclasses.replace(group, done=group.total, counts={}, odd=()) for group in groups
+            ),
+            elapsed_s=(operation.ended_at or self._clock.time()) - operation.created_at,
+        )
+
+    def _news(self, entered: Sequence[Entered], seqs: dict[str, int]) -> list[Event]:
+        news: list[Event] = []
+        for one in entered:
+            key = one.operation.id
+            found = self._clusters.events(after=seqs[key], cluster_id=one.operation.cluster_id)
+            for event in found:
+                seqs[key] = event.seq
+                # Of an operation before it, the last words may come late.
+                if event.operation_id in (None, key):
+                    news.append(event)
+        return sorted(news, key=lambda event: event.seq)

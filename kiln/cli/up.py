@@ -1,0 +1,134 @@
+"""Commands that bring clusters to what a page declares."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kiln.cli.base import read_file
+from kiln.cli.changing import Changing
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.stores import clusters_extra, configured_site
+from kiln.cluster_exceptions import InvalidCluster
+from kiln.exceptions import KilnError
+
+if TYPE_CHECKING:
+    from kiln.cli.following import Entered
+    from kiln.cluster_exceptions import Problem
+    from kiln.cluster_file.reading import ClusterFile, Document
+    from kiln.cluster_spec import ClusterTemplate
+    from kiln.clusters.proposals import Proposal
+    from kiln.clusters.site import Site
+
+
+class Up(Changing):
+    """Bring clusters to what a file declares, whatever that takes.
+
+    Shows the plan, enters it and follows it to the end. May be repeated: what is
+    as declared is left alone, and what is under way is gone on with. Templates of
+    the file are saved.
+    """
+
+    goes_back = True
+    _templates: Sequence[ClusterTemplate] = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        parser.add_argument('file', metavar='FILE', help='YAML; see the reference of the file.')
+        parser.add_argument(
+            '--detailed-exitcode',
+            action='store_true',
+            help='With --plan: exit with 10 where something would change, and with 0 where not.',
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Plan all clusters of the file, then go on as far as is wanted."""
+        if parsed_args.detailed_exitcode and not parsed_args.plan:
+            raise UsageError(
+                'Cannot tell changes by the exit code where they are made: add --plan.'
+            )
+        file = self._read(parsed_args.file)
+        with configured_site(self.app.settings) as site:
+            proposals = _planned(site, file)
+            self._templates = file.templates
+            self.change(site, proposals, parsed_args)
+
+    def _read(self, path: str) -> ClusterFile:
+        with clusters_extra():
+            from kiln.cluster_file.reading import read
+            from kiln.cluster_file.yaml_reader import MAX_BYTES
+        return read(read_file(path, MAX_BYTES), path)
+
+    def enter(
+        self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
+    ) -> tuple[dict[str, Entered], list[KilnError]]:
+        """Save the templates, and join what is under way to the same end."""
+        for template in self._templates:
+            site.clusters.save_template(template)
+        joined: dict[str, Entered] = {}
+        for proposal in proposals:
+            if (one := _under_way(site, proposal)) is not None:
+                self.app.say(
+                    f'{one.cluster}: {one.operation.kind.value} to what is declared is under way '
+                    f'already.'
+                )
+                joined[proposal.cluster.id] = one
+        others = [one for one in proposals if one.cluster.id not in joined]
+        entered, errors = super().enter(site, others, args)
+        return {**joined, **entered}, errors
+
+
+class Plan(Up):
+    """Show what 'kiln up' would do with a file, and stop."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Stop after the plan."""
+        parser = super().get_parser(prog_name)
+        parser.set_defaults(plan=True)
+        return parser
+
+
+def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
+    """Return a proposal for each cluster, or tell all that is wrong with any of them."""
+    from kiln.cluster_spec import ClusterSpec
+    from kiln.clusters.requests import Declare
+
+    proposals, problems = [], []
+    for document in file.documents:
+        if not isinstance(document.value, ClusterSpec):
+            continue
+        try:
+            request = Declare(spec=document.value, templates=file.templates)
+            proposals.append(site.clusters.plan(request))
+        except InvalidCluster as exc:
+            problems += [_located(document, problem) for problem in exc.problems]
+    if problems:
+        raise InvalidCluster(problems)
+    return proposals
+
+
+def _under_way(site: Site, proposal: Proposal) -> Entered | None:
+    """Return the operation that leads to what is declared already, if there is one."""
+    from kiln.cli.following import Entered
+
+    before = proposal.before
+    if before is None or (before.spec, before.pin) != (
+        proposal.cluster.spec,
+        proposal.cluster.pin,
+    ):
+        return None
+    view = site.clusters.show(before.id)
+    operation = view.operation
+    if operation is None or operation.state.ended or operation.cancelled:
+        return None
+    return Entered(
+        cluster=before.name,
+        operation=operation,
+        after=site.clusters.last_event(),
+        paused=before.paused,
+    )
+
+
+def _located(document: Document, problem: Problem) -> Problem:
+    return problem if problem.line else document.located(problem)

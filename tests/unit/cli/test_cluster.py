@@ -1,0 +1,277 @@
+"""The commands about clusters, nodes and templates."""
+
+import dataclasses
+import json
+import time
+
+from kiln.cli.exit_codes import ExitCode
+from kiln.cluster_file.schema import json_schema
+from kiln.cluster_models import Node, NodeState
+from kiln.cluster_spec import ClusterTemplate, Place
+from tests.unit.cli.site import PAGE, SiteShell
+
+
+class Looking(SiteShell):
+    def setUp(self):
+        super().setUp()
+        self.up()
+
+    def test_list_and_show_have_one_shape_for_programs(self):
+        (listed,) = self.json('cluster', 'list')
+        shown = self.json('cluster', 'show', 'web')
+        self.assertEqual(
+            ('web', 'ready', '5/5'), (listed['name'], listed['state'], listed['ready'])
+        )
+        self.assertLessEqual(set(listed), set(shown))
+        self.assertEqual([2, 3], [group['count'] for group in shown['groups']])
+        self.assertEqual('succeeded', shown['operation']['state'])
+
+    def test_001_12_the_version_of_the_driver_is_in_list_and_show(self):
+        self.assertRegex(self.ok('cluster', 'list'), r'nodes_v1 \d')
+        self.assertRegex(self.ok('cluster', 'show', 'web'), r'nodes_v1 \d')
+
+    def test_nodes_are_listed_and_shown(self):
+        rows = self.nodes('--group', 'work')
+        self.assertEqual(['work'] * 3, [row['group'] for row in rows])
+        shown = self.json('node', 'show', 'web', rows[0]['name'])
+        self.assertEqual(rows[0], shown)
+        self.assertIn(rows[0]['name'], self.ok('node', 'list', 'web', '--long'))
+        self.assertIn(rows[1]['address'], self.ok('node', 'show', 'web', rows[1]['id']))
+
+    def test_the_console_of_a_node_is_that_of_its_machine(self):
+        name = self.nodes()[0]['name']
+        said = self.json('node', 'console', 'web', name, '--lines', '3')
+        self.assertEqual(
+            (name, self.ok('node', 'console', 'web', name, '--lines', '3')),
+            (said['name'], said['console'] + '\n' * (not said['console'].endswith('\n'))),
+        )
+
+    def test_a_healthy_cluster_is_explained_in_two_lines(self):
+        self.assertEqual(2, len(self.ok('why', 'web').splitlines()))
+        (said,) = self.json('cluster', 'why', 'web', self.nodes()[0]['name'])
+        self.assertEqual(({'about', 'said', 'causes', 'next', 'do'}), set(said))
+
+    def test_events_are_json_lines_of_one_shape(self):
+        events = [
+            json.loads(line) for line in self.ok('cluster', 'events', '-f', 'json').splitlines()
+        ]
+        keys = {
+            'v', 'seq', 'at', 'kind', 'cluster', 'cluster_id', 'operation_id', 'node_id',
+            'message', 'facts',
+        }  # fmt: skip
+        self.assertEqual({frozenset(keys)}, {frozenset(one) for one in events})
+        self.assertEqual({(1, 'web')}, {(one['v'], one['cluster']) for one in events})
+        after = self.ok('cluster', 'events', 'web', '--after', str(events[2]['seq']))
+        self.assertEqual(len(events) - 3, len(after.splitlines()))
+
+    def test_what_is_not_there_is_not_found(self):
+        for argv in (
+            ('cluster', 'show', 'nix'), ('cluster', 'receipt', 'nix'),
+            ('cluster', 'delete', 'nix'), ('cluster', 'events', 'nix'),
+            ('why', 'nix'), ('why', 'web', 'nix'),
+            ('node', 'show', 'web', 'nix'), ('node', 'remove', 'web', 'nix', '--yes'),
+            ('cluster', 'scale', 'web', 'nix=1'), ('template', 'show', 'nix'),
+            ('template', 'remove', 'nix'), ('cluster', 'watch', 'nix'),
+        ):  # fmt: skip
+            with self.subTest(argv):
+                self.fails(ExitCode.NOT_FOUND, *argv)
+
+    def test_with_nothing_under_way_there_is_nothing_to_follow_or_to_stop(self):
+        self.ok('cluster', 'watch', 'web')
+        self.assertIn('nothing is under way', self.err)
+        self.ok('cluster', 'cancel', 'web')
+        self.assertIn('nothing is under way', self.err)
+
+
+class Acting(SiteShell):
+    def setUp(self):
+        super().setUp()
+        self.up()
+
+    def test_003_4_named_nodes_go_from_the_middle(self):
+        before = {row['name'] for row in self.nodes()}
+        gone = self.nodes('--group', 'work')[1]['name']
+        self.ok('node', 'remove', 'web', gone, '--yes')
+        self.assertEqual(before - {gone}, {row['name'] for row in self.nodes()})
+        self.assertEqual('gone', self.json('node', 'show', 'web', gone)['state'])
+
+    def test_a_group_grows_and_others_stay(self):
+        self.ok('cluster', 'scale', 'web', 'front=4')
+        self.assertEqual(4, len(self.nodes('--group', 'front')))
+        said = self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', '4')
+        self.assertIn('which group is meant', said)
+
+    def test_a_group_shrinks_by_the_nodes_that_are_named(self):
+        first, second = (row['name'] for row in self.nodes('--group', 'front'))
+        self.ok('cluster', 'scale', 'web', 'front=1', '--remove', second, '--yes')
+        self.assertEqual([first], [row['name'] for row in self.nodes('--group', 'front')])
+
+    def test_nodes_are_replaced_and_upgraded(self):
+        old = self.nodes()[0]['name']
+        self.ok('node', 'replace', 'web', old, '--yes')
+        self.assertNotIn(old, {row['name'] for row in self.nodes()})
+        plan = self.ok(
+            'cluster', 'upgrade', 'web', '--image', 'debian-14', '--group', 'front', '--plan'
+        )
+        self.assertIn('front: ~2', plan)
+        self.assertNotIn('work: ', plan)
+
+    def test_what_a_command_would_do_can_be_seen_of_each(self):
+        for argv in (
+            ('cluster', 'scale', 'web', 'front=1'),
+            ('cluster', 'reboot', 'web', '--hard'), ('cluster', 'rebuild', 'web'),
+            ('cluster', 'check', 'web'), ('cluster', 'migrate-driver', 'web'),
+            ('cluster', 'delete', 'web'), ('node', 'reboot', 'web', self.nodes()[0]['name']),
+            ('cluster', 'upgrade', 'web', '--parameter', 'packages=["vim"]'),
+        ):  # fmt: skip
+            with self.subTest(argv):
+                (said,) = self.json(*argv, '--plan')
+                self.assertEqual('web', said['plan']['cluster'])
+                self.assertIsNone(said['operation'])
+        self.assertEqual(1, len({row['generation'] for row in self.json('cluster', 'list')}))
+
+    def test_001_8_who_is_rebooted_is_shown(self):
+        shown = self.ok('cluster', 'reboot', 'web', '--plan')
+        self.assertRegex(shown, r'front: !2 \(reboot\): web-front-\w+, web-front-\w+\n')
+        self.assertIn('work: !3 (reboot)', shown)
+
+    def test_parameters_are_json_or_text(self):
+        for given, path in (('run=["a"]', 'run'), ('run=a[', 'run'), ('packages=vim', 'packages')):
+            with self.subTest(given):
+                asked = ('cluster', 'upgrade', 'web', '--parameter', given, '--plan')
+                if self.sh(*asked):
+                    self.assertIn(f'parameters.{path}', self.err)
+
+    def test_a_size_that_is_none_is_refused(self):
+        for size in ('', '=1', 'front=', '-1', 'front=-1', '1' * 10, 'ten'):
+            with self.subTest(size):
+                self.fails(ExitCode.USAGE, 'cluster', 'scale', 'web', size, '--plan')
+
+    def test_a_node_without_a_machine_has_no_console(self):
+        gone = self.nodes()[0]['name']
+        with self.site() as site:
+            view = site.clusters.show('web')
+            node = next(one for one in view.nodes if one.name == gone)
+            lease = site.store.leases.claim(view.cluster.id, 'host.1', 0.1)
+            with site.store.writing(lease) as batch:
+                batch.node(dataclasses.replace(node, id='new', name='web-new', compute_id=None))
+        said = self.fails(ExitCode.CONFLICT, 'node', 'console', 'web', 'web-new')
+        self.assertIn('has no machine yet', said)
+
+    def test_10_from_the_deletion_to_the_receipt(self):
+        said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web')
+        self.assertIn('cluster web goes with all of its nodes', said)
+        self.ok('cluster', 'delete', 'web', '--yes')
+        self.assertEqual([], self.json('cluster', 'list'))
+        receipt = self.json('cluster', 'receipt', 'web')
+        self.assertEqual((5, []), (len(receipt['gone']), receipt['abandoned']))
+        self.assertIn('5 confirmed gone, 0 abandoned', self.ok('cluster', 'receipt', 'web'))
+        self.assertIn('delete succeeded', self.ok('cluster', 'events', 'web'))
+
+
+class Between(SiteShell):
+    """An operation is entered, and nobody works on it."""
+
+    def setUp(self):
+        super().setUp()
+        self.up('--no-wait')
+
+    def test_pain_1_what_nobody_works_on_says_so(self):
+        self.assertIn('waits for a conductor', self.ok('why', 'web'))
+
+    def test_watch_goes_on_with_it_to_the_end(self):
+        self.assertIn('create succeeded', self.ok('cluster', 'watch', 'web'))
+        self.assertEqual(5, len(self.nodes()))
+
+    def test_pain_10_what_is_under_way_can_be_stopped(self):
+        self.ok('cluster', 'cancel', 'web')
+        self.assertEqual('cancelled', self.json('cluster', 'show', 'web')['operation']['state'])
+        self.up()
+
+    def test_what_is_paused_can_be_stopped(self):
+        self.ok('cluster', 'pause', 'web')
+        self.assertIn('create cancelled', self.ok('cluster', 'cancel', 'web'))
+
+    def test_a_paused_cluster_is_not_waited_for(self):
+        self.ok('cluster', 'pause', 'web')
+        self.ok('cluster', 'watch', 'web')
+        self.assertIn('kiln cluster resume web', self.err)
+        self.ok('cluster', 'resume', 'web')
+        self.ok('cluster', 'watch', 'web')
+
+    def test_another_change_has_to_wait(self):
+        said = self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', 'front=3')
+        self.assertIn('create', said)
+
+    def test_pain_10_there_is_nothing_to_go_back_to_yet(self):
+        said = self.fails(ExitCode.CONFLICT, 'cluster', 'rollback', 'web')
+        self.assertIn('no operation of it has succeeded yet', said)
+
+    def test_a_deletion_takes_the_place_of_what_is_under_way(self):
+        self.ok('cluster', 'delete', 'web', '--yes')
+        self.assertEqual([], self.json('cluster', 'list'))
+
+
+class Templates(SiteShell):
+    def test_templates_are_saved_listed_shown_and_removed(self):
+        path = self.page(PAGE.replace('cluster: web', 'template: base'), 'base.yaml')
+        self.ok('template', 'save', path)
+        (row,) = self.json('template', 'list')
+        self.assertEqual(
+            ('base', 'debian-13', ['front', 'work']), (row['name'], row['image'], row['groups'])
+        )
+        again = self.page(self.ok('template', 'show', 'base'), 'again.yaml')
+        self.ok('template', 'save', again)
+        self.ok('template', 'remove', 'base')
+        self.assertEqual([], self.json('template', 'list'))
+
+    def test_a_file_without_templates_saves_none(self):
+        self.assertIn(
+            'it has none', self.fails(ExitCode.USAGE, 'template', 'save', str(self.path))
+        )
+
+    def test_editors_are_given_the_schema(self):
+        self.assertEqual(json_schema(), json.loads(self.ok('schema')))
+
+
+class Facade(SiteShell):
+    def test_the_facade_knows_templates_and_who_works(self):
+        self.up('--no-wait')
+        with self.site() as site:
+            clusters = site.clusters
+            clusters.save_template(ClusterTemplate(name='t'))
+            self.assertEqual('t', clusters.template('t').name)
+            self.assertIsNone(clusters.worker('web'))
+            lease = site.store.leases.claim(clusters.show('web').cluster.id, 'host.1', 30.0)
+            self.assertEqual('host.1', clusters.worker('web'))
+            site.store.leases.release(lease)
+            self.assertIsNone(clusters.worker('web'))
+
+
+class Orphans(SiteShell):
+    def sweep(self):
+        known = self.folder / 'known'
+        known.write_text('nobody')
+        rows = self.json('orphans', '--grace', '0.2', '--known', str(known))
+        return {row['name'] for row in rows}
+
+    def test_10_what_belongs_to_a_cluster_is_no_orphan(self):
+        self.up()
+        self.build('stray')
+        time.sleep(0.25)
+        self.assertEqual({'stray'}, self.sweep())
+
+    def test_10_what_a_killed_engine_has_asked_for_is_no_orphan_either(self):
+        self.up('--no-wait')
+        with self.site() as site:
+            view = site.clusters.show('web')
+            lease = site.store.leases.claim(view.cluster.id, 'killed', 0.1)
+            node = Node(
+                id='n', cluster_id=view.cluster.id, group='work', name='web-work-x',
+                place=Place(), backend='east', state=NodeState.BUILDING,
+            )  # fmt: skip
+            with site.store.writing(lease) as batch:
+                batch.node(node)
+        self.build('asked-for', '--build-key', 'n.1')
+        time.sleep(0.25)
+        self.assertEqual(set(), self.sweep())
