@@ -23,6 +23,8 @@ class Goal:
     probe: Probe | None = None
     on_status: OnStatus | None = None
     priority: Priority = Priority.NORMAL
+    #: Whether what a build may have made in vain is removed.
+    discards: bool = True
 
 
 class Builder:
@@ -57,7 +59,10 @@ class Builder:
     def _build(self, request: BuildRequest, goal: Goal, seconds: float | None) -> Operation[str]:
         executor = self._stack.executor
         if goal.until is Until.ACCEPTED:
-            return executor.submit(Call.BUILD, request, timeout_s=seconds, priority=goal.priority)
+            return executor.submit(
+                Call.BUILD, request, timeout_s=seconds, priority=goal.priority,
+                discards=goal.discards,
+            )  # fmt: skip
         seconds = seconds or self._longest_s(goal)
         sent = executor.submit(Call.BUILD, request, timeout_s=seconds, priority=goal.priority)
         operation = self._operation(request, seconds)

@@ -123,6 +123,20 @@ class InvalidClusterDriver(WithProblems, ConfigurationError):
     remedy = 'Correct each line that is named, and load it again.'
 
 
+class InvalidHooks(WithProblems, ConfigurationError):
+    """Hooks cannot be used as they are declared; none of them is."""
+
+    code = 'invalid_hooks'
+    remedy = 'Correct each place that is named; kiln hook list shows what is left.'
+
+
+class HookNotFound(ClusterError):
+    """There is no hook of the name, or nothing waits for it."""
+
+    code = 'hook_not_found'
+    remedy = 'See kiln hook list, and what the operation says that it waits for.'
+
+
 class LeaseLost(ClusterError):
     """Somebody else acts on the cluster now; whatever was to be written was not."""
 

@@ -107,6 +107,7 @@ class Compute:
         on_status: OnStatus | None = None,
         priority: Priority = Priority.NORMAL,
         placements: Iterable[Placement] = (),
+        discard: bool = True,
     ) -> Operation[str]:
         """Build an amphora; the result is its id, once it has come as far as asked.
 
@@ -114,6 +115,10 @@ class Compute:
         behind. Repeating it with the same ``build_key`` adopts what exists.
         Where there is no room, ``placements`` are tried in turn, those that
         were full lately last.
+
+        Without ``discard`` a build that is only to be accepted is left as it is where
+        nobody can tell whether it was: for a caller who looks for its key later, or
+        whose successor does and may have adopted it by then.
 
         :raises InvalidBuildRequest: wrong arguments.
         :raises OperationRejected: the queue is full.
@@ -137,7 +142,9 @@ class Compute:
             server_group_id=server_group_id,
             metadata=metadata,
         )
-        goal = Goal(checked_until(until, probe), probe, on_status, priority)
+        goal = Goal(checked_until(until, probe), probe, on_status, priority, discard)
+        if not discard and goal.until is not Until.ACCEPTED:
+            raise InvalidRequest('discard=False goes with until=Until.ACCEPTED alone.')
         others = validation.check_placements(placements, self._stack.driver.limits)
         seconds = validation.check_timeout(timeout)
         return self._builder.build(request, goal, seconds=seconds, placements=others)

@@ -18,6 +18,7 @@ from kiln.signatures import differing_signatures
 
 COMPUTE_NAMESPACE = 'kiln.compute_drivers'
 CLUSTER_NAMESPACE = 'kiln.cluster_drivers'
+HOOK_NAMESPACE = 'kiln.hooks'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +83,11 @@ def cluster_driver_entries() -> list[importlib.metadata.EntryPoint]:
     Not loaded by stevedore: two packages may offer two versions of one driver.
     """
     return _entry_points(CLUSTER_NAMESPACE)
+
+
+def hook_entries() -> list[importlib.metadata.EntryPoint]:
+    """Return what installed packages offer as hooks; nothing is imported."""
+    return _entry_points(HOOK_NAMESPACE)
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:

@@ -80,6 +80,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     exc.UnsupportedOperation: ExitCode.UNSUPPORTED,
     exc.OperationCancelled: ExitCode.INTERRUPTED,
     cluster_exc.ClusterNotFound: ExitCode.NOT_FOUND,
+    cluster_exc.HookNotFound: ExitCode.NOT_FOUND,
     cluster_exc.ClusterExists: ExitCode.CONFLICT,
     cluster_exc.ClusterBusy: ExitCode.CONFLICT,
     cluster_exc.ClusterChanged: ExitCode.CONFLICT,

@@ -1,20 +1,24 @@
-"""The store of clusters, and the whole site, as the configuration describes them."""
+"""The store of clusters, hooks, and the whole site, as the configuration describes them."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.conf.db import default_url
+from kiln.conf.hooks import directory_of, file_of
 from kiln.driver_manager import DriverManager
 from kiln.exceptions import ConfigurationError
+from kiln.loading import hook_entries
 
 if TYPE_CHECKING:
     from kiln.clusters.site import Site
     from kiln.db.database import Database
     from kiln.db.store import Store
+    from kiln.hooks.site import Hooks
 
 
 def configured_store(conf: Any) -> Store:
@@ -40,6 +44,26 @@ def configured_database(conf: Any) -> Database:
     return open_database(
         options.url or default_url(), clock=SYSTEM_CLOCK, lock_timeout_s=options.lock_timeout
     )
+
+
+def configured_hooks(conf: Any) -> Hooks:
+    """Load the hooks of the site; who has them called closes them.
+
+    :raises InvalidHooks: something of them cannot be; every mistake is told.
+    :raises ConfigurationError: what it needs is not installed.
+    """
+    options = conf.hooks
+    with _extra():
+        # Hooks without a file of them need no YAML.
+        from kiln.hooks.loading import load_hooks
+        from kiln.hooks.site import Hooks
+
+        found = load_hooks(
+            directory=directory_of(options.directory),
+            file=file_of(options.file),
+            entries=hook_entries(),
+        )
+    return Hooks(found, max_calls=options.max_calls)
 
 
 @contextlib.contextmanager
@@ -69,6 +93,7 @@ def configured_site(conf: Any) -> Site:
             name=conf.compute.owner,
             open_backend=manager.open,
             default_backend=manager.default_backend,
+            open_hooks=functools.partial(configured_hooks, conf),
         )
     except BaseException:
         store.close()

@@ -20,6 +20,10 @@ from kiln.compute import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.parts import Backends, EngineSettings, Parts
+from kiln.engine.work_sources.base import WorkSource
+from kiln.engine.work_sources.database import DatabaseSource
+from kiln.engine.work_sources.opening import open_source
+from kiln.hooks.site import Hooks
 
 #: Threads for what drivers of clusters may wait for.
 _WORKERS = 8
@@ -38,10 +42,12 @@ class Site:
         clock: Clock = SYSTEM_CLOCK,
         defaults: MachineSpec | None = None,
         settings: EngineSettings | None = None,
+        open_hooks: Callable[[], Hooks] = Hooks,
+        work_source: WorkSource | None = None,
         operation_timeout_s: float = 3600.0,
         check_timeout_s: float = 30.0,
     ) -> None:
-        """Take the parts; the store and the backends are closed with the site."""
+        """Take the parts; store, backends and work source are closed with the site."""
         defaults = defaults or MachineSpec()
         self.store = store
         self.drivers = drivers
@@ -49,15 +55,16 @@ class Site:
         self.name = name
         self._clock = clock
         self._defaults = defaults
+        self._open_hooks = open_hooks
         self._settings = settings or EngineSettings()
-        self._wake: Callable[[], None] | None = None
+        self._work_source = work_source or DatabaseSource(store)
         preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
             Planning(store, drivers, preflight.image, defaults=defaults, clock=clock),
             preflight,
             clock=clock,
-            offer=self._offer,
+            offer=self._work_source.offer,
             operation_timeout_s=operation_timeout_s,
         )
 
@@ -67,8 +74,13 @@ class Site:
 
         What is under way at its end goes on in the backends, and whoever conducts
         next goes on from there.
+
+        :raises InvalidHooks: hooks are wrong; nothing was begun.
         """
-        with ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool:
+        with (
+            contextlib.closing(self._open_hooks()) as hooks,
+            ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool,
+        ):
             conductor = Conductor(
                 Parts(
                     store=self.store,
@@ -78,23 +90,20 @@ class Site:
                     site=self.name,
                     settings=self._settings,
                     defaults=self._defaults,
+                    hooks=hooks,
                     run=pool.submit,
-                )
+                ),
+                source=self._work_source,
             )
             conductor.start()
-            self._wake = conductor.wake
             try:
                 yield conductor
             finally:
-                self._wake = None
                 conductor.close()
 
-    def _offer(self, cluster_id: str) -> None:
-        if self._wake is not None:
-            self._wake()
-
     def close(self) -> None:
-        """Let go of store and backends; safe to repeat."""
+        """Let go of everything, once what was offered is told; safe to repeat."""
+        self._work_source.close()
         self.backends.close()
         self.store.close()
 
@@ -112,6 +121,7 @@ def open_site(
     name: str,
     open_backend: Callable[[str], Compute],
     default_backend: str,
+    open_hooks: Callable[[], Hooks] = Hooks,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Site:
     """Return the site that the options of [clusters] describe; no backend is opened yet.
@@ -130,11 +140,16 @@ def open_site(
         Backends(open_backend, default=default_backend),
         name=name,
         clock=clock,
+        open_hooks=open_hooks,
         settings=EngineSettings(
             lease_s=options.lease,
             quiesce_s=options.quiesce,
             watch_s=options.watch,
             max_building=options.max_building,
         ),
+        work_source=open_source(
+            options.work_source, store, claim_s=options.lease, sweep_s=options.sweep_interval,
+            clock=clock,
+        ),
         operation_timeout_s=options.operation_timeout,
-    )
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from kiln.conf import clusters, compute, db
+from kiln.conf import clusters, compute, db, hooks
 from kiln.exceptions import ConfigurationError
 
 
@@ -56,6 +56,7 @@ def load(
     register(conf, compute.GROUP, compute.SITE_OPTS)
     register(conf, clusters.GROUP, clusters.OPTS)
     register(conf, db.GROUP, db.OPTS)
+    register(conf, hooks.GROUP, hooks.OPTS)
     return conf
 
 

@@ -99,6 +99,23 @@ ENGINE_OPTS = [
         help='Builds of one cluster that may be asked for and not accepted at once. How many '
         'a backend gets at once is limited by its build_workers.',
     ),
+    cfg.StrOpt(
+        'work_source',
+        default='database',
+        # It may hold a password.
+        secret=True,
+        help='How several conductors share work out: database (each asks it once a second), or '
+        'a jobboard, which tells who looks first: zookeeper://HOST:2181,HOST:2181/PATH, '
+        'etcd://HOST:2379/PATH or redis://USER:PASSWORD@HOST:6379/PATH; etcds and rediss for '
+        'TLS. It needs kiln-compute[jobboard].',
+    ),
+    cfg.FloatOpt(
+        'sweep_interval',
+        default=30.0,
+        min=1.0,
+        help='Seconds between two looks at the database for work that the jobboard does not '
+        'know of.',
+    ),
 ]
 
 OPTS = [*DRIVER_OPTS, *ENGINE_OPTS]

@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 
 from kiln.compute_drivers.noop.conf import opts as noop_opts
-from kiln.conf import clusters, compute, db
+from kiln.conf import clusters, compute, db, hooks
 
 _GROUP_HELP = (
     'A backend called {name}. Each backend has such a group under its own name, and several '
@@ -27,6 +27,10 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
             copy.deepcopy(clusters.OPTS),
         ),
         (cfg.OptGroup(db.GROUP, help='The store of clusters.'), copy.deepcopy(db.OPTS)),
+        (
+            cfg.OptGroup(hooks.GROUP, help='What is called before and after what clusters do.'),
+            copy.deepcopy(hooks.OPTS),
+        ),
         *(
             (
                 cfg.OptGroup(f'{compute.GROUP}:{name}', help=_GROUP_HELP.format(name=name)),

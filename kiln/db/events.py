@@ -44,9 +44,14 @@ class Events:
         self._writer = EventWriter(database)
 
     def after(
-        self, seq: int = 0, *, cluster_id: str | None = None, limit: int = 1000
+        self,
+        seq: int = 0,
+        *,
+        cluster_id: str | None = None,
+        kind: str | None = None,
+        limit: int = 1000,
     ) -> tuple[Event, ...]:
-        """Return the events that follow a number, of one cluster or of all.
+        """Return the events that follow a number, of one cluster or of all, of one kind or all.
 
         Who goes on from the last one it was given misses none.
 
@@ -55,6 +60,8 @@ class Events:
         question = sa.select(event).where(event.c.seq > seq).order_by(event.c.seq).limit(limit)
         if cluster_id is not None:
             question = question.where(event.c.cluster_id == cluster_id)
+        if kind is not None:
+            question = question.where(event.c.kind == kind)
         with self._database.reading() as connection:
             return read(event_of, connection.execute(question))
 

@@ -59,15 +59,19 @@ class Leases:
                 raise lost(lease)
             return self._find(connection, lease.scope) or lease
 
-    def release(self, lease: Lease) -> None:
+    def release(self, lease: Lease, *, unsettled: bool = False) -> None:
         """Give a scope up, at once; its former owner cannot write any more either.
 
-        Safe to repeat, and where somebody else has it by now.
+        With ``unsettled`` the lease keeps the owner's name, for whoever claims it next
+        to see that it was left in the middle of something. Safe to repeat, and where
+        somebody else has it by now.
 
         :raises StoreError: nobody can tell; else it ends by itself.
         """
+        # The name alone would let it write on, so the epoch goes on instead.
+        left = {'epoch': table.c.epoch + 1} if unsettled else {'owner': ''}
         with self._database.writing() as connection:
-            self._update(connection, lease, owner='', expires=0.0)
+            self._update(connection, lease, expires=0.0, **left)
 
     def get(self, scope: str) -> Lease | None:
         """Return the last lease of a scope, over or not."""

@@ -94,6 +94,9 @@ class Acts:
                 build_key=build_key(due.node),
                 availability_zone=due.place.zone,
                 metadata=labels(due.cluster.id, due.node.group),
+                # It is looked for by its key, if not by us then by whoever took the
+                # cluster over; and what they have adopted must not be removed.
+                discard=False,
             ),
         )
 

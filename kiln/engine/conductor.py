@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import math
 import os
@@ -12,31 +13,52 @@ import threading
 import uuid
 from collections import defaultdict
 
-from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost
-from kiln.cluster_models import StepState
+from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
+from kiln.cluster_models import Lease, StepState
 from kiln.engine.news import News
 from kiln.engine.parts import Parts
 from kiln.engine.watch import Watch
 from kiln.engine.work import ClusterWork
+from kiln.engine.work_sources.base import WorkSource
+from kiln.engine.work_sources.database import DatabaseSource
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds until what could not be begun is tried again.
+SHUN_S = 30.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Held:
+    """A lease, and until when it is surely ours, by the monotonic clock."""
+
+    lease: Lease
+    sure_until: float
 
 
 class Conductor:
     """Works on the clusters whose leases it gets, until it is closed.
 
     A crash at any moment is no loss: who claims the leases next goes on from what
-    is written.
+    is written. Without a ``source`` the store is asked for work; one that is handed
+    in is closed by whoever opened it, after the conductor.
     """
 
-    def __init__(self, parts: Parts, *, owner: str | None = None) -> None:
+    def __init__(
+        self, parts: Parts, *, owner: str | None = None, source: WorkSource | None = None
+    ) -> None:
         self._parts = parts
+        self._source = source or DatabaseSource(parts.store)
         # No other process ever has it, so a lease of a former life is not mistaken.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
         # News come with the epoch of the lease for which something was begun.
         self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
         self._works: dict[str, ClusterWork] = {}
         self._watch = Watch(parts, self._owner, self.wake)
+        # Clusters that are ours, but left in peace for a while, and until when.
+        self._quiet: dict[str, tuple[_Held, float]] = {}
+        # Clusters that could not even be begun, and until when they are left alone.
+        self._shunned: dict[str, float] = {}
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = threading.Event()
@@ -47,6 +69,7 @@ class Conductor:
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
         self._thread.start()
         self._watch.start()
+        self._source.start(self.wake)
 
     def wake(self) -> None:
         """Have the store looked at now: somebody has entered something."""
@@ -59,9 +82,10 @@ class Conductor:
         self._watch.close(wait_s)
         if self._thread is not None:
             self._thread.join(wait_s)
-        for work in self._works.values():
-            with contextlib.suppress(ClusterError):
-                self._parts.store.leases.release(work.lease)
+        for scope in list(self._works):
+            self._let_go(scope)
+        for held, _ in self._quiet.values():
+            self._release(held.lease, unsettled=True)
 
     def _run(self) -> None:
         while not self._closed.is_set():
@@ -80,6 +104,7 @@ class Conductor:
         if woken or now >= self._poll_at:
             self._poll_at = now + self._parts.settings.poll_s
             self._look_for_work()
+        self._end_quiet(now)
         by_cluster: dict[str, list[News]] = defaultdict(list)
         for epoch, one in news:
             work = self._works.get(one.cluster_id)
@@ -92,7 +117,10 @@ class Conductor:
 
     def _take(self) -> tuple[list[tuple[int, News]], bool]:
         """Wait for news, and return all there are."""
-        until = min([self._poll_at, self._renew_at, *(w.due for w in self._works.values())])
+        until = min(
+            [self._poll_at, self._renew_at, *(w.due for w in self._works.values()),
+             *(end for _, end in self._quiet.values())]
+        )  # fmt: skip
         wait_s = max(0.0, until - self._parts.clock.monotonic())
         news: list[tuple[int, News]] = []
         woken = False
@@ -109,12 +137,26 @@ class Conductor:
     def _renew(self, now: float) -> None:
         settings = self._parts.settings
         self._renew_at = now + settings.lease_s / 3
-        for scope, work in list(self._works.items()):
+        for scope in [*self._works, *self._quiet]:
             try:
-                work.lease = self._parts.store.leases.renew(work.lease, settings.lease_s)
+                self._renew_one(scope)
             except LeaseLost as exc:
                 LOG.warning('%s', exc)
-                del self._works[scope]
+                self._works.pop(scope, None)
+                self._quiet.pop(scope, None)
+            except StoreError as exc:
+                # The lease may still be ours for a while, and the store come back.
+                LOG.warning('Cannot renew the lease of cluster %s: %s', scope, exc)
+                self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
+
+    def _renew_one(self, scope: str) -> None:
+        leases, term_s = self._parts.store.leases, self._parts.settings.lease_s
+        sure_until = self._parts.clock.monotonic() + term_s
+        if (work := self._works.get(scope)) is not None:
+            work.lease, work.sure_until = leases.renew(work.lease, term_s), sure_until
+        else:
+            held, end = self._quiet[scope]
+            self._quiet[scope] = _Held(leases.renew(held.lease, term_s), sure_until), end
 
     def _look_for_work(self) -> None:
         for scope, work in list(self._works.items()):
@@ -124,29 +166,67 @@ class Conductor:
                 self._let_go(scope)
                 continue
             self._turn(scope, [])
-        for scope in self._parts.store.operations.runnable():
-            if scope not in self._works:
+        now = self._parts.clock.monotonic()
+        for scope in self._source.take():
+            ours = scope in self._works or scope in self._quiet
+            if not ours and self._shunned.get(scope, now) <= now:
+                self._shunned.pop(scope, None)
                 self._claim(scope)
 
     def _claim(self, scope: str) -> None:
         store, settings = self._parts.store, self._parts.settings
+        if not self._has_work(scope):
+            self._source.done(scope)
+            return
         before = store.leases.get(scope)
+        now = self._parts.clock.monotonic()
         lease = store.leases.claim(scope, self._owner, settings.lease_s)
         if lease is None:
             return
+        held = _Held(lease, now + settings.lease_s)
         if before is not None and before.owner and self._has_intents(scope):
             # Its former owner may have sent something that has not arrived yet.
             LOG.info('Cluster %s was left by %s: waiting %s s', scope, before.owner,
                      settings.quiesce_s)  # fmt: skip
-            self._closed.wait(settings.quiesce_s)
+            self._quiet[scope] = held, now + settings.quiesce_s
+        else:
+            self._begin(held)
+
+    def _end_quiet(self, now: float) -> None:
+        for scope, (held, end) in list(self._quiet.items()):
+            if end <= now:
+                del self._quiet[scope]
+                self._begin(held)
+
+    def _begin(self, held: _Held) -> None:
+        lease = held.lease
         try:
-            self._works[scope] = ClusterWork(
+            work = ClusterWork(
                 self._parts, lease, lambda news: self._inbox.put((lease.epoch, news))
             )
         except ClusterNotFound:
-            store.leases.release(lease)
+            self._release(lease)
+            self._source.done(lease.scope)
             return
-        self._turn(scope, [])
+        # Its driver may be missing here, and be there on another host.
+        except Exception:
+            LOG.exception('Cluster %s cannot be worked on here for now', lease.scope)
+            self._release(lease, unsettled=True)
+            self._shunned[lease.scope] = self._parts.clock.monotonic() + SHUN_S
+            return
+        work.sure_until = held.sure_until
+        self._works[lease.scope] = work
+        self._turn(lease.scope, [])
+
+    def _has_work(self, scope: str) -> bool:
+        """Ask the store, whatever the source says."""
+        store = self._parts.store
+        try:
+            paused = store.clusters.get(scope).paused
+        except ClusterNotFound:
+            return False
+        # What somebody cancels ends though its cluster is paused.
+        return any(one.cancelled or not paused for one in store.operations.open(scope))
 
     def _has_intents(self, scope: str) -> bool:
         store = self._parts.store
@@ -177,5 +257,10 @@ class Conductor:
 
     def _let_go(self, scope: str) -> None:
         work = self._works.pop(scope)
+        self._release(work.lease, unsettled=not work.idle)
+        if work.idle:
+            self._source.done(scope)
+
+    def _release(self, lease: Lease, *, unsettled: bool = False) -> None:
         with contextlib.suppress(ClusterError):
-            self._parts.store.leases.release(work.lease)
+            self._parts.store.leases.release(lease, unsettled=unsettled)

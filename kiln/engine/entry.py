@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,7 @@ from kiln.engine.lifecycle import Act
 #: The kind of the step in which an operation has turned back.
 ROLLBACK = 'rollback'
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 
 
 class Entry:
@@ -121,12 +123,16 @@ class Entry:
             )
         )  # fmt: skip
 
+    def journal(self, step: Step) -> None:
+        """Write a step that is no act for a node."""
+        self._steps[step.id] = step
+
     def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
         # What becomes known after its operation has ended, the node itself says.
         if self.operation is None:
             return
-        # The same step each time the act is repeated.
-        step_id = f'{self.operation.id}.{node.id}.{node.attempt}.{act.value}'
+        # The same step each time the act is repeated, and no longer than a column.
+        step_id = str(uuid.uuid5(_STEPS, f'{self.operation.id}.{build_key(node)}.{act.value}'))
         self._steps[step_id] = Step(
             id=step_id,
             operation_id=self.operation.id,

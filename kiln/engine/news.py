@@ -17,3 +17,5 @@ class News:
     act: Act = Act.REST
     value: Any = None
     error: BaseException | None = None
+    #: The key of the call, where it is a hook's answer.
+    invocation: str = ''

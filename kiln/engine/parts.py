@@ -14,6 +14,7 @@ from kiln.cluster_spec import MachineSpec
 from kiln.compute import Compute
 from kiln.db.store import Store
 from kiln.engine.naming import Naming
+from kiln.hooks.site import Hooks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +24,10 @@ class EngineSettings:
     #: How long a lease lasts; its owner renews it three times in that time.
     lease_s: float = 15.0
     #: How long who takes over a cluster waits before he repeats what was begun: the
-    #: former owner may have sent a request just before, and it may still arrive.
+    #: former owner may have sent a request just before, and it may still arrive. It
+    #: arrives in time if it takes no longer than this on its way. What a process sends
+    #: that was stopped after it had begun to, and wakes later, comes late all the same:
+    #: such a build is found by its key and adopted.
     quiesce_s: float = 5.0
     #: How often the store is asked for work, and for what others changed.
     poll_s: float = 1.0
@@ -85,6 +89,7 @@ class Parts:
     settings: EngineSettings = EngineSettings()
     naming: Naming = dataclasses.field(default_factory=Naming)
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
+    hooks: Hooks = dataclasses.field(default_factory=Hooks)
     join_key: bytes = dataclasses.field(default=b'', repr=False)
     #: Runs what may take a while: a driver's looks at a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)

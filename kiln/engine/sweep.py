@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kiln.cluster_models import OperationKind
+from kiln.engine.entry import Entry
 from kiln.engine.news import News
 from kiln.engine.parts import Backends
 from kiln.exceptions import AmphoraComputeError
@@ -50,8 +52,12 @@ class Sweep:
                 return
             listing.add_done_callback(functools.partial(self._listed, name, pending, found))
 
-    def learn(self, news: News) -> bool:
-        """Take in what was found; return whether to look once more, later."""
+    def learn(self, news: News, entry: Entry) -> bool:
+        """Take in what was found; return whether to look once more, later.
+
+        What is left is deleted after the commit, which proves that the cluster is
+        still ours: found while we slept, it may be somebody else's node by now.
+        """
         self.busy = False
         if news.error is not None:
             LOG.warning('Cannot tell whether anything is left of cluster %s: %s',
@@ -59,14 +65,25 @@ class Sweep:
             self._empty = 0
             return True
         self._empty = 0 if news.value else self._empty + 1
+        operation = entry.operation
+        if operation is None or operation.cancelled or operation.kind is not OperationKind.DELETE:
+            return False
         for name, amphora_id in news.value:
-            LOG.warning('Server %s on %s is deleted: cluster %s, which is being deleted, does '
-                        'not know it', amphora_id, name, self._cluster_id)  # fmt: skip
-            try:
-                self._backends.get(name).delete(amphora_id)
-            except AmphoraComputeError as exc:
-                LOG.warning('Server %s cannot be deleted yet: %s', amphora_id, exc)
+            entry.tell(
+                'stray-deleted',
+                f'Server {amphora_id} on {name} is deleted: nobody knows it, and the cluster '
+                f'is being deleted',
+            )
+            entry.launches.append(functools.partial(self._delete, name, amphora_id))
         return not self.proven
+
+    def _delete(self, name: str, amphora_id: str) -> None:
+        LOG.warning('Server %s on %s is deleted: cluster %s, which is being deleted, does '
+                    'not know it', amphora_id, name, self._cluster_id)  # fmt: skip
+        try:
+            self._backends.get(name).delete(amphora_id)
+        except AmphoraComputeError as exc:
+            LOG.warning('Server %s cannot be deleted yet: %s', amphora_id, exc)
 
     def _listed(
         self, name: str, pending: set[str], found: list[tuple[str, str]], listing: Any

@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterable
 
 from kiln.cluster_drivers.values import Context
@@ -30,6 +31,7 @@ from kiln.engine.causes import why_late, why_undone, why_waiting
 from kiln.engine.check import Check
 from kiln.engine.conditions import outdated
 from kiln.engine.entry import ROLLBACK, Entry
+from kiln.engine.hooking import Hooking
 from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
@@ -40,6 +42,7 @@ from kiln.engine.rounds import RESETS
 from kiln.engine.survey import Survey, watched
 from kiln.engine.sweep import Sweep
 from kiln.engine.wishes import Wishes
+from kiln.hooks.run import Standing
 
 LOG = logging.getLogger(__name__)
 
@@ -55,6 +58,8 @@ class ClusterWork:
 
     def __init__(self, parts: Parts, lease: Lease, tell: Callable[[News], None]) -> None:
         self.lease = lease
+        #: The lease is surely ours until then, by the monotonic clock.
+        self.sure_until = math.inf
         self._parts = parts
         self._cluster = parts.store.clusters.get(lease.scope)
         nodes = parts.store.nodes.of(lease.scope)
@@ -64,6 +69,7 @@ class ClusterWork:
         self._sweep = Sweep(lease.scope, parts.backends, tell)
         self._driver = parts.drivers.open(self._cluster.pin)
         self._acts = Acts(parts.backends, self._driver, parts.run, tell)
+        self._hooking = Hooking(parts, self._driver, self._roster, self._context, tell)
         self._wishes = Wishes(self._cluster, self._context())
         self._operation: Operation | None = None
         self._resets: Resets | None = None
@@ -125,6 +131,7 @@ class ClusterWork:
         if _id(fresh) != _id(self._operation):
             self._take_up(fresh)
         self._operation = fresh
+        self._hooking.reload(fresh, cluster)
 
     def _take_up(self, operation: Operation | None) -> None:
         """See in the journal how far an operation is of which that must be known."""
@@ -159,6 +166,7 @@ class ClusterWork:
             LOG.error('Node %s has another server already; its second one is left', node_id)
         self._operation = entry.operation
         for launch in entry.launches:
+            self._check_sure()
             launch()
         ended = self._operation is not None and self._operation.state.ended
         if ended or entry.wish is not None:
@@ -166,6 +174,14 @@ class ClusterWork:
             if not entry.buried:
                 self.reload()
                 self._roster.wake_at(entry.moment)
+
+    def _check_sure(self) -> None:
+        """Ask the store again where time alone does not say that the cluster is ours."""
+        # Who was stopped after the commit may wake when others are at it.
+        now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
+        if now >= self.sure_until:
+            self.lease = self._parts.store.leases.renew(self.lease, term_s)
+            self.sure_until = now + term_s
 
     # ---- the operation -----------------------------------------------------------
 
@@ -198,7 +214,8 @@ class ClusterWork:
         deadline_at = entry.now + operation.deadline_at - operation.created_at
         entry.turn_back(former, self._cluster.generation, deadline_at, cause)
 
-    def _go_on(self, entry: Entry, due: list[Member]) -> None:
+    def _has_begun(self, entry: Entry) -> bool:
+        """Begin the operation if it has not; return whether it may go on from there."""
         operation = entry.operation
         assert operation is not None
         if operation.state is OperationState.QUEUED:
@@ -210,7 +227,16 @@ class ClusterWork:
                 cause := self._resets.why_not(self._driver, self._parts.backends)
             ):
                 self._end(entry, OperationState.FAILED, cause)
-                return
+                return False
+        return self._let_pass(entry, operation, self._hooking.before(entry, operation))
+
+    def _go_on(self, entry: Entry, due: list[Member]) -> None:
+        if not self._has_begun(entry):
+            for member in due:
+                self._roster.touch(member.node.id)
+            return
+        operation = entry.operation
+        assert operation is not None
         seen = self._look(entry, operation)
         if operation.kind is OperationKind.CHECK:
             if seen:
@@ -277,6 +303,7 @@ class ClusterWork:
                 if member is not None:
                     self._doom(entry, member, remove.reason)
         self._holds, self._replan = found.holds, found.more
+        self._hooking.control_plane(entry, operation, self._wishes)
 
     def _add(self, entry: Entry, group: str, place: Place) -> None:
         naming = self._parts.naming
@@ -308,10 +335,12 @@ class ClusterWork:
         elif not self._roster.at_rest or self._replan:
             self._say_why(entry, operation)
         elif operation.kind is not OperationKind.DELETE:
-            self._arrive(entry, operation)
+            if self._may_end(entry, operation):
+                self._arrive(entry, operation)
         elif self._sweep.proven:
-            self._end(entry, OperationState.SUCCEEDED)
-            entry.buried = True
+            if self._may_end(entry, operation):
+                self._end(entry, OperationState.SUCCEEDED)
+                entry.buried = True
         elif not self._sweep.busy:
             entry.launches.append(functools.partial(self._sweep.look, self._backends))
             self._sweep.busy = True
@@ -329,14 +358,30 @@ class ClusterWork:
 
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
         over, cause = resets.verdict()
-        if over and not self._roster.busy:
-            state = OperationState.FAILED if cause else OperationState.SUCCEEDED
-            self._end(entry, state, cause)
-        else:
+        if not over or self._roster.busy:
             self._say_why(entry, operation)
+        elif cause:
+            self._end(entry, OperationState.FAILED, cause)
+        elif self._may_end(entry, operation):
+            self._end(entry, OperationState.SUCCEEDED)
+
+    def _may_end(self, entry: Entry, operation: Operation) -> bool:
+        standing = self._hooking.after(entry, operation, self._wishes)
+        return self._let_pass(entry, operation, standing)
+
+    def _let_pass(self, entry: Entry, operation: Operation, standing: Standing) -> bool:
+        """Return whether hooks let the operation pass; if not, say why, or end it."""
+        if standing is Standing.FAILED:
+            self._end(entry, OperationState.FAILED, self._hooking.holding)
+        elif standing is Standing.OPEN:
+            self._say(entry, operation, self._hooking.holding)
+        return standing is Standing.PASSED
 
     def _say_why(self, entry: Entry, operation: Operation) -> None:
         cause = None if self._roster.busy else why_waiting(self._roster, self._holds)
+        self._say(entry, operation, cause)
+
+    def _say(self, entry: Entry, operation: Operation, cause: Cause | None) -> None:
         state = OperationState.WAITING if cause else OperationState.RUNNING
         if (operation.state, operation.cause) != (state, cause):
             entry.operation = dataclasses.replace(operation, state=state, cause=cause)
@@ -351,6 +396,9 @@ class ClusterWork:
     # ---- one node ------------------------------------------------------------------
 
     def _learn(self, news: News, entry: Entry) -> None:
+        if news.invocation:
+            self._hooking.learn(news, entry)
+            return
         if news.node_id is None:
             self._learn_of_all(news, entry)
             return
@@ -359,7 +407,10 @@ class ClusterWork:
             if self._queue:
                 self._roster.touch(self._queue.popleft())
         member = self._roster.get(news.node_id)
-        if member is not None and self._outcomes.learn(news, entry, member, self._wishes):
+        if member is None:
+            return
+        news = self._hooking.ready(news, entry, member)
+        if self._outcomes.learn(news, entry, member, self._wishes):
             self._replan = True
 
     def _learn_of_all(self, news: News, entry: Entry) -> None:
@@ -368,7 +419,7 @@ class ClusterWork:
         elif news.act is Act.ADOPT:
             if self._adoption is not None:
                 self._adoption.learn(news)
-        elif self._sweep.learn(news):
+        elif self._sweep.learn(news, entry):
             self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
 
     def _begin(self, member: Member, entry: Entry) -> None:
@@ -386,6 +437,9 @@ class ClusterWork:
         if act is Act.FORGET:
             self._outcomes.gone(entry, member)
             self._replan = True
+            return
+        if (standing := self._hooking.gate(entry, member, act)) is not Standing.PASSED:
+            self._replan = self._replan or standing is Standing.FAILED
             return
         if act is Act.BUILD and not self._may_build(member.node.id):
             return

@@ -97,11 +97,13 @@ class ExecutorDriver(DriverWrapper):
         *args: Any,
         timeout_s: float | None = None,
         priority: Priority = Priority.NORMAL,
+        discards: bool = True,
     ) -> Operation[Any]:
         """Have a call made; return at once.
 
         The operation ends by its deadline, whatever the backend does:
-        ``timeout_s`` from now, or that of the scope it is called in.
+        ``timeout_s`` from now, or that of the scope it is called in. Without
+        ``discards`` what a build may have made in vain is left for its caller to find.
 
         :raises OperationRejected: the queue is full, or this is closed.
         :raises CircuitOpenError: the circuit of such calls is open.
@@ -122,7 +124,9 @@ class ExecutorDriver(DriverWrapper):
         plan: CallPlan
         if call is Call.BUILD:
             request: BuildRequest = args[0]
-            plan = BuildPlan(operation, request.build_key, request, self._backoff)
+            plan = BuildPlan(
+                operation, request.build_key, request, self._backoff, discards=discards
+            )
         else:
             plan = CallPlan(operation, call, args, self._backoff)
         return self._admit(Task(self, operation, plan, deadline, key=operation.build_key))
@@ -359,7 +363,8 @@ class ExecutorDriver(DriverWrapper):
         """Part with a task that is neither anybody's nor in the backend any more."""
         heir = None
         if task.key is not None:
-            if task.plan.doubt and task.operation.exception() is not None:
+            plan = task.plan
+            if plan.doubt and plan.discards and task.operation.exception() is not None:
                 self._discard(task.key, task.operation.amphora_id, after=task)
             else:
                 if isinstance(task.plan, BuildPlan) and task.plan.resent:

@@ -26,6 +26,8 @@ class CallPlan:
 
     #: Whether the backend may have something that nobody was told of.
     doubt = False
+    #: Whether that is removed, or left to somebody who will look for it.
+    discards = True
 
     def __init__(
         self, operation: Operation[Any], call: Call, args: tuple[Any, ...], backoff: Backoff

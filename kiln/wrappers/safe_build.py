@@ -31,7 +31,7 @@ class BuildPlan(CallPlan):
     for but not sent.
     """
 
-    __slots__ = ('_key', '_lost', '_request', 'doubt', 'resent')
+    __slots__ = ('_key', '_lost', '_request', 'discards', 'doubt', 'resent')
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class BuildPlan(CallPlan):
         build_key: str,
         request: BuildRequest | None,
         backoff: Backoff,
+        *,
+        discards: bool = True,
     ) -> None:
         super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
         self._key = build_key
@@ -47,6 +49,7 @@ class BuildPlan(CallPlan):
         # A build of an earlier process is not removed because it could not be
         # found in time: whoever recovers it decides.
         self.doubt = False
+        self.discards = discards
         # A request that was thought to be lost may have come late all the same.
         self.resent = False
         if request is not None:

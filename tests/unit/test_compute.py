@@ -14,6 +14,7 @@ from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraBuildError,
+    BuildOutcomeUnknown,
     BuildTimeout,
     CircuitOpenError,
     DeleteTimeout,
@@ -191,6 +192,20 @@ class Building(FacadeTest):
         self.assertTrue(operation.cancel())
         self.clock.run_until(lambda: self.clock.monotonic() > 60)
         self.nothing_left()
+
+    def test_a_doubtful_build_is_left_to_a_caller_who_will_look_for_it(self):
+        self.cloud.faults.add(Fault(call='build', action='hang', seconds=30))
+        operation = self.compute.build(build_key='k', timeout=5, discard=False)
+        self.assertIsInstance(self.settled_error(operation), BuildOutcomeUnknown)
+        self.clock.run_until(lambda: self.clock.monotonic() > 120)
+        self.assertEqual(1, self.cloud.count())
+        again = self.compute.build(build_key='k', discard=False)
+        self.settle(again)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_whoever_waits_for_more_than_acceptance_cannot_leave_it(self):
+        with self.assertRaises(InvalidRequest):
+            self.compute.build(until=Until.ACTIVE, discard=False)
 
     def test_a_refusal_of_the_backend_is_the_operations_error(self):
         self.cloud.faults.add(Fault(call='build', action='quota'))

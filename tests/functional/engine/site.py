@@ -31,8 +31,8 @@ def open_site_store(folder):
 
 
 @contextlib.contextmanager
-def conducting(store, cloud):
-    """Have a conductor work; yield it."""
+def conducting(store, cloud, **more):
+    """Have a conductor work; yield it. ``more`` are parts beside the usual ones."""
     backends = Backends(
         lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK), default='noop'
     )
@@ -40,7 +40,7 @@ def conducting(store, cloud):
         conductor = Conductor(
             Parts(
                 store=store, backends=backends, drivers=OneDriver(Plain()), clock=SYSTEM_CLOCK,
-                run=pool.submit, settings=SETTINGS,
+                run=pool.submit, settings=SETTINGS, **more,
             )
         )  # fmt: skip
         conductor.start()

@@ -1,5 +1,6 @@
 """Events: told in the order in which they were committed, none passed over."""
 
+import dataclasses
 import threading
 
 from tests.unit.db import samples
@@ -36,6 +37,13 @@ class Events(ClusterCase):
         self.assertEqual(['4'], self.messages(3, cluster_id='c-web'))
         self.assertEqual(['1', '2'], self.messages(1, limit=2))
         self.assertEqual(5, self.store.events.last_seq())
+
+    def test_those_of_one_kind_are_found_among_many(self):
+        kind = samples.event('x').kind
+        other = dataclasses.replace(samples.event('skipped'), kind='hook-skip')
+        self.store.events.add(samples.event('0'), other, samples.event('1'))
+        self.assertEqual(['skipped'], self.messages(kind='hook-skip'))
+        self.assertEqual(['1'], self.messages(1, kind=kind))
 
     def test_before_the_first_there_is_none(self):
         self.assertEqual((0, []), (self.store.events.last_seq(), self.messages()))

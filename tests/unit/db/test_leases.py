@@ -56,6 +56,18 @@ class Leases(StoreCase):
         self.store.leases.release(lease)
         self.assertEqual('you', self.store.leases.get('s').owner)
 
+    def test_who_leaves_in_the_middle_of_something_leaves_its_name(self):
+        lease = self.claim()
+        self.store.leases.release(lease, unsettled=True)
+        left = self.store.leases.get('c-web')
+        self.assertEqual(('me', 0.0), (left.owner, left.expires_at))
+        # The name is no leave to go on.
+        with self.assertRaises(LeaseLost):
+            self.store.leases.renew(lease, TERM_S)
+        self.store.leases.release(lease, unsettled=True)
+        self.assertEqual(left, self.store.leases.get('c-web'))
+        self.assertGreater(self.claim('c-web', 'you').epoch, left.epoch)
+
     def test_a_jobboard_overrules_it(self):
         self.claim('s')
         lease = self.store.leases.raise_epoch('s', 'you', TERM_S)
@@ -96,7 +108,7 @@ class Fences(ClusterCase):
 
     def test_finding_8_after_a_takeover_the_former_owner_writes_nothing(self):
         self.pass_time(TERM_S + 5)
-        taken = self.claim(owner='you')
+        taken = self.claim('c-web', 'you')
         self.refused(self.lease)
         self.write(taken, node=samples.node())
         self.assertEqual(1, len(self.store.nodes.of('c-web')))

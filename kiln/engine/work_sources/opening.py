@@ -1,0 +1,164 @@
+"""From an option to the work source that it describes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import urllib.parse
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.db.store import Store
+from kiln.engine.work_sources.base import WorkSource
+from kiln.engine.work_sources.boards import Board
+from kiln.engine.work_sources.database import DatabaseSource
+from kiln.engine.work_sources.jobboard import JobboardSource
+from kiln.exceptions import ConfigurationError
+
+#: The value of the option that stands for no jobboard.
+DATABASE = 'database'
+#: Seconds that a board may take to answer.
+ANSWER_S = 10.0
+_FORMS = 'database, zookeeper://HOST[:PORT][,HOST[:PORT]...]/PATH, etcd://HOST[:PORT]/PATH or ' \
+    'redis://[[USER]:PASSWORD@]HOST[:PORT]/PATH'  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class BoardAddress:
+    """Where a jobboard is."""
+
+    kind: str
+    hosts: tuple[tuple[str, int], ...]
+    path: str
+    tls: bool = False
+    user: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """What to call it before people."""
+        return f'{self.kind}://{",".join(map(_joined, self.hosts))}/{self.path}'
+
+
+def open_source(
+    where: str,
+    store: Store,
+    *,
+    claim_s: float,
+    sweep_s: float = 30.0,
+    clock: Clock = SYSTEM_CLOCK,
+) -> WorkSource:
+    """Return the work source of an option; touches no network yet.
+
+    :raises ConfigurationError: it is none, or what it needs is not installed.
+    """
+    if where == DATABASE:
+        return DatabaseSource(store)
+    address = parse(where)
+    # No other process ever has it.
+    owner = f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
+    # Said now, and not by a thread later, if it is not installed.
+    open_board(address, owner=owner, claim_s=claim_s)
+    return JobboardSource(
+        lambda: open_board(address, owner=owner, claim_s=claim_s),
+        store, claim_s=claim_s, sweep_s=sweep_s, clock=clock,
+    )  # fmt: skip
+
+
+def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
+    """Return a board that is not connected yet.
+
+    :param owner: whose claims they are; no other process ever has the name.
+    :raises ConfigurationError: what it needs is not installed.
+    """
+    try:
+        # An extra that only sites with several conductors install.
+        from kiln.engine.work_sources.taskflow_board import TaskflowBoard
+    except ImportError as exc:
+        raise ConfigurationError(
+            f'Cannot use the jobboard at {address.name}: {exc}. Install kiln-compute[jobboard].'
+        ) from exc
+    conf = _CONFS[address.kind](address, claim_s)
+    return TaskflowBoard(conf, name=address.name, owner=owner, claim_s=claim_s)
+
+
+def parse(where: str) -> BoardAddress:
+    """Return where a jobboard is.
+
+    :raises ConfigurationError: it is not written as one; a password is not quoted.
+    """
+    try:
+        parts = urllib.parse.urlsplit(where)
+        kind, tls = _KINDS[parts.scheme]
+        account, _, places = parts.netloc.rpartition('@')
+        hosts = tuple(_host_and_port(place, _PORTS[kind]) for place in places.split(','))
+    except (KeyError, ValueError):
+        raise ConfigurationError(f'Cannot use work_source: it is none of {_FORMS}.') from None
+    user, _, password = account.partition(':')
+    if account and kind != 'redis':
+        raise ConfigurationError(f'Cannot use work_source: {kind} takes no user in its URL.')
+    if len(hosts) > 1 and kind != 'zookeeper':
+        raise ConfigurationError(f'Cannot use work_source: name one host of {kind}.')
+    return BoardAddress(
+        kind=kind, hosts=hosts, path=parts.path.strip('/') or 'kiln', tls=tls,
+        user=urllib.parse.unquote(user) or None, password=urllib.parse.unquote(password) or None,
+    )  # fmt: skip
+
+
+def _host_and_port(place: str, port: int) -> tuple[str, int]:
+    parts = urllib.parse.urlsplit(f'//{place}')
+    if not parts.hostname:
+        raise ValueError(place)
+    return parts.hostname, parts.port or port
+
+
+def _joined(place: tuple[str, int]) -> str:
+    host, port = place
+    return f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
+
+
+def _zookeeper(address: BoardAddress, claim_s: float) -> dict[str, Any]:
+    return {
+        'board': 'zookeeper',
+        'hosts': ','.join(map(_joined, address.hosts)),
+        # The last name of the path is replaced for what is not a job.
+        'path': f'/{address.path}/jobs',
+        'timeout': claim_s,
+        'check_compatible': False,
+    }
+
+
+def _etcd(address: BoardAddress, claim_s: float) -> dict[str, Any]:
+    host, port = address.hosts[0]
+    return {
+        'board': 'etcd', 'host': host, 'port': port, 'path': address.path,
+        'protocol': 'https' if address.tls else 'http', 'timeout': ANSWER_S,
+    }  # fmt: skip
+
+
+def _redis(address: BoardAddress, claim_s: float) -> dict[str, Any]:
+    host, port = address.hosts[0]
+    account = {'username': address.user, 'password': address.password}
+    return {
+        'board': 'redis', 'host': host, 'port': port, 'namespace': address.path,
+        'ssl': address.tls, 'socket_timeout': ANSWER_S, 'socket_connect_timeout': ANSWER_S,
+        **{name: value for name, value in account.items() if value},
+    }  # fmt: skip
+
+
+_KINDS = {
+    'zookeeper': ('zookeeper', False),
+    'etcd': ('etcd', False),
+    'etcds': ('etcd', True),
+    'redis': ('redis', False),
+    'rediss': ('redis', True),
+}
+_PORTS = {'zookeeper': 2181, 'etcd': 2379, 'redis': 6379}
+_CONFS: dict[str, Callable[[BoardAddress, float], dict[str, Any]]] = {
+    'zookeeper': _zookeeper,
+    'etcd': _etcd,
+    'redis': _redis,
+}

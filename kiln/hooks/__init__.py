@@ -1,0 +1,1 @@
+"""What a site has done before and after the steps of its clusters' lives."""

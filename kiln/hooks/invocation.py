@@ -1,0 +1,218 @@
+"""One hook at one point of one operation, from its first call to its end; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.cluster_models import Cause, Operation, Step, StepState
+from kiln.hooks.answers import Answer, Reply, clean
+from kiln.hooks.document import Outcome
+from kiln.hooks.hook import Hook, invocation_id
+from kiln.hooks.points import OnDeadline, OnFailure
+
+#: The kind of the steps of hooks.
+STEP_KIND = 'hook'
+#: Seconds until a hook that wants to be called later, and says not when, is.
+LATER_S = 10.0
+#: Bounds of the seconds between two calls, whatever a hook wants.
+LEAST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 300.0
+
+
+class End(enum.StrEnum):
+    """How an invocation ended."""
+
+    OK = 'ok'
+    FAILED = 'failed'
+    #: It failed, or came too late, and all goes on.
+    PASSED_OVER = 'passed_over'
+    #: A person had all go on.
+    SKIPPED = 'skipped'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call that is to be made now: under the same key each time."""
+
+    hook: Hook
+    invocation: str
+    attempt: int
+    #: What became of what the point is after; None before something.
+    outcome: Outcome | None
+
+    def document(self, occasion: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the hook is told."""
+        return {
+            **occasion,
+            'invocation': self.invocation,
+            'attempt': self.attempt,
+            'point': self.hook.point.value,
+            'hook': self.hook.name,
+            'outcome': self.outcome.value if self.outcome else None,
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Invocation:
+    """What is known of it; a step of the journal holds it all."""
+
+    id: str
+    hook: Hook
+    operation_id: str
+    cluster_id: str
+    node_id: str | None
+    outcome: Outcome | None
+    end: End | None = None
+    calls: int = 0
+    answers: int = 0
+    failures: int = 0
+    #: Of its first call, and by when it must have succeeded; seconds since the epoch.
+    since: float = 0.0
+    deadline_at: float = 0.0
+    ended_at: float | None = None
+    #: It is not called before.
+    again_at: float = 0.0
+    #: What it said last.
+    message: str = ''
+
+    @classmethod
+    def new(
+        cls, hook: Hook, operation: Operation, node_id: str | None, outcome: Outcome | None
+    ) -> Invocation:
+        """Return one that was not called yet."""
+        return cls(
+            id=invocation_id(operation.id, hook.point, hook.name, node_id),
+            hook=hook,
+            operation_id=operation.id,
+            cluster_id=operation.cluster_id,
+            node_id=node_id,
+            outcome=outcome,
+        )
+
+    def resumed(self, step: Step) -> Invocation:
+        """Return it as the journal has it, for a process that knows nothing else."""
+        said = step.result
+        return dataclasses.replace(
+            self,
+            end=End(said['end']) if said.get('end') else None,
+            calls=step.attempt,
+            answers=said['answers'],
+            failures=said['failures'],
+            since=step.started_at,
+            deadline_at=step.deadline_at or 0.0,
+            ended_at=step.ended_at,
+            again_at=said['again_at'],
+            message=said['message'],
+        )
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether it was called, or was about to be, and nobody knows what came of it."""
+        return self.calls > self.answers
+
+    # ---- what happens to it ----------------------------------------------------
+
+    def called(self, now: float) -> Invocation:
+        """Return it as it is while it is called."""
+        begun = self if self.calls else self._begun(now)
+        deadline_at = begun.deadline_at
+        if self.unanswered:
+            # Who wrote that may have died before it was called: it has time for one call.
+            deadline_at = max(deadline_at, now + self.hook.timeout_s)
+        return dataclasses.replace(
+            begun, calls=self.calls + 1, again_at=now, deadline_at=deadline_at
+        )
+
+    def answered(self, answer: Answer, now: float) -> Invocation:
+        """Return it with an answer."""
+        heard = dataclasses.replace(self, answers=self.calls, message=answer.message)
+        if answer.reply is Reply.OK:
+            return heard._ended(End.OK, now)
+        if answer.reply is Reply.LATER:
+            pause_s = LATER_S if answer.after_s is None else answer.after_s
+            return heard._again(pause_s, now)
+        return dataclasses.replace(heard, failures=self.failures + 1)._failed(now)
+
+    def late(self, now: float) -> Invocation:
+        """Return it with its deadline passed."""
+        why = f'it has not succeeded within {self.hook.deadline_s:g} s'
+        message = clean(f'{why}; last it said: {self.message}' if self.message else why)
+        return dataclasses.replace(self, message=message)._given_up(now)
+
+    def skipped(self, reason: str, now: float) -> Invocation:
+        """Return it passed over by a person."""
+        begun = self if self.calls else self._begun(now)
+        return dataclasses.replace(begun, message=clean(reason))._ended(End.SKIPPED, now)
+
+    def _begun(self, now: float) -> Invocation:
+        return dataclasses.replace(self, since=now, deadline_at=now + self.hook.deadline_s)
+
+    def _failed(self, now: float) -> Invocation:
+        match self.hook.at_failure:
+            case OnFailure.FAIL:
+                return self._ended(End.FAILED, now)
+            case OnFailure.WARN:
+                return self._ended(End.PASSED_OVER, now)
+        if self.hook.retries is not None and self.failures > self.hook.retries:
+            return self._given_up(now)
+        return self._again(self.hook.backoff_s * 2.0 ** min(self.failures - 1, 30), now)
+
+    def _given_up(self, now: float) -> Invocation:
+        fails = self.hook.at_deadline is OnDeadline.FAIL
+        return self._ended(End.FAILED if fails else End.PASSED_OVER, now)
+
+    def _again(self, pause_s: float, now: float) -> Invocation:
+        pause_s = min(max(pause_s, LEAST_PAUSE_S), LONGEST_PAUSE_S)
+        return dataclasses.replace(self, again_at=now + pause_s)
+
+    def _ended(self, end: End, now: float) -> Invocation:
+        return dataclasses.replace(self, end=end, ended_at=now)
+
+    # ---- what is written of it ---------------------------------------------------
+
+    def step(self) -> Step:
+        """Return the step of the journal that it is."""
+        failed = self.end is End.FAILED
+        state = StepState.FAILED if failed else StepState.DONE
+        return Step(
+            id=self.id,
+            operation_id=self.operation_id,
+            cluster_id=self.cluster_id,
+            kind=STEP_KIND,
+            state=StepState.INTENT if self.end is None else state,
+            node_id=self.node_id,
+            attempt=self.calls,
+            token=self.id,
+            started_at=self.since,
+            deadline_at=self.deadline_at,
+            ended_at=self.ended_at,
+            result={
+                'point': self.hook.point.value,
+                'hook': self.hook.name,
+                'end': self.end.value if self.end else None,
+                'answers': self.answers,
+                'failures': self.failures,
+                'again_at': self.again_at,
+                'message': self.message,
+            },
+            cause=self.cause() if failed else None,
+        )
+
+    def cause(self) -> Cause:
+        """Return why it failed, or what it waits for."""
+        if self.end is End.FAILED:
+            return Cause(
+                code='hook_failed',
+                message=f'Hook {self.hook} failed: {self.message}.',
+                hint='Resolve what it says, then repeat the operation.',
+            )
+        said = self.message or 'it was called, and has not answered yet'
+        return Cause(
+            code='hook',
+            message=f'Hook {self.hook} holds it up: {said}.',
+            hint=f'Resolve what it says, or have it passed over: '
+            f'kiln hook skip {self.operation_id} {self.hook} --reason REASON.',
+        )

@@ -1,0 +1,215 @@
+"""The hooks of a site from where they are declared; every mistake is told at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from kiln.cluster_exceptions import InvalidCluster, InvalidHooks, Problem
+from kiln.cluster_file.kinds import Wrong
+from kiln.cluster_file.mistakes import Mistakes
+from kiln.cluster_file.tree import Node, described, shown
+from kiln.hooks.fields import HOOK, Declared
+from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
+from kiln.hooks.points import Point
+
+#: How an executable in the directory of a point is called.
+_NUMBERED = re.compile(r'(?P<order>[0-9]{1,3})-(?P<name>.+)')
+
+
+def load_hooks(
+    *,
+    directory: Path | None = None,
+    file: Path | None = None,
+    entries: Iterable[EntryPoint] = (),
+) -> tuple[Hook, ...]:
+    """Return all hooks of a site.
+
+    :param directory: has a directory for each point, with executables ``NN-name``.
+    :param file: a hooks.yaml.
+    :param entries: what installed packages offer.
+    :raises InvalidHooks: something of them cannot be; nothing of any is used.
+    """
+    problems: list[Problem] = []
+    found = [
+        *(_of_directory(directory, problems) if directory else ()),
+        *(_of_file(file, problems) if file else ()),
+        *(hook for entry in entries for hook in _of_entry(entry, problems)),
+    ]
+    seen: dict[tuple[Point, str], Hook] = {}
+    for hook in found:
+        first = seen.setdefault((hook.point, hook.name), hook)
+        if first is not hook:
+            both = f'{first.origin} and {hook.origin}'
+            message = f'hook {hook} is there twice: {both}; call one of them otherwise'
+            problems.append(Problem(message=message))
+    if problems:
+        raise InvalidHooks(problems)
+    return tuple(sorted(seen.values(), key=lambda one: (list(Point).index(one.point), one.order,
+                                                        one.name)))  # fmt: skip
+
+
+# ---- a directory -------------------------------------------------------------
+
+
+def _of_directory(directory: Path, problems: list[Problem]) -> Iterator[Hook]:
+    for folder in _listed(directory, problems):
+        try:
+            point = Point(folder.name)
+        except ValueError:
+            points = ', '.join(Point)
+            problems.append(_about(folder, f'there is no such point; call it one of {points}'))
+            continue
+        for path in _listed(folder, problems):
+            hook = _of_executable(path, point, problems)
+            if hook is not None:
+                yield hook
+
+
+def _listed(directory: Path, problems: list[Problem]) -> list[Path]:
+    try:
+        # What editors and package tools leave beside what they replace is no hook.
+        return sorted(path for path in directory.iterdir() if not re.search(r'^\.|~$', path.name))
+    except OSError as exc:
+        problems.append(_about(directory, f'it cannot be read as a directory: {exc.strerror}'))
+        return []
+
+
+def _of_executable(path: Path, point: Point, problems: list[Problem]) -> Hook | None:
+    found = _NUMBERED.fullmatch(path.stem)
+    if found is None or not NAME.fullmatch(found['name']) or found['name'] == DRIVER:
+        example = f'{path.parent / "50-notify"}'
+        problems.append(_about(path, f'it is not called NN-name; call it as {example}'))
+        return None
+    if why := _unfit(path):
+        problems.append(_about(path, why))
+        return None
+    return Hook(
+        name=found['name'],
+        point=point,
+        target=Executable((str(path.absolute()),)),
+        order=int(found['order']),
+        origin=str(path),
+    )
+
+
+def _unfit(path: Path) -> str:
+    """Return why a file cannot be run as a hook; nothing if it can."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as exc:
+        return f'it cannot be run: {exc.strerror}'
+    if not stat.S_ISREG(mode):
+        return 'it is no file'
+    if not os.access(path, os.X_OK):
+        return 'it is not executable; chmod +x it'
+    if mode & stat.S_IWOTH:
+        return 'everybody may change it; chmod o-w it'
+    return ''
+
+
+# ---- a file --------------------------------------------------------------------
+
+
+def _of_file(file: Path, problems: list[Problem]) -> list[Hook]:
+    # PyYAML is for sites that have such a file.
+    from kiln.cluster_file.yaml_reader import MAX_BYTES, documents
+
+    try:
+        with file.open('rb') as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as exc:
+        problems.append(_about(file, f'it cannot be read: {exc.strerror}'))
+        return []
+    mistakes = Mistakes(str(file))
+    roots = list(documents(content, mistakes))
+    for other in roots[1:]:
+        mistakes.add(other, 'hooks are one document; take this one out')
+    hooks = list(_of_document(roots[0], mistakes)) if roots else []
+    try:
+        mistakes.raise_any()
+    except InvalidCluster as exc:
+        problems.extend(exc.problems)
+    return hooks
+
+
+def _of_document(root: Node, mistakes: Mistakes) -> Iterator[Hook]:
+    for name, pair in root.entries.items():
+        if name != 'hooks':
+            mistakes.add(pair.key, f'there is no key {shown(name)} here; write hooks')
+    if 'hooks' not in root.entries:
+        mistakes.add(root, f'{described(root)}; begin it with hooks:')
+        return
+    listed = root.entries['hooks'].value
+    if not isinstance(listed.value, tuple):
+        mistakes.add(listed, f'{described(listed)}; write a list of hooks')
+        return
+    for node in listed.value:
+        declared = HOOK.read(node, mistakes)
+        if not isinstance(declared, Wrong):
+            _check_files(declared, node, mistakes)
+            yield declared.hook(f'{mistakes.file}:{node.line}')
+
+
+def _check_files(declared: Declared, node: Node, mistakes: Mistakes) -> None:
+    if declared.exec:
+        words = node.entries['exec'].value.value
+        assert isinstance(words, tuple)
+        program = Path(declared.exec[0])
+        if not program.is_absolute():
+            mistakes.add(words[0], f'{shown(str(program))} is no absolute path; write the whole')
+        elif why := _unfit(program):
+            mistakes.add(words[0], f'{program}: {why}')
+    for name in ('secret_file', 'ca_file'):
+        path = getattr(declared, name)
+        if path is None:
+            continue
+        at = node.entries[name].value
+        try:
+            mode = Path(path).stat().st_mode
+        except OSError as exc:
+            mistakes.add(at, f'it cannot be read: {exc.strerror}')
+            continue
+        if name == 'secret_file' and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            mistakes.add(at, 'others may read it too; chmod 600 it')
+
+
+# ---- packages --------------------------------------------------------------------
+
+
+def _of_entry(entry: EntryPoint, problems: list[Problem]) -> Iterator[Hook]:
+    origin = f'package {entry.dist.name}' if entry.dist else f'module {entry.module}'
+    what = f'hook {entry.name} of {origin}'
+    try:
+        found = entry.load()
+    # It is the code of somebody else, and may raise anything.
+    except Exception as exc:
+        problems.append(Problem(message=f'{what} cannot be loaded: {exc}'))
+        return
+    if not isinstance(found, Hook):
+        problems.append(
+            Problem(message=f'{what} is {found!r}; make it one with kiln.hooks.plugins.hook')
+        )
+        return
+    hook = dataclasses.replace(found, name=entry.name, origin=origin)
+    if not NAME.fullmatch(hook.name) or hook.name == DRIVER:
+        problems.append(Problem(message=f'{what} cannot be called that; rename its entry point'))
+        return
+    wrong = [f'{field}: {message}' for field, message in hook.contradictions()]
+    problems += [Problem(message=f'{what}: {one}') for one in wrong]
+    if not wrong:
+        yield hook
+
+
+def _about(path: Path, message: str) -> Problem:
+    return Problem(message=message, path=str(path))
+
+
+def find_hooks(hooks: Iterable[Hook], name: str) -> list[Hook]:
+    """Return the hooks that NAME or POINT/NAME means."""
+    return [hook for hook in hooks if name in (hook.name, str(hook))]

@@ -1,0 +1,43 @@
+"""Calls of functions in this process, and how packages declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kiln.hooks.answers import Answer
+from kiln.hooks.hook import Hook, Plugin, PluginFunction
+from kiln.hooks.points import Point
+from kiln.hooks.watchdog import Watchdog
+
+
+def hook(point: Point | str, **policy: Any) -> Callable[[PluginFunction], Hook]:
+    """Return what makes a hook of a function, for the entry point of a package.
+
+    ``policy`` has the fields of :class:`~kiln.hooks.hook.Hook`; the name is that of
+    the entry point.
+
+    :raises ValueError: there is no such point.
+    """
+    policy.setdefault('point', Point(point))
+
+    def declared(function: PluginFunction) -> Hook:
+        return Hook(**{'name': function.__name__} | policy, target=Plugin(function))
+
+    return declared
+
+
+def call_plugin(
+    watchdog: Watchdog, plugin: Plugin, document: Mapping[str, Any], timeout_s: float
+) -> Answer:
+    """Call a function; return when it has, or when its time is over."""
+    try:
+        answer = watchdog.run(document['invocation'], lambda: plugin.function(document), timeout_s)
+    # It is the code of somebody else, and whatever it raises is its failure.
+    except BaseException as exc:
+        return Answer.failed(str(exc) or type(exc).__name__)
+    if answer is None:
+        return Answer.ok()
+    if isinstance(answer, Answer):
+        return answer
+    return Answer.failed(f'it returned {type(answer).__name__}, neither None nor an Answer')

@@ -1,0 +1,207 @@
+"""All hooks of one point of one operation: what to call next, and whether it is passed; pure.
+
+What is known is in the journal, so whoever goes on after a crash calls again what
+was under way, with the same key, and never what had succeeded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from kiln.cluster_models import Cause, Operation, Step
+from kiln.hooks.answers import Answer
+from kiln.hooks.document import Outcome
+from kiln.hooks.hook import Hook, in_order
+from kiln.hooks.invocation import Call, End, Invocation
+from kiln.hooks.points import Point
+
+#: The kind of the event by which a person has a hook passed over.
+SKIP_EVENT = 'hook-skip'
+
+
+class Standing(enum.StrEnum):
+    """Whether a point is passed."""
+
+    OPEN = 'open'
+    PASSED = 'passed'
+    FAILED = 'failed'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Skip:
+    """A person's word that a hook is to be passed over."""
+
+    #: NAME, or POINT/NAME.
+    name: str
+    reason: str
+
+    def means(self, hook: Hook) -> bool:
+        """Whether it is about a hook."""
+        return self.name in (hook.name, str(hook))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that people are told."""
+
+    kind: str
+    message: str
+    #: The same for programs: which hook, and since when it is called.
+    facts: Mapping[str, object]
+
+
+@dataclasses.dataclass(slots=True)
+class Advance:
+    """What is to be written, and then told and called."""
+
+    #: By their ids.
+    steps: dict[str, Step] = dataclasses.field(default_factory=dict)
+    calls: list[Call] = dataclasses.field(default_factory=list)
+    notices: list[Notice] = dataclasses.field(default_factory=list)
+
+
+class HookRun:
+    """The hooks of a point, called one after the other.
+
+    Before something, the first that fails ends it: then the hooks of the same names
+    at the partner point are called for those that had succeeded, with
+    ``outcome=failed``, each of them whatever the others do. After something all are
+    called, whatever one does.
+    """
+
+    def __init__(
+        self,
+        point: Point,
+        hooks: Iterable[Hook],
+        operation: Operation,
+        *,
+        node_id: str | None = None,
+        journal: Mapping[str, Step],
+    ) -> None:
+        """Begin, or go on from the steps of the journal, which are by their ids."""
+        self._point = point
+        self._journal = journal
+        hooks = tuple(hooks)
+        outcome = None if point.before else Outcome.SUCCEEDED
+        self._found = [
+            self._known(Invocation.new(hook, operation, node_id, outcome))
+            for hook in in_order(hooks, point)
+        ]
+        self._undoing = [
+            self._known(Invocation.new(hook, operation, node_id, Outcome.FAILED))
+            for hook in (in_order(hooks, point.partner) if point.partner else ())
+        ]
+        # Calls that this process knows to be out; after a crash it knows of none.
+        self._out: set[str] = set()
+
+    def _known(self, new: Invocation) -> Invocation:
+        step = self._journal.get(new.id)
+        return new.resumed(step) if step else new
+
+    # ---- how it stands ---------------------------------------------------------
+
+    @property
+    def standing(self) -> Standing:
+        """Whether the point is passed; one that failed stays open until all is undone."""
+        if self._current() is not None:
+            return Standing.OPEN
+        return Standing.FAILED if self._failed() else Standing.PASSED
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it failed, or by which hook it is held up; None where it is passed."""
+        one = self._failed() or self._current()
+        return one.cause() if one else None
+
+    @property
+    def wake_at(self) -> float:
+        """When there is something to do if nobody answers; seconds since the epoch."""
+        one = self._current()
+        if one is None:
+            return math.inf
+        return one.deadline_at if one.id in self._out else min(one.again_at, one.deadline_at)
+
+    @property
+    def invocations(self) -> Sequence[Invocation]:
+        """All of them, in the order in which they are called."""
+        return [*self._found, *(self._to_undo() if self._failed() else ())]
+
+    def _failed(self) -> Invocation | None:
+        return next((one for one in self._found if one.end is End.FAILED), None)
+
+    def _current(self) -> Invocation | None:
+        """Return whose turn it is; None where nobody is left."""
+        failed = self._failed()
+        if failed is None or not self._point.before:
+            return next((one for one in self._found if one.end is None), None)
+        return next((one for one in self._to_undo() if one.end is None), None)
+
+    def _to_undo(self) -> list[Invocation]:
+        done = {one.hook.name for one in self._found if one.end is End.OK}
+        return [one for one in self._undoing if one.hook.name in done]
+
+    # ---- what happens ------------------------------------------------------------
+
+    def learn(self, invocation: str, answer: Answer, now: float) -> Advance:
+        """Take in an answer; return what is to be written and told."""
+        advance = Advance()
+        self._out.discard(invocation)
+        for one in self.invocations:
+            # What comes after its deadline, or after a person lost patience, changes nothing.
+            if one.id == invocation and one.end is None:
+                self._change(one, one.answered(answer, now), advance)
+        return advance
+
+    def advance(self, now: float, skips: Sequence[Skip] = ()) -> Advance:
+        """Return what is to be written and called now; nothing while it waits.
+
+        A call is to be made after its step is written, and its answer to be handed
+        to ``learn``.
+        """
+        advance = Advance()
+        self._pass_over(skips, now, advance)
+        while (one := self._current()) is not None:
+            if self._is_late(one, now):
+                self._change(one, one.late(now), advance)
+            elif one.id in self._out or (one.calls and now < one.again_at):
+                break
+            else:
+                called = one.called(now)
+                self._change(one, called, advance)
+                self._out.add(one.id)
+                advance.calls.append(Call(one.hook, one.id, called.calls, one.outcome))
+        return advance
+
+    def _is_late(self, one: Invocation, now: float) -> bool:
+        # A call that this process has not made may never have been made.
+        was_called = bool(one.calls) and (not one.unanswered or one.id in self._out)
+        return was_called and now >= one.deadline_at
+
+    def _pass_over(self, skips: Sequence[Skip], now: float, advance: Advance) -> None:
+        for one in self.invocations if skips else ():
+            # Where nothing is undone, what refuses only holds up, and may be overruled.
+            refuses = one.end is End.FAILED and self._point.partner is None
+            skip = next((skip for skip in skips if skip.means(one.hook)), None)
+            if skip is not None and (one.end is None or refuses):
+                self._change(one, one.skipped(skip.reason, now), advance)
+
+    def _change(self, old: Invocation, new: Invocation, advance: Advance) -> None:
+        for known in (self._found, self._undoing):
+            known[:] = [new if one is old else one for one in known]
+        advance.steps[new.id] = new.step()
+        kind = _TOLD.get(new.end)
+        # A message that is repeated is no news.
+        if kind and (new.end is not None or new.message != old.message):
+            facts = {'hook': str(new.hook), 'invocation': new.id, 'since': new.since}
+            advance.notices.append(Notice(kind, f'{new.hook}: {new.message}', facts))
+
+
+_TOLD = {
+    None: 'hook-blocked',
+    End.FAILED: 'hook-failed',
+    End.PASSED_OVER: 'hook-passed-over',
+    End.SKIPPED: 'hook-skipped',
+}

@@ -1,0 +1,60 @@
+"""An occasion that never was, to try a hook with; pure."""
+
+from __future__ import annotations
+
+import uuid
+
+from kiln.cluster_models import Cluster, DriverPin, Node, Operation, OperationKind
+from kiln.cluster_spec import ClusterSpec, Place
+from kiln.hooks.document import Occasion, Outcome
+from kiln.hooks.hook import Hook
+from kiln.hooks.invocation import Call
+from kiln.hooks.points import Point, before
+
+
+def sample_cluster(spec: ClusterSpec) -> Cluster:
+    """Return a cluster that is declared, and was never made."""
+    pin = DriverPin(name=spec.driver or '', version='', origin='', digest='')
+    return Cluster(id=str(uuid.uuid4()), name=spec.name, spec=spec, generation=1, pin=pin)
+
+
+def sample(hook: Hook, cluster: Cluster, *, site: str, now: float) -> tuple[Call, Occasion]:
+    """Return a call of a hook as it could come, with a key that no real one has."""
+    operation = Operation(
+        id=str(uuid.uuid4()),
+        cluster_id=cluster.id,
+        kind=_kind(hook),
+        generation=cluster.generation,
+        created_at=now,
+        deadline_at=now + hook.deadline_s,
+    )
+    outcome = None if hook.point.before else Outcome.SUCCEEDED
+    node = _node(cluster) if hook.point.per_node else None
+    occasion = Occasion(site=site, cluster=cluster, operation=operation, node=node)
+    return Call(hook, str(uuid.uuid4()), 1, outcome), occasion
+
+
+def _kind(hook: Hook) -> OperationKind:
+    """Return a kind of operation in which the hook is called."""
+    kinds = hook.kinds or tuple(OperationKind)
+    fitting = (kind for kind in kinds if hook.point in _points(kind))
+    return next(fitting, kinds[0])
+
+
+def _points(kind: OperationKind) -> set[Point | None]:
+    first = before(kind)
+    return {first, first.partner if first else None}
+
+
+def _node(cluster: Cluster) -> Node:
+    group = cluster.spec.groups[0].name if cluster.spec.groups else 'sample'
+    return Node(
+        id=str(uuid.uuid4()),
+        cluster_id=cluster.id,
+        group=group,
+        name=f'{cluster.name}-{group}-sample',
+        place=Place(),
+        backend='sample',
+        compute_id=str(uuid.uuid4()),
+        address='192.0.2.1',
+    )

@@ -1,0 +1,1 @@
+"""Several conductors at once, with real boards and databases."""

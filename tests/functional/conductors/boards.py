@@ -1,0 +1,138 @@
+"""A ZooKeeper, an etcd and a Redis of this test run's own, on free ports of the loopback."""
+
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PATIENCE_S = 60
+#: Where Debian's package keeps what it is made of.
+ZOOKEEPER_JAR = pathlib.Path('/usr/share/java/zookeeper.jar')
+
+
+def program(name, package):
+    """Return where a program is."""
+    found = shutil.which(name)
+    if found is None:
+        raise AssertionError(f'{name} is missing; install the package {package}')
+    return found
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        return free.getsockname()[1]
+
+
+class BoardServer:
+    """A server in a folder of its own, which may be stopped and started again."""
+
+    def __init__(self):
+        self._home = tempfile.TemporaryDirectory(prefix='kiln-board-')
+        self.folder = pathlib.Path(self._home.name)
+        self.port = free_port()
+        self._process = None
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self):
+        return f'{self.kind}://127.0.0.1:{self.port}/kiln'
+
+    def start(self):
+        with (self.folder / 'log').open('a') as log:
+            self._process = subprocess.Popen(
+                [str(word) for word in self.command()],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+            )  # fmt: skip
+        give_up = time.monotonic() + PATIENCE_S
+        while not self.answers():
+            if time.monotonic() > give_up or self._process.poll() is not None:
+                log = (self.folder / 'log').read_text()[-2000:]
+                raise AssertionError(f'{self.kind} does not start: {log}')
+            time.sleep(0.05)
+
+    def answers(self):
+        """Return whether it serves; a port that is open may be too early."""
+        try:
+            with socket.create_connection(('127.0.0.1', self.port), 1.0) as asked:
+                asked.settimeout(1.0)
+                asked.sendall(self.question)
+                return self.answer in asked.recv(1024)
+        except OSError:
+            return False
+
+    def stop(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(PATIENCE_S)
+
+    def pause(self):
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self):
+        self.stop()
+        self._home.cleanup()
+
+
+class ZookeeperServer(BoardServer):
+    kind = 'zookeeper'
+    question, answer = b'srvr', b'Mode: standalone'
+
+    def command(self):
+        java = program('java', 'zookeeper')
+        if not ZOOKEEPER_JAR.exists():
+            raise AssertionError(f'{ZOOKEEPER_JAR} is missing; install the package zookeeper')
+        # Its least session is two ticks.
+        (self.folder / 'zoo.cfg').write_text(
+            f'tickTime=500\ndataDir={self.folder / "data"}\nclientPort={self.port}\n'
+            f'clientPortAddress=127.0.0.1\nadmin.enableServer=false\nforceSync=no\n'
+        )
+        # No bigger than it must be: two cores serve three boards and their users.
+        return (
+            java, '-Xmx96m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1',
+            f'-Djava.io.tmpdir={self.folder}', '-cp', f'{self.folder}:{ZOOKEEPER_JAR}',
+            'org.apache.zookeeper.server.quorum.QuorumPeerMain', self.folder / 'zoo.cfg',
+        )  # fmt: skip
+
+
+class EtcdServer(BoardServer):
+    kind = 'etcd'
+    question, answer = b'GET /health HTTP/1.0\r\n\r\n', b'"true"'
+
+    def __init__(self):
+        self._peers = free_port()
+        super().__init__()
+
+    def command(self):
+        here = f'http://127.0.0.1:{self.port}'
+        peers = f'http://127.0.0.1:{self._peers}'
+        return (
+            program('etcd', 'etcd-server'), '--data-dir', self.folder / 'data',
+            '--listen-client-urls', here, '--advertise-client-urls', here,
+            '--listen-peer-urls', peers, '--initial-advertise-peer-urls', peers,
+            '--initial-cluster', f'default={peers}',
+        )  # fmt: skip
+
+
+class RedisServer(BoardServer):
+    kind = 'redis'
+    question, answer = b'PING\r\n', b'+PONG'
+
+    def command(self):
+        return (
+            program('redis-server', 'redis-server'), '--port', self.port, '--bind', '127.0.0.1',
+            '--dir', self.folder, '--save', '', '--appendonly', 'no',
+        )  # fmt: skip
+
+
+SERVERS = (ZookeeperServer, EtcdServer, RedisServer)

@@ -1,0 +1,118 @@
+"""A conductor that is stopped in the middle of its work, and wakes when another is at it.
+
+KILN_PAUSES is how often that happens on each database.
+"""
+
+import os
+import pathlib
+import random
+import sqlite3
+import tempfile
+import time
+import unittest
+
+from kiln.cluster_models import NodeState
+from tests.functional.conductors.site import SharedSite
+from tests.functional.db.case import OnServer
+from tests.functional.db.servers import PostgresServer
+
+PAUSES = int(os.environ.get('KILN_PAUSES', '3'))
+SEED = int(os.environ.get('KILN_PAUSE_SEED', '5'))
+NODES = 8
+#: Calls time out while their process is stopped, which is when guards clean up.
+CALL_TIMEOUT_S = 1.0
+#: Slow enough that requests are on their way at any moment.
+ACCEPT_S = 0.2
+
+
+def setUpModule():
+    OnPostgres.server = PostgresServer()
+
+
+def tearDownModule():
+    # Not a clean-up of unittest's: pytest runs none of a module.
+    OnPostgres.server.close()
+
+
+class Fencing:
+    """What is proven on each database."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.dice = random.Random(SEED)
+        self.site = SharedSite(
+            self, self.folder, store_url=self.make_url(), keys=self.folder / 'kiln.keys',
+            more=(CALL_TIMEOUT_S, ACCEPT_S),
+        )  # fmt: skip
+
+    def test_an_owner_that_wakes_late_writes_nothing_and_begins_nothing(self):
+        sleeper = self.site.start()
+        for number in range(PAUSES):
+            cluster = self._overtaken(sleeper, f'web{number}')
+            self._let_go_of(sleeper, cluster)
+
+    def _overtaken(self, sleeper, name):
+        """Stop the owner while it makes a cluster, and have another one finish it."""
+        site = self.site
+        cluster, operation = site.create(name, NODES)
+        site.until(lambda: site.nodes(cluster))
+        time.sleep(self.dice.uniform(0.0, 0.2))
+        self._pause(sleeper)
+        self.assertFalse(site.store.operations.get(operation.id).state.ended, 'it was too fast')
+        former = site.store.leases.get(cluster.id)
+        other = site.start()
+        site.succeeded(operation)
+        self.assertGreater(site.store.leases.get(cluster.id).epoch, former.epoch)
+        # Gone before the other wakes, so that whatever changes then is the sleeper's.
+        self.assertEqual(0, other.end())
+        site.members.remove(other)
+        return cluster
+
+    def _let_go_of(self, sleeper, cluster):
+        site = self.site
+        nodes, machines = site.nodes(cluster), site.machines()
+        lease = site.store.leases.get(cluster.id)
+        events = tuple(site.store.events.after(0, cluster_id=cluster.id))
+        sleeper.resume()
+        site.until(lambda: f'Cannot write to {cluster.id}' in site.said(), 'it was not told')
+        time.sleep(2.0)
+        self.assertEqual(nodes, site.nodes(cluster))
+        self.assertEqual(machines.keys(), site.machines().keys())
+        self.assertEqual(lease, site.store.leases.get(cluster.id))
+        self.assertEqual(events, tuple(site.store.events.after(0, cluster_id=cluster.id)))
+        self.assertEqual({NodeState.READY}, {node.state for node in nodes})
+        self.assertEqual(NODES, len(nodes))
+        # It lives, and goes on with what is its own.
+        site.succeeded(site.delete(cluster))
+        self.assertEqual({}, site.machines())
+
+    def _pause(self, member):
+        """Stop it where it holds no lock of a file, which nobody could take from it."""
+        while True:
+            member.pause()
+            if all(map(_is_free, self.folder.glob('*.db'))):
+                return
+            member.resume()
+            time.sleep(0.01)
+
+
+def _is_free(path):
+    connection = sqlite3.connect(path, timeout=0.2, isolation_level=None)
+    try:
+        connection.execute('BEGIN IMMEDIATE')
+        connection.execute('ROLLBACK')
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+class OnSqlite(Fencing, unittest.TestCase):
+    def make_url(self):
+        return f'sqlite:///{self.folder}/kiln.db'
+
+
+class OnPostgres(Fencing, OnServer, unittest.TestCase):
+    pass

@@ -1,0 +1,178 @@
+"""What kiln relies on of TaskFlow's jobboards, on the real ones."""
+
+import pathlib
+import tempfile
+import threading
+import time
+import unittest
+
+from kiln.db.store import open_store
+from kiln.engine.work_sources.boards import BoardAway
+from kiln.engine.work_sources.opening import open_board, open_source, parse
+from tests.functional.conductors.boards import EtcdServer, RedisServer, ZookeeperServer
+
+#: The shortest that all of them take: two ticks of ZooKeeper, whole seconds of etcd.
+CLAIM_S = 1
+PATIENCE_S = 30
+
+
+class Boards:
+    """Every promise, on a board that ``server`` makes."""
+
+    server = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bulletin = cls.server()
+        cls.addClassCleanup(cls.bulletin.close)
+
+    def connect(self, owner, *, claim_s=CLAIM_S):
+        path = self.id().rpartition('.')[2]
+        board = open_board(parse(f'{self.bulletin.url}/{path}'), owner=owner, claim_s=claim_s)
+        self.posted = threading.Event()
+        board.connect(self.posted.set)
+        self.addCleanup(board.close)
+        return board
+
+    def until(self, so):
+        end = time.monotonic() + PATIENCE_S
+        while not (found := so()):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        return found
+
+    def test_a_job_is_had_by_one_at_a_time_and_gone_once_it_is_consumed(self):
+        one, two = self.connect('one'), self.connect('two')
+        one.post('c-web')
+        (job,) = self.until(two.free)
+        self.assertEqual('c-web', job.cluster_id)
+        mine = one.claim(one.free()[0])
+        self.assertIsNone(two.claim(job))
+        self.assertEqual((frozenset({'c-web'}), ()), (two.posted(), two.free()))
+        two.consume(job)
+        self.assertEqual(frozenset({'c-web'}), two.posted())
+        one.consume(mine)
+        self.assertEqual((frozenset(), ()), (two.posted(), two.free()))
+        # Once more, and what somebody else knows of it has not noticed yet.
+        one.consume(mine)
+        self.assertIsNone(two.claim(job))
+
+    def test_a_claim_that_is_kept_outlasts_its_term(self):
+        one, two = self.connect('one'), self.connect('two')
+        one.post('c-web')
+        mine = one.claim(one.free()[0])
+        end = time.monotonic() + 2.5 * CLAIM_S
+        while time.monotonic() < end:
+            self.assertTrue(one.keep(mine))
+            self.assertEqual((), two.free())
+            time.sleep(CLAIM_S / 4)
+
+    def test_what_is_claimed_a_second_time_is_kept_as_well(self):
+        one, two = self.connect('one'), self.connect('two')
+        one.post('c-web')
+        first = one.claim(one.free()[0])
+        self.assertTrue(one.keep(first))
+        one.abandon(first)
+        self.assertTrue(two.free())
+        second = one.claim(one.free()[0])
+        end = time.monotonic() + 2.5 * CLAIM_S
+        while time.monotonic() < end:
+            self.assertTrue(one.keep(second))
+            self.assertEqual((), two.free())
+            time.sleep(CLAIM_S / 4)
+
+    def test_a_board_that_is_left_and_one_that_is_not_there_say_so(self):
+        board = self.connect('one')
+        board.close()
+        board.close()
+        with self.assertRaises(BoardAway):
+            board.free()
+
+
+class Expiring(Boards):
+    """Where claims have a time of their own."""
+
+    def test_the_claim_of_one_that_keeps_silent_ends_and_it_cannot_extend_the_next(self):
+        one, two = self.connect('one'), self.connect('two')
+        one.post('c-web')
+        former = one.claim(one.free()[0])
+        self.until(two.free)
+        self.assertFalse(one.keep(former))
+        present = two.claim(two.free()[0])
+        self.assertFalse(one.keep(former))
+        one.abandon(former)
+        one.consume(former)
+        self.assertTrue(two.keep(present))
+        began = time.monotonic()
+        # The one that woke up too late does not keep the claim of the other alive.
+        while not one.free():
+            self.assertFalse(one.keep(former))
+            self.assertLess(time.monotonic() - began, 5 * CLAIM_S)
+            time.sleep(0.1)
+
+
+class OnZookeeper(Boards, unittest.TestCase):
+    server = ZookeeperServer
+
+    def test_it_tells_of_posts(self):
+        self.connect('one').post('c-web')
+        self.assertTrue(self.posted.wait(PATIENCE_S))
+
+    def test_the_claim_of_one_whose_session_ends_is_free(self):
+        one, two = self.connect('one'), self.connect('two')
+        one.post('c-web')
+        one.claim(one.free()[0])
+        one.close()
+        self.until(two.free)
+
+
+class OnEtcd(Expiring, unittest.TestCase):
+    server = EtcdServer
+
+
+class OnRedis(Expiring, unittest.TestCase):
+    server = RedisServer
+
+
+class Outages:
+    """A board that goes away and comes back, below a source."""
+
+    server = None
+
+    def test_it_is_complained_of_once_and_used_again(self):
+        bulletin = self.server()
+        self.addCleanup(bulletin.close)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        store = self.enterContext(open_store(f'sqlite:///{pathlib.Path(folder, "kiln.db")}'))
+        source = open_source(bulletin.url, store, claim_s=CLAIM_S)
+        self.addCleanup(source.close)
+        woken = threading.Event()
+        source.start(woken.set)
+        source.offer('c-web')
+        self.assertTrue(woken.wait(PATIENCE_S))
+        with self.assertLogs('kiln.engine.work_sources', 'INFO') as logs:
+            bulletin.stop()
+            self.until(lambda: logs.output)
+            self.assertEqual((), source.take())
+            time.sleep(1.5)
+            bulletin.start()
+            source.offer('c-db')
+            self.until(lambda: 'c-db' in source.take())
+            self.until(lambda: len(logs.output) == 2)
+        self.assertIn(bulletin.url, logs.output[0])
+        self.assertIn('Until it is back the store is asked', logs.output[0])
+        self.assertIn('The jobboard is back', logs.output[1])
+
+    until = Boards.until
+
+
+class ZookeeperOutage(Outages, unittest.TestCase):
+    server = ZookeeperServer
+
+
+class EtcdOutage(Outages, unittest.TestCase):
+    server = EtcdServer
+
+
+class RedisOutage(Outages, unittest.TestCase):
+    server = RedisServer

@@ -1,0 +1,33 @@
+"""A conductor in a process of its own, whose hooks are the executables of a directory.
+
+    python -m tests.functional.hooks.process FOLDER [before|after NUMBER]
+
+It ends by itself, with 0, once nothing is to be done; with a number it kills itself
+at that commit.
+"""
+
+import contextlib
+import pathlib
+import sys
+import time
+
+from kiln.hooks.loading import load_hooks
+from kiln.hooks.site import Hooks
+from tests.functional.engine.mortal import LONGEST_S, POLL_S, MortalStore
+from tests.functional.engine.site import conducting, open_cloud, open_site_store
+
+
+def main(folder, where='', number='0'):
+    store = MortalStore(open_site_store(folder), where, int(number))
+    end = time.monotonic() + LONGEST_S
+    hooks = Hooks(load_hooks(directory=pathlib.Path(folder, 'hooks.d')))
+    with contextlib.closing(hooks), conducting(store, open_cloud(folder), hooks=hooks):
+        while any(store.operations.open(cluster.id) for cluster in store.clusters.list()):
+            if time.monotonic() > end:
+                return 1
+            time.sleep(POLL_S)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""Servers as hooks: real HTTP on loopback, with and without TLS."""
+
+import contextlib
+import datetime
+import http.server
+import ipaddress
+import json
+import ssl
+import threading
+import time
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kiln.hooks.answers import MAX_ANSWER, Answer, Reply
+from kiln.hooks.hook import Webhook
+from kiln.hooks.watchdog import Watchdog
+from kiln.hooks.webhooks import MAX_DOCUMENT, call_webhook, sign
+from kiln.testing.clock import VirtualClock
+from tests.functional.hooks.programs import ProgramCase
+
+DOCUMENT = {'point': 'pre_create', 'invocation': 'key', 'cluster': {'name': 'Größe'}}
+
+
+class Hooked(http.server.BaseHTTPRequestHandler):
+    """Answers what the test says, and keeps what it was sent."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        self.server.requests.append((self.path, dict(self.headers), body))
+        status, headers, content, pause = self.server.answer
+        pause.wait(10)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header('Content-Length', str(len(content)))
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(content)
+
+    def log_message(self, *args):
+        pass
+
+
+class WebhookCase(ProgramCase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.enterContext(http.server.ThreadingHTTPServer(('127.0.0.1', 0), Hooked))
+        self.server.requests = []
+        self.pause = threading.Event()
+        self.pause.set()
+        self.answer(200, {'status': 'Success'})
+        # Ended before the server is closed, and before that nobody waits any more.
+        thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.server.shutdown)
+        self.addCleanup(self.pause.set)
+
+    def answer(self, status, content=b'', **headers):
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        headers = {name.replace('_', '-'): value for name, value in headers.items()}
+        self.server.answer = (status, headers, content, self.pause)
+
+    def call(self, *, scheme='http', path='/kiln?site=a', document=None, timeout_s=10.0, **more):
+        url = f'{scheme}://127.0.0.1:{self.server.server_port}{path}'
+        return call_webhook(
+            Watchdog(), Webhook(url, **more), document or DOCUMENT, timeout_s,
+            clock=VirtualClock(epoch=1_700_000_000.5),
+        )  # fmt: skip
+
+
+class Posted(WebhookCase):
+    def test_000_8_it_is_posted_one_json_document_with_a_key(self):
+        self.assertEqual(Answer.ok(), self.call())
+        ((path, headers, body),) = self.server.requests
+        self.assertEqual('/kiln?site=a', path)
+        self.assertEqual(DOCUMENT, json.loads(body))
+        self.assertEqual(
+            ('key', 'application/json', '1700000000'),
+            (headers['Idempotency-Key'], headers['Content-Type'], headers['Kiln-Timestamp']),
+        )
+        self.assertNotIn('Kiln-Signature', headers)
+
+    def test_a_signature_covers_time_and_body(self):
+        file = self.folder / 'secret'
+        file.write_text('hunter2\n')
+        self.call(secret_file=str(file))
+        ((_, headers, body),) = self.server.requests
+        wanted = sign(b'hunter2', '1700000000', body)
+        self.assertEqual(f'sha256={wanted}', headers['Kiln-Signature'])
+        self.assertNotEqual(wanted, sign(b'hunter2', '1700000001', body))
+        self.assertNotEqual(wanted, sign(b'hunter2', '1700000000', body + b' '))
+        self.assertNotIn(b'hunter2', body + str(headers).encode())
+
+    def test_without_its_secret_nothing_is_sent(self):
+        answer = self.call(secret_file=str(self.folder / 'none'))
+        self.assertIs(Reply.FAILED, answer.reply)
+        self.assertEqual([], self.server.requests)
+
+    def test_a_document_that_is_too_large_is_not_sent(self):
+        answer = self.call(document=DOCUMENT | {'more': 'x' * MAX_DOCUMENT})
+        self.assertIn('more than', answer.message)
+        self.assertEqual([], self.server.requests)
+
+    def test_a_url_without_a_path_is_posted_to_the_root(self):
+        self.call(path='')
+        self.assertEqual('/', self.server.requests[0][0])
+
+
+class Answered(WebhookCase):
+    def test_its_answer_says_what_became_of_it(self):
+        later = {'status': 'Success', 'message': 'wait', 'retryAfterSeconds': 7}
+        for status, content, headers, wanted in (
+            (200, {'status': 'Success', 'message': 'made it'}, {}, Answer.ok('made it')),
+            (200, later, {}, Answer.later('wait', 7.0)),
+            (200, {'status': 'Failure', 'message': 'no'}, {}, Answer.failed('no')),
+            (204, b'', {}, Answer.ok()),
+            (503, b'', {'Retry_After': '9'}, Answer.later('it is not ready (HTTP 503)', 9.0)),
+            (429, b'', {}, Answer.later('it is not ready (HTTP 429)')),
+            (503, later, {'Retry_After': '9'}, Answer.later('wait', 7.0)),
+            (500, b'oops', {}, Answer.failed('it refused (HTTP 500)')),
+            (403, {'status': 'Failure', 'message': 'no'}, {},
+             Answer.failed('it refused (HTTP 403): no')),
+            (200, b'', {}, Answer.failed('its answer cannot be used: it is no JSON')),
+        ):  # fmt: skip
+            with self.subTest(status=status, content=content):
+                self.answer(status, content, **headers)
+                self.assertEqual(wanted, self.call())
+
+    def test_a_redirect_is_not_followed(self):
+        for status in (301, 302, 307, 308):
+            self.answer(status, Location=f'http://127.0.0.1:{self.server.server_port}/other')
+            self.assertIn('redirect', self.call().message)
+        self.assertEqual({'/kiln?site=a'}, {path for path, _, _ in self.server.requests})
+
+    def test_an_answer_that_is_too_large_is_none(self):
+        self.answer(200, b' ' * (MAX_ANSWER + 1))
+        self.assertIn('more than', self.call().message)
+
+    def test_one_that_is_too_slow_is_not_waited_for(self):
+        self.pause.clear()
+        begun = time.monotonic()
+        answer = self.call(timeout_s=0.2)
+        self.assertLess(time.monotonic() - begun, 5)
+        self.assertRegex(answer.message, 'did not answer')
+
+    def test_one_that_is_not_there_fails(self):
+        answer = call_webhook(Watchdog(), Webhook('http://127.0.0.1:1/'), DOCUMENT, 5.0)
+        self.assertRegex(answer.message, 'did not answer: .*refused')
+
+
+class Encrypted(WebhookCase):
+    def setUp(self):
+        super().setUp()
+        self.certificate = self.folder / 'cert.pem'
+        self.certificate.write_bytes(self_signed())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.server.handle_error = lambda *_: None
+
+    def test_one_that_is_trusted_is_called(self):
+        answer = self.call(scheme='https', ca_file=str(self.certificate))
+        self.assertEqual(Answer.ok(), answer)
+
+    def test_nobody_else_is_told_anything(self):
+        answer = self.call(scheme='https')
+        self.assertRegex(answer.message, 'certificate verify failed')
+        self.assertEqual([], self.server.requests)
+
+
+def self_signed():
+    """Return a certificate for 127.0.0.1 with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, 'a test')])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address('127.0.0.1'))])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ) + certificate.public_bytes(serialization.Encoding.PEM)

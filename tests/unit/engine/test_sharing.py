@@ -1,0 +1,234 @@
+"""Several conductors, and sources that are right, wrong or silent."""
+
+import dataclasses
+import time
+
+from kiln.cluster_exceptions import ClusterDriverUnknown, LeaseLost
+from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
+from kiln.engine.conductor import Conductor
+from kiln.engine.work import ClusterWork
+from kiln.engine.work_sources.base import WorkSource
+from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
+
+
+class Told(WorkSource):
+    """Names what it is told to name, right or wrong."""
+
+    def __init__(self):
+        self.named = []
+        self.finished = []
+
+    def start(self, wake):
+        self.wake = wake
+
+    def offer(self, cluster_id):
+        self.named.append(cluster_id)
+        self.wake()
+
+    def take(self):
+        return tuple(self.named)
+
+    def done(self, cluster_id):
+        self.finished.append(cluster_id)
+        if cluster_id in self.named:
+            self.named.remove(cluster_id)
+
+    def close(self, wait_s=5.0):
+        self.named.clear()
+
+
+class Sources(Site):
+    def setUp(self):
+        super().setUp()
+        self.conductor.close()
+        self.source = Told()
+        self.conductor = self.conduct(self.source)
+
+    def conduct(self, source):
+        conductor = Conductor(self.parts, source=source)
+        self.addCleanup(conductor.close)
+        conductor.start()
+        return conductor
+
+    def test_only_what_the_source_names_is_looked_at_and_then_said_to_be_done(self):
+        cluster, operation = self.create(group(2))
+        time.sleep(4 * self.settings.poll_s)
+        self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
+        self.source.offer(cluster.id)
+        self.succeeded(operation)
+        self.until(lambda: self.source.finished == [cluster.id])
+        self.assert_whole(cluster, 2)
+
+    def test_a_cluster_without_work_is_done_and_no_lease_of_it_is_made(self):
+        self.source.offer('never-heard-of')
+        self.until(lambda: self.source.finished == ['never-heard-of'])
+        self.assertIsNone(self.store.leases.get('never-heard-of'))
+
+    def test_a_paused_cluster_is_left_in_peace_whatever_the_source_says(self):
+        cluster, operation = self.create(group(1))
+        self.store.clusters.pause(cluster.id)
+        self.source.offer(cluster.id)
+        self.until(lambda: self.source.finished == [cluster.id])
+        self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
+        self.store.clusters.resume(cluster.id)
+        self.source.offer(cluster.id)
+        self.succeeded(operation)
+
+    def test_two_that_are_sent_to_one_cluster_are_not_both_at_it(self):
+        other = Told()
+        self.conduct(other)
+        cluster, operation = self.create(group(4))
+        for source in (self.source, other):
+            source.offer(cluster.id)
+        self.succeeded(operation)
+        self.assert_whole(cluster, 4)
+        # Each learns that there is nothing left to do.
+        self.until(lambda: self.source.finished and other.finished)
+        self.assertLessEqual(self.store.leases.get(cluster.id).epoch, 2)
+
+    def test_work_that_was_given_up_in_the_middle_is_named_again(self):
+        self.fault('build:hang:seconds=0.3')
+        cluster, _ = self.create(group(2))
+        self.source.offer(cluster.id)
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING])
+        self.conductor.close()
+        self.assertEqual(([cluster.id], []), (self.source.named, self.source.finished))
+
+
+class Leaving(Site):
+    settings = dataclasses.replace(SETTINGS, quiesce_s=0.4)
+
+    def test_who_goes_in_the_middle_says_so_and_who_comes_waits_for_what_was_sent(self):
+        self.fault('build:hang:seconds=0.2')
+        cluster, operation = self.create(group(2))
+        self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
+        self.conductor.close()
+        left = self.store.leases.get(cluster.id)
+        self.assertTrue(left.owner)
+        began = time.monotonic()
+        self.conductor = Conductor(self.parts)
+        self.addCleanup(self.conductor.close)
+        self.conductor.start()
+        self.until(lambda: self.store.leases.get(cluster.id).epoch > left.epoch)
+        # It has the lease at once, so that nobody else waits as well.
+        self.assertLess(time.monotonic() - began, self.settings.quiesce_s)
+        self.succeeded(operation)
+        self.assertGreaterEqual(time.monotonic() - began, self.settings.quiesce_s)
+        self.assert_whole(cluster, 2)
+
+    def test_who_waits_gives_up_its_leases_too_when_it_is_closed(self):
+        cluster = self.created(group(1))
+        self.leave_unsettled(cluster)
+        self.until(lambda: self.store.leases.get(cluster.id).expires_at > time.time())
+        self.conductor.close()
+        lease = self.store.leases.get(cluster.id)
+        self.assertEqual(0.0, lease.expires_at)
+        self.assertTrue(lease.owner)
+
+    def test_who_waits_and_loses_the_lease_does_not_begin(self):
+        cluster = self.created(group(1))
+        operation = self.leave_unsettled(cluster)
+        self.until(lambda: self.store.leases.get(cluster.id).expires_at > time.time())
+        with self.assertLogs('kiln.engine.conductor', 'WARNING'):
+            self.store.leases.raise_epoch(cluster.id, 'another', 60)
+            time.sleep(2 * self.settings.quiesce_s)
+        self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
+
+    def leave_unsettled(self, cluster):
+        """Have somebody begin a step, and be gone; return the operation."""
+        operation = self.operation(cluster.id, OperationKind.CHECK)
+        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 60)
+        self.store.operations.submit(operation)
+        step = Step(
+            id='s', operation_id=operation.id, cluster_id=cluster.id, kind='build',
+            started_at=time.time(),
+        )  # fmt: skip
+        with self.store.writing(lease) as batch:
+            batch.step(step)
+        self.store.leases.release(lease, unsettled=True)
+        self.conductor.wake()
+        return operation
+
+
+class ManyAtOnce(Site):
+    settings = dataclasses.replace(SETTINGS, quiesce_s=0.3, lease_s=0.6)
+
+    def test_to_wait_for_many_clusters_takes_no_longer_than_for_one(self):
+        operations = []
+        for number in range(6):
+            cluster = self.created(group(1), name=f'c{number}')
+            operations.append(Leaving.leave_unsettled(self, cluster))
+        began = time.monotonic()
+        for operation in operations:
+            self.succeeded(operation)
+        # One after the other they would outlast the leases of all others.
+        self.assertLess(time.monotonic() - began, 3 * self.settings.quiesce_s)
+
+
+class Sleepy(Plain):
+    """Falls asleep while it is asked what to send for the first node."""
+
+    def __init__(self):
+        self.sleep = lambda: None
+
+    def bootstrap(self, context, cluster, node):
+        self.sleep()
+        return super().bootstrap(context, cluster, node)
+
+
+class Launching(Site):
+    """Between the commit and the last of many acts a process may be stopped."""
+
+    def setUp(self):
+        self.driver = Sleepy()
+        super().setUp()
+        self.conductor.close()
+        self.cluster, _ = self.create(group(4))
+        self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
+        self.work = ClusterWork(self.parts, self.lease, lambda news: None)
+
+    def test_who_slept_and_was_overtaken_begins_nothing_more(self):
+        def sleep():
+            self.store.leases.raise_epoch(self.cluster.id, 'another', 60)
+            self.work.sure_until = 0.0
+
+        self.driver.sleep = sleep
+        with self.assertRaises(LeaseLost):
+            self.work.turn([])
+        # What had been begun by then may arrive, and is found by its key.
+        self.until(self.machines)
+        time.sleep(0.1)
+        self.assertEqual(1, len(self.machines()))
+        self.assertEqual({NodeState.BUILDING: 4}, self.states(self.cluster))
+
+    def test_who_slept_and_was_not_goes_on(self):
+        self.driver.sleep = lambda: setattr(self.work, 'sure_until', 0.0)
+        self.work.turn([])
+        self.until(lambda: len(self.machines()) == 4)
+        renewed = self.store.leases.get(self.cluster.id)
+        self.assertEqual(self.lease.epoch, renewed.epoch)
+        self.assertEqual(self.lease.owner, renewed.owner)
+
+
+class Shunned(Site):
+    def test_a_cluster_that_cannot_be_begun_here_is_no_harm_to_others(self):
+        class Missing(OneDriver):
+            def open(self, pin):
+                raise ClusterDriverUnknown('Cluster driver "plain" 1.0.0 is not installed.')
+
+        self.conductor.close()
+        whole, self.parts = self.parts, dataclasses.replace(self.parts, drivers=Missing(None))
+        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+            self.conductor = Conductor(self.parts)
+            self.addCleanup(self.conductor.close)
+            self.conductor.start()
+            cluster, operation = self.create(group(1))
+            self.until(lambda: logs.output)
+            time.sleep(5 * self.settings.poll_s)
+        self.assertEqual(1, len(logs.output), 'it is tried once in a while')
+        # Where the driver is installed the cluster is worked on at once.
+        other = Conductor(whole)
+        self.addCleanup(other.close)
+        other.start()
+        self.succeeded(operation)
+        self.assert_whole(cluster, 1)

@@ -1,0 +1,230 @@
+"""A jobboard says who looks first; what it loses, the store knows."""
+
+import threading
+
+from kiln.cluster_exceptions import StoreError
+from kiln.engine.work_sources.jobboard import JobboardSource
+from tests.unit.db.case import StoreCase
+from tests.unit.engine.work_sources.memory_board import Bulletin, MemoryBoard
+
+CLAIM_S = 15.0
+SWEEP_S = 30.0
+
+
+class BoardCase(StoreCase):
+    """Has a board, and sources on it that are started unless they only offer."""
+
+    def setUp(self):
+        super().setUp()
+        self.bulletin = Bulletin(self.clock)
+        self.woken = threading.Event()
+
+    def source(self, owner='me', *, started=True, tells=True):
+        source = JobboardSource(
+            lambda: MemoryBoard(self.bulletin, owner, claim_s=CLAIM_S, tells=tells),
+            self.store, claim_s=CLAIM_S, sweep_s=SWEEP_S, clock=self.clock,
+        )  # fmt: skip
+        # Looked at once, so that no test depends on when it comes to be.
+        source.take()
+        self.addCleanup(source.close)
+        if started:
+            source.start(self.woken.set)
+            self.until(lambda: self.clock.waiting)
+        return source
+
+    def until(self, so):
+        self.clock.run_until(so, step_s=0.1)
+
+    def claimed(self, owner, *cluster_ids):
+        self.until(lambda: self.bulletin.owners() == dict.fromkeys(cluster_ids, owner))
+
+
+class Sharing(BoardCase):
+    def test_what_is_offered_is_posted_claimed_and_named_until_it_is_done(self):
+        source = self.source()
+        source.offer('c-web')
+        self.claimed('me', 'c-web')
+        self.until(self.woken.is_set)
+        self.assertEqual([('c-web',)] * 2, [source.take() for _ in range(2)])
+        source.done('c-web')
+        self.until(lambda: not self.bulletin.names())
+        self.assertEqual((), source.take())
+
+    def test_a_cluster_that_has_a_job_gets_no_second_one(self):
+        offering = self.source(started=False)
+        for _ in range(2):
+            offering.offer('c-web')
+            offering.offer('c-db')
+            self.until(lambda: len(self.bulletin.names()) >= 2 and self.clock.waiting)
+        self.clock.advance(3)
+        self.assertEqual(['c-web', 'c-db'], self.bulletin.names())
+
+    def test_of_two_conductors_one_gets_a_job(self):
+        one, two = self.source('one'), self.source('two')
+        self.bulletin.post('c-web')
+        self.until(lambda: one.take() or two.take())
+        self.clock.advance(3)
+        self.assertEqual([('c-web',)], [found for found in (one.take(), two.take()) if found])
+
+    def test_who_only_offers_claims_nothing(self):
+        offering = self.source(started=False)
+        offering.offer('c-web')
+        self.until(self.bulletin.names)
+        self.clock.advance(3)
+        self.assertEqual({'c-web': ''}, self.bulletin.owners())
+        self.assertEqual((), offering.take())
+
+    def test_a_board_that_does_not_tell_of_posts_is_looked_at_once_a_second(self):
+        source = self.source(tells=False)
+        self.bulletin.post('c-web')
+        began = self.clock.monotonic()
+        self.until(source.take)
+        self.assertLess(self.clock.monotonic() - began, 2.0)
+
+    def test_what_is_offered_last_is_posted_before_the_board_is_left(self):
+        offering = self.source(started=False)
+        offering.offer('c-web')
+        offering.close()
+        self.assertEqual(['c-web'], self.bulletin.names())
+        self.assertEqual(0, self.bulletin.open)
+        offering.offer('c-late')
+        offering.close()
+        self.assertEqual(['c-web'], self.bulletin.names())
+
+    def test_a_source_that_nobody_used_never_saw_the_board(self):
+        self.source(started=False).close()
+        self.assertEqual(0, self.bulletin.connected)
+
+    def test_what_was_asked_while_a_job_was_finished_gets_a_job_of_its_own(self):
+        source = self.source()
+        self.create()
+        source.offer('c-web')
+        self.claimed('me', 'c-web')
+        first = self.bulletin.notes[0]
+        # Its operation has not ended: somebody entered it and found the first job.
+        source.done('c-web')
+        self.until(lambda: self.bulletin.names() == ['c-web'] and first not in self.bulletin.notes)
+
+    def test_what_was_not_claimed_cannot_be_finished(self):
+        source = self.source()
+        source.done('c-web')
+        self.clock.advance(3)
+        self.assertEqual((), source.take())
+
+
+class Claims(BoardCase):
+    def test_a_claim_lasts_as_long_as_its_owner_holds_it(self):
+        source = self.source()
+        self.bulletin.post('c-web')
+        self.claimed('me', 'c-web')
+        for _ in range(40):
+            self.until(lambda: self.clock.waiting)
+            self.clock.advance(1.0)
+            self.assertEqual({'c-web': 'me'}, self.bulletin.owners())
+        self.assertIn('c-web', source.take())
+
+    def test_the_job_of_a_dead_owner_goes_to_another(self):
+        dead = MemoryBoard(self.bulletin, 'dead', claim_s=CLAIM_S)
+        self.bulletin.post('c-web')
+        dead.claim(dead.free()[0])
+        self.source('alive')
+        self.assertEqual({'c-web': 'dead'}, self.bulletin.owners())
+        self.claimed('alive', 'c-web')
+
+    def test_a_claim_that_somebody_else_has_is_not_named_any_more(self):
+        source = self.source()
+        self.bulletin.post('c-web')
+        self.claimed('me', 'c-web')
+        self.bulletin.notes[0].owner = 'another'
+        self.bulletin.notes[0].until = self.clock.monotonic() + 1000
+        with self.assertLogs('kiln.engine.work_sources.jobboard', 'INFO') as logs:
+            self.until(lambda: not source.take())
+        self.assertIn('The claim of cluster c-web on the jobboard is lost', logs.output[0])
+
+    def test_who_goes_gives_back_what_it_held(self):
+        leaving = self.source('leaving')
+        self.bulletin.post('c-web')
+        self.claimed('leaving', 'c-web')
+        leaving.close()
+        self.assertEqual({'c-web': ''}, self.bulletin.owners())
+
+    def test_a_second_job_of_one_cluster_waits_for_the_first(self):
+        source = self.source()
+        self.bulletin.post('c-web')
+        self.bulletin.post('c-web')
+        self.until(source.take)
+        self.clock.advance(3)
+        self.assertEqual(['', 'me'], sorted(map(self.bulletin.owner, self.bulletin.notes)))
+        source.done('c-web')
+        self.until(lambda: len(self.bulletin.notes) == 1)
+        self.until(source.take)
+
+
+class Sweeps(BoardCase):
+    def test_a_post_that_got_lost_is_found_by_the_next_sweep(self):
+        source = self.source()
+        self.create()
+        self.assertEqual((), source.take())
+        self.clock.advance(SWEEP_S)
+        self.assertEqual(('c-web',), source.take())
+        self.assertEqual((), source.take())
+
+    def test_a_sweep_names_what_is_claimed_once(self):
+        source = self.source()
+        self.create()
+        source.offer('c-web')
+        self.claimed('me', 'c-web')
+        self.clock.advance(SWEEP_S)
+        self.assertEqual(('c-web',), source.take())
+
+    def test_while_the_board_is_away_each_look_asks_the_store(self):
+        self.bulletin.away = True
+        with self.assertLogs('kiln.engine.work_sources.jobboard', 'INFO') as logs:
+            source = self.source()
+            self.create()
+            for _ in range(20):
+                self.assertEqual(('c-web',), source.take())
+                self.clock.advance(5)
+            self.bulletin.away = False
+            self.until(lambda: self.bulletin.open)
+            self.until(lambda: len(logs.output) > 1)
+        self.assertEqual(2, len(logs.output), logs.output)
+        self.assertIn('memory: it is away. Until it is back', logs.output[0])
+        self.assertIn('The jobboard is back', logs.output[1])
+        self.until(lambda: source.take() == () or self.clock.advance(1))
+
+    def test_what_was_offered_while_the_board_was_away_is_posted_later(self):
+        source = self.source(started=False)
+        self.bulletin.away = True
+        with self.assertLogs('kiln.engine.work_sources.jobboard', 'WARNING'):
+            source.offer('c-web')
+            self.until(lambda: self.clock.waiting)
+        self.bulletin.away = False
+        self.until(self.bulletin.names)
+        self.assertEqual(['c-web'], self.bulletin.names())
+
+    def test_after_trouble_everything_is_claimed_anew(self):
+        source = self.source()
+        self.bulletin.post('c-web')
+        self.claimed('me', 'c-web')
+        self.bulletin.defects.append(ValueError('a defect'))
+        with self.assertLogs('kiln.engine.work_sources.jobboard', 'ERROR'):
+            self.until(lambda: not self.bulletin.defects and not source.take())
+        # Until its old claim is over it is nobody's.
+        self.until(source.take)
+        self.assertEqual(2, self.bulletin.connected)
+
+    def test_a_job_is_posted_again_where_the_store_cannot_say_whether_it_need_be(self):
+        source = self.source()
+        self.bulletin.post('c-web')
+        self.claimed('me', 'c-web')
+        first = self.bulletin.notes[0]
+        self.store.close()
+        path = self.folder / 'kiln.db'
+        path.rename(self.folder / 'elsewhere')
+        path.mkdir()
+        source.done('c-web')
+        self.until(lambda: self.bulletin.names() == ['c-web'] and first not in self.bulletin.notes)
+        self.clock.advance(SWEEP_S)
+        with self.assertRaises(StoreError):
+            source.take()

@@ -1,0 +1,96 @@
+"""From the option to the source: what may be written, and what is never shown."""
+
+import subprocess
+import sys
+import unittest
+
+from kiln.engine.work_sources.database import DatabaseSource
+from kiln.engine.work_sources.opening import open_source, parse
+from kiln.exceptions import ConfigurationError
+from tests.unit.db.case import StoreCase
+
+WITHOUT_TASKFLOW = """
+import sys
+sys.modules['taskflow'] = None
+from kiln.engine.work_sources.opening import open_source
+try:
+    open_source('redis://:hush@h/kiln', None, claim_s=15)
+except Exception as exc:
+    print(type(exc).__name__, exc)
+"""
+
+
+class Addresses(unittest.TestCase):
+    def test_each_kind_has_its_port_and_a_path(self):
+        for where, name in {
+            'zookeeper://a,b:2182,c/site/x': 'zookeeper://a:2181,b:2182,c:2181/site/x',
+            'zookeeper://[::1]:2000,b': 'zookeeper://[::1]:2000,b:2181/kiln',
+            'etcd://a': 'etcd://a:2379/kiln',
+            'etcds://a:1/': 'etcd://a:1/kiln',
+            'redis://a/kiln': 'redis://a:6379/kiln',
+            'rediss://a:7/kiln': 'redis://a:7/kiln',
+        }.items():
+            with self.subTest(where):
+                self.assertEqual(name, parse(where).name)
+                self.assertEqual(where.startswith(('etcds', 'rediss')), parse(where).tls)
+
+    def test_a_user_and_a_password_may_hold_what_a_url_may_not(self):
+        address = parse('redis://me:a%40b%2Fc@h:1/kiln')
+        self.assertEqual(('me', 'a@b/c'), (address.user, address.password))
+        self.assertEqual((None, 'x'), (parse('redis://:x@h').user, parse('redis://:x@h').password))
+
+    def test_what_cannot_be_used_is_refused_without_its_password(self):
+        for where, words in {
+            '': 'none of database, zookeeper:',
+            'rabbit://h/kiln': 'none of',
+            'redis://me:hush@:6379/kiln': 'none of',
+            'redis://me:hush@h:port/kiln': 'none of',
+            'zookeeper://h:1,,/kiln': 'none of',
+            'etcd://me:hush@h/kiln': 'etcd takes no user',
+            'redis://me:hush@a,b/kiln': 'name one host of redis',
+        }.items():
+            with self.subTest(where), self.assertRaises(ConfigurationError) as caught:
+                parse(where)
+            self.assertIn(words, str(caught.exception))
+            self.assertNotIn('hush', str(caught.exception))
+
+    def test_no_name_and_no_text_of_it_tells_the_password(self):
+        address = parse('redis://me:hush@h/kiln')
+        self.assertNotIn('hush', f'{address} {address!r} {address.name}')
+
+
+class Opening(StoreCase):
+    def test_without_a_board_the_store_is_asked(self):
+        source = open_source('database', self.store, claim_s=15)
+        self.assertIsInstance(source, DatabaseSource)
+        self.create()
+        self.assertEqual(('c-web',), source.take())
+        self.claim()
+        self.assertEqual((), source.take())
+        source.done('c-web')
+        source.close()
+
+    def test_what_is_offered_in_a_process_wakes_its_conductor(self):
+        source = open_source('database', self.store, claim_s=15)
+        woken = []
+        source.offer('c-web')
+        source.start(lambda: woken.append(True))
+        source.offer('c-web')
+        self.assertEqual([True], woken)
+
+    def test_a_board_that_nobody_answers_is_no_reason_to_stop(self):
+        source = open_source('etcd://127.0.0.1:1/kiln', self.store, claim_s=15)
+        self.create()
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
+            source.start(lambda: None)
+            source.close()
+        self.assertIn('Cannot reach the jobboard at etcd://127.0.0.1:1/kiln: ', logs.output[0])
+        self.assertIn('c-web', source.take())
+
+    def test_without_its_extra_the_error_names_the_extra(self):
+        done = subprocess.run(
+            [sys.executable, '-c', WITHOUT_TASKFLOW], capture_output=True, text=True, check=True
+        )
+        self.assertIn('ConfigurationError Cannot use the jobboard at redis://h:6379/kiln',
+                      done.stdout)  # fmt: skip
+        self.assertIn('Install kiln-compute[jobboard].', done.stdout)

@@ -1,0 +1,47 @@
+"""Hooks, operations and clusters for tests."""
+
+import time
+
+from kiln.cluster_models import Cluster, DriverPin, Node, Operation, OperationKind
+from kiln.cluster_spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
+from kiln.hooks.document import Occasion
+from kiln.hooks.hook import Executable, Hook
+
+PIN = DriverPin(name='swarm_v1', version='1.2.0', origin='the tests', digest='d')
+NOW = 1_700_000_000.0
+
+SPEC = ClusterSpec(
+    name='web',
+    groups=(
+        NodeGroupSpec(
+            name='work', shape=Shape(count=2), machine=MachineSpec(parameters={'psk': 'hunter2'})
+        ),
+    ),
+)
+CLUSTER = Cluster(id='c1', name='web', spec=SPEC, generation=1, pin=PIN)
+NODE = Node(
+    id='n1', cluster_id='c1', group='work', name='web-work-a1', place=Place('m1', 'az1'),
+    backend='noop', compute_id='s1', address='10.0.0.5',
+)  # fmt: skip
+
+
+def hook(name, point, **more):
+    return Hook(name=name, point=point, target=Executable((f'/{name}',)), **more)
+
+
+def operation(kind=OperationKind.CREATE, **more):
+    values = {'id': 'op1', 'cluster_id': 'c1', 'kind': kind, 'deadline_at': NOW + 3600}
+    return Operation(**values | more)
+
+
+def occasion(node=None):
+    return Occasion(site='kiln', cluster=CLUSTER, operation=operation(), node=node)
+
+
+def wait_until(so, seconds=10.0):
+    """Wait for another thread or process."""
+    end = time.monotonic() + seconds
+    while not so():
+        if time.monotonic() > end:
+            raise AssertionError('not so in time')
+        time.sleep(0.005)

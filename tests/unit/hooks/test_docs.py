@@ -1,0 +1,68 @@
+"""What the pages say of hooks is what there is."""
+
+import json
+import pathlib
+import re
+import time
+import unittest
+
+from kiln.hooks.answers import Reply, parse
+from kiln.hooks.fields import HOOK
+from kiln.hooks.hook import NAME
+from kiln.hooks.invocation import Call
+from kiln.hooks.points import Point
+from kiln.hooks.webhooks import sign
+from tests.unit.hooks.samples import NODE, hook, occasion
+
+DOC = pathlib.Path(__file__).parents[3] / 'doc' / 'source'
+ADMIN = (DOC / 'admin' / 'hooks.rst').read_text()
+WRITING = (DOC / 'contributor' / 'writing-a-hook.rst').read_text()
+
+
+def blocks(text, language):
+    """Return the code blocks of a page that are in a language."""
+    found = re.findall(rf'code-block:: {language}\n\n((?:   .*\n|\n)+)', text)
+    return [re.sub(r'^   ', '', block, flags=re.MULTILINE) for block in found]
+
+
+def shape(value):
+    """Return the keys of a document, with those within."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    return [shape(one) for one in value] if isinstance(value, list) else None
+
+
+class Pages(unittest.TestCase):
+    def test_every_point_has_its_line_with_what_a_failure_leads_to(self):
+        for point in Point:
+            (line,) = re.findall(rf'^``{point.value}``  .*$', ADMIN, flags=re.MULTILINE)
+            self.assertEqual([point.on_failure, point.on_deadline], line.split()[-2:], line)
+
+    def test_every_key_has_its_line(self):
+        lines = set(re.findall(r'^``(\w+)``  ', ADMIN, flags=re.MULTILINE))
+        self.assertEqual(HOOK.fields.keys() | {point.value for point in Point}, lines)
+
+    def test_the_document_is_the_one_that_is_sent(self):
+        said, answer = map(json.loads, blocks(WRITING, 'json'))
+        sent = Call(hook('a', Point.POST_NODE_READY), 'key', 1, None).document(
+            occasion(NODE).document()
+        )
+        self.assertEqual(shape(json.loads(json.dumps(sent))), shape(said))
+        self.assertIs(Reply.LATER, parse(json.dumps(answer).encode()).reply)
+
+    def test_the_check_of_signatures_finds_who_calls(self):
+        (check, declare) = blocks(WRITING, 'python')
+        names = {}
+        exec(check, names)
+        is_from_kiln, now = names['is_from_kiln'], int(time.time())
+
+        def headers(at, secret=b'hunter2', body=b'{}'):
+            signature = sign(secret, str(at), body)
+            return {'Kiln-Timestamp': str(at), 'Kiln-Signature': f'sha256={signature}'}
+
+        self.assertTrue(is_from_kiln(headers(now), b'{}', b'hunter2'))
+        self.assertFalse(is_from_kiln(headers(now, b'other'), b'{}', b'hunter2'))
+        self.assertFalse(is_from_kiln(headers(now), b'{"more": 1}', b'hunter2'))
+        self.assertFalse(is_from_kiln(headers(now - 301), b'{}', b'hunter2'))
+        exec(declare, names)
+        self.assertTrue(NAME.fullmatch(names['freeze'].name))
