@@ -334,6 +334,14 @@ class NodeClusterDriver(ClusterDriver):
             self._definition = self._loaded()
         return self._definition
 
+    @property
+    def changed_templates(self) -> str:
+        """The digest of the templates where the operator has some of his own; else empty.
+
+        The driver's own are part of what its clusters are pinned to.
+        """
+        return self.template_definition.digest if self._overrides is not None else ''
+
     def _loaded(self) -> TemplateDefinition:
         definition = self.get_template_definition()
         definition.load(overrides=self._overrides)

@@ -59,6 +59,10 @@ class NoSecrets:
         )
 
 
+def _no_key() -> bytes:
+    raise ClusterDriverError('There is no key here that nodes could join with.')
+
+
 def _no_console(node: Node) -> str:
     raise ClusterDriverError(f'Cannot read the console of node {node.name}: nobody can show it.')
 
@@ -81,8 +85,9 @@ class Context:
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
     #: All nodes of the cluster that are not gone.
     nodes: tuple[Node, ...] = dataclasses.field(default=(), repr=False)
-    #: From this the engine and the driver make the same token for a node's attempt.
-    join_key: bytes = dataclasses.field(default=b'', repr=False)
+    #: Returns the key of the cluster, from which the tokens of its nodes are made; made
+    #: when it is first asked for, and then the same for ever.
+    join_key: Callable[[], bytes] = dataclasses.field(default=_no_key, repr=False)
     #: Returns the end of a node's console log, through the node's compute driver.
     console: Callable[[Node], str] = dataclasses.field(default=_no_console, repr=False)
 
@@ -110,14 +115,10 @@ def join_token(context: Context, node: Node) -> str:
     The same for each call, so a build that is repeated sends the same; another for
     the next attempt, so a stray twin of the last one cannot join.
 
-    :raises ClusterDriverError: the site has no key to make one with.
+    :raises ClusterError: the cluster's key cannot be had.
     """
-    if not context.join_key:
-        raise ClusterDriverError(
-            f'Cannot make a join token for node {node.name}: there is no key.'
-        )
     message = f'{node.cluster_id}\0{node.id}\0{node.attempt}'
-    return hmac.new(context.join_key, message.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(context.join_key(), message.encode(), hashlib.sha256).hexdigest()
 
 
 class Progress(enum.StrEnum):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.contract import contract_violations
-from kiln.cluster_drivers.directory import load_directory
 from kiln.cluster_drivers.discovery import Catalogue, LoadedDriver
 from kiln.cluster_drivers.matching import NO_PREFERENCES, Preferences
 from kiln.cluster_drivers.selection import Decision, resolve
@@ -38,7 +37,7 @@ class SiteDrivers:
         self._overrides = overrides
         self._lock = threading.RLock()
         self._catalogue: Catalogue | None = None
-        self._opened: dict[DriverPin, NodeClusterDriver] = {}
+        self._opened: dict[DriverPin, ClusterDriver] = {}
 
     @property
     def catalogue(self) -> Catalogue:
@@ -70,7 +69,7 @@ class SiteDrivers:
             preferences=self._preferences,
         )
 
-    def open(self, pin: DriverPin) -> NodeClusterDriver:
+    def open(self, pin: DriverPin) -> ClusterDriver:
         """Return the driver that a cluster belongs to, the same one each time.
 
         :raises ClusterDriverUnknown: that version is not installed any more.
@@ -83,22 +82,25 @@ class SiteDrivers:
                 self._opened[pin] = self._open(loaded)
             return self._opened[pin]
 
-    def _open(self, loaded: LoadedDriver) -> NodeClusterDriver:
-        record = loaded.record
-        driver_class = loaded.driver_class
-        if driver_class is None:
-            assert loaded.folder is not None
-            driver_class = load_directory(loaded.folder)
+    def plans_nodes(self, pin: DriverPin) -> bool:
+        """Whether kiln's own engine builds the nodes; not so where a driver has another.
+
+        :raises ClusterError: the driver cannot be used.
+        """
+        return isinstance(self.open(pin), NodeClusterDriver)
+
+    def changed_templates(self, pin: DriverPin) -> str:
+        """Return the digest of a driver's templates where the operator changed some."""
+        driver = self.open(pin)
+        return driver.changed_templates if isinstance(driver, NodeClusterDriver) else ''
+
+    def _open(self, loaded: LoadedDriver) -> ClusterDriver:
+        driver_class = loaded.whole_class()
         if wrong := '; '.join(contract_violations(driver_class)):
-            raise _unusable(record.name, wrong)
-        assert issubclass(driver_class, ClusterDriver)
-        if not issubclass(driver_class, NodeClusterDriver):
-            raise _unusable(record.name, 'it has an engine of its own, which kiln cannot ask yet')
-        overrides = self._overrides / record.name if self._overrides else None
+            raise ClusterDriverUnusable(
+                f'Cluster driver "{loaded.record.name}" cannot be used: {wrong}.'
+            )
+        overrides = self._overrides / loaded.record.name if self._overrides else None
         if overrides is not None and not overrides.is_dir():
             overrides = None
         return driver_class.open(overrides=overrides)
-
-
-def _unusable(name: str, why: str) -> ClusterDriverUnusable:
-    return ClusterDriverUnusable(f'Cluster driver "{name}" cannot be used: {why}.')

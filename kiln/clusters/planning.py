@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import uuid
@@ -16,6 +17,7 @@ from kiln.cluster_drivers.wanted import Image, Wish
 from kiln.cluster_exceptions import (
     ClusterError,
     ClusterNotFound,
+    DriverSelectionError,
     InvalidCluster,
     Problem,
 )
@@ -33,6 +35,7 @@ from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.proposals import Proposal
 from kiln.db.store import Store
 from kiln.engine.planner import resize
+from kiln.engine.plans import ClusterPlan, Shared
 from kiln.engine.wishes import Wishes, Zones
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -99,7 +102,9 @@ class Planning:
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
         spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
-        return self._changed(there, spec, OperationKind.RESIZE, doomed=found.victims)
+        return self._changed(
+            there, spec, OperationKind.RESIZE, doomed=found.victims, args={'group': group.name}
+        )
 
     @propose.register
     def _(self, request: requests.Upgrade) -> Proposal:
@@ -163,6 +168,19 @@ class Planning:
         return self._done(there, nodes, OperationKind.CHECK)
 
     @propose.register
+    def _(self, request: requests.Adopt) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        group = _group(there, request.group)
+        taken = [one.name for one in nodes if one.compute_id == request.amphora_id]
+        if taken:
+            raise ClusterError(
+                f'Cannot adopt {request.amphora_id}: it is node {taken[0]} of '
+                f'cluster {there.name!r} already.'
+            )
+        args = {'group': group.name, 'compute_id': request.amphora_id}
+        return self._done(there, nodes, OperationKind.ADOPT, args)
+
+    @propose.register
     def _(self, request: requests.Delete) -> Proposal:
         there, nodes = self._there(request.cluster)
         return self._done(there, nodes, OperationKind.DELETE)
@@ -189,6 +207,7 @@ class Planning:
         kind: OperationKind,
         *,
         doomed: Mapping[str, str] = _NOBODY,
+        args: Mapping[str, Any] = _NOTHING,
         decision: Decision | None = None,
     ) -> Proposal:
         after = dataclasses.replace(there, spec=spec, generation=there.generation + 1)
@@ -196,7 +215,7 @@ class Planning:
             after = dataclasses.replace(after, pin=decision.pin, decision=decision.to_dict())
         nodes = self._store.nodes.of(there.id)
         notices = decision.notices if decision else ()
-        return self._proposal(after, there, nodes, kind, doomed=doomed, notices=notices)
+        return self._proposal(after, there, nodes, kind, doomed=doomed, args=args, notices=notices)
 
     def _done(
         self,
@@ -230,9 +249,14 @@ class Planning:
         notices: Iterable[str] = (),
     ) -> Proposal:
         operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
-        plan, holds = self._wishes(cluster).plan(
-            operation, nodes, self._clock.time(), doomed=doomed
-        )
+        if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
+            plan, holds = self._wishes(cluster).plan(
+                operation, nodes, self._clock.time(), doomed=doomed
+            )
+        else:
+            shared = Shared.ADD if before is None else Shared.KEEP
+            plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
+            holds = [f'{cluster.pin.name} plans nodes by itself; what it will do is not shown']
         if plan.problems:
             raise InvalidCluster(plan.problems)
         return Proposal(
@@ -241,6 +265,10 @@ class Planning:
         )  # fmt: skip
 
     def _wishes(self, cluster: Cluster) -> Wishes:
+        # What has a driver no more can still be deleted.
+        with contextlib.suppress(DriverSelectionError):
+            templates = self._drivers.changed_templates(cluster.pin)
+            return Wishes(cluster, Context(defaults=self._defaults), self._zones, templates)
         return Wishes(cluster, Context(defaults=self._defaults), self._zones)
 
     # ---- reading -----------------------------------------------------------------

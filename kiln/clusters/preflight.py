@@ -16,6 +16,7 @@ from kiln.clusters.proposals import Proposal
 from kiln.compute import Compute
 from kiln.engine.parts import Backends
 from kiln.engine.plans import GroupPlan
+from kiln.engine.rounds import refusal
 from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.models import Ability, AmphoraType
 
@@ -24,8 +25,6 @@ _OPEN = MachineSpec()
 _CAPS = {
     OperationKind.RESIZE: Cap.RESIZE,
     OperationKind.UPGRADE: Cap.UPGRADE,
-    OperationKind.REBUILD: Cap.REBUILD,
-    OperationKind.REBOOT: Cap.REBOOT,
 }
 
 
@@ -59,6 +58,8 @@ class Preflight:
         """Return if all agree. Blocks as long as the slowest backend takes to answer.
 
         :raises InvalidCluster: with all that is wrong, each told once.
+        :raises MissingCapability: the cluster's driver cannot do such a thing.
+        :raises UnsupportedOperation: a backend cannot.
         :raises DriverSelectionError: the cluster's driver cannot be used.
         :raises AmphoraComputeError: a backend cannot be asked now; ``retryable`` says
             whether to try again.
@@ -66,6 +67,10 @@ class Preflight:
         driver = self._drivers.open(proposal.cluster.pin)
         if (cap := _CAPS.get(proposal.kind)) is not None:
             driver.require(cap)
+        names = {node.backend for node in proposal.touched}
+        able = [self._backends.get(name).capabilities() for name in sorted(names)]
+        if (refused := refusal(proposal.kind, driver, able)) is not None:
+            raise refused
         context = Context(defaults=self._defaults)
         problems = list(driver.validate(context, proposal.cluster, proposal.change()))
         growing = [plan for plan in proposal.plan.groups if plan.adds or plan.replaces]

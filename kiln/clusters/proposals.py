@@ -19,6 +19,7 @@ _DOING = frozenset(
         OperationKind.REPLACE,
         OperationKind.REBUILD,
         OperationKind.REBOOT,
+        OperationKind.ADOPT,
         OperationKind.CHECK,
         OperationKind.DELETE,
     }

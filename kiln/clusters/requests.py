@@ -85,6 +85,15 @@ class Rebuild:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Adopt:
+    """A machine that the site has made is to be a node of a group, which is one larger then."""
+
+    cluster: str
+    group: str
+    amphora_id: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
     """The nodes are to be looked at, and compared with what is wanted; nothing is changed."""
 
@@ -99,5 +108,15 @@ class Delete:
 
 
 Request = (
-    Declare | Resize | Replace | Upgrade | MoveDriver | GoBack | Reboot | Rebuild | Check | Delete
+    Declare
+    | Resize
+    | Replace
+    | Upgrade
+    | MoveDriver
+    | GoBack
+    | Reboot
+    | Rebuild
+    | Adopt
+    | Check
+    | Delete
 )

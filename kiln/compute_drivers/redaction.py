@@ -80,8 +80,13 @@ class _Mask:
         texts = [content.decode('utf-8', 'replace') for content in contents]
         self._short = {text for text in texts if _SHORTEST <= len(text) < _RUN}
         encoded = [base64.b64encode(content).decode() for content in contents]
-        # No quotation runs over the zero that parts two contents.
+        # No quotation runs over the zero that parts two contents. What a request is
+        # called is no secret, though its contents may say it, too.
         self._all = '\0'.join([*texts, *encoded])
+        for word in (request.name, request.build_key):
+            # A shorter one is never masked for itself, and would part all contents.
+            if word is not None and len(word) >= _RUN:
+                self._all = self._all.replace(word, '\0')
 
     def __call__(self, text: str) -> str:
         if not self._all:

@@ -13,8 +13,10 @@ import threading
 import uuid
 from collections import defaultdict
 
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
 from kiln.cluster_models import Lease, StepState
+from kiln.engine.foreign import ForeignWork
 from kiln.engine.news import News
 from kiln.engine.parts import Parts
 from kiln.engine.watch import Watch
@@ -53,7 +55,7 @@ class Conductor:
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
         # News come with the epoch of the lease for which something was begun.
         self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
-        self._works: dict[str, ClusterWork] = {}
+        self._works: dict[str, ClusterWork | ForeignWork] = {}
         self._watch = Watch(parts, self._owner, self._source.offer)
         # Clusters that are ours, but left in peace for a while, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
@@ -201,9 +203,7 @@ class Conductor:
     def _begin(self, held: _Held) -> None:
         lease = held.lease
         try:
-            work = ClusterWork(
-                self._parts, lease, lambda news: self._inbox.put((lease.epoch, news))
-            )
+            work = self._work_on(lease)
         except ClusterNotFound:
             self._release(lease)
             self._source.done(lease.scope)
@@ -217,6 +217,17 @@ class Conductor:
         work.sure_until = held.sure_until
         self._works[lease.scope] = work
         self._turn(lease.scope, [])
+
+    def _work_on(self, lease: Lease) -> ClusterWork | ForeignWork:
+        cluster = self._parts.store.clusters.get(lease.scope)
+        driver = self._parts.drivers.open(cluster.pin)
+
+        def tell(news: News) -> None:
+            self._inbox.put((lease.epoch, news))
+
+        if isinstance(driver, NodeClusterDriver):
+            return ClusterWork(self._parts, lease, driver, tell)
+        return ForeignWork(self._parts, lease, driver, tell)
 
     def _has_work(self, scope: str) -> bool:
         """Ask the store, whatever the source says."""

@@ -77,7 +77,7 @@ class ForeignWork:
     @property
     def idle(self) -> bool:
         """Whether nothing is to be done, and nothing is under way."""
-        return self._operation is None and not self._busy
+        return (self._operation is None or self._cluster.paused) and not self._busy
 
     @property
     def due(self) -> float:

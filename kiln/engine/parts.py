@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_models import DriverPin
 from kiln.cluster_spec import MachineSpec
 from kiln.compute import Compute
@@ -49,7 +49,7 @@ class EngineSettings:
 class Drivers(Protocol):
     """Where cluster drivers come from."""
 
-    def open(self, pin: DriverPin) -> NodeClusterDriver:
+    def open(self, pin: DriverPin) -> ClusterDriver:
         """Return the driver that a cluster belongs to, the same one each time.
 
         :raises ClusterError: it is not installed any more, or cannot be loaded.
@@ -144,7 +144,6 @@ class Parts:
     naming: Naming = dataclasses.field(default_factory=Naming)
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
-    join_key: bytes = dataclasses.field(default=b'', repr=False)
     #: Runs what may take a while: a driver's looks at a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
 

@@ -39,12 +39,21 @@ class Wishes:
     """What is wanted of one generation of a cluster."""
 
     def __init__(
-        self, cluster: Cluster, context: Context, zones: Zones = lambda backend: ()
+        self,
+        cluster: Cluster,
+        context: Context,
+        zones: Zones = lambda backend: (),
+        templates: str = '',
     ) -> None:
-        """Take what is wanted, and what returns the zones of a backend, None if unknown."""
+        """Take what is wanted.
+
+        :param zones: returns the zones of a backend, None if unknown.
+        :param templates: the digest of the operator's own templates, if there are any.
+        """
         self._cluster = cluster
         self._context = context
         self._zones = zones
+        self._templates = templates
         self._effective: dict[str, Effective] = {}
 
     def machine(self, group: str) -> MachineSpec:
@@ -61,6 +70,8 @@ class Wishes:
         machine = dataclasses.replace(self.machine(group), flavor=None, parameters={})
         parameters = dict(self.machine(group).parameters)
         parts = [dataclasses.asdict(machine), parameters, self._cluster.pin.digest]
+        if self._templates:
+            parts.append(self._templates)
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

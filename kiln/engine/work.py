@@ -7,13 +7,13 @@ So after a crash everything that was begun has its intent in the store.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import logging
 import math
 from collections.abc import Callable, Iterable
 
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_models import (
     Cause,
@@ -31,7 +31,9 @@ from kiln.engine.causes import why_late, why_undone, why_waiting
 from kiln.engine.check import Check
 from kiln.engine.conditions import outdated
 from kiln.engine.entry import ROLLBACK, Entry
+from kiln.engine.gate import BuildGate
 from kiln.engine.hooking import Hooking
+from kiln.engine.joining import JoinKey
 from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
 from kiln.engine.outcomes import Outcomes
@@ -56,7 +58,13 @@ class ClusterWork:
     :raises ClusterNotFound: it was deleted meanwhile.
     """
 
-    def __init__(self, parts: Parts, lease: Lease, tell: Callable[[News], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        lease: Lease,
+        driver: NodeClusterDriver,
+        tell: Callable[[News], None],
+    ) -> None:
         self.lease = lease
         #: The lease is surely ours until then, by the monotonic clock.
         self.sure_until = math.inf
@@ -67,10 +75,13 @@ class ClusterWork:
         self._roster = Roster(nodes)
         self._outcomes = Outcomes(self._roster, settle_s=parts.settings.settle_s)
         self._sweep = Sweep(lease.scope, parts.backends, tell)
-        self._driver = parts.drivers.open(self._cluster.pin)
+        self._driver = driver
+        self._join_key = JoinKey(parts.store, lease)
         self._acts = Acts(parts.backends, self._driver, parts.run, tell)
         self._hooking = Hooking(parts, self._driver, self._roster, self._context, tell)
-        self._wishes = Wishes(self._cluster, self._context(), parts.backends.zones)
+        self._wishes = Wishes(
+            self._cluster, self._context(), parts.backends.zones, driver.changed_templates
+        )
         self._operation: Operation | None = None
         self._resets: Resets | None = None
         self._check = Check(lease.scope, Survey(parts.backends), parts.run, tell)
@@ -81,9 +92,7 @@ class ClusterWork:
         self._undone: Cause | None = None
         self._replan = True
         self._holds: tuple[str, ...] = ()
-        # Builds that are out, and who has to wait until there are fewer.
-        self._building: set[str] = set()
-        self._queue: collections.deque[str] = collections.deque()
+        self._gate = BuildGate(parts.settings.max_building)
         self.reload()
 
     # ---- what the conductor asks -----------------------------------------------
@@ -127,7 +136,7 @@ class ClusterWork:
         # Time alone makes nodes too late, and sick ones to be given up.
         self._replan = self._replan or not self._roster.at_rest
         self._cluster = cluster
-        self._wishes = Wishes(cluster, self._context(), self._parts.backends.zones)
+        self._wishes = self._wishes_now()
         if _id(fresh) != _id(self._operation):
             self._take_up(fresh)
         self._operation = fresh
@@ -407,9 +416,9 @@ class ClusterWork:
             self._learn_of_all(news, entry)
             return
         if news.act is Act.BUILD:
-            self._building.discard(news.node_id)
-            if self._queue:
-                self._roster.touch(self._queue.popleft())
+            waiting = self._gate.leave(news.node_id)
+            if waiting is not None:
+                self._roster.touch(waiting)
         member = self._roster.get(news.node_id)
         if member is None:
             return
@@ -445,7 +454,7 @@ class ClusterWork:
         if (standing := self._hooking.gate(entry, member, act)) is not Standing.PASSED:
             self._replan = self._replan or standing is Standing.FAILED
             return
-        if act is Act.BUILD and not self._may_build(member.node.id):
+        if act is Act.BUILD and not self._gate.enter(member.node.id):
             return
         if (state := lifecycle.DURING.get(act)) is not None:
             self._roster.change(entry, member, state=state)
@@ -453,13 +462,6 @@ class ClusterWork:
             entry.intend(act, member.node)
         self._roster.began(member)
         entry.launches.append(functools.partial(self._launch, act, member.node))
-
-    def _may_build(self, node_id: str) -> bool:
-        if len(self._building) >= self._parts.settings.max_building:
-            self._queue.append(node_id)
-            return False
-        self._building.add(node_id)
-        return True
 
     def _launch(self, act: Act, node: Node) -> None:
         machine = self._wishes.machine(node.group)
@@ -470,12 +472,16 @@ class ClusterWork:
         due = Due(context, self._cluster, node, machine, place, hard, patience_s)
         self._acts.begin(act, due)
 
+    def _wishes_now(self) -> Wishes:
+        zones, templates = self._parts.backends.zones, self._driver.changed_templates
+        return Wishes(self._cluster, self._context(), zones, templates)
+
     def _context(self, *nodes: Node) -> Context:
         # All nodes in each context would make n calls cost n times n.
         return Context(
             site=self._parts.site,
             defaults=self._parts.defaults,
-            join_key=self._parts.join_key,
+            join_key=self._join_key,
             nodes=nodes,
             console=self._acts.console if nodes else _no_console,
         )

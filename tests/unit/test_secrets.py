@@ -275,6 +275,17 @@ class SecretsTest(unittest.TestCase):
         error = self.failed_build(keys=['production-operators'], user_data=USER_DATA)
         self.assertIn("'production-operators'", str(error))
 
+    def test_the_name_of_a_build_is_told_though_its_contents_say_it_too(self):
+        def refuse(_, request):
+            quoted = request.user_data.decode()
+            raise InvalidBuildRequest(f'Cannot build {request.name!r}: {quoted!r} is wrong.')
+
+        self.vendor.on_hook = refuse
+        text = f'hostname: web-front-1a2b3c\npassword: {SECRET}\n'
+        error = self.failed_build(name='web-front-1a2b3c', user_data=text)
+        self.assertIn("Cannot build 'web-front-1a2b3c'", str(error))
+        self.assertNotIn(SECRET, str(error))
+
     def test_a_short_content_is_masked_as_a_whole_and_a_tiny_one_is_none(self):
         def refuse(_, request):
             raise InvalidBuildRequest(f'Cannot build with {request.user_data.decode()!r}.')

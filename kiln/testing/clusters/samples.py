@@ -31,7 +31,7 @@ class KitSecrets:
 
 def context(*nodes: Node) -> Context:
     """Return the context of a call."""
-    return Context(site='kit', secrets=KitSecrets(), nodes=nodes, join_key=JOIN_KEY)
+    return Context(site='kit', secrets=KitSecrets(), nodes=nodes, join_key=lambda: JOIN_KEY)
 
 
 def pin_of(driver_class: type[ClusterDriver]) -> DriverPin:

@@ -25,7 +25,6 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.parts import Backends, EngineSettings, Parts
 from kiln.models import Amphora
 from kiln.stack import StackSettings
-from kiln.testing.clusters.samples import JOIN_KEY
 from kiln.testing.clusters.subjects import find_driver
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.executor_settings import ExecutorSettings
@@ -100,7 +99,7 @@ class Site:
         with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
             parts = Parts(
                 store=store, backends=backends, drivers=_One(self.driver), clock=SYSTEM_CLOCK,
-                run=pool.submit, settings=self.settings, join_key=JOIN_KEY,
+                run=pool.submit, settings=self.settings,
             )  # fmt: skip
             conductor = Conductor(parts)
             conductor.start()

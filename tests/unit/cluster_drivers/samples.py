@@ -34,7 +34,7 @@ def node(number=1, group='work', **fields):
 
 
 def context(**fields):
-    return Context(**{'site': 'east', 'join_key': b'k' * 32} | fields)
+    return Context(**{'site': 'east', 'join_key': lambda: b'k' * 32} | fields)
 
 
 class Secrets:

@@ -9,7 +9,7 @@ from kiln.cluster_drivers.mappings import FileMapping, OutputMapping, ParameterM
 from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.secrets import FileSecrets
 from kiln.cluster_drivers.template_def import TemplateDefinition
-from kiln.cluster_drivers.values import join_token
+from kiln.cluster_drivers.values import Context, join_token
 from kiln.cluster_exceptions import ClusterDriverError, InvalidClusterDriver
 from kiln.cluster_models import NodeState
 from kiln.cluster_spec import ClusterTemplate, MachineSpec, Place
@@ -128,7 +128,8 @@ class Filling(TemplateCase):
         self.assertEqual(first, self.user_data(definition))
         for other in (node(attempt=2), node(2)):
             self.assertNotEqual(first, self.user_data(definition, about=other))
-        self.assertNotEqual(first, self.user_data(definition, in_context=context(join_key=b'x')))
+        other_key = context(join_key=lambda: b'x')
+        self.assertNotEqual(first, self.user_data(definition, in_context=other_key))
         self.assertTrue(definition.joins)
         self.assertTrue(
             self.definition('{{ t }}', ParameterMapping(name='t', source='node.join_token')).joins
@@ -136,10 +137,8 @@ class Filling(TemplateCase):
         self.assertFalse(self.definition('').joins)
 
     def test_without_a_key_there_is_no_token(self):
-        with self.assertRaisesRegex(ClusterDriverError, 'there is no key'):
-            self.user_data(
-                self.definition('{{ node.join_token }}'), in_context=context(join_key=b'')
-            )
+        with self.assertRaisesRegex(ClusterDriverError, 'no key here'):
+            self.user_data(self.definition('{{ node.join_token }}'), in_context=Context())
 
     def test_a_missing_value_is_told_and_nothing_is_built(self):
         definition = self.definition('{{ a }}', ParameterMapping(name='a', required=True))

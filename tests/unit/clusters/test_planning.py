@@ -13,6 +13,7 @@ from kiln.cluster_spec import MachineSpec
 from kiln.clusters.requests import (
     Check,
     Delete,
+    GoBack,
     MoveDriver,
     Reboot,
     Rebuild,
@@ -20,6 +21,7 @@ from kiln.clusters.requests import (
     Resize,
     Upgrade,
 )
+from kiln.compute_drivers.noop.faults import Fault
 from tests.unit.clusters.site import WEB, ConductedCase, SiteCase, declared
 
 
@@ -197,6 +199,22 @@ class Changing(ConductedCase):
         lines = self.lines(Delete(cluster='web'))
         self.assertEqual('web: - what its nodes share', lines[-1])
         self.assertTrue(any(line.startswith('front: -2') for line in lines))
+
+    def test_000_4_what_the_last_success_left_can_be_wanted_again(self):
+        self.assertTrue(self.clusters.plan(GoBack(cluster='web')).empty)
+        self.cloud.faults.add(Fault.parse('build:refuse'))
+        growing = self.clusters.plan(Resize(cluster='web', group='front', count=4))
+        operation = self.clusters.apply(growing, timeout_s=0.3)
+        self.clusters.wait(operation.id, timeout_s=20.0)
+        lines = self.lines(GoBack(cluster='web'))
+        self.assertTrue(lines)
+        self.assertTrue(all(line.startswith('front: -') for line in lines), lines)
+
+    def test_what_never_succeeded_has_nothing_to_go_back_to(self):
+        self.cloud.faults.add(Fault.parse('build:refuse'))
+        self.clusters.apply(self.plan(WEB.replace('cluster: web', 'cluster: two')))
+        with self.assertRaisesRegex(ClusterError, 'no operation of it has succeeded'):
+            self.clusters.plan(GoBack(cluster='two'))
 
     def test_a_plan_for_a_cluster_that_was_changed_since_is_refused(self):
         proposal = self.clusters.plan(Resize(cluster='web', group='front', count=3))

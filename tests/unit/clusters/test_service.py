@@ -1,19 +1,53 @@
 """Clusters from the page to the receipt, through the one facade."""
 
 import concurrent.futures
+import contextlib
+import pathlib
+import tempfile
 
 from kiln.cluster_exceptions import (
     ClusterBusy,
+    ClusterError,
     ClusterExists,
     ClusterNotFound,
+    MissingCapability,
 )
 from kiln.cluster_models import NodeState, OperationKind, OperationState
 from kiln.cluster_spec import MachineSpec
-from kiln.clusters.requests import Delete, Replace, Resize, Upgrade
+from kiln.clusters.requests import Adopt, Delete, Reboot, Replace, Resize, Upgrade
 from kiln.clusters.why import why
+from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import OperationTimeout
 from tests.unit.clusters.site import WEB, ConductedCase, SiteCase, declared
+
+FOREIGN = """
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.values import Progress, StatusReport
+
+DONE = StatusReport(progress=Progress.COMPLETE)
+
+
+class Driver(ClusterDriver):
+    name = 'heat_like_v1'
+    version = '1.0.0'
+    provides = (('vm', '*', 'heat'),)
+
+    def create_cluster(self, context, cluster, cluster_create_timeout):
+        return StatusReport(driver_handle=f'stack of {cluster.name}')
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        return DONE
+
+    def delete_cluster(self, context, cluster):
+        return DONE
+
+    def resize_cluster(self, context, cluster, *, nodegroup, node_count, nodes_to_remove=()):
+        return DONE
+
+    def update_cluster_status(self, context, cluster):
+        return DONE
+"""
 
 
 class Entering(SiteCase):
@@ -133,6 +167,57 @@ class Life(ConductedCase):
         with concurrent.futures.ThreadPoolExecutor(6) as callers:
             list(callers.map(self.up, pages))
         self.assertEqual(30, len(self.machines()))
+
+
+class Foreign(ConductedCase):
+    """A directory driver whose nodes an engine of its own builds."""
+
+    def setUp(self):
+        folder = self.write_driver()
+        super().setUp()
+        self.driver_path.rmdir()
+        folder.parent.rename(self.driver_path)
+
+    def write_driver(self):
+        root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / 'drivers'
+        folder = root / 'heat_like_v1'
+        folder.mkdir(parents=True)
+        (folder / 'version.py').write_text(
+            "version = '1.0.0'\ndriver = 'heat_like_v1'\nprovides = [('vm', '*', 'heat')]\n"
+        )
+        (folder / 'driver.py').write_text(FOREIGN)
+        return folder
+
+    def test_000_1_an_engine_that_is_not_kilns_builds_and_deletes(self):
+        text = WEB.replace('coe: nodes', 'coe: heat')
+        notices = self.plan(text).notices
+        self.assertIn('plans nodes by itself', notices[-1])
+        self.up(text)
+        view = self.clusters.show('web')
+        self.assertEqual('stack of web', view.cluster.driver_handle)
+        self.done(Resize(cluster='web', group='front', count=3))
+        self.done(Delete(cluster='web'))
+        with self.assertRaises(ClusterNotFound):
+            self.clusters.show('web')
+
+    def test_what_it_cannot_do_is_refused_before_anything_is_entered(self):
+        self.up(WEB.replace('coe: nodes', 'coe: heat'))
+        with self.assertRaises(MissingCapability):
+            self.clusters.plan(Reboot(cluster='web'))
+        self.assertEqual(1, len(self.clusters.operations('web')))
+
+
+class Adopting(ConductedCase):
+    def test_a_machine_of_the_site_becomes_a_node(self):
+        self.up()
+        with contextlib.closing(NoopDriver(cloud=self.cloud)) as driver:
+            amphora_id = driver.build(name='stray')
+        self.done(Adopt(cluster='web', group='front', amphora_id=amphora_id))
+        view = self.clusters.show('web')
+        self.assertIn(amphora_id, {one.compute_id for one in view.nodes})
+        self.assertEqual(3, view.cluster.spec.group('front').shape.count)
+        with self.assertRaisesRegex(ClusterError, 'already'):
+            self.clusters.plan(Adopt(cluster='web', group='front', amphora_id=amphora_id))
 
 
 class Drivers(ConductedCase):

@@ -185,7 +185,7 @@ class Launching(Site):
         self.conductor.close()
         self.cluster, _ = self.create(group(4))
         self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
-        self.work = ClusterWork(self.parts, self.lease, lambda news: None)
+        self.work = ClusterWork(self.parts, self.lease, self.driver, lambda news: None)
 
     def test_who_slept_and_was_overtaken_begins_nothing_more(self):
         def sleep():

@@ -49,7 +49,7 @@ class WrapperTest(unittest.TestCase):
                 answer = getattr(wrapper, name)(*args, **keywords)
                 self.assertEqual(wrapper.passed, [Call[name.upper()]])
                 if name == 'console_log':
-                    self.assertEqual(answer, (name, *expected))
+                    self.assertEqual(answer, str((name, *expected)))
 
     def test_news_of_its_driver_reach_who_asked_for_them(self):
         class ToldDriver(MemoryDriver):
