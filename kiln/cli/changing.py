@@ -123,6 +123,9 @@ class Changing(Working):
             self.report([(one, None) for one in proposals], args)
             return
         self._agree([one for one in proposals if not one.empty], args)
+        if not args.no_wait:
+            # What could not be worked on here had better not be entered.
+            site.check_hooks()
         entered, errors = self.enter(site, proposals, args)
         if not args.no_wait:
             errors += self.follow(site, list(entered.values()), silent=args.formatter == 'json')

@@ -172,6 +172,22 @@ class Rebuild(_OnNodes):
         return Request(cluster=args.cluster, nodes=tuple(args.nodes))
 
 
+class Adopt(Changing):
+    """Take a machine that the site has made into a group as a node; the group grows by one."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        parser.add_argument('group', metavar='GROUP', help='Name of the group.')
+        parser.add_argument('amphora', metavar='ID', help='Id of the machine in its backend.')
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+        from kiln.clusters.requests import Adopt as Request
+
+        return Request(cluster=args.cluster, group=args.group, amphora_id=args.amphora)
+
+
 class Check(Changing):
     """Look at the nodes, and compare them with what is wanted; nothing is changed."""
 

@@ -25,6 +25,7 @@ _HOMES = {
     'cluster upgrade': 'cluster_acts:Upgrade',
     'cluster reboot': 'cluster_acts:Reboot',
     'cluster rebuild': 'cluster_acts:Rebuild',
+    'cluster adopt': 'cluster_acts:Adopt',
     'cluster check': 'cluster_acts:Check',
     'cluster rollback': 'cluster_acts:Rollback',
     'cluster migrate-driver': 'cluster_acts:MoveDriver',

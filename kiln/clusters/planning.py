@@ -259,6 +259,8 @@ class Planning:
             holds = [f'{cluster.pin.name} plans nodes by itself; what it will do is not shown']
         if plan.problems:
             raise InvalidCluster(plan.problems)
+        if before is not None and before.paused:
+            holds = [*holds, 'the cluster is paused: nothing is begun before it is resumed']
         return Proposal(
             kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
             notices=(*notices, *holds),

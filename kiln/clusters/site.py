@@ -76,6 +76,13 @@ class Site:
             operation_timeout_s=operation_timeout_s,
         )
 
+    def check_hooks(self) -> None:
+        """Return if this process could conduct; to be asked before something is entered.
+
+        :raises InvalidHooks: hooks are wrong, with a problem for each mistake.
+        """
+        self._open_hooks().close()
+
     @contextlib.contextmanager
     def conducting(self) -> Iterator[Conductor]:
         """Have this process work on clusters as long as the block lasts.

@@ -147,7 +147,8 @@ def plan_cluster(
                 rebalance=name in rebalance,
             )
         )
-    dropped = [_dropped(name, members, former) for name, members in sorted(by_group.items())]
+    why = 'the group is no longer wanted' if wanted else 'the cluster is to go'
+    dropped = [_dropped(name, members, former, why) for name, members in sorted(by_group.items())]
     plans += sorted(dropped, key=lambda plan: plan.role == CONTROL)
     shared = Shared.KEEP if exists else Shared.ADD
     return ClusterPlan(
@@ -268,7 +269,7 @@ def _among(nodes: Iterable[Node], reasons: Mapping[str, str]) -> dict[str, str]:
     return {node.id: reasons[node.id] for node in nodes if node.id in reasons}
 
 
-def _dropped(name: str, nodes: Sequence[Node], former: ClusterSpec | None) -> GroupPlan:
+def _dropped(name: str, nodes: Sequence[Node], former: ClusterSpec | None, why: str) -> GroupPlan:
     group = former.group(name) if former else None
     return GroupPlan(
         group=name,
@@ -277,9 +278,7 @@ def _dropped(name: str, nodes: Sequence[Node], former: ClusterSpec | None) -> Gr
         strategy=Strategy(),
         table=_in_order(()),
         removes=tuple(
-            Remove(node=node, reason='the group is no longer wanted', named=True)
-            for node in nodes
-            if not going(node)
+            Remove(node=node, reason=why, named=True) for node in nodes if not going(node)
         ),
         leaving=tuple(node for node in nodes if going(node)),
     )

@@ -106,6 +106,22 @@ class Acting(SiteShell):
         self.ok('cluster', 'scale', 'web', 'front=1', '--remove', second, '--yes')
         self.assertEqual([first], [row['name'] for row in self.nodes('--group', 'front')])
 
+    def test_a_machine_of_the_site_is_taken_in(self):
+        self.ok('compute', 'build', '--flavor', 'small', '--name', 'stray')
+        (machine,) = [row for row in self.json('compute', 'list') if row['name'] == 'stray']
+        self.ok('cluster', 'adopt', 'web', 'front', machine['id'])
+        self.assertEqual(3, len(self.nodes('--group', 'front')))
+        self.assertIn('stray', {row['name'] for row in self.nodes()})
+
+    def test_000_7_what_could_not_be_worked_on_here_is_not_entered(self):
+        hooks = self.folder / 'hooks.yaml'
+        hooks.write_text('hooks: [{name: one, point: no_such_point, exec: [/bin/true]}]\n')
+        self.config.write_text(f'{self.config.read_text()}[hooks]\nfile = {hooks}\n')
+        before = self.ok('cluster', 'events')
+        said = self.fails(ExitCode.USAGE, 'cluster', 'scale', 'web', 'front=3')
+        self.assertIn('no_such_point', said)
+        self.assertEqual(before, self.ok('cluster', 'events'))
+
     def test_nodes_are_replaced_and_upgraded(self):
         old = self.nodes()[0]['name']
         self.ok('node', 'replace', 'web', old, '--yes')
@@ -194,6 +210,7 @@ class Between(SiteShell):
 
     def test_a_paused_cluster_is_not_waited_for(self):
         self.ok('cluster', 'pause', 'web')
+        self.assertIn('the cluster is paused', self.ok('cluster', 'delete', 'web', '--plan'))
         self.ok('cluster', 'watch', 'web')
         self.assertIn('kiln cluster resume web', self.err)
         self.ok('cluster', 'resume', 'web')
