@@ -72,7 +72,7 @@ class Clusters(unittest.TestCase):
         self.assertEqual((nodes[3],), plan.groups[0].leaving)
         self.assertEqual(0, plan.units)
         lines = list(plan.lines())
-        self.assertIn('control: -1 small (the group is no longer wanted)', lines[2])
+        self.assertIn('control: -1 small (the cluster is to go)', lines[2])
         self.assertEqual('kube: - what its nodes share', lines[3])
 
     def test_a_group_that_is_dropped_goes_after_the_others_have_come(self):
