@@ -8,10 +8,24 @@ from types import MappingProxyType
 
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import Health, NodeGroupSpec
+from kiln.engine.lifecycle import pause_s
 from kiln.engine.plans import going
 from kiln.engine.rollout import MAKING
 
 _BAD = frozenset({NodeState.UNHEALTHY, NodeState.FAILED, NodeState.UNKNOWN})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setback:
+    """How many nodes of a group failed one after the other, and when the last one did."""
+
+    count: int
+    at: float
+
+    @property
+    def until(self) -> float:
+        """When the next one is made: at once for the first, then later and later."""
+        return self.at + (pause_s(self.count - 1) if self.count > 1 else 0.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,13 +39,16 @@ class Remediation:
     hold: str = ''
 
 
-def remediate(group: NodeGroupSpec, nodes: Iterable[Node], now: float) -> Remediation:
+def remediate(
+    group: NodeGroupSpec, nodes: Iterable[Node], now: float, setback: Setback | None = None
+) -> Remediation:
     """Return which nodes of a group to replace now.
 
     One that is UNKNOWN is never given up. But it is not known to be well
     either, so the brake counts it: a backend out of sight is no time to build.
     A node that came out of a build in vain is given up at once, others when
-    they had the time of ``Health``.
+    they had the time of ``Health``. Where one failed after the other, none is
+    given up before its time.
 
     :param now: in seconds since the epoch, as the nodes' own times are.
     """
@@ -41,6 +58,10 @@ def remediate(group: NodeGroupSpec, nodes: Iterable[Node], now: float) -> Remedi
     queue = sorted((node.since, node.id, node) for node in live if node.id in given_up)
     waiting = [node for *_, node in queue]
     hold, room = _brake(group, live, given_up)
+    if setback is not None and now < setback.until and not hold:
+        wait_s = setback.until - now
+        hold = f'{setback.count} nodes failed in a row, and the next is made in {wait_s:.0f} s'
+        room = 0
     if len(waiting) > room and not hold:
         hold = f'others are under way, and max_in_flight is {group.health.max_in_flight}'
     taken, left = waiting[:room], waiting[room:]

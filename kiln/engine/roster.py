@@ -10,6 +10,7 @@ from typing import Any
 
 from kiln.cluster_models import Node, NodeState
 from kiln.engine.entry import Entry
+from kiln.engine.remediation import Setback
 
 
 @dataclasses.dataclass(slots=True)
@@ -41,6 +42,9 @@ class Roster:
         self._busy = 0
         self._touched: set[str] = set()
         self._timers: list[tuple[float, str]] = []
+        #: By group, what failed since a node of it was last ready. Not written: who takes
+        #: over begins without pauses.
+        self.setbacks: dict[str, Setback] = {}
         for node in nodes:
             self.names.add(node.name)
             if node.state is not NodeState.GONE:
@@ -84,10 +88,20 @@ class Roster:
 
     def change(self, entry: Entry, member: Member, **changes: Any) -> None:
         """Change a node, and have it written."""
-        if changes.get('state', member.node.state) is not member.node.state:
+        state = changes.get('state', member.node.state)
+        if state is not member.node.state:
             changes['since'] = entry.now
+            self._note(member.node.group, state, entry.now)
         self.correct(member, **changes)
         entry.nodes[member.node.id] = member.node
+
+    def _note(self, group: str, state: NodeState, now: float) -> None:
+        """Count what fails in a row."""
+        if state is NodeState.FAILED:
+            before = self.setbacks.get(group)
+            self.setbacks[group] = Setback(before.count + 1 if before else 1, now)
+        elif state is NodeState.READY:
+            self.setbacks.pop(group, None)
 
     def correct(self, member: Member, **changes: Any) -> None:
         """Change a node as somebody else has written it."""

@@ -13,11 +13,12 @@ from kiln.cluster_models import Cluster, Node, NodeState, Operation, OperationKi
 from kiln.cluster_spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
 from kiln.engine.planner import CONTROL, plan_cluster
 from kiln.engine.plans import ClusterPlan, GroupPlan, Wanted
-from kiln.engine.remediation import remediate
+from kiln.engine.remediation import Setback, remediate
 from kiln.engine.rollout import Turn, next_turn
 
 Zones = Callable[[str | None], Sequence[str] | None]
 _NOBODY: Mapping[str, str] = MappingProxyType({})
+_NO_SETBACKS: Mapping[str, Setback] = MappingProxyType({})
 
 #: Operations at whose end nothing may be left that was made with an older spec.
 _RENEWING = frozenset({OperationKind.UPGRADE, OperationKind.UPDATE})
@@ -106,10 +107,16 @@ class Wishes:
     # ---- planning --------------------------------------------------------------
 
     def next(
-        self, operation: Operation, nodes: Sequence[Node], now: float, *, renew: bool = False
+        self,
+        operation: Operation,
+        nodes: Sequence[Node],
+        now: float,
+        *,
+        renew: bool = False,
+        setbacks: Mapping[str, Setback] = _NO_SETBACKS,
     ) -> Next:
         """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
-        plan, holds = self.plan(operation, nodes, now, renew=renew)
+        plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
         turns = []
         more = bool(holds)
         for group in plan.groups:
@@ -148,6 +155,7 @@ class Wishes:
         *,
         doomed: Mapping[str, str] = _NOBODY,
         renew: bool = False,
+        setbacks: Mapping[str, Setback] = _NO_SETBACKS,
     ) -> tuple[ClusterPlan, list[str]]:
         """Return all that is to change, and why some of it has to wait.
 
@@ -155,6 +163,7 @@ class Wishes:
         one ``doomed`` says who would be marked to go, and why, to the other the marks do.
 
         :param renew: replace what is made with another spec, whatever the operation is.
+        :param setbacks: by group, what failed in a row.
         """
         renew = renew or operation.kind in _RENEWING
         name, former = self._cluster.name, self._cluster.former
@@ -165,7 +174,7 @@ class Wishes:
         holds: list[str] = []
         for group in self._cluster.spec.groups:
             wanted.append(self.wanted(group))
-            found = remediate(group, _of(nodes, group.name), now)
+            found = remediate(group, _of(nodes, group.name), now, setbacks.get(group.name))
             victims = {**found.victims, **victims}
             holds += [found.hold] if found.hold else []
         there = {node.id for node in nodes}

@@ -305,9 +305,11 @@ class ClusterWork:
         if unknown and operation.kind is not OperationKind.DELETE:
             self._holds = (f'the zones for {", ".join(unknown)} are not known yet',)
             return
+        roster = self._roster
         found = self._wishes.next(
-            operation, self._roster.nodes(), entry.now, renew=self._undone is not None
-        )
+            operation, roster.nodes(), entry.now, renew=self._undone is not None,
+            setbacks=roster.setbacks,
+        )  # fmt: skip
         for group, turn in found.turns:
             for add in turn.adds:
                 self._add(entry, group, add.place)

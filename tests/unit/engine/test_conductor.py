@@ -143,6 +143,16 @@ class Trouble(Site):
         self.assertIn('the brake holds', ended.cause.because.message)
         self.assertEqual({NodeState.FAILED: 4}, self.states(cluster))
 
+    def test_a_build_that_always_fails_is_not_repeated_without_end(self):
+        self.fault('build:error')
+        # One node is no storm, so the brake does not hold.
+        cluster, operation = self.create(group(1), within_s=4)
+        self.assertIs(OperationState.FAILED, self.ended(operation).state)
+        built = self.store.receipts.holdings(cluster.id)
+        # At once, and then one, two and four seconds after the last one.
+        self.assertIn(len(built), (3, 4))
+        self.assertIn('failed in a row', self.ended(operation).cause.because.message)
+
     def test_a_failed_operation_locks_nothing(self):
         self.fault('build:error')
         cluster, operation = self.create(group(4), within_s=0.5)

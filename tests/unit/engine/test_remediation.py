@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kiln.cluster_models import Cause, NodeState
 from kiln.cluster_spec import Health, Portion
 from kiln.engine.planner import plan_group
-from kiln.engine.remediation import remediate
+from kiln.engine.remediation import Setback, remediate
 from tests.unit.engine.groups import UNTIMED, node, wanted
 
 NOW = 10_000.0
@@ -30,6 +30,18 @@ class Remediation(unittest.TestCase):
         found = remediate(group(4), [dead, *well(3)], NOW)
         self.assertEqual({dead.id: 'failed: No valid host was found'}, dict(found.victims))
         self.assertEqual(((), ''), (found.waiting, found.hold))
+
+    def test_what_fails_again_and_again_is_made_again_later_and_later(self):
+        dead = node(state=NodeState.FAILED, since=NOW)
+        for count, wait_s in ((1, 0), (2, 1), (3, 2), (4, 4), (9, 60), (1000, 60)):
+            with self.subTest(count=count):
+                setback = Setback(count, NOW)
+                if wait_s:
+                    found = remediate(group(4), [dead, *well(3)], NOW + wait_s - 0.6, setback)
+                    self.assertEqual({}, dict(found.victims))
+                    self.assertIn(f'{count} nodes failed in a row', found.hold)
+                found = remediate(group(4), [dead, *well(3)], NOW + wait_s, setback)
+                self.assertEqual({dead.id}, set(found.victims))
 
     def test_what_is_unhealthy_has_its_time_to_recover(self):
         sick = node(**SICK)
