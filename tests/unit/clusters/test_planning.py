@@ -21,8 +21,13 @@ from kiln.clusters.requests import (
     Resize,
     Upgrade,
 )
+from kiln.compute import Compute
+from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import AmphoraComputeError, UnsupportedOperation
+from kiln.models import Ability, AmphoraType, Limits
 from tests.unit.clusters.site import WEB, ConductedCase, SiteCase, declared
+from tests.unit.engine.site import STACK
 
 
 class New(SiteCase):
@@ -111,6 +116,38 @@ class Preflighted(SiteCase):
         text = WEB.replace('count: 2', 'count: 2\n    max_count: 1')
         with self.assertRaises(InvalidCluster):
             self.plan(text)
+
+
+class Unable(SiteCase):
+    """A backend that makes virtual machines only, cannot reboot, and is away at times."""
+
+    def open_backend(self, name):
+        class Little(NoopDriver):
+            limits = Limits(amphora_types=frozenset({AmphoraType.VM}))
+            missing_abilities = frozenset({Ability.REBOOT, Ability.DESCRIBE_IMAGE})
+
+        return Compute(Little(cloud=self.cloud), settings=STACK)
+
+    def test_machines_of_another_type_are_refused(self):
+        with self.assertRaisesRegex(InvalidCluster, 'makes no bare_metal; it makes vm'):
+            self.plan(WEB + 'server_type: bare_metal\ndriver: nodes_v1\n')
+
+    def test_a_backend_that_cannot_describe_images_leaves_the_choice_to_the_rest(self):
+        steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
+        self.assertIn('wanted: (vm, *, nodes)', steps)
+
+    def test_a_backend_that_cannot_be_asked_now_is_no_mistake_of_the_page(self):
+        self.cloud.faults.add(Fault.parse('validate_flavor:refuse'))
+        with self.assertRaises(AmphoraComputeError) as caught:
+            self.plan()
+        self.assertTrue(caught.exception.retryable)
+
+    def test_001_8_what_the_backend_cannot_do_is_refused_before_it_is_entered(self):
+        with self.site.conducting():
+            operation = self.apply(declared(WEB))
+            self.clusters.wait(operation.id, timeout_s=20.0)
+            with self.assertRaisesRegex(UnsupportedOperation, 'lacks the ability reboot'):
+                self.clusters.plan(Reboot(cluster='web'))
 
 
 class Changing(ConductedCase):
