@@ -36,6 +36,9 @@ _NOW = {
     'postgresql': 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)',
     'mariadb': 'UNIX_TIMESTAMP(SYSDATE(6))',
 }
+# No transaction waits for anything but the database, so one that does is stopped. It is
+# less than a third of a lease: who waits for a sleeper must not lose his own leases.
+_IDLE_S = 4.0
 # Deadlocks, locks held for too long, servers that are full or not there: the
 # same change may succeed a moment later.
 _PASSING = {
@@ -275,21 +278,21 @@ def _without_user(url: sa.URL) -> str:
 def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
     if kind == 'sqlite':
         return {'timeout': lock_timeout_s}
-    # A process that is stopped in the middle of a transaction holds its locks
-    # for as long, and no longer: then the server ends its session.
+    # Whoever is stopped in the middle of a transaction holds its locks so long: then
+    # the server ends his session, and those who wait go on.
+    idle_s = min(lock_timeout_s, _IDLE_S)
     if kind == 'postgresql':
-        milliseconds = int(lock_timeout_s * 1000)
         return {
             'connect_timeout': 10,
-            'options': f'-c lock_timeout={milliseconds} '
-            f'-c idle_in_transaction_session_timeout={milliseconds}',
+            'options': f'-c lock_timeout={int(lock_timeout_s * 1000)} '
+            f'-c idle_in_transaction_session_timeout={int(idle_s * 1000)}',
         }
     seconds = max(1, int(lock_timeout_s))
     return {
         'charset': 'utf8mb4',
         # Without a zone of its own the session would have two equal hours in autumn.
         'init_command': f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {seconds}, "
-        f'idle_transaction_timeout = {seconds}',
+        f'idle_transaction_timeout = {max(1, int(idle_s))}',
     }
 
 
