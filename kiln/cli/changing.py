@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import argparse
 import json
 from collections.abc import Sequence
@@ -96,19 +97,9 @@ class Changing(Working):
         add_text_format(parser)
         return parser
 
+    @abc.abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of this one."""
-        parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
-
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        raise NotImplementedError
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Plan, and go on as far as is wanted."""
-        request = self.request(parsed_args)
-        with configured_site(self.app.settings) as site:
-            self.change(site, [site.clusters.plan(request)], parsed_args)
 
     # ---- the steps -----------------------------------------------------------------
 
@@ -223,6 +214,24 @@ class Changing(Working):
             for proposal, one in pairs
         ]
         self.app.stdout.write(f'{json.dumps(said, indent=2)}\n')
+
+
+class ChangingCluster(Changing):
+    """A command that asks for one thing of one cluster."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+
+    @abc.abstractmethod
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return what is asked for."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Plan, and go on as far as is wanted."""
+        request = self.request(parsed_args)
+        with configured_site(self.app.settings) as site:
+            self.change(site, [site.clusters.plan(request)], parsed_args)
 
 
 def _counted(nodes: int) -> str:

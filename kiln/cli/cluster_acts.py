@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, pair
-from kiln.cli.changing import Changing, Working
+from kiln.cli.changing import ChangingCluster, Working
 from kiln.cli.stores import configured_site
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kiln.clusters.service import Clusters
 
 
-class Scale(Changing):
+class Scale(ChangingCluster):
     """Have more or fewer nodes in a group, and say which go if that matters."""
 
     goes_back = True
@@ -56,7 +57,7 @@ def size(text: str) -> tuple[str | None, int]:
     return group or None, int(count)
 
 
-class Upgrade(Changing):
+class Upgrade(ChangingCluster):
     """Make nodes of something else: others in their place, a few at a time."""
 
     goes_back = True
@@ -104,7 +105,7 @@ def _parameter(text: str) -> Any:
         return text
 
 
-class MoveDriver(Changing):
+class MoveDriver(ChangingCluster):
     """Move a cluster to another cluster driver, or to another version of its own."""
 
     goes_back = True
@@ -126,7 +127,7 @@ class MoveDriver(Changing):
         return Request(cluster=args.cluster, driver=args.driver)
 
 
-class Rollback(Changing):
+class Rollback(ChangingCluster):
     """Bring a cluster back to what it was after the last operation that succeeded."""
 
     def request(self, args: argparse.Namespace) -> Request:
@@ -136,7 +137,7 @@ class Rollback(Changing):
         return GoBack(cluster=args.cluster)
 
 
-class _OnNodes(Changing):
+class _OnNodes(ChangingCluster):
     """A command on some nodes of a cluster, or on all."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -172,7 +173,7 @@ class Rebuild(_OnNodes):
         return Request(cluster=args.cluster, nodes=tuple(args.nodes))
 
 
-class Adopt(Changing):
+class Adopt(ChangingCluster):
     """Take a machine that the site has made into a group as a node; the group grows by one."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -188,7 +189,7 @@ class Adopt(Changing):
         return Request(cluster=args.cluster, group=args.group, amphora_id=args.amphora)
 
 
-class Check(Changing):
+class Check(ChangingCluster):
     """Look at the nodes, and compare them with what is wanted; nothing is changed."""
 
     def request(self, args: argparse.Namespace) -> Request:
@@ -198,7 +199,7 @@ class Check(Changing):
         return Request(cluster=args.cluster)
 
 
-class Delete(Changing):
+class Delete(ChangingCluster):
     """Delete a cluster with all that was made for it; it leaves a receipt."""
 
     def request(self, args: argparse.Namespace) -> Request:
@@ -222,9 +223,9 @@ class _AtOnce(KilnCommand):
         with configured_site(self.app.settings) as site:
             self.app.say(self.act(site.clusters, parsed_args.cluster))
 
+    @abc.abstractmethod
     def act(self, clusters: Clusters, name: str) -> str:
         """Do it; return what was done."""
-        raise NotImplementedError
 
 
 class Pause(_AtOnce):

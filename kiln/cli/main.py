@@ -179,8 +179,8 @@ class KilnApp(App):
         if options.debug or options.log_file or options.verbose_level > 1:
             try:
                 self._log_as_configured()
+            # No command runs yet that cliff would report this error of, whatever it is.
             except Exception as exc:
-                # No command runs yet that cliff would report this error of.
                 self._error = exc
                 raise
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format, whole
-from kiln.cli.changing import Changing
+from kiln.cli.changing import ChangingCluster
 from kiln.cli.cluster_acts import Reboot as RebootNodes
 from kiln.cli.cluster_fields import NODE_BRIEF, node_fields
 from kiln.cli.cluster_look import add_cluster
@@ -69,7 +69,7 @@ class Show(KilnShow):
         return fields(shown)
 
 
-class _OnNodes(Changing):
+class _OnNodes(ChangingCluster):
     """A command on nodes that are named."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -98,6 +98,7 @@ def configured_site(conf: Any) -> Site:
             default_backend=manager.default_backend,
             open_hooks=functools.partial(configured_hooks, conf),
         )
+    # Whatever it was, nobody else will close it.
     except BaseException:
         store.close()
         raise

@@ -240,6 +240,7 @@ def _make_package(name: str, folder: Path) -> None:
     try:
         if spec.loader:
             spec.loader.exec_module(package)
+    # A vendor's code may even try to exit; half a module must not be found again.
     except BaseException:
         del sys.modules[name]
         raise

@@ -409,6 +409,7 @@ class AmphoraComputeDriver(ComputeHooks):
                 # A lazy answer would fail later, outside of every guard.
                 result = tuple(result)
             return result
+        # A vendor's code: what is none of kiln's errors becomes one.
         except Exception as exc:
             if call is Call.DELETE and isinstance(exc, InstanceNotFoundError):
                 return None

@@ -189,6 +189,7 @@ class Store:
             except sqlite3.Error as exc:
                 self._undo()
                 raise self._unusable(exc) from exc
+            # Whatever ends the change, half of it must not stay.
             except BaseException:
                 self._undo()
                 raise

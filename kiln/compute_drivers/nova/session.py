@@ -115,8 +115,8 @@ def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | No
         # of another cloud.
         found = config.OpenStackConfig().get_one(cloud, region_name=region)
         session = found.get_session()
+    # What is not written as the SDK expects it trips over in any way.
     except Exception as exc:
-        # What is not written as the SDK expects it trips over in any way.
         raise ConfigurationError(
             f'Cannot use cloud {cloud!r} of clouds.yaml: {_one_line(exc)}.'
         ) from exc

@@ -13,16 +13,21 @@ import time
 
 from kiln.hooks.loading import load_hooks
 from kiln.hooks.site import Hooks
-from tests.functional.engine.mortal import LONGEST_S, POLL_S, MortalStore
-from tests.functional.engine.site import conducting, open_cloud, open_site_store
+from kiln.testing.clusters.mortal import AFTER, Fate, MortalStore
+from tests.functional.hooks.site import conducting, open_cloud, open_site_store
+
+POLL_S = 0.01
+#: Whoever started it gives up before.
+LONGEST_S = 60.0
 
 
 def main(folder, where='', number='0'):
-    store = MortalStore(open_site_store(folder), where, int(number))
+    fate = Fate(where=where or AFTER, number=int(number))
+    store = MortalStore(open_site_store(folder), fate)
     end = time.monotonic() + LONGEST_S
     hooks = Hooks(load_hooks(directory=pathlib.Path(folder, 'hooks.d')))
     with contextlib.closing(hooks), conducting(store, open_cloud(folder), hooks=hooks):
-        while any(store.operations.open(cluster.id) for cluster in store.clusters.list()):
+        while store.anything_left():
             if time.monotonic() > end:
                 return 1
             time.sleep(POLL_S)

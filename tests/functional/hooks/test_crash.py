@@ -14,8 +14,8 @@ from kiln.cluster_models import Cluster, Operation, OperationKind, OperationStat
 from kiln.cluster_spec import ClusterSpec
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.hooks.invocation import STEP_KIND
-from tests.functional.engine.site import conducting, open_cloud, open_site_store
 from tests.functional.hooks.programs import ProgramCase, write_program
+from tests.functional.hooks.site import conducting, open_cloud, open_site_store
 from tests.unit.engine.site import PIN, group
 from tests.unit.hooks.samples import wait_until
 

@@ -79,6 +79,7 @@ class Yaml(unittest.TestCase):
 
     def test_without_pyyaml_it_is_told_what_to_install(self):
         with (
+            # How Python itself is told that a package is not installed.
             mock.patch.dict(sys.modules, {'yaml': None}),
             self.assertRaisesRegex(ManifestError, r'kiln-compute\[clusters\]'),
         ):

@@ -151,6 +151,7 @@ class FromOptions(SessionCase):
         session, _ = self.open('auth_type = none')
         with Loopback({'GET /here': {}}) as proxy:
             environ = {'http_proxy': proxy.url, 'no_proxy': '127.0.0.1'}
+            # The environment is the real one, and put back afterwards.
             with mock.patch.dict(os.environ, environ):
                 session.get('http://nova.invalid/here')
                 with self.assertRaises(ksa.ConnectFailure):
