@@ -12,7 +12,7 @@ from kiln.cluster_drivers.discovery import Catalogue, LoadedDriver
 from kiln.cluster_drivers.matching import NO_PREFERENCES, Preferences
 from kiln.cluster_drivers.selection import Decision, resolve
 from kiln.cluster_drivers.wanted import Image, Request
-from kiln.cluster_exceptions import ClusterDriverUnusable
+from kiln.cluster_exceptions import ClusterDriverUnusable, DriverSelectionError
 from kiln.cluster_models import DriverPin
 from kiln.cluster_spec import ClusterSpec
 
@@ -78,9 +78,16 @@ class SiteDrivers:
         """
         with self._lock:
             if pin not in self._opened:
-                loaded = self.catalogue.load_pinned(pin)
-                self._opened[pin] = self._open(loaded)
+                self._opened[pin] = self._open(self._pinned(pin))
             return self._opened[pin]
+
+    def _pinned(self, pin: DriverPin) -> LoadedDriver:
+        try:
+            return self.catalogue.load_pinned(pin)
+        except DriverSelectionError:
+            # It may have been installed since somebody looked.
+            self._catalogue = self._discover()
+            return self._catalogue.load_pinned(pin)
 
     def plans_nodes(self, pin: DriverPin) -> bool:
         """Whether kiln's own engine builds the nodes; not so where a driver has another.

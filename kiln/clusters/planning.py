@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import uuid
@@ -17,7 +16,6 @@ from kiln.cluster_drivers.wanted import Image, Wish
 from kiln.cluster_exceptions import (
     ClusterError,
     ClusterNotFound,
-    DriverSelectionError,
     InvalidCluster,
     Problem,
 )
@@ -249,10 +247,10 @@ class Planning:
         notices: Iterable[str] = (),
     ) -> Proposal:
         operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
+        # A deletion asks nothing of the driver, which may be gone.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
-            plan, holds = self._wishes(cluster).plan(
-                operation, nodes, self._clock.time(), doomed=doomed
-            )
+            wishes = self._wishes(cluster, driven=kind is not OperationKind.DELETE)
+            plan, holds = wishes.plan(operation, nodes, self._clock.time(), doomed=doomed)
         else:
             shared = Shared.ADD if before is None else Shared.KEEP
             plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
@@ -266,12 +264,9 @@ class Planning:
             notices=(*notices, *holds),
         )  # fmt: skip
 
-    def _wishes(self, cluster: Cluster) -> Wishes:
-        # What has a driver no more can still be deleted.
-        with contextlib.suppress(DriverSelectionError):
-            templates = self._drivers.changed_templates(cluster.pin)
-            return Wishes(cluster, Context(defaults=self._defaults), self._zones, templates)
-        return Wishes(cluster, Context(defaults=self._defaults), self._zones)
+    def _wishes(self, cluster: Cluster, *, driven: bool = True) -> Wishes:
+        templates = self._drivers.changed_templates(cluster.pin) if driven else ''
+        return Wishes(cluster, Context(defaults=self._defaults), self._zones, templates)
 
     # ---- reading -----------------------------------------------------------------
 

@@ -13,9 +13,10 @@ import threading
 import uuid
 from collections import defaultdict
 
-from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
 from kiln.cluster_models import Lease, StepState
+from kiln.engine.absent import AbsentDriver, deletes_without
 from kiln.engine.foreign import ForeignWork
 from kiln.engine.news import News
 from kiln.engine.parts import Parts
@@ -220,7 +221,15 @@ class Conductor:
 
     def _work_on(self, lease: Lease) -> ClusterWork | ForeignWork:
         cluster = self._parts.store.clusters.get(lease.scope)
-        driver = self._parts.drivers.open(cluster.pin)
+        driver: ClusterDriver
+        try:
+            driver = self._parts.drivers.open(cluster.pin)
+        except ClusterError as exc:
+            under_way = self._parts.store.operations.open(cluster.id)
+            if not deletes_without(cluster, under_way[0] if under_way else None):
+                raise
+            LOG.warning('Cluster %s is deleted without its driver: %s', cluster.name, exc)
+            driver = AbsentDriver()
 
         def tell(news: News) -> None:
             self._inbox.put((lease.epoch, news))

@@ -62,17 +62,23 @@ class SiteCase(unittest.TestCase):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.driver_path = folder / 'drivers'
         self.driver_path.mkdir()
+        self.store_url = f'sqlite:///{folder}/kiln.db'
         self.cloud = NoopCloud(**self.cloud_options)
-        self.site = Site(
-            open_store(f'sqlite:///{folder}/kiln.db'),
+        self.site = self.open_site()
+        self.clusters = self.site.clusters
+        if self.conducts:
+            self.enterContext(self.site.conducting())
+
+    def open_site(self):
+        """Open the site as another process would."""
+        site = Site(
+            open_store(self.store_url),
             SiteDrivers(self.discover),
             Backends(self.open_backend, default='noop'),
             settings=SETTINGS,
         )
-        self.addCleanup(self.site.close)
-        self.clusters = self.site.clusters
-        if self.conducts:
-            self.enterContext(self.site.conducting())
+        self.addCleanup(site.close)
+        return site
 
     def discover(self):
         return discover(DiscoverySettings(driver_path=(self.driver_path,)))

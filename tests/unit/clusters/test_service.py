@@ -3,10 +3,12 @@
 import concurrent.futures
 import contextlib
 import pathlib
+import shutil
 import tempfile
 
 from kiln.cluster_exceptions import (
     ClusterBusy,
+    ClusterDriverUnknown,
     ClusterError,
     ClusterExists,
     ClusterNotFound,
@@ -220,20 +222,58 @@ class Adopting(ConductedCase):
             self.clusters.plan(Adopt(cluster='web', group='front', amphora_id=amphora_id))
 
 
-class Drivers(ConductedCase):
-    def directory_driver(self, version='1.0.0', text='#cloud-config\n'):
+class Drivers(SiteCase):
+    def directory_driver(self):
         folder = self.driver_path / 'plain_v1'
         (folder / 'templates').mkdir(parents=True, exist_ok=True)
-        (folder / 'templates' / 'user_data.yaml').write_text(text)
+        (folder / 'templates' / 'user_data.yaml').write_text('#cloud-config\n')
         (folder / 'driver.yaml').write_text(
-            f'name: plain_v1\nversion: {version}\nprovides:\n'
+            'name: plain_v1\nversion: 1.0.0\nprovides:\n'
             "  - {server_type: '*', os: '*', coe: plain}\nuser_data: user_data.yaml\n"
         )
         return folder
 
+    def conduct(self, site, request):
+        """Have another process do something, and end."""
+        with site.conducting():
+            operation = site.clusters.apply(site.clusters.plan(request))
+            ended = site.clusters.wait(operation.id, timeout_s=30.0)
+        self.assertIs(OperationState.SUCCEEDED, ended.state, ended.cause)
+
+    def up(self):
+        folder = self.directory_driver()
+        self.conduct(self.site, declared(WEB.replace('coe: nodes', 'coe: plain')))
+        return folder
+
     def test_000_9_a_directory_without_python_builds_a_cluster(self):
-        self.directory_driver()
-        self.up(WEB.replace('coe: nodes', 'coe: plain'))
+        self.up()
         pin = self.clusters.show('web').cluster.pin
         self.assertEqual(('plain_v1', '1.0.0'), (pin.name, pin.version))
         self.assertIn('directory', pin.origin)
+
+    def test_pain_5_a_cluster_whose_driver_is_gone_can_still_be_deleted(self):
+        shutil.rmtree(self.up())
+        other = self.open_site()
+        with self.assertRaises(ClusterDriverUnknown):
+            other.clusters.plan(Resize(cluster='web', group='front', count=3))
+        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+            self.conduct(other, Delete(cluster='web'))
+        self.assertIn('deleted without its driver', logs.output[0])
+        self.assertEqual(0, self.cloud.count())
+        self.assertEqual(5, len(other.clusters.receipt('web').holdings))
+
+    def test_pain_5_one_whose_driver_is_broken_can_be_deleted_too(self):
+        (self.up() / 'driver.yaml').write_text('name: [')
+        self.conduct(self.open_site(), Delete(cluster='web'))
+        self.assertEqual(0, self.cloud.count())
+
+    def test_a_driver_that_is_put_back_is_found_by_who_runs_already(self):
+        folder = self.up()
+        shutil.move(folder, self.driver_path.parent / 'away')
+        other = self.open_site()
+        with self.assertRaises(ClusterDriverUnknown):
+            other.clusters.plan(Resize(cluster='web', group='front', count=3))
+        shutil.move(self.driver_path.parent / 'away', folder)
+        self.assertEqual(1, len(list(other.clusters.plan(
+            Resize(cluster='web', group='front', count=3)
+        ).lines())))  # fmt: skip

@@ -1,0 +1,29 @@
+"""Without its driver a cluster can be deleted, and nothing else be done."""
+
+import unittest
+
+from kiln.cluster_exceptions import ClusterDriverUnknown
+from kiln.cluster_models import Cluster, Operation, OperationKind
+from kiln.cluster_spec import ClusterSpec
+from kiln.engine.absent import AbsentDriver, deletes_without
+from tests.unit.engine.site import PIN, group
+
+
+class Absent(unittest.TestCase):
+    def allowed(self, kind, **more):
+        spec = ClusterSpec(name='web', groups=(group(1),))
+        cluster = Cluster(id='c', name='web', spec=spec, generation=1, pin=PIN, **more)
+        operation = kind and Operation(id='o', cluster_id='c', kind=kind)
+        return deletes_without(cluster, operation)
+
+    def test_only_a_deletion_goes_on_without_a_driver(self):
+        allowed = {kind for kind in OperationKind if self.allowed(kind)}
+        self.assertEqual({OperationKind.DELETE}, allowed)
+        self.assertFalse(self.allowed(None))
+
+    def test_what_another_engine_has_built_waits_for_its_driver(self):
+        self.assertFalse(self.allowed(OperationKind.DELETE, driver_handle='stack-1'))
+
+    def test_it_can_make_nothing(self):
+        with self.assertRaises(ClusterDriverUnknown):
+            AbsentDriver().get_template_definition()
