@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -287,6 +288,19 @@ class ImageFacts:
     id: str
     name: str = ''
     #: What its owner said of it; properties whose values are no text are left out.
+    properties: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ImageFile:
+    """An image on its way into a backend: a root file system as a tar file."""
+
+    #: As builds will call it, with a tag where the backend knows tags: ``kiln/node:1f3c``.
+    name: str
+    path: Path
+    #: What a machine of it runs first, where the backend does not boot a kernel.
+    command: tuple[str, ...] = ()
+    #: Kept with the image, and returned in its facts.
     properties: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.calls import Call
-from kiln.exceptions import InstanceNotFoundError
+from kiln.exceptions import InstanceNotFoundError, UnsupportedOperation
 from kiln.models import (
     Amphora,
     Attachment,
@@ -21,6 +21,7 @@ from kiln.models import (
     ComputeStatus,
     DriverHealth,
     ImageFacts,
+    ImageFile,
     Resource,
     ServerGroup,
 )
@@ -189,6 +190,19 @@ class ComputeHooks(abc.ABC):
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
         """Return the last lines of the console, or all of them."""
         raise NotImplementedError
+
+    # ---- for people at a command line, not for controllers ----------------
+
+    def import_image(self, image: ImageFile) -> str:
+        """Make an image of a root file system, and return its id; takes as long as it takes.
+
+        One of that name whose content is the same is left as it is.
+
+        :raises InvalidRequest: it is no image that the backend can use.
+        """
+        raise UnsupportedOperation(
+            f'Cannot import image {image.name}: its backend takes no root file systems.'
+        )
 
 
 #: The calls about one amphora: those whose hook takes its id before all else.

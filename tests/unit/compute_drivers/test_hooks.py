@@ -1,14 +1,15 @@
 """What a driver of four hooks can do without writing the others."""
 
 import unittest
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
-from kiln.exceptions import ServiceTimeout
-from kiln.models import Amphora, State
+from kiln.exceptions import ServiceTimeout, UnsupportedOperation
+from kiln.models import Amphora, ImageFile, State
 from kiln.testing.clock import VirtualClock
 from tests.unit.memory_driver import MemoryDriver
 
@@ -113,6 +114,11 @@ class DefaultsTest(unittest.TestCase):
 
 
 class MissingTest(unittest.TestCase):
+    def test_a_backend_that_takes_no_file_systems_says_so(self):
+        image = ImageFile(name='kiln/node:1', path=Path('node.tar'))
+        with self.assertRaisesRegex(UnsupportedOperation, 'kiln/node:1.*no root file systems'):
+            MemoryDriver(VirtualClock()).import_image(image)
+
     def test_an_ability_that_is_not_written_is_not_implemented(self):
         arguments = {1: (), 2: ('a',), 3: ('a', 'b'), 4: ('a', 'b', 'c')}
         for call in Call:
