@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiln.cluster_drivers.values import Cap, Context
+from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.wanted import Image
 from kiln.cluster_exceptions import InvalidCluster, Problem
-from kiln.cluster_models import OperationKind
 from kiln.cluster_spec import MachineSpec
 from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.proposals import Proposal
@@ -21,11 +20,6 @@ from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.models import Ability, AmphoraType
 
 _OPEN = MachineSpec()
-#: What a driver must be able to do for an operation.
-_CAPS = {
-    OperationKind.RESIZE: Cap.RESIZE,
-    OperationKind.UPGRADE: Cap.UPGRADE,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,8 +59,6 @@ class Preflight:
             whether to try again.
         """
         driver = self._drivers.open(proposal.cluster.pin)
-        if (cap := _CAPS.get(proposal.kind)) is not None:
-            driver.require(cap)
         names = {node.backend for node in proposal.touched}
         able = [self._backends.get(name).capabilities() for name in sorted(names)]
         if (refused := refusal(proposal.kind, driver, able)) is not None:

@@ -19,22 +19,24 @@ def why_waiting(roster: Roster, holds: Sequence[str]) -> Cause | None:
 def why_late(
     operation: Operation,
     cluster: str,
-    roster: Roster,
-    holds: Sequence[str],
-    undone: Cause | None,
+    left: str,
+    *,
+    because: Cause | None = None,
+    undone: Cause | None = None,
 ) -> Cause:
     """Return why an operation has failed that is not done by its deadline.
 
+    :param left: what is still to be done.
+    :param because: why it was not done; None is what the operation says last.
     :param undone: why it was on its way back, if it was.
     """
-    kind, late = operation.kind.value, len(list(roster.restless()))
+    kind = operation.kind.value
     what = kind if undone is None else f'undo the {kind} of'
     return Cause(
         code='deadline',
-        message=f'Cannot {what} cluster {cluster} by its deadline: {late} of {len(roster)} nodes '
-        f'are not what they are to be.',
+        message=f'Cannot {what} cluster {cluster} by its deadline: {left}.',
         hint='See the cause, then repeat it: it goes on from what there is.',
-        because=undone or why_waiting(roster, holds) or operation.cause,
+        because=undone or because or operation.cause,
     )
 
 

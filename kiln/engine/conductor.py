@@ -20,6 +20,7 @@ from kiln.engine.absent import AbsentDriver, deletes_without
 from kiln.engine.foreign import ForeignWork
 from kiln.engine.news import News
 from kiln.engine.parts import Parts
+from kiln.engine.turns import Work
 from kiln.engine.watch import Watch
 from kiln.engine.work import ClusterWork
 from kiln.engine.work_sources.base import WorkSource
@@ -56,7 +57,7 @@ class Conductor:
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
         # News come with the epoch of the lease for which something was begun.
         self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
-        self._works: dict[str, ClusterWork | ForeignWork] = {}
+        self._works: dict[str, Work] = {}
         self._watch = Watch(parts, self._owner, self._source.offer)
         # Clusters that are ours, but left in peace for a while, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
@@ -219,7 +220,7 @@ class Conductor:
         self._works[lease.scope] = work
         self._turn(lease.scope, [])
 
-    def _work_on(self, lease: Lease) -> ClusterWork | ForeignWork:
+    def _work_on(self, lease: Lease) -> Work:
         cluster = self._parts.store.clusters.get(lease.scope)
         driver: ClusterDriver
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from kiln.cluster_models import (
     Lease,
     Node,
     Operation,
+    OperationState,
     Step,
     StepState,
 )
@@ -79,6 +81,30 @@ class Entry:
                 operation_id=operation_id, node_id=node_id, facts=facts,
             )
         )  # fmt: skip
+
+    def begin(self) -> None:
+        """Say that the operation has begun."""
+        assert self.operation is not None
+        self.tell('operation-started', f'{self.operation.kind.value} has begun')
+        self._move(OperationState.RUNNING, None, started_at=self.now)
+
+    def say(self, cause: Cause | None) -> None:
+        """Say why the operation waits; with no cause, that it goes on."""
+        self._move(OperationState.WAITING if cause else OperationState.RUNNING, cause)
+
+    def end(self, state: OperationState, cause: Cause | None = None) -> None:
+        """Say that the operation has ended, and why it did not succeed."""
+        assert self.operation is not None
+        self.tell('operation-ended', f'{self.operation.kind.value} {state.value}')
+        self._move(state, cause, ended_at=self.now)
+
+    def _move(self, state: OperationState, cause: Cause | None, **moments: Any) -> None:
+        assert self.operation is not None
+        # What is as it was is not written again.
+        if (self.operation.state, self.operation.cause) != (state, cause):
+            self.operation = dataclasses.replace(
+                self.operation, state=state, cause=cause, **moments
+            )
 
     def change_spec(self, spec: ClusterSpec, generation: int) -> None:
         """Have something else wanted of the cluster, if it still has a generation."""

@@ -14,7 +14,16 @@ from collections.abc import Callable, Sequence
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Context, Readiness, ReadyState
 from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cause, Cluster, Node, NodeState, Operation, OperationKind, Step
+from kiln.cluster_models import (
+    Cause,
+    Cluster,
+    Node,
+    NodeState,
+    Operation,
+    OperationKind,
+    OperationState,
+    Step,
+)
 from kiln.engine.entry import Entry
 from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
@@ -158,15 +167,30 @@ class Hooking:
             self._wake(entry, key, run.wake_at)
         return run.standing
 
-    def before(self, entry: Entry, operation: Operation) -> Standing:
-        """Return whether an operation may begin."""
-        return self.ask(entry, before(operation.kind))
+    def may_begin(self, entry: Entry) -> bool:
+        """Return whether the operation may begin; if not, have it said why, or ended."""
+        assert entry.operation is not None
+        return self._lets_pass(entry, self.ask(entry, before(entry.operation.kind)))
 
-    def after(self, entry: Entry, operation: Operation, wishes: Wishes) -> Standing:
-        """Return whether an operation, of which all is done, may end."""
-        if self.control_plane(entry, operation, wishes) is Standing.OPEN:
-            return Standing.OPEN
-        return self.ask(entry, after(operation.kind))
+    def may_end(self, entry: Entry, wishes: Wishes | None = None) -> bool:
+        """Return whether the operation, of which all is done, may end; as ``may_begin``.
+
+        :param wishes: None where nobody knows the nodes, and which of them is a control node.
+        """
+        assert entry.operation is not None
+        standing = Standing.PASSED
+        if wishes is not None:
+            standing = self.control_plane(entry, entry.operation, wishes)
+        if standing is not Standing.OPEN:
+            standing = self.ask(entry, after(entry.operation.kind))
+        return self._lets_pass(entry, standing)
+
+    def _lets_pass(self, entry: Entry, standing: Standing) -> bool:
+        if standing is Standing.FAILED:
+            entry.end(OperationState.FAILED, self.holding)
+        elif standing is Standing.OPEN:
+            entry.say(self.holding)
+        return standing is Standing.PASSED
 
     def control_plane(self, entry: Entry, operation: Operation, wishes: Wishes) -> Standing:
         """Have it known that the first control node is ready; nothing else waits for that."""

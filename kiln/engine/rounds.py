@@ -26,10 +26,16 @@ from kiln.models import Ability, Capabilities
 RESETS: Mapping[OperationKind, Act] = MappingProxyType(
     {OperationKind.REBOOT: Act.REBOOT, OperationKind.REBUILD: Act.REBUILD}
 )
-_NEEDS = {
-    OperationKind.REBOOT: (Cap.REBOOT, Ability.REBOOT),
-    OperationKind.REBUILD: (Cap.REBUILD, Ability.REBUILD),
-}
+#: What an operation needs: of the cluster driver, and of the backends that have the nodes.
+_NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
+    {
+        OperationKind.RESIZE: (Cap.RESIZE, None),
+        OperationKind.UPGRADE: (Cap.UPGRADE, None),
+        OperationKind.REBOOT: (Cap.REBOOT, Ability.REBOOT),
+        OperationKind.REBUILD: (Cap.REBUILD, Ability.REBUILD),
+        OperationKind.ROTATE: (Cap.ROTATE_CREDENTIAL, None),
+    }
+)
 _AWAY = MAKING | {NodeState.UNKNOWN}
 _SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
 
@@ -66,7 +72,7 @@ def refusal(
     except MissingCapability as exc:
         return exc
     lacking = sorted({one.driver for one in backends if ability not in one.abilities})
-    if not lacking:
+    if ability is None or not lacking:
         return None
     return UnsupportedOperation(
         f'Cannot {kind.value} nodes: backend {", ".join(lacking)} lacks the ability '

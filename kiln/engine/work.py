@@ -1,16 +1,9 @@
-"""One cluster while this process holds its lease: news go in, a commit, acts come out.
-
-A turn takes in what happened, decides what is next from what is written of each
-node, writes both in one commit behind the fence, and only then begins anything.
-So after a crash everything that was begun has its intent in the store.
-"""
+"""The work on one cluster whose nodes kiln builds: what is next for each of them."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import logging
-import math
 from collections.abc import Callable, Iterable
 
 from kiln.cluster_drivers.base import NodeClusterDriver
@@ -43,20 +36,16 @@ from kiln.engine.roster import Member, Roster
 from kiln.engine.rounds import RESETS
 from kiln.engine.survey import Survey, watched
 from kiln.engine.sweep import Sweep
+from kiln.engine.turns import Work
 from kiln.engine.wishes import Wishes
 from kiln.hooks.run import Standing
-
-LOG = logging.getLogger(__name__)
 
 #: The operations that can lead back to what there was before.
 _UNDOING = frozenset({OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE})
 
 
-class ClusterWork:
-    """Brings one cluster to what is wanted of it. All calls come from one thread.
-
-    :raises ClusterNotFound: it was deleted meanwhile.
-    """
+class ClusterWork(Work):
+    """Brings one cluster to what is wanted of it."""
 
     def __init__(
         self,
@@ -65,14 +54,9 @@ class ClusterWork:
         driver: NodeClusterDriver,
         tell: Callable[[News], None],
     ) -> None:
-        self.lease = lease
-        #: The lease is surely ours until then, by the monotonic clock.
-        self.sure_until = math.inf
-        self._parts = parts
-        self._cluster = parts.store.clusters.get(lease.scope)
         nodes = parts.store.nodes.of(lease.scope)
+        super().__init__(parts, lease, Roster(nodes), tell)
         self._backends = {node.backend for node in nodes}
-        self._roster = Roster(nodes)
         self._outcomes = Outcomes(self._roster, settle_s=parts.settings.settle_s)
         self._sweep = Sweep(lease.scope, parts.backends, tell)
         self._driver = driver
@@ -82,12 +66,10 @@ class ClusterWork:
         self._wishes = Wishes(
             self._cluster, self._context(), parts.backends.zones, driver.changed_templates
         )
-        self._operation: Operation | None = None
         self._resets: Resets | None = None
         self._check = Check(lease.scope, Survey(parts.backends), parts.run, tell)
         self._look_at = 0.0
         self._adoption: Adoption | None = None
-        self._tell = tell
         #: Why the operation leads back to what there was before, if it does.
         self._undone: Cause | None = None
         self._replan = True
@@ -95,25 +77,13 @@ class ClusterWork:
         self._gate = BuildGate(parts.settings.max_building)
         self.reload()
 
-    # ---- what the conductor asks -----------------------------------------------
-
     @property
-    def idle(self) -> bool:
-        """Whether nothing is to be done, and nothing is under way."""
-        at_rest = self._operation is None or self._cluster.paused
+    def _under_way(self) -> bool:
         under_way = self._roster.busy or self._sweep.busy or self._check.busy
-        return at_rest and not under_way and not (self._adoption and self._adoption.busy)
-
-    @property
-    def due(self) -> float:
-        """The moment, by the monotonic clock, at which there is something to do again."""
-        return self._roster.next_at
+        return under_way or (self._adoption is not None and self._adoption.busy)
 
     def reload(self) -> None:
-        """See what others have written: what is asked for, what is wanted, who is to go.
-
-        :raises ClusterNotFound: it was deleted meanwhile.
-        """
+        """See what others have written: what is asked for, what is wanted, who is to go."""
         store, scope = self._parts.store, self.lease.scope
         found = store.operations.open(scope)
         cluster = store.clusters.get(scope)
@@ -155,68 +125,25 @@ class ClusterWork:
             self._resets = Resets(operation, steps, self._roster)
         self._undone = next((step.cause for step in steps if step.kind == ROLLBACK), None)
 
-    def turn(self, news: Iterable[News]) -> None:
-        """Take in what happened, and go on.
-
-        :raises LeaseLost: somebody else has the cluster now; nothing was begun.
-        """
-        clock = self._parts.clock
-        entry = Entry(
-            self.lease.scope, self._operation, now=clock.time(), moment=clock.monotonic()
-        )
-        for one in news:
-            self._learn(one, entry)
-        if self._resets is not None:
-            self._resets.learn(entry.steps)
-        due = self._roster.take_due(entry.moment)
-        if self._operation is not None and not self._over(entry) and not self._cluster.paused:
-            self._go_on(entry, due)
-        for node_id in entry.write(self._parts.store, self.lease):
-            LOG.error('Node %s has another server already; its second one is left', node_id)
-        self._operation = entry.operation
-        for launch in entry.launches:
-            self._check_sure()
-            launch()
-        ended = self._operation is not None and self._operation.state.ended
-        if ended or entry.wish is not None:
-            self._operation = None
-            if not entry.buried:
-                self.reload()
-                self._roster.wake_at(entry.moment)
-
-    def _check_sure(self) -> None:
-        """Ask the store again where time alone does not say that the cluster is ours."""
-        # Who was stopped after the commit may wake when others are at it.
-        now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
-        if now >= self.sure_until:
-            self.lease = self._parts.store.leases.renew(self.lease, term_s)
-            self.sure_until = now + term_s
-
     # ---- the operation -----------------------------------------------------------
 
-    def _over(self, entry: Entry) -> bool:
-        operation = entry.operation
-        assert operation is not None
-        if operation.cancelled:
-            self._end(entry, OperationState.CANCELLED)
-            return True
-        # While it is paused nobody can hold a deadline; resuming puts it off.
-        late = operation.deadline_at and entry.now >= operation.deadline_at
-        if not late or self._cluster.paused:
-            return False
-        name = self._cluster.name
-        cause = why_late(operation, name, self._roster, self._holds, self._undone)
+    def _miss(self, entry: Entry, operation: Operation) -> None:
+        late = len(list(self._roster.restless()))
+        cause = why_late(
+            operation, self._cluster.name,
+            f'{late} of {len(self._roster)} nodes are not what they are to be',
+            because=why_waiting(self._roster, self._holds), undone=self._undone,
+        )  # fmt: skip
         if self._undone is None and operation.kind in _UNDOING and operation.args.get('rollback'):
             self._turn_back(entry, operation, cause)
         else:
-            self._end(entry, OperationState.FAILED, cause)
-        return True
+            entry.end(OperationState.FAILED, cause)
 
     def _turn_back(self, entry: Entry, operation: Operation, cause: Cause) -> None:
         """Lead back to what the last operation that succeeded has left, if there was one."""
         former = self._cluster.former
         if former is None:
-            self._end(entry, OperationState.FAILED, cause)
+            entry.end(OperationState.FAILED, cause)
             return
         entry.tell('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
         # The way back may take as long as the way there.
@@ -228,16 +155,13 @@ class ClusterWork:
         operation = entry.operation
         assert operation is not None
         if operation.state is OperationState.QUEUED:
-            entry.operation = operation = dataclasses.replace(
-                operation, state=OperationState.RUNNING, started_at=entry.now
-            )
-            entry.tell('operation-started', f'{operation.kind.value} has begun')
+            entry.begin()
             if self._resets is not None and (
                 cause := self._resets.why_not(self._driver, self._parts.backends)
             ):
-                self._end(entry, OperationState.FAILED, cause)
+                entry.end(OperationState.FAILED, cause)
                 return False
-        return self._let_pass(entry, operation, self._hooking.before(entry, operation))
+        return self._hooking.may_begin(entry)
 
     def _go_on(self, entry: Entry, due: list[Member]) -> None:
         if not self._has_begun(entry):
@@ -255,7 +179,7 @@ class ClusterWork:
             known = self._parts.store.receipts.known
             cause = self._adoption.go_on(entry, self._roster, self._cluster, self._wishes, known)
             if cause is not None:
-                self._end(entry, OperationState.FAILED, cause)
+                entry.end(OperationState.FAILED, cause)
             return
         if self._resets is not None:
             self._resets.go_on(entry, self._cluster)
@@ -297,7 +221,7 @@ class ClusterWork:
             facts={'nodes': [node.id for node in old], 'of': len(self._roster)},
         )
         cause = self._check.cause
-        self._end(entry, OperationState.FAILED if cause else OperationState.SUCCEEDED, cause)
+        entry.end(OperationState.FAILED if cause else OperationState.SUCCEEDED, cause)
 
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
@@ -348,13 +272,13 @@ class ClusterWork:
         if self._resets is not None:
             self._judge_resets(self._resets, entry, operation)
         elif not self._roster.at_rest or self._replan:
-            self._say_why(entry, operation)
+            self._say_why(entry)
         elif operation.kind is not OperationKind.DELETE:
-            if self._may_end(entry, operation):
+            if self._hooking.may_end(entry, self._wishes):
                 self._arrive(entry, operation)
         elif self._sweep.proven:
-            if self._may_end(entry, operation):
-                self._end(entry, OperationState.SUCCEEDED)
+            if self._hooking.may_end(entry, self._wishes):
+                entry.end(OperationState.SUCCEEDED)
                 entry.buried = True
         elif not self._sweep.busy:
             entry.launches.append(functools.partial(self._sweep.look, self._backends))
@@ -362,10 +286,10 @@ class ClusterWork:
 
     def _arrive(self, entry: Entry, operation: Operation) -> None:
         if self._undone is None:
-            self._end(entry, OperationState.SUCCEEDED)
+            entry.end(OperationState.SUCCEEDED)
         else:
             cause = why_undone(operation, self._cluster.name, self._undone)
-            self._end(entry, OperationState.ROLLED_BACK, cause)
+            entry.end(OperationState.ROLLED_BACK, cause)
         if self._cluster.former != self._cluster.spec:
             entry.cluster = dataclasses.replace(
                 self._cluster, former=self._cluster.spec, updated_at=entry.now
@@ -374,43 +298,24 @@ class ClusterWork:
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
         over, cause = resets.verdict()
         if not over or self._roster.busy:
-            self._say_why(entry, operation)
+            self._say_why(entry)
         elif cause:
-            self._end(entry, OperationState.FAILED, cause)
-        elif self._may_end(entry, operation):
-            self._end(entry, OperationState.SUCCEEDED)
+            entry.end(OperationState.FAILED, cause)
+        elif self._hooking.may_end(entry, self._wishes):
+            entry.end(OperationState.SUCCEEDED)
 
-    def _may_end(self, entry: Entry, operation: Operation) -> bool:
-        standing = self._hooking.after(entry, operation, self._wishes)
-        return self._let_pass(entry, operation, standing)
-
-    def _let_pass(self, entry: Entry, operation: Operation, standing: Standing) -> bool:
-        """Return whether hooks let the operation pass; if not, say why, or end it."""
-        if standing is Standing.FAILED:
-            self._end(entry, OperationState.FAILED, self._hooking.holding)
-        elif standing is Standing.OPEN:
-            self._say(entry, operation, self._hooking.holding)
-        return standing is Standing.PASSED
-
-    def _say_why(self, entry: Entry, operation: Operation) -> None:
-        cause = None if self._roster.busy else why_waiting(self._roster, self._holds)
-        self._say(entry, operation, cause)
-
-    def _say(self, entry: Entry, operation: Operation, cause: Cause | None) -> None:
-        state = OperationState.WAITING if cause else OperationState.RUNNING
-        if (operation.state, operation.cause) != (state, cause):
-            entry.operation = dataclasses.replace(operation, state=state, cause=cause)
-
-    def _end(self, entry: Entry, state: OperationState, cause: Cause | None = None) -> None:
-        assert entry.operation is not None
-        entry.tell('operation-ended', f'{entry.operation.kind.value} {state.value}')
-        entry.operation = dataclasses.replace(
-            entry.operation, state=state, ended_at=entry.now, cause=cause
-        )
+    def _say_why(self, entry: Entry) -> None:
+        entry.say(None if self._roster.busy else why_waiting(self._roster, self._holds))
 
     # ---- one node ------------------------------------------------------------------
 
-    def _learn(self, news: News, entry: Entry) -> None:
+    def _learn(self, news: Iterable[News], entry: Entry) -> None:
+        for one in news:
+            self._learn_one(one, entry)
+        if self._resets is not None:
+            self._resets.learn(entry.steps)
+
+    def _learn_one(self, news: News, entry: Entry) -> None:
         if news.invocation:
             self._hooking.learn(news, entry)
             return

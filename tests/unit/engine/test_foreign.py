@@ -9,11 +9,16 @@ import uuid
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.cluster_exceptions import ClusterDriverError, ClusterNotFound, LeaseLost
-from kiln.cluster_models import Cluster, Operation, OperationKind, OperationState
+from kiln.cluster_models import Cluster, Event, Operation, OperationKind, OperationState
 from kiln.cluster_spec import ClusterSpec
 from kiln.db.store import open_store
 from kiln.engine.foreign import ASK_S, ForeignWork
 from kiln.engine.parts import Backends, Parts
+from kiln.hooks.answers import Answer
+from kiln.hooks.hook import Hook, Plugin
+from kiln.hooks.points import Point
+from kiln.hooks.run import SKIP_EVENT
+from kiln.hooks.site import Hooks
 from kiln.testing.clock import VirtualClock
 from tests.unit.engine.site import PIN, group
 
@@ -65,8 +70,17 @@ class Orchestra(ClusterDriver):
         return self.say('reboot', cluster)
 
 
+class AtOnce(Hooks):
+    """Hooks whose answers come before the next turn."""
+
+    def begin(self, call, occasion, tell):
+        tell(self.call(call, occasion))
+
+
 class ForeignCase(unittest.TestCase):
     def setUp(self):
+        self.called = []
+        self.hooks = AtOnce()
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.clock = VirtualClock()
         self.store = open_store(f'sqlite:///{folder}/kiln.db', clock=self.clock)
@@ -101,7 +115,7 @@ class ForeignCase(unittest.TestCase):
         self.news, self.launched = [], []
         parts = Parts(
             store=self.store, backends=Backends(lambda name: None, default='none'), drivers=None,
-            clock=self.clock, run=self.launched.append,
+            clock=self.clock, run=self.launched.append, hooks=self.hooks,
         )  # fmt: skip
         self.work = ForeignWork(parts, lease, self.driver, self.news.append)
 
@@ -109,13 +123,36 @@ class ForeignCase(unittest.TestCase):
         """Have a turn, let what it began run, and have it told."""
         self.driver.answers += answers
         self.work.turn([])
+        self.hear()
         if self.launched:
             self.launched.pop()()
-            self.work.turn([self.news.pop()])
+            self.hear()
+
+    def hear(self):
+        while self.news:
+            self.work.turn([self.news.pop(0)])
 
     def later(self, *answers):
         self.clock.advance(ASK_S)
         self.turn(*answers)
+
+    def hook(self, point, *answers, **more):
+        """Return a hook that answers so, and then that all is well."""
+        said = list(answers)
+
+        def function(document):
+            self.called.append(document)
+            return said.pop(0) if said else None
+
+        return Hook(name='a', point=point, target=Plugin(function), **more)
+
+    def hooked(self, *hooks):
+        """Have a process take the cluster that knows some hooks."""
+        self.hooks = AtOnce(hooks)
+        self.takeover()
+
+    def points(self):
+        return [document['point'] for document in self.called]
 
     def state(self, operation):
         return self.store.operations.get(operation.id).state
@@ -208,6 +245,14 @@ class Creating(ForeignCase):
         self.turn()
         self.assertIs(OperationState.CANCELLED, self.state(self.created))
 
+    def test_it_can_be_cancelled_while_its_cluster_is_paused(self):
+        self.turn(BUSY)
+        self.store.clusters.pause(self.cluster_id)
+        self.store.operations.cancel(self.created.id)
+        self.work.reload()
+        self.turn()
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+
     def test_nothing_is_asked_of_one_that_is_paused(self):
         self.store.clusters.pause(self.cluster_id)
         self.work.reload()
@@ -248,6 +293,103 @@ class TakenOver(ForeignCase):
         self.submit(OperationKind.REBOOT)
         self.work.turn([late])
         self.assertFalse(self.work.idle)
+
+    def test_a_failure_to_answer_an_earlier_operation_is_nothing(self):
+        self.driver.answers.append(ClusterDriverError('Too late.'))
+        self.work.turn([])
+        self.launched.pop()()
+        (late,) = self.news
+        self.store.operations.cancel(self.created.id)
+        self.takeover()
+        self.turn()
+        rebooted = self.submit(OperationKind.REBOOT)
+        self.work.turn([late])
+        self.assertFalse(self.state(rebooted).ended)
+
+
+class Hooked(ForeignCase):
+    def test_000_7_hooks_are_called_before_a_driver_is_asked_and_after_it_is_done(self):
+        self.hooked(self.hook(Point.PRE_CREATE), self.hook(Point.POST_CREATE))
+        self.turn(BUSY)
+        self.assertEqual((['pre_create'], ['create']), (self.points(), self.calls()))
+        self.later(DONE)
+        self.assertEqual(['pre_create', 'post_create'], self.points())
+        self.assertEqual('succeeded', self.called[1]['outcome'])
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_one_that_fails_before_keeps_the_driver_from_being_asked(self):
+        self.hooked(self.hook(Point.PRE_CREATE, Answer.failed('no address is left')))
+        self.turn()
+        ended = self.store.operations.get(self.created.id)
+        self.assertIs(OperationState.FAILED, ended.state)
+        self.assertIn('no address is left', ended.cause.message)
+        self.assertEqual([], self.calls())
+
+    def test_one_that_is_to_be_called_later_is_waited_for_until_then(self):
+        self.hooked(self.hook(Point.PRE_CREATE, Answer.later('the rack is locked', 7.0)))
+        self.turn()
+        waiting = self.store.operations.get(self.created.id)
+        self.assertIs(OperationState.WAITING, waiting.state)
+        self.assertIn('the rack is locked', waiting.cause.message)
+        self.assertAlmostEqual(7.0, self.work.due - self.clock.monotonic(), delta=0.1)
+        self.clock.advance(8.0)
+        self.turn(DONE)
+        self.assertEqual({1, 2}, {one['attempt'] for one in self.called})
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_one_that_fails_after_is_no_reason_to_ask_the_driver_again(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 7.0)))
+        self.turn(DONE)
+        self.takeover()
+        self.turn()
+        self.clock.advance(8.0)
+        self.turn()
+        self.assertEqual(['create'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_a_deadline_that_hooks_miss_is_said_to_be_missed_by_them(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 500.0)))
+        self.turn(DONE)
+        self.clock.advance(601)
+        self.turn()
+        cause = self.store.operations.get(self.created.id).cause
+        self.assertIn('its hooks are not done', cause.message)
+        self.assertIn('no service yet', cause.because.message)
+
+    def test_one_can_be_skipped(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 60.0)))
+        self.turn(DONE)
+        facts = {'hook': 'a', 'reason': 'it is known'}
+        self.store.events.add(
+            Event(cluster_id=self.cluster_id, kind=SKIP_EVENT, message='',
+                  operation_id=self.created.id, facts=facts)
+        )  # fmt: skip
+        self.work.reload()
+        self.turn()
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_what_a_driver_does_itself_is_done_within_them(self):
+        seen = []
+
+        class Careful(Orchestra):
+            def pre_delete_cluster(self, context, cluster, operation):
+                seen.append((cluster.name, operation.kind))
+
+        self.driver = Careful()
+        self.hooked(self.hook(Point.PRE_DELETE), self.hook(Point.POST_DELETE))
+        self.turn(DONE)
+        self.submit(OperationKind.DELETE)
+        self.turn(DONE)
+        self.assertEqual([('web', OperationKind.DELETE)], seen)
+        self.assertEqual(['pre_delete', 'post_delete'], self.points())
+        self.assertEqual('web', self.store.receipts.get('web').name)
+
+    def test_a_check_is_no_occasion_for_any(self):
+        self.hooked(self.hook(Point.PRE_UPDATE), self.hook(Point.POST_UPDATE))
+        self.turn(DONE)
+        self.submit(OperationKind.CHECK)
+        self.later(None)
+        self.assertEqual([], self.points())
 
 
 class Settled(ForeignCase):

@@ -127,7 +127,7 @@ class Rounds(unittest.TestCase):
 
 
 class Unable(Plain):
-    missing_capabilities = frozenset({Cap.REBOOT})
+    missing_capabilities = frozenset({Cap.REBOOT, Cap.RESIZE, Cap.UPGRADE})
 
 
 class Refusal(unittest.TestCase):
@@ -145,8 +145,11 @@ class Refusal(unittest.TestCase):
         self.assertIsNone(refusal(OperationKind.REBOOT, Plain(), both[:1]))
 
     def test_it_needs_the_capability_of_the_cluster_driver(self):
-        error = refusal(OperationKind.REBOOT, Unable(), ())
-        self.assertEqual('missing_capability', error.code)
+        for kind in (OperationKind.REBOOT, OperationKind.RESIZE, OperationKind.UPGRADE):
+            with self.subTest(kind=kind):
+                error = refusal(kind, Unable(), ())
+                self.assertEqual('missing_capability', error.code)
 
-    def test_what_resets_nothing_needs_none_of_that(self):
-        self.assertIsNone(refusal(OperationKind.RESIZE, Unable(), (self.able(),)))
+    def test_what_resets_nothing_needs_nothing_of_backends(self):
+        for kind in (OperationKind.RESIZE, OperationKind.UPGRADE, OperationKind.CREATE):
+            self.assertIsNone(refusal(kind, Plain(), (self.able(),)))
