@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.wanted import Image
 from kiln.cluster_exceptions import InvalidCluster, Problem
-from kiln.cluster_spec import MachineSpec
+from kiln.cluster_spec import MachineSpec, NodeGroupSpec
 from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.proposals import Proposal
-from kiln.compute import Compute
 from kiln.engine.parts import Backends
 from kiln.engine.plans import GroupPlan
 from kiln.engine.rounds import refusal
@@ -22,14 +22,18 @@ from kiln.models import Ability, AmphoraType
 _OPEN = MachineSpec()
 
 
+#: Questions that are out at once; the backends' own lanes are for the engine, too.
+AT_ONCE = 32
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Question:
-    """One thing that a backend is asked about, and where it is written."""
+    """What a backend is asked once, however many groups want to know it."""
 
+    backend: str
+    #: The call has the same name.
     ability: Ability
-    verb: str
     value: str
-    path: str
 
 
 class Preflight:
@@ -65,9 +69,14 @@ class Preflight:
             raise refused
         context = Context(defaults=self._defaults)
         problems = list(driver.validate(context, proposal.cluster, proposal.change()))
-        growing = [plan for plan in proposal.plan.groups if plan.adds or plan.replaces]
-        for plan in growing:
-            problems += self._group_problems(context, proposal, plan)
+        places: list[tuple[_Question, str]] = []
+        for plan in proposal.plan.groups:
+            if plan.adds or plan.replaces:
+                problems += self._group_problems(context, proposal, plan, places)
+        refusals = self._refusals(dict.fromkeys(question for question, _ in places))
+        for question, path in places:
+            if question in refusals:
+                problems.append(Problem(message=refusals[question], path=path))
         if problems:
             raise InvalidCluster(dict.fromkeys(problems))
 
@@ -91,8 +100,13 @@ class Preflight:
         return Image(id=facts.id, name=facts.name, properties=facts.properties)
 
     def _group_problems(
-        self, context: Context, proposal: Proposal, plan: GroupPlan
+        self,
+        context: Context,
+        proposal: Proposal,
+        plan: GroupPlan,
+        places: list[tuple[_Question, str]],
     ) -> Iterator[Problem]:
+        """Yield what is wrong with a group at once; what is to be asked goes to ``places``."""
         effective = context.effective(proposal.cluster, plan.group)
         machine, path = effective.machine, f'nodegroups[{_index(proposal, plan.group)}]'
         try:
@@ -100,50 +114,57 @@ class Preflight:
         except ConfigurationError as exc:
             yield Problem(message=str(exc), path=f'{path}.compute_driver')
             return
-        kinds = compute.capabilities().limits.amphora_types
+        able = compute.capabilities()
+        kinds = able.limits.amphora_types
         kind = machine.server_type or AmphoraType.VM
         if kind not in kinds:
             has = ', '.join(sorted(kinds))
             message = f'backend {compute.name} makes no {kind.value}; it makes {has}'
             yield Problem(message=message, path=f'{path}.server_type')
-        yield from self._answers(compute, dict.fromkeys(_questions(plan, proposal, machine, path)))
+        group = proposal.cluster.spec.group(plan.group)
+        for ability, value, field in _uses(plan, group, machine):
+            if ability in able.abilities:
+                question = _Question(compute.name, ability, value)
+                places.append((question, f'{path}.{field}'))
 
-    def _answers(self, compute: Compute, questions: Mapping[_Question, None]) -> Iterator[Problem]:
-        able = compute.capabilities().abilities
-        # All at once: together they take as long as the slowest.
-        asked = [
-            (one, getattr(compute, one.verb)(one.value, timeout=self._timeout_s))
-            for one in questions
-            if one.ability in able
-        ]
-        for question, answer in asked:
-            error = answer.exception()
-            if isinstance(error, AmphoraComputeError) and not error.retryable:
-                yield Problem(message=str(error), path=question.path)
-            elif error is not None:
-                raise error
+    def _refusals(self, questions: Iterable[_Question]) -> Mapping[_Question, str]:
+        """Ask, and return why backends say no; all at once, or as many as may be."""
+        refusals: dict[_Question, str] = {}
+        left = iter(questions)
+        while some := tuple(itertools.islice(left, AT_ONCE)):
+            # Together they take as long as the slowest.
+            answers = [(one, self._ask(one)) for one in some]
+            for question, answer in answers:
+                error = answer.exception()
+                if isinstance(error, AmphoraComputeError) and not error.retryable:
+                    refusals[question] = str(error)
+                elif error is not None:
+                    raise error
+        return refusals
+
+    def _ask(self, question: _Question) -> Any:
+        call = getattr(self._backends.get(question.backend), question.ability.value)
+        return call(question.value, timeout=self._timeout_s)
 
 
-def _questions(
-    plan: GroupPlan, proposal: Proposal, machine: MachineSpec, path: str
-) -> Iterator[_Question]:
-    group = proposal.cluster.spec.group(plan.group)
-    places = [*(act.place for act in plan.adds), *(act.place for act in plan.replaces)]
-    flavors: list[Any] = [place.flavor or machine.flavor for place in places]
-    zones: list[Any] = [place.zone for place in places]
+def _uses(
+    plan: GroupPlan, group: NodeGroupSpec | None, machine: MachineSpec
+) -> Iterator[tuple[Ability, str, str]]:
+    """Yield what new nodes of a group take from their backend, and where that is written."""
     if group is not None:
         for flavor in group.fallback.flavors:
-            yield _Question(Ability.VALIDATE_FLAVOR, 'validate_flavor', flavor, f'{path}.fallback')
+            yield Ability.VALIDATE_FLAVOR, flavor, 'fallback'
         for zone in group.fallback.zones:
-            yield _Question(Ability.VALIDATE_ZONE, 'validate_zone', zone, f'{path}.fallback')
-    for flavor in flavors:
-        if flavor:
-            yield _Question(Ability.VALIDATE_FLAVOR, 'validate_flavor', flavor, f'{path}.flavors')
-    for zone in zones:
-        if zone:
-            yield _Question(Ability.VALIDATE_ZONE, 'validate_zone', zone, f'{path}.zones')
+            yield Ability.VALIDATE_ZONE, zone, 'fallback'
+    places = [*(act.place for act in plan.adds), *(act.place for act in plan.replaces)]
+    for named in dict.fromkeys(place.flavor or machine.flavor for place in places):
+        if named:
+            yield Ability.VALIDATE_FLAVOR, named, 'flavors'
+    for where in dict.fromkeys(place.zone for place in places):
+        if where:
+            yield Ability.VALIDATE_ZONE, where, 'zones'
     if machine.image:
-        yield _Question(Ability.VALIDATE_IMAGE, 'validate_image', machine.image, f'{path}.image')
+        yield Ability.VALIDATE_IMAGE, machine.image, 'image'
 
 
 def _index(proposal: Proposal, name: str) -> int | str:

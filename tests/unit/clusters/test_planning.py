@@ -1,5 +1,8 @@
 """What a request would do, said before anything is done."""
 
+import collections
+import json
+
 from kiln.cluster_exceptions import (
     ClusterChanged,
     ClusterDriverMismatch,
@@ -10,6 +13,7 @@ from kiln.cluster_exceptions import (
 )
 from kiln.cluster_models import OperationKind
 from kiln.cluster_spec import MachineSpec
+from kiln.clusters.preflight import AT_ONCE
 from kiln.clusters.requests import (
     Check,
     Delete,
@@ -116,6 +120,59 @@ class Preflighted(SiteCase):
         text = WEB.replace('count: 2', 'count: 2\n    max_count: 1')
         with self.assertRaises(InvalidCluster):
             self.plan(text)
+
+
+class Questions(SiteCase):
+    """A backend that counts what it is asked."""
+
+    def setUp(self):
+        self.asked = collections.Counter()
+        super().setUp()
+
+    def open_backend(self, name):
+        asked = self.asked
+
+        class Counting(NoopDriver):
+            def _validate_flavor(self, flavor):
+                asked[flavor] += 1
+                return super()._validate_flavor(flavor)
+
+            def _validate_image(self, image_id):
+                asked[image_id] += 1
+                return super()._validate_image(image_id)
+
+            def _validate_zone(self, availability_zone):
+                asked[availability_zone] += 1
+                return super()._validate_zone(availability_zone)
+
+        return Compute(Counting(cloud=self.cloud), settings=STACK)
+
+    def many(self, **more):
+        groups = [
+            {'name': f'group-{n}', 'count': 2, 'flavor': 'small', 'zones': {'az1': 2}, **more}
+            for n in range(8)
+        ]
+        return json.dumps({'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups})
+
+    def test_a_backend_is_asked_each_thing_once_for_all_groups(self):
+        self.plan(self.many())
+        self.assertEqual({'small': 1, 'az1': 1, 'i': 1}, self.asked)
+
+    def test_what_it_says_is_told_of_every_group(self):
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(self.many(flavor='huge'))
+        self.assertEqual(
+            {f'nodegroups[{n}].flavors' for n in range(8)},
+            {problem.path for problem in caught.exception.problems},
+        )
+        self.assertEqual(1, self.asked['huge'])
+
+    def test_more_things_than_may_be_asked_at_once_are_all_asked(self):
+        zones = [f'zone-{n}' for n in range(AT_ONCE + 3)]
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(self.many(fallback={'zones': zones}))
+        self.assertEqual(set(zones), self.asked.keys() - {'small', 'az1', 'i'})
+        self.assertIn(zones[-1], str(caught.exception))
 
 
 class Unable(SiteCase):
