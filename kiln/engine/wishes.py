@@ -56,6 +56,7 @@ class Wishes:
         self._zones = zones
         self._templates = templates
         self._effective: dict[str, Effective] = {}
+        self._digests: dict[str, str] = {}
 
     def machine(self, group: str) -> MachineSpec:
         """Return how the machines of a group are made, with nothing left open."""
@@ -68,8 +69,14 @@ class Wishes:
 
         Their flavor is no part of it: that is their place.
         """
-        machine = dataclasses.replace(self.machine(group), flavor=None, parameters={})
-        parameters = dict(self.machine(group).parameters)
+        # Asked for each node that is added, and answered by what all of them share.
+        if group not in self._digests:
+            self._digests[group] = self._digest(self.machine(group))
+        return self._digests[group]
+
+    def _digest(self, like: MachineSpec) -> str:
+        machine = dataclasses.replace(like, flavor=None, parameters={})
+        parameters = dict(like.parameters)
         parts = [dataclasses.asdict(machine), parameters, self._cluster.pin.digest]
         if self._templates:
             parts.append(self._templates)

@@ -63,9 +63,7 @@ class ClusterWork(Work):
         self._join_key = JoinKey(parts.store, lease)
         self._acts = Acts(parts.backends, self._driver, parts.run, tell)
         self._hooking = Hooking(parts, self._driver, self._roster, self._context, tell)
-        self._wishes = Wishes(
-            self._cluster, self._context(), parts.backends.zones, driver.changed_templates
-        )
+        self._wishes = self._wishes_now()
         self._resets: Resets | None = None
         self._check = Check(lease.scope, Survey(parts.backends), parts.run, tell)
         self._look_at = 0.0
