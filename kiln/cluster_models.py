@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -198,6 +199,11 @@ class Operation:
     cause: Cause | None = None
     #: Somebody wants it to stop.
     cancelled: bool = False
+
+    @property
+    def retried_at(self) -> float:
+        """When it was taken up again after it had failed; what failed by then is tried anew."""
+        return float(self.args.get('retried_at', -math.inf))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, add_text_format, seconds
 from kiln.cli.cluster_fields import operation_fields
-from kiln.cli.exit_codes import ExitCode, UsageError, code_of_all
+from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.outcomes import OperationEnded, ended_badly
 from kiln.cli.stores import configured_site
 from kiln.clock import SYSTEM_CLOCK
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from kiln.clusters.proposals import Proposal
     from kiln.clusters.requests import Request
     from kiln.clusters.site import Site
+
+
+def add_deadline(parser: argparse.ArgumentParser) -> None:
+    """Let an operation have another deadline."""
+    parser.add_argument(
+        '--timeout',
+        type=seconds,
+        metavar='SECONDS',
+        help='Have the operation fail after so many seconds (default: as the cluster or the '
+        'site allows).',
+    )
 
 
 class Working(KilnCommand):
@@ -81,13 +92,7 @@ class Changing(Working):
         add('--plan', action='store_true', help='Show what would happen, and stop.')
         add('--yes', action='store_true', help='Agree to what is removed, without being asked.')
         add('--no-wait', action='store_true', help='Enter it, and leave the work to others.')
-        add(
-            '--timeout',
-            type=seconds,
-            metavar='SECONDS',
-            help='Have the operation fail after so many seconds (default: as the cluster or the '
-            'site allows).',
-        )
+        add_deadline(parser)
         if self.goes_back:
             add(
                 '--rollback',
@@ -123,10 +128,8 @@ class Changing(Working):
         self.report(
             [(one, entered.get(one.cluster.id)) for one in proposals], args, clusters=site.clusters
         )
-        for error in errors:
-            self.app.complain(error)
         if errors:
-            self.status = code_of_all(errors, len(proposals))
+            self.settle(errors, len(proposals))
 
     def show(self, proposals: Sequence[Proposal]) -> None:
         """Write what would happen."""

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, pair
-from kiln.cli.changing import ChangingCluster, Working
+from kiln.cli.changing import ChangingCluster, Working, add_deadline
 from kiln.cli.stores import configured_site
 
 if TYPE_CHECKING:
@@ -207,6 +207,41 @@ class Delete(ChangingCluster):
         from kiln.clusters.requests import Delete as Request
 
         return Request(cluster=args.cluster)
+
+
+class Retry(Working):
+    """Go on with the newest operation of a cluster, which has failed or was cancelled.
+
+    What it has done stays done, and a hook that failed is called again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+        add('--no-wait', action='store_true', help='Enter it, and leave the work to others.')
+        add_deadline(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Have it entered, and follow it."""
+        from kiln.cli.course import goal_of_view
+        from kiln.cli.following import Entered
+
+        with configured_site(self.app.settings) as site:
+            if not parsed_args.no_wait:
+                site.check_hooks()
+            view, after = site.clusters.show(parsed_args.cluster), site.clusters.last_event()
+            operation = site.clusters.retry(view.cluster.id, timeout_s=parsed_args.timeout)
+            self.app.say(f'{view.cluster.name}: {operation.kind.value} is taken up again.')
+            if not parsed_args.no_wait:
+                retried = site.clusters.show(view.cluster.id)
+                entered = Entered(
+                    cluster=view.cluster.name, operation=operation, goal=goal_of_view(retried),
+                    after=after, paused=view.cluster.paused,
+                )  # fmt: skip
+                self.settle(self.follow(site, [entered]), 1)
 
 
 class _AtOnce(KilnCommand):

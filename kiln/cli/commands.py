@@ -31,6 +31,7 @@ _HOMES = {
     'cluster migrate-driver': 'cluster_acts:MoveDriver',
     'cluster pause': 'cluster_acts:Pause',
     'cluster resume': 'cluster_acts:Resume',
+    'cluster retry': 'cluster_acts:Retry',
     'cluster cancel': 'cluster_acts:Cancel',
     'cluster delete': 'cluster_acts:Delete',
     'node list': 'node:List',

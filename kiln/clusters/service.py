@@ -116,9 +116,6 @@ class Clusters:
         self, proposal: Proposal, timeout_s: float | None, *, rollback: bool
     ) -> Operation:
         now, cluster = self._clock.time(), proposal.cluster
-        if timeout_s is None:
-            creating = proposal.kind is OperationKind.CREATE
-            timeout_s = cluster.spec.create_timeout_s if creating else self._operation_timeout_s
         args = dict(proposal.args)
         if rollback and proposal.changes_spec and proposal.before is not None:
             args['rollback'] = True
@@ -129,8 +126,39 @@ class Clusters:
             args=args,
             generation=cluster.generation,
             created_at=now,
-            deadline_at=now + timeout_s,
+            deadline_at=now + self._allowed_s(cluster, proposal.kind, timeout_s),
         )
+
+    def _allowed_s(self, cluster: Cluster, kind: OperationKind, wished_s: float | None) -> float:
+        if wished_s is not None:
+            return wished_s
+        creating = kind is OperationKind.CREATE
+        return cluster.spec.create_timeout_s if creating else self._operation_timeout_s
+
+    def retry(self, cluster: str, *, timeout_s: float | None = None) -> Operation:
+        """Have the newest operation go on, which has failed or was cancelled; return it.
+
+        What it has done stays done: it goes on to what the cluster is declared to be,
+        and calls a hook that failed again, under the same key.
+
+        :param timeout_s: how long it may take from now on; by default what the cluster
+            or the site allows.
+        :raises ClusterChanged: it came to another end, so there is nothing to go on with.
+        :raises ClusterBusy: it is under way.
+        :raises ClusterNotFound: there is no such cluster.
+        """
+        there = self._store.clusters.get(cluster)
+        (newest,) = self._store.operations.of(there.id, limit=1)
+        allowed_s = self._allowed_s(there, newest.kind, timeout_s)
+        deadline_at = self._clock.time() + allowed_s
+        operation = self._store.operations.reopen(newest.id, deadline_at=deadline_at)
+        message = f'{operation.kind.value} is taken up again'
+        self._store.events.add(
+            Event(cluster_id=there.id, kind='operation-retried', message=message,
+                  operation_id=operation.id)
+        )  # fmt: skip
+        self._offer(there.id)
+        return operation
 
     def pause(self, cluster: str) -> Cluster:
         """Have nothing begun for a cluster any more; safe to repeat."""

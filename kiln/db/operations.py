@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import sqlalchemy as sa
 
-from kiln.cluster_exceptions import ClusterBusy, ClusterNotFound
+from kiln.cluster_exceptions import ClusterBusy, ClusterChanged, ClusterNotFound
 from kiln.cluster_models import Operation, OperationState, Step, StepState
 from kiln.db.database import Database
 from kiln.db.leases import shut_out
@@ -15,6 +16,8 @@ from kiln.db.rows import operation_of, operation_row, read, step_of
 from kiln.db.schema import cluster, lease, step
 from kiln.db.schema import operation as table
 
+#: The ends after which an operation can go on; the others left nothing to be done.
+_RETRIED = (OperationState.FAILED.value, OperationState.CANCELLED.value)
 _OPEN = table.c.state.in_([state.value for state in OperationState if not state.ended])
 
 
@@ -52,6 +55,41 @@ class Operations:
         with self._database.writing() as connection:
             connection.execute(stopping.values(cancelled=True))
             return self._find(connection, operation_id)
+
+    def reopen(self, operation_id: str, *, deadline_at: float) -> Operation:
+        """Have an operation go on that has failed or was cancelled; return it as it is now.
+
+        It keeps its id, and its journal, so what was done is not done again.
+
+        :raises ClusterBusy: it has not ended.
+        :raises ClusterChanged: there is a newer one, or it came to another end.
+        :raises ClusterNotFound: there is no such operation, or its cluster is gone.
+        """
+        with self._database.writing() as connection:
+            there = self._find(connection, operation_id)
+            shut_out(connection, there.cluster_id)
+            there = self._find(connection, operation_id)
+            newest = connection.scalar(newest_seqs().where(cluster.c.id == there.cluster_id))
+            if newest is None:
+                raise ClusterNotFound(f'Cannot find cluster {there.cluster_id!r}.')
+            if not there.state.ended:
+                raise ClusterBusy(_busy('retry', there))
+            mine = sa.and_(table.c.id == operation_id, table.c.seq == newest)
+            going_on = dataclasses.replace(
+                there, state=OperationState.QUEUED, deadline_at=deadline_at, cancelled=False,
+                args={**there.args, 'retried_at': self._database.clock.time()},
+                started_at=None, ended_at=None, cause=None,
+            )  # fmt: skip
+            retried = sa.update(table).where(mine, table.c.state.in_(_RETRIED))
+            if not connection.execute(retried.values(**operation_row(going_on))).rowcount:
+                why = f'it has ended as {there.state.value}, so nothing is left of it to be done'
+                if there.state.value in _RETRIED:
+                    why = 'another one was entered since'
+                raise ClusterChanged(
+                    f'Cannot retry operation {there.id} ({there.kind.value}) of cluster '
+                    f'{there.cluster_id}: {why}.'
+                )
+            return going_on
 
     def get(self, operation_id: str) -> Operation:
         """Return one operation.
@@ -143,11 +181,15 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
     else:
         question = sa.select(table).where(others).order_by(table.c.seq)
         for other in read(operation_of, connection.execute(question)):
-            raise ClusterBusy(
-                f'Cannot {operation.kind.value} cluster {operation.cluster_id}: operation '
-                f'{other.id} ({other.kind.value}) is {other.state.value}.'
-            )
+            raise ClusterBusy(_busy(operation.kind.value, other))
     connection.execute(sa.insert(table), operation_row(operation))
+
+
+def _busy(verb: str, other: Operation) -> str:
+    return (
+        f'Cannot {verb} cluster {other.cluster_id}: operation {other.id} ({other.kind.value}) is '
+        f'{other.state.value}.'
+    )
 
 
 def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:

@@ -35,7 +35,7 @@ def why_late(
     return Cause(
         code='deadline',
         message=f'Cannot {what} cluster {cluster} by its deadline: {left}.',
-        hint='See the cause, then repeat it: it goes on from what there is.',
+        hint="See the cause; then 'kiln cluster retry' goes on from what there is.",
         because=undone or because or operation.cause,
     )
 

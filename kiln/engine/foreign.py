@@ -88,13 +88,14 @@ class ForeignWork(Work):
         found = store.operations.open(scope)
         fresh = found[0] if found else None
         if fresh is not None and (self._operation is None or fresh.id != self._operation.id):
-            results = [
-                step.result
+            asked = [
+                step
                 for step in store.journal.of(fresh.id)
                 if step.kind == _ASK and step.state is StepState.DONE
             ]
-            self._asked = bool(results)
-            self._complete = any(result.get(_COMPLETE) for result in results)
+            self._complete = any(step.result.get(_COMPLETE) for step in asked)
+            # What failed is asked for again, where it is retried.
+            self._asked = any(step.started_at > fresh.retried_at for step in asked)
             self._tries, self._not_before = 0, 0.0
         self._operation = fresh
         self._hooking.reload(fresh, self._cluster)

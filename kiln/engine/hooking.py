@@ -79,6 +79,7 @@ class Hooking:
         self._tell = tell
         self._cluster: Cluster | None = None
         self._operation_id: str | None = None
+        self._retried_at = -math.inf
         self._hooks: Sequence[Hook] = ()
         self._points: frozenset[Point] = frozenset()
         self._journal: dict[str, Step] = {}
@@ -95,14 +96,15 @@ class Hooking:
     def reload(self, operation: Operation | None, cluster: Cluster) -> None:
         """See which operation is under way, and which hooks people let it pass over."""
         self._cluster = cluster
-        if operation is not None and operation.id != self._operation_id:
+        known = self._operation_id, self._retried_at
+        if operation is not None and (operation.id, operation.retried_at) != known:
             self._take_up(operation, cluster)
         if operation is not None and self._runs and self._see_skips():
             for _, node_id in self._runs:
                 self._hurry(node_id)
 
     def _take_up(self, operation: Operation, cluster: Cluster) -> None:
-        self._operation_id = operation.id
+        self._operation_id, self._retried_at = operation.id, operation.retried_at
         self._hooks = (*self._parts.hooks.of(cluster, operation.kind), *self._methods())
         self._points = frozenset(hook.point for hook in self._hooks)
         for known in (self._runs, self._passed, self._woken, self._out, self._journal):

@@ -13,7 +13,7 @@ from kiln.engine.lifecycle import Act, cause_of
 from kiln.engine.parts import Backends
 from kiln.engine.plans import going
 from kiln.engine.roster import Member, Roster
-from kiln.engine.rounds import RESETS, Round, next_round, refusal
+from kiln.engine.rounds import RESETS, SICK, Round, next_round, refusal
 from kiln.exceptions import KilnError
 
 #: Nodes that a cause names before it only counts.
@@ -31,6 +31,7 @@ class Resets:
         named = operation.args.get('nodes')
         self._named = None if named is None else frozenset(named)
         self._kind, self._act = operation.kind, RESETS[operation.kind]
+        self._retried_at = operation.retried_at
         self._roster = roster
         self._settled: dict[str, StepState] = {}
         self._rounds: list[Round] = []
@@ -59,6 +60,9 @@ class Resets:
         """Take in what is written of its steps."""
         for step in steps:
             if step.kind != self._act.value or step.node_id is None:
+                continue
+            # Whom it has not cured before somebody had it retried is reset once more.
+            if step.started_at <= self._retried_at and self._is_sick(step):
                 continue
             if step.state is not StepState.INTENT:
                 self._settled[step.node_id] = step.state
@@ -109,6 +113,11 @@ class Resets:
 
     def _is_about(self, node: Node) -> bool:
         return not going(node) and (self._named is None or node.id in self._named)
+
+    def _is_sick(self, step: Step) -> bool:
+        member = self._roster.get(step.node_id or '')
+        back = member is not None and member.node.state not in SICK
+        return step.state is StepState.FAILED or not back
 
     def _take_out(self, entry: Entry, node: Node) -> None:
         member = self._roster.get(node.id)

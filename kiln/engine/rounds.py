@@ -37,7 +37,8 @@ _NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
     }
 )
 _AWAY = MAKING | {NodeState.UNKNOWN}
-_SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
+#: Of these a reset may be the cure.
+SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +121,7 @@ def next_round(
     for node in live:
         if named is not None and node.id not in named:
             continue
-        if node.state in _SICK and (node.id in settled or node.compute_id is None):
+        if node.state in SICK and (node.id in settled or node.compute_id is None):
             failed.append(node)
         elif node.state is NodeState.RESETTING or (node.id in settled and node.state in _AWAY):
             under_way.append(node)
@@ -131,7 +132,7 @@ def next_round(
     spare = ready - group.shape.count + allowed
     batch = group.strategy.batch
     holds: dict[str, None] = {}
-    for node in sorted(waiting, key=lambda one: (one.state not in _SICK, one.name, one.id)):
+    for node in sorted(waiting, key=lambda one: (one.state not in SICK, one.name, one.id)):
         if node.state in _AWAY:
             holds[f'{node.name} is {node.state}'] = None
         elif batch is not None and len(under_way) + len(begins) >= batch:

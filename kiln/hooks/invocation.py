@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,10 +93,14 @@ class Invocation:
             outcome=outcome,
         )
 
-    def resumed(self, step: Step) -> Invocation:
-        """Return it as the journal has it, for a process that knows nothing else."""
+    def resumed(self, step: Step, retried_at: float = -math.inf) -> Invocation:
+        """Return it as the journal has it, for a process that knows nothing else.
+
+        :param retried_at: when its operation was taken up again; that it had failed
+            before is over then, and so is that something else was undone.
+        """
         said = step.result
-        return dataclasses.replace(
+        known = dataclasses.replace(
             self,
             end=End(said['end']) if said.get('end') else None,
             calls=step.attempt,
@@ -107,6 +112,20 @@ class Invocation:
             again_at=said['again_at'],
             message=said['message'],
         )
+        over = known.end is End.FAILED or said.get('outcome') == Outcome.FAILED
+        return known.renewed() if over and step.started_at <= retried_at else known
+
+    def renewed(self) -> Invocation:
+        """Return it as one that is called again, under its key, with all the time that it has."""
+        return dataclasses.replace(
+            self, end=None, ended_at=None, answers=self.calls, failures=0, deadline_at=0.0,
+            again_at=0.0, message='',
+        )  # fmt: skip
+
+    @property
+    def begun(self) -> bool:
+        """Whether its time has begun."""
+        return self.deadline_at > 0.0
 
     @property
     def unanswered(self) -> bool:
@@ -117,7 +136,7 @@ class Invocation:
 
     def called(self, now: float) -> Invocation:
         """Return it as it is while it is called."""
-        begun = self if self.calls else self._begun(now)
+        begun = self if self.begun else self._begun(now)
         deadline_at = begun.deadline_at
         if self.unanswered:
             # Who wrote that may have died before it was called: it has time for one call.
@@ -144,7 +163,7 @@ class Invocation:
 
     def skipped(self, reason: str, now: float) -> Invocation:
         """Return it passed over by a person."""
-        begun = self if self.calls else self._begun(now)
+        begun = self if self.begun else self._begun(now)
         return dataclasses.replace(begun, message=clean(reason))._ended(End.SKIPPED, now)
 
     def _begun(self, now: float) -> Invocation:
@@ -197,6 +216,7 @@ class Invocation:
                 'failures': self.failures,
                 'again_at': self.again_at,
                 'message': self.message,
+                'outcome': self.outcome.value if self.outcome else None,
             },
             cause=self.cause() if failed else None,
         )
@@ -207,7 +227,7 @@ class Invocation:
             return Cause(
                 code='hook_failed',
                 message=f'Hook {self.hook} failed: {self.message}.',
-                hint='Resolve what it says, then repeat the operation.',
+                hint="Resolve what it says; then 'kiln cluster retry' calls it again.",
             )
         said = self.message or 'it was called, and has not answered yet'
         return Cause(

@@ -84,6 +84,7 @@ class HookRun:
         """Begin, or go on from the steps of the journal, which are by their ids."""
         self._point = point
         self._journal = journal
+        self._retried_at = operation.retried_at
         hooks = tuple(hooks)
         outcome = None if point.before else Outcome.SUCCEEDED
         self._found = [
@@ -94,12 +95,21 @@ class HookRun:
             self._known(Invocation.new(hook, operation, node_id, Outcome.FAILED))
             for hook in (in_order(hooks, point.partner) if point.partner else ())
         ]
+        # What was undone is done again.
+        undone = {one.hook.name for one in self._undoing if one.calls and not one.begun}
+        self._found = [
+            one.renewed() if one.hook.name in undone and self._is_old(one) else one
+            for one in self._found
+        ]
         # Calls that this process knows to be out; after a crash it knows of none.
         self._out: set[str] = set()
 
     def _known(self, new: Invocation) -> Invocation:
         step = self._journal.get(new.id)
-        return new.resumed(step) if step else new
+        return new.resumed(step, self._retried_at) if step else new
+
+    def _is_old(self, one: Invocation) -> bool:
+        return one.end is End.OK and one.since <= self._retried_at
 
     # ---- how it stands ---------------------------------------------------------
 
@@ -177,7 +187,7 @@ class HookRun:
 
     def _is_late(self, one: Invocation, now: float) -> bool:
         # A call that this process has not made may never have been made.
-        was_called = bool(one.calls) and (not one.unanswered or one.id in self._out)
+        was_called = one.begun and (not one.unanswered or one.id in self._out)
         return was_called and now >= one.deadline_at
 
     def _pass_over(self, skips: Sequence[Skip], now: float, advance: Advance) -> None:

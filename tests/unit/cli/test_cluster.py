@@ -204,6 +204,22 @@ class Between(SiteShell):
         self.assertEqual('cancelled', self.json('cluster', 'show', 'web')['operation']['state'])
         self.up()
 
+    def test_what_was_stopped_can_be_taken_up_again(self):
+        self.ok('cluster', 'cancel', 'web')
+        self.assertIn("'kiln cluster retry web'", self.ok('why', 'web'))
+        self.ok('cluster', 'retry', 'web', '--no-wait')
+        self.assertEqual('queued', self.json('cluster', 'show', 'web')['operation']['state'])
+        self.ok('cluster', 'cancel', 'web')
+        self.assertIn('create succeeded', self.ok('cluster', 'retry', 'web'))
+        self.assertEqual(5, len(self.nodes()))
+
+    def test_what_fails_again_is_told_in_the_words_of_the_provider(self):
+        self.ok('cluster', 'cancel', 'web')
+        config = self.config.read_text()
+        self.config.write_text(config.replace('build_s', 'faults = build:error\nbuild_s'))
+        said = self.fails(ExitCode.UNAVAILABLE, 'cluster', 'retry', 'web', '--timeout', '0.5')
+        self.assertIn('create failed', said)
+
     def test_what_is_paused_can_be_stopped(self):
         self.ok('cluster', 'pause', 'web')
         self.assertIn('create cancelled', self.ok('cluster', 'cancel', 'web'))

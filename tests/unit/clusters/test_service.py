@@ -8,6 +8,7 @@ import tempfile
 
 from kiln.cluster_exceptions import (
     ClusterBusy,
+    ClusterChanged,
     ClusterDriverUnknown,
     ClusterError,
     ClusterExists,
@@ -100,6 +101,20 @@ class Entering(SiteCase):
     def test_what_is_under_way_can_be_cancelled(self):
         (cancelled,) = self.clusters.cancel('web')
         self.assertTrue(cancelled.cancelled)
+
+    def test_what_was_stopped_can_be_taken_up_again(self):
+        with self.assertRaises(ClusterBusy):
+            self.clusters.retry('web')
+        self.clusters.cancel('web')
+        with self.site.conducting():
+            self.clusters.wait(self.operation.id, timeout_s=10.0)
+            retried = self.clusters.retry('web', timeout_s=60.0)
+            self.assertEqual(self.operation.id, retried.id)
+            ended = self.clusters.wait(retried.id, timeout_s=20.0)
+        self.assertIs(OperationState.SUCCEEDED, ended.state)
+        self.assertIn('operation-retried', [event.kind for event in self.clusters.events()])
+        with self.assertRaisesRegex(ClusterChanged, 'succeeded'):
+            self.clusters.retry('web')
 
     def test_a_change_may_be_made_to_go_back_if_it_fails(self):
         self.clusters.cancel('web')

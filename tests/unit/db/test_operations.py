@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kiln.cluster_exceptions import ClusterBusy, ClusterNotFound
+from kiln.cluster_exceptions import ClusterBusy, ClusterChanged, ClusterNotFound
 from kiln.cluster_models import OperationKind, OperationState
 from tests.unit.db import samples
 from tests.unit.db.case import TERM_S, ClusterCase, StoreCase
@@ -64,6 +64,55 @@ class Operations(ClusterCase):
         asked = samples.operation('op-2', args={'nodes': ['n-1'], 'hard': True}, generation=4)
         self.store.operations.submit(asked)
         self.assertEqual(asked, self.store.operations.get('op-2'))
+
+
+class Retrying(ClusterCase):
+    def end(self, state, op_id='op-web'):
+        ended = samples.operation(op_id, state=state, started_at=5.0, ended_at=9.0)
+        self.write(self.lease, operation=ended)
+
+    def retry(self, op_id='op-web'):
+        return self.store.operations.reopen(op_id, deadline_at=700.0)
+
+    def test_one_that_failed_goes_on_under_its_id(self):
+        self.store.operations.cancel('op-web')
+        for state in (OperationState.FAILED, OperationState.CANCELLED):
+            with self.subTest(state=state):
+                self.end(state)
+                retried = self.retry()
+                (there,) = self.store.operations.open('c-web')
+                self.assertEqual(retried, there)
+                self.assertEqual(
+                    ('op-web', OperationState.QUEUED, 700.0, False, None, None, None),
+                    (there.id, there.state, there.deadline_at, there.cancelled,
+                     there.started_at, there.ended_at, there.cause),
+                )  # fmt: skip
+                self.assertEqual(self.clock.time(), there.retried_at)
+
+    def test_what_has_nothing_left_to_be_done_is_not_retried(self):
+        for state in (OperationState.SUCCEEDED, OperationState.ROLLED_BACK):
+            self.end(state)
+            with self.assertRaisesRegex(ClusterChanged, f'ended as {state}'):
+                self.retry()
+
+    def test_what_is_under_way_is_not_retried(self):
+        with self.assertRaisesRegex(ClusterBusy, 'op-web .create. is queued'):
+            self.retry()
+
+    def test_what_others_came_after_is_not_retried(self):
+        self.end(OperationState.FAILED)
+        self.store.operations.submit(samples.operation('op-2'))
+        with self.assertRaisesRegex(ClusterChanged, 'another one was entered since'):
+            self.retry()
+
+    def test_what_is_gone_is_not_retried(self):
+        with self.assertRaisesRegex(ClusterNotFound, 'nothing'):
+            self.retry('nothing')
+        self.end(OperationState.FAILED)
+        with self.store.writing(self.lease) as batch:
+            batch.bury()
+        with self.assertRaisesRegex(ClusterNotFound, 'c-web'):
+            self.retry()
 
 
 class Work(StoreCase):

@@ -392,6 +392,34 @@ class Hooked(ForeignCase):
         self.assertEqual([], self.points())
 
 
+class Retried(ForeignCase):
+    def retry(self):
+        self.clock.advance(1.0)
+        deadline_at = self.clock.time() + 600.0
+        self.store.operations.reopen(self.created.id, deadline_at=deadline_at)
+        self.work.reload()
+        self.clock.advance(1.0)
+
+    def test_a_driver_whose_engine_has_failed_is_asked_once_more(self):
+        self.turn(BUSY)
+        self.later(StatusReport(progress=Progress.FAILED, reason='no valid host'))
+        self.retry()
+        self.turn(BUSY)
+        self.takeover()
+        self.turn(DONE)
+        self.assertEqual(['create', 'status', 'create', 'status'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_a_driver_that_is_done_is_not_asked_again_for_a_hook_that_failed(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.failed('no service')))
+        self.turn(DONE)
+        self.assertIs(OperationState.FAILED, self.state(self.created))
+        self.retry()
+        self.turn()
+        self.assertEqual((['create'], 2), (self.calls(), self.called[-1]['attempt']))
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+
 class Settled(ForeignCase):
     def setUp(self):
         super().setUp()

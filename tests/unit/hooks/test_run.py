@@ -113,6 +113,74 @@ class Passing(RunCase):
         self.assert_stands(Standing.PASSED)
 
 
+class Retried(RunCase):
+    """The operation was taken up again after one of its hooks had failed."""
+
+    def retry(self):
+        self.now += 100
+        self.since = self.now
+        self.resume()
+
+    def resume(self):
+        """Have somebody go on who knows only what is written."""
+        self.now += 1
+        self.begin(*self.hooks, args={'retried_at': self.since})
+
+    def test_who_failed_after_is_called_again_with_its_key_and_all_its_time(self):
+        self.point = Point.POST_CREATE
+        self.begin(self.hook('a'), self.hook('b', deadline_s=60.0))
+        self.assertEqual(['b', 'a'], self.all({'b': Answer.failed('no')}))
+        self.assert_stands(Standing.FAILED)
+        self.retry()
+        self.assertEqual(['b'], self.calls())
+        (call,) = self.made
+        key = invocation_id('op1', self.point, 'b', None)
+        self.assertEqual((key, 2), (call.invocation, call.attempt))
+        self.assertEqual(self.now + 60, self.run_.wake_at)
+        self.answer(Answer.ok())
+        self.assert_stands(Standing.PASSED)
+
+    def test_who_fails_again_has_failed(self):
+        self.begin(self.hook('a'))
+        self.all({'a': Answer.failed('no')})
+        self.retry()
+        self.all({'a': Answer.failed('still not')})
+        self.assert_stands(Standing.FAILED)
+        self.resume()
+        self.assert_stands(Standing.FAILED)
+        self.assertIn('still not', self.run_.cause.message)
+
+    def test_who_was_undone_is_called_again_and_once_only(self):
+        post = Point.POST_CREATE
+        self.begin(self.hook('a'), self.hook('b'), self.hook('a', post), self.hook('c', post))
+        self.assertEqual(['a', 'b', 'a'], self.all({'b': Answer.failed('no')}))
+        self.retry()
+        self.assertEqual(['a'], self.calls())
+        self.answer(Answer.ok())
+        self.resume()
+        self.assertEqual(['b'], self.all({}))
+        # What was undone for nothing is done after all, and so told.
+        self.point = post
+        self.resume()
+        self.assertEqual(['c'], self.calls())
+        self.answer(Answer.ok())
+        self.assertEqual(['a'], self.calls())
+        self.assertIs(Outcome.SUCCEEDED, self.made[0].outcome)
+
+    def test_who_had_succeeded_and_was_not_undone_is_not_called_again(self):
+        self.begin(self.hook('a'), self.hook('b'))
+        self.all({'b': Answer.failed('no')})
+        self.retry()
+        self.assertEqual(['b'], self.all({}))
+
+    def test_who_failed_can_be_passed_over_instead(self):
+        self.begin(self.hook('a'))
+        self.all({'a': Answer.failed('no')})
+        self.retry()
+        self.assertEqual([], self.calls(Skip('a', 'it is known')))
+        self.assert_stands(Standing.PASSED)
+
+
 class Later(RunCase):
     def test_later_is_no_failure_and_is_called_again_with_the_same_key(self):
         self.begin(self.hook('a'))
