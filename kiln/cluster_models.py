@@ -201,6 +201,11 @@ class Operation:
     cancelled: bool = False
 
     @property
+    def forced(self) -> bool:
+        """Whether a deletion gives up what does not go."""
+        return bool(self.args.get('force'))
+
+    @property
     def retried_at(self) -> float:
         """When it was taken up again after it had failed; what failed by then is tried anew."""
         return float(self.args.get('retried_at', -math.inf))

@@ -40,6 +40,8 @@ class Rules:
     errors: bool = False
     #: Ids or build keys of what belongs to clusters: never an orphan, whatever else is known.
     kept: frozenset[str] = frozenset()
+    #: Ids or build keys of what was given up with its cluster: an orphan if it is there.
+    abandoned: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.owner:
@@ -182,6 +184,8 @@ def _why_amphora(amphora: Amphora, rules: Rules) -> str | None:
         return None
     if {amphora.id, amphora.build_key} & rules.kept:
         return None
+    if {amphora.id, amphora.build_key} & rules.abandoned:
+        return 'given up with its cluster'
     if rules.known is not None:
         needed = amphora.id in rules.known or amphora.build_key in rules.known
         return None if needed else 'not among the known amphorae'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, add_text_format, seconds
@@ -118,7 +118,7 @@ class Changing(Working):
         if args.plan:
             self.report([(one, None) for one in proposals], args)
             return
-        self._agree([one for one in proposals if not one.empty], args)
+        self.agree([one for one in proposals if not one.empty], args)
         if not args.no_wait:
             # What could not be worked on here had better not be entered.
             site.check_hooks()
@@ -142,7 +142,11 @@ class Changing(Working):
             out.write('\n')
         out.flush()
 
-    def _agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+    def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+        """Return if what is lost is agreed to.
+
+        :raises UsageError: it is not.
+        """
         from kiln.cli.proposal_text import removes
         from kiln.cluster_models import OperationKind
 
@@ -153,14 +157,19 @@ class Changing(Working):
             for one in proposals
             if removes(one) or one.kind is OperationKind.DELETE
         ]
-        if not loses or args.yes:
-            return
-        said = '; '.join(loses)
+        if loses and not args.yes:
+            self.ask('; '.join(loses), 'Go on? [y/N]', {'y', 'yes'})
+
+    def ask(self, said: str, question: str, agreed: Container[str]) -> None:
+        """Return if the answer of who sits there is one that agrees.
+
+        :raises UsageError: it is not, or nobody sits there.
+        """
         if not (self.app.stdin.isatty() and self.app.stderr.isatty()):
             raise UsageError(f'Cannot go on unasked: {said}. Add --yes if that is what you want.')
-        self.app.stderr.write(f'{said}. Go on? [y/N] ')
+        self.app.stderr.write(f'{said}. {question} ')
         self.app.stderr.flush()
-        if self.app.stdin.readline().strip().lower() not in {'y', 'yes'}:
+        if self.app.stdin.readline().strip().casefold() not in agreed:
             raise UsageError('Nothing was done, for it was not agreed to. --plan shows the plan.')
 
     def enter(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import abc
 import argparse
+import contextlib
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, pair
 from kiln.cli.changing import ChangingCluster, Working, add_deadline
 from kiln.cli.stores import configured_site
+from kiln.cluster_exceptions import ClusterNotFound
 
 if TYPE_CHECKING:
+    from kiln.cli.following import Entered
+    from kiln.clusters.proposals import Proposal
     from kiln.clusters.requests import Request
     from kiln.clusters.service import Clusters
 
@@ -200,13 +205,55 @@ class Check(ChangingCluster):
 
 
 class Delete(ChangingCluster):
-    """Delete a cluster with all that was made for it; it leaves a receipt."""
+    """Delete a cluster with all that was made for it; it leaves a receipt.
+
+    With --force nothing that refuses to go keeps it: what its backend does not take
+    away, or a backend that is gone for good, is given up, and the receipt names it.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of this one."""
+        super().add_arguments(parser)
+        parser.add_argument(
+            '--force',
+            action='store_true',
+            help='Drain no node, and give up what does not go; agreed to by the name of the '
+            'cluster, or by --yes.',
+        )
 
     def request(self, args: argparse.Namespace) -> Request:
         """Return what is asked for."""
         from kiln.clusters.requests import Delete as Request
 
-        return Request(cluster=args.cluster)
+        return Request(cluster=args.cluster, force=args.force)
+
+    def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+        """Have the cluster named by who has machines given up."""
+        if not args.force:
+            super().agree(proposals, args)
+        elif not args.yes:
+            (name,) = (one.cluster.name for one in proposals)
+            said = f'cluster {name} goes, and what does not go with it is given up'
+            self.ask(said, 'Type its name to go on:', {name.casefold()})
+
+    def report(
+        self,
+        pairs: Sequence[tuple[Proposal, Entered | None]],
+        args: argparse.Namespace,
+        *,
+        clusters: Any = None,
+    ) -> None:
+        """Tell what was given up, too."""
+        super().report(pairs, args, clusters=clusters)
+        for _, entered in pairs:
+            if entered is None or not clusters.operation(entered.operation.id).state.ended:
+                continue
+            with contextlib.suppress(ClusterNotFound):
+                for one in clusters.receipt(entered.operation.cluster_id).abandoned:
+                    self.app.say(
+                        f'{entered.cluster}: {one.kind} {one.id} of {one.backend} was given up; '
+                        f"it may still be there. 'kiln orphans --backend {one.backend}' finds it."
+                    )
 
 
 class Retry(Working):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kiln.cli.base import KilnLister, Rows, read_file, seconds
 from kiln.cli.exit_codes import UsageError, code_of_all
-from kiln.cli.stores import kept_by_clusters
+from kiln.cli.stores import belongings
 from kiln.cli.views import age, cells, moment
 from kiln.exceptions import AmphoraComputeError
 from kiln.orphans import Rules, Suspect, find_orphans, is_orphan, remove, take_look
@@ -73,7 +73,8 @@ class Sightings:
 class Orphans(KilnLister):
     """Find what this site made and nobody needs, by two sightings; --delete removes it.
 
-    Orphans are ports and volumes whose amphora is gone; with --known, amphorae
+    Orphans are ports and volumes whose amphora is gone, and machines that were given up
+    with their cluster; with --known, amphorae
     that are not in the list; with --errors, amphorae in ERROR. What is younger
     than the grace, under way, or another site's is left alone. Without --state
     the command waits for the grace between its two looks.
@@ -172,10 +173,12 @@ class Orphans(KilnLister):
             except UnicodeDecodeError as exc:
                 raise UsageError(f'Cannot read {args.known}: it is no text.') from exc
             known = frozenset(line.strip() for line in text.splitlines() if line.strip())
+        clusters = belongings(self.app.settings, compute.name)
         return Rules(
             owner=compute.driver.owner,
             grace_s=args.grace,
             known=known,
             errors=args.errors,
-            kept=kept_by_clusters(self.app.settings, compute.name),
+            kept=clusters.kept,
+            abandoned=clusters.abandoned,
         )

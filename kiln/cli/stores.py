@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,10 +105,19 @@ def configured_site(conf: Any) -> Site:
         raise
 
 
-def kept_by_clusters(conf: Any, backend: str) -> frozenset[str]:
-    """Return the ids and build keys of what a backend has for clusters, as far as is known.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Belongings:
+    """Ids and build keys of what clusters have in a backend, as far as is known."""
 
-    None where there is no store; none is made for the question.
+    kept: frozenset[str] = frozenset()
+    #: What was given up with its cluster.
+    abandoned: frozenset[str] = frozenset()
+
+
+def belongings(conf: Any, backend: str) -> Belongings:
+    """Return what clusters have in a backend; nothing where there is no store.
+
+    No store is made for the question.
 
     :raises ConfigurationError: what the store needs is not installed.
     :raises StoreError: it cannot be used, so nobody can tell what is needed.
@@ -115,7 +125,7 @@ def kept_by_clusters(conf: Any, backend: str) -> frozenset[str]:
     url = conf.db.url or default_url()
     scheme, _, path = url.partition(':///')
     if scheme.startswith('sqlite') and not Path(path).exists():
-        return frozenset()
+        return Belongings()
     with contextlib.closing(configured_store(conf)) as store:
         from kiln.engine.acts import build_key
 
@@ -125,7 +135,7 @@ def kept_by_clusters(conf: Any, backend: str) -> frozenset[str]:
             kept |= {
                 build_key(node) for node in store.nodes.of(cluster.id) if _there(node, backend)
             }
-    return frozenset(kept)
+        return Belongings(frozenset(kept), store.receipts.abandoned(backend))
 
 
 def _there(node: Node, backend: str) -> bool:

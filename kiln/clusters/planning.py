@@ -181,7 +181,11 @@ class Planning:
     @propose.register
     def _(self, request: requests.Delete) -> Proposal:
         there, nodes = self._there(request.cluster)
-        return self._done(there, nodes, OperationKind.DELETE)
+        if not request.force:
+            return self._done(there, nodes, OperationKind.DELETE)
+        proposal = self._done(there, nodes, OperationKind.DELETE, {'force': True})
+        notice = 'no node is drained, and what does not go is given up: see the receipt'
+        return dataclasses.replace(proposal, notices=(*proposal.notices, notice))
 
     # ---- making proposals --------------------------------------------------------
 

@@ -105,6 +105,8 @@ class Delete:
     """A cluster is to go, with all that was made for it."""
 
     cluster: str
+    #: What does not go is given up: it stays where it is, and is on the receipt.
+    force: bool = False
 
 
 Request = (

@@ -38,6 +38,16 @@ class Receipts:
         with self._database.reading() as connection:
             return frozenset(connection.scalars(question))
 
+    def abandoned(self, backend: str) -> frozenset[str]:
+        """Return the ids and build keys of what was abandoned in a backend with its cluster."""
+        question = sa.select(table.c.id).where(
+            table.c.backend == backend,
+            table.c.gone_at.is_(None),
+            table.c.cluster_id.in_(sa.select(tombstone.c.cluster_id)),
+        )
+        with self._database.reading() as connection:
+            return frozenset(connection.scalars(question))
+
     def get(self, name_or_id: str) -> Tombstone:
         """Return the receipt of a cluster that is gone; the newest of a name.
 

@@ -24,7 +24,8 @@ def deletes_without(cluster: Cluster, operation: Operation | None) -> bool:
     """Whether a cluster may be worked on though its driver cannot be had; pure.
 
     Only to be deleted: its nodes kiln knows itself. What another engine has built for it
-    kiln does not, so that has to wait for the driver.
+    kiln does not, so that has to wait for the driver, unless it is to be given up.
     """
-    deleted = operation is not None and operation.kind is OperationKind.DELETE
-    return deleted and cluster.driver_handle is None
+    if operation is None or operation.kind is not OperationKind.DELETE:
+        return False
+    return cluster.driver_handle is None or operation.forced

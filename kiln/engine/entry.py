@@ -47,7 +47,8 @@ class Entry:
         self.now, self.moment = now, moment
         self.nodes: dict[str, Node] = {}
         self.accepted: dict[str, tuple[Node, str]] = {}
-        self.buried = False
+        #: Whether the cluster is forgotten with this, and whether that is by force.
+        self.buried = self._forced = False
         #: The cluster, if something is to be written of it.
         self.cluster: Cluster | None = None
         #: What is wanted from now on, and the generation that it takes the place of.
@@ -149,6 +150,24 @@ class Entry:
             )
         )  # fmt: skip
 
+    def abandon(self, backend: str, kind: str, name: str, node: Node | None = None) -> None:
+        """Say that something that does not go is given up; it stays on the receipt."""
+        node_id = node.id if node else None
+        self._holdings.append(
+            Holding(
+                cluster_id=self._cluster_id, backend=backend, kind=kind, id=name, node_id=node_id,
+                seen_at=self.now,
+            )
+        )  # fmt: skip
+        self.tell(
+            'abandoned', f'{kind} {name} of {backend} is given up; it may still be there', node,
+            facts={'backend': backend, 'kind': kind, 'id': name},
+        )  # fmt: skip
+
+    def bury(self, *, forced: bool = False) -> None:
+        """Have the cluster forgotten; with ``forced`` also where something may be left."""
+        self.buried, self._forced = True, forced
+
     def journal(self, step: Step) -> None:
         """Write a step that is no act for a node."""
         self._steps[step.id] = step
@@ -202,7 +221,7 @@ class Entry:
                 if not batch.accept(node, compute_id):
                     refused.add(node.id)
             if self.buried:
-                batch.bury()
+                batch.bury(forced=self._forced)
         return refused
 
     def _gather(self, batch: Batch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.contract import driver_errors
 from kiln.cluster_drivers.values import Context, Progress, StatusReport
-from kiln.cluster_exceptions import MissingCapability
+from kiln.cluster_exceptions import ClusterDriverError, MissingCapability
 from kiln.cluster_models import (
     Cause,
     Cluster,
@@ -28,6 +28,7 @@ from kiln.cluster_models import (
     StepState,
 )
 from kiln.cluster_spec import ClusterTemplate, Strategy
+from kiln.engine.burial import TRIES
 from kiln.engine.causes import why_late
 from kiln.engine.entry import Entry
 from kiln.engine.hooking import Hooking
@@ -45,6 +46,7 @@ _ASK = 'ask'
 #: In the result of that step: nothing is left to be asked.
 _COMPLETE = 'complete'
 
+_SILENT = 'It does not say why.'
 #: What is about single nodes, of which an engine of a driver's own says nothing.
 _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
 
@@ -142,12 +144,17 @@ class ForeignWork(Work):
             return
         entry.end(OperationState.SUCCEEDED)
         if operation.kind is OperationKind.DELETE:
-            entry.buried = True
+            entry.bury(forced=operation.forced)
         elif operation.kind is not OperationKind.CHECK:
             cluster = entry.cluster or self._cluster
             entry.cluster = dataclasses.replace(cluster, former=cluster.spec, updated_at=entry.now)
 
     def _miss(self, entry: Entry, operation: Operation) -> None:
+        if operation.forced and (self._busy or self._asked):
+            self._abandon(entry)
+            entry.end(OperationState.SUCCEEDED)
+            entry.bury(forced=True)
+            return
         left = 'its engine has not said that it is done'
         if self._complete:
             left = 'its hooks are not done'
@@ -185,6 +192,9 @@ class ForeignWork(Work):
         self._tries += 1
         self._rest(entry.moment + pause_s(self._tries))
         cause = cause_of(error)
+        if operation.forced:
+            self._give_up(entry, operation, cause)
+            return
         # Who cannot say how far he is may be at work all the same.
         if self._asked or getattr(error, 'retryable', False):
             entry.say(cause)
@@ -192,7 +202,25 @@ class ForeignWork(Work):
             self._settle(entry, operation, StepState.FAILED, cause)
             entry.end(OperationState.FAILED, cause)
 
+    def _give_up(self, entry: Entry, operation: Operation, cause: Cause) -> None:
+        """Have a forced deletion end without what its engine does not take away."""
+        entry.say(cause)
+        if self._tries < TRIES:
+            return
+        self._complete = True
+        self._settle(entry, operation, StepState.DONE, cause)
+        self._abandon(entry)
+
+    def _abandon(self, entry: Entry) -> None:
+        if (handle := self._cluster.driver_handle) is not None:
+            entry.abandon(self._cluster.pin.name, 'handle', handle)
+
     def _hear(self, entry: Entry, operation: Operation, report: StatusReport | None) -> None:
+        if operation.forced and report is not None and report.progress is Progress.FAILED:
+            # To be asked how far it is would be to hear the same again.
+            self._asked = False
+            self._fail(entry, operation, ClusterDriverError(report.reason or _SILENT))
+            return
         self._tries = 0
         just_asked, self._asked = not self._asked, True
         # One who was only just asked may be done already.
@@ -245,7 +273,7 @@ def _say(entry: Entry, operation: Operation, report: StatusReport) -> None:
     """Have written what an engine says of itself that is not done."""
     cause = Cause(code='engine', message=report.reason) if report.reason else None
     if report.progress is Progress.FAILED:
-        failed = Cause(code='engine_failed', message=report.reason or 'It does not say why.')
+        failed = Cause(code='engine_failed', message=report.reason or _SILENT)
         entry.end(OperationState.FAILED, failed)
     elif report.progress is Progress.UNKNOWN:
         entry.say(cause or Cause(code='engine', message='Its engine cannot be asked now.'))

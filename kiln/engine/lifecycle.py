@@ -94,12 +94,17 @@ DURING = {
 }
 
 
-def next_act(node: Node, *, elsewhere: bool = False, reset: Act | None = None) -> Act:
+def next_act(
+    node: Node, *, elsewhere: bool = False, reset: Act | None = None, forced: bool = False
+) -> Act:
     """Return what is to be done for a node now; REST where nothing is.
 
     :param elsewhere: it failed for lack of room, and may be tried at another place.
     :param reset: what is next where it is RESETTING and somebody resets it.
+    :param forced: it goes whatever it does, and nobody waits for it to be drained.
     """
+    if forced and node.doomed and node.compute_id:
+        return Act.DELETE
     if node.state is NodeState.RESETTING and reset is not None and not node.doomed:
         return reset
     if node.state is NodeState.FAILED and (node.doomed or elsewhere):

@@ -60,6 +60,10 @@ class Roster:
         """Return a member; None for one that is gone."""
         return self._members.get(node_id)
 
+    def members(self) -> list[Member]:
+        """Return all of them, with what is known beside what is written."""
+        return list(self._members.values())
+
     def nodes(self) -> list[Node]:
         """Return all of them."""
         return [member.node for member in self._members.values()]
@@ -116,6 +120,11 @@ class Roster:
         self.change(entry, member, state=NodeState.GONE, cause=None)
         del self._members[member.node.id]
         self._restless.discard(member.node.id)
+
+    def renew(self) -> None:
+        """Have all of them tried as if nothing had failed yet."""
+        for member in self._members.values():
+            member.tries, member.not_before = 0, 0.0
 
     def began(self, member: Member) -> None:
         """Say that something is under way for a node."""

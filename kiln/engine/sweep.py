@@ -27,6 +27,9 @@ class Sweep:
         self._backends = backends
         self._tell = tell
         self._empty = 0
+        #: Looks in a row that proved nothing, and what the last of them has found.
+        self.in_vain = 0
+        self.left: tuple[tuple[str, str], ...] = ()
         #: Whether a look is under way.
         self.busy = False
 
@@ -62,9 +65,11 @@ class Sweep:
         if news.error is not None:
             LOG.warning('Cannot tell whether anything is left of cluster %s: %s',
                         self._cluster_id, news.error)  # fmt: skip
-            self._empty = 0
+            self._empty, self.in_vain = 0, self.in_vain + 1
             return True
+        self.left = news.value
         self._empty = 0 if news.value else self._empty + 1
+        self.in_vain = self.in_vain + 1 if news.value else 0
         operation = entry.operation
         if operation is None or operation.cancelled or operation.kind is not OperationKind.DELETE:
             return False

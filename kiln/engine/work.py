@@ -18,8 +18,10 @@ from kiln.cluster_models import (
 )
 from kiln.cluster_spec import Place
 from kiln.engine import lifecycle
+from kiln.engine.absent import AbsentDriver
 from kiln.engine.acts import Acts, Due
 from kiln.engine.adoption import Adoption
+from kiln.engine.burial import Burial
 from kiln.engine.causes import why_late, why_undone, why_waiting
 from kiln.engine.check import Check
 from kiln.engine.conditions import outdated
@@ -35,7 +37,6 @@ from kiln.engine.resets import Resets
 from kiln.engine.roster import Member, Roster
 from kiln.engine.rounds import RESETS
 from kiln.engine.survey import Survey, watched
-from kiln.engine.sweep import Sweep
 from kiln.engine.turns import Work
 from kiln.engine.wishes import Wishes
 from kiln.hooks.run import Standing
@@ -58,7 +59,7 @@ class ClusterWork(Work):
         super().__init__(parts, lease, Roster(nodes), tell)
         self._backends = {node.backend for node in nodes}
         self._outcomes = Outcomes(self._roster, settle_s=parts.settings.settle_s)
-        self._sweep = Sweep(lease.scope, parts.backends, tell)
+        self._burial = Burial(lease.scope, parts.backends, self._roster, tell)
         self._driver = driver
         self._join_key = JoinKey(parts.store, lease)
         self._acts = Acts(parts.backends, self._driver, parts.run, tell)
@@ -77,7 +78,7 @@ class ClusterWork(Work):
 
     @property
     def _under_way(self) -> bool:
-        under_way = self._roster.busy or self._sweep.busy or self._check.busy
+        under_way = self._roster.busy or self._burial.busy or self._check.busy
         return under_way or (self._adoption is not None and self._adoption.busy)
 
     def reload(self) -> None:
@@ -113,6 +114,7 @@ class ClusterWork(Work):
     def _take_up(self, operation: Operation | None) -> None:
         """See in the journal how far an operation is of which that must be known."""
         self._resets = self._undone = self._adoption = None
+        self._burial.take_up(operation)
         if operation is not None and operation.kind is OperationKind.ADOPT:
             parts = self._parts
             self._adoption = Adoption(operation, parts.backends, parts.naming, self._tell)
@@ -126,6 +128,9 @@ class ClusterWork(Work):
     # ---- the operation -----------------------------------------------------------
 
     def _miss(self, entry: Entry, operation: Operation) -> None:
+        if self._burial.could_end():
+            self._bury(entry)
+            return
         late = len(list(self._roster.restless()))
         cause = why_late(
             operation, self._cluster.name,
@@ -223,8 +228,9 @@ class ClusterWork(Work):
 
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
-        unknown = self._wishes.unknown_zones()
-        if unknown and operation.kind is not OperationKind.DELETE:
+        deleted = operation.kind is OperationKind.DELETE
+        # Whoever is to go needs no zone, nor a backend that could tell.
+        if not deleted and (unknown := self._wishes.unknown_zones()):
             self._holds = (f'the zones for {", ".join(unknown)} are not known yet',)
             return
         roster = self._roster
@@ -260,7 +266,7 @@ class ClusterWork(Work):
         self._roster.add(entry, node)
 
     def _doom(self, entry: Entry, member: Member, reason: str) -> None:
-        member.not_before = 0.0
+        member.tries, member.not_before = 0, 0.0
         self._roster.change(entry, member, doomed=reason)
         self._roster.touch(member.node.id)
         entry.tell('node-doomed', f'{member.node.name} is to go: {reason}', member.node)
@@ -269,18 +275,26 @@ class ClusterWork(Work):
         """End the operation if all is as wanted; else say why it waits, if it does."""
         if self._resets is not None:
             self._judge_resets(self._resets, entry, operation)
+        elif operation.kind is OperationKind.DELETE:
+            self._judge_deletion(entry)
         elif not self._roster.at_rest or self._replan:
             self._say_why(entry)
-        elif operation.kind is not OperationKind.DELETE:
-            if self._hooking.may_end(entry, self._wishes):
-                self._arrive(entry, operation)
-        elif self._sweep.proven:
-            if self._hooking.may_end(entry, self._wishes):
-                entry.end(OperationState.SUCCEEDED)
-                entry.buried = True
-        elif not self._sweep.busy:
-            entry.launches.append(functools.partial(self._sweep.look, self._backends))
-            self._sweep.busy = True
+        elif self._hooking.may_end(entry, self._wishes):
+            self._arrive(entry, operation)
+
+    def _judge_deletion(self, entry: Entry) -> None:
+        if self._replan or not self._burial.is_due():
+            self._say_why(entry)
+        elif not self._burial.proven:
+            if not self._burial.busy:
+                self._burial.look(entry, self._backends)
+        elif self._hooking.may_end(entry, self._wishes):
+            self._bury(entry)
+
+    def _bury(self, entry: Entry) -> None:
+        entry.end(OperationState.SUCCEEDED)
+        driven = not isinstance(self._driver, AbsentDriver)
+        self._burial.bury(entry, self._cluster, driven=driven)
 
     def _arrive(self, entry: Entry, operation: Operation) -> None:
         if self._undone is None:
@@ -337,16 +351,18 @@ class ClusterWork(Work):
         elif news.act is Act.ADOPT:
             if self._adoption is not None:
                 self._adoption.learn(news)
-        elif self._sweep.learn(news, entry):
+        elif self._burial.learn(news, entry):
             self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
 
     def _begin(self, member: Member, entry: Entry) -> None:
         """Intend what is next for a node, and have it begun after the commit."""
-        if member.busy:
+        if member.busy or self._burial.gives_up(member):
             return
         elsewhere = self._outcomes.elsewhere(member, self._wishes)
         reset = self._resets.act(member) if self._resets is not None else None
-        act = lifecycle.next_act(member.node, elsewhere=elsewhere, reset=reset)
+        act = lifecycle.next_act(
+            member.node, elsewhere=elsewhere, reset=reset, forced=self._burial.forced
+        )
         if act is Act.REST:
             return
         if member.not_before > entry.moment:

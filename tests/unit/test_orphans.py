@@ -54,6 +54,11 @@ class OneLook(unittest.TestCase):
         self.assertEqual('its amphora gone is gone', suspect.reason)
         self.assertEqual(5 * GRACE, suspect.age_s())
 
+    def test_what_was_given_up_with_its_cluster_is_suspect_if_it_is_there(self):
+        for word in ('a', 'k'):
+            self.assertEqual(['a'], suspected(amphora(), abandoned=frozenset({word})))
+        self.assertEqual([], suspected(amphora(), abandoned=frozenset({'another'})))
+
     def test_a_volume_of_no_amphora_is_suspect(self):
         self.assertEqual(['p'], suspected(port(kind='volume')))
 

@@ -1,13 +1,16 @@
 """The commands about clusters, nodes and templates."""
 
 import dataclasses
+import io
 import json
 import time
 
 from kiln.cli.exit_codes import ExitCode
+from kiln.cli.main import KilnApp
 from kiln.cluster_file.schema import json_schema
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import ClusterTemplate, Place
+from tests.unit.cli.shell import Terminal
 from tests.unit.cli.site import PAGE, SiteShell
 
 
@@ -183,6 +186,49 @@ class Acting(SiteShell):
         self.assertEqual((5, []), (len(receipt['gone']), receipt['abandoned']))
         self.assertIn('5 confirmed gone, 0 abandoned', self.ok('cluster', 'receipt', 'web'))
         self.assertIn('delete succeeded', self.ok('cluster', 'events', 'web'))
+
+
+class Forcing(SiteShell):
+    """A backend that lets nothing go."""
+
+    def setUp(self):
+        super().setUp()
+        self.up()
+        config = self.config.read_text()
+        self.config.write_text(config.replace('build_s', 'faults = delete:conflict\nbuild_s'))
+
+    def asked(self, answer):
+        app = KilnApp(stdin=Terminal(answer), stdout=io.StringIO(), stderr=Terminal())
+        argv = '--config-file', str(self.config), 'cluster', 'delete', 'web', '--force'
+        return self.run_bare(*argv, app=app)
+
+    def test_pain_4_what_does_not_go_is_given_up_named_and_found_again(self):
+        ids = {row['id'] for row in self.json('compute', 'list')}
+        self.assertEqual(ExitCode.OK, self.asked('web\n'), self.err)
+        for one in ids:
+            self.assertIn(f'server {one} of east was given up', self.err)
+        receipt = self.json('cluster', 'receipt', 'web')
+        self.assertEqual(ids, {one['id'] for one in receipt['abandoned']})
+        self.config.write_text(self.config.read_text().replace('faults = delete:conflict', ''))
+        found = self.json('orphans', '--grace', '0.2', '--delete')
+        self.assertEqual({'given up with its cluster'}, {one['reason'] for one in found})
+        self.assertEqual([], self.json('compute', 'list'))
+
+    def test_nothing_is_given_up_that_nobody_has_agreed_to(self):
+        for answer in ('y\n', 'shop\n', ''):
+            with self.subTest(answer):
+                self.assertEqual(ExitCode.USAGE, self.asked(answer))
+                self.assertIn('Type its name to go on', self.err)
+        said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web', '--force')
+        self.assertIn('what does not go with it is given up', said)
+        shown = self.ok('cluster', 'delete', 'web', '--force', '--plan')
+        self.assertIn('what does not go is given up', shown)
+        self.assertEqual(5, len(self.nodes()))
+
+    def test_without_force_a_deletion_is_agreed_to_as_ever(self):
+        self.ok('cluster', 'delete', 'web', '--yes', '--no-wait')
+        self.ok('cluster', 'delete', 'web', '--yes', '--force', '--no-wait')
+        self.assertNotIn('given up', self.err)
 
 
 class Between(SiteShell):

@@ -10,10 +10,10 @@ from tests.unit.engine.site import PIN, group
 
 
 class Absent(unittest.TestCase):
-    def allowed(self, kind, **more):
+    def allowed(self, kind, args=None, **more):
         spec = ClusterSpec(name='web', groups=(group(1),))
         cluster = Cluster(id='c', name='web', spec=spec, generation=1, pin=PIN, **more)
-        operation = kind and Operation(id='o', cluster_id='c', kind=kind)
+        operation = kind and Operation(id='o', cluster_id='c', kind=kind, args=args or {})
         return deletes_without(cluster, operation)
 
     def test_only_a_deletion_goes_on_without_a_driver(self):
@@ -23,6 +23,8 @@ class Absent(unittest.TestCase):
 
     def test_what_another_engine_has_built_waits_for_its_driver(self):
         self.assertFalse(self.allowed(OperationKind.DELETE, driver_handle='stack-1'))
+        force = {'force': True}
+        self.assertTrue(self.allowed(OperationKind.DELETE, force, driver_handle='stack-1'))
 
     def test_it_can_make_nothing(self):
         with self.assertRaises(ClusterDriverUnknown):

@@ -392,6 +392,38 @@ class Hooked(ForeignCase):
         self.assertEqual([], self.points())
 
 
+class Forced(ForeignCase):
+    def setUp(self):
+        super().setUp()
+        self.turn(StatusReport(progress=Progress.COMPLETE, driver_handle='stack-1'))
+        self.driver.calls.clear()
+        self.deletion = self.submit(OperationKind.DELETE, force=True)
+
+    def assert_given_up(self):
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.deletion))
+        (left,) = self.store.receipts.get('web').abandoned
+        self.assertEqual(('plain', 'handle', 'stack-1'), (left.backend, left.kind, left.id))
+
+    def test_what_a_driver_refuses_three_times_is_given_up(self):
+        for _ in range(2):
+            self.later(ClusterDriverError('There is no such stack.'))
+            self.assertIs(OperationState.WAITING, self.state(self.deletion))
+        self.later(StatusReport(progress=Progress.FAILED))
+        self.assertEqual(['delete'] * 3, self.calls())
+        self.assert_given_up()
+
+    def test_a_driver_that_never_answers_is_given_up_at_the_deadline(self):
+        self.work.turn([])
+        self.clock.advance(601)
+        self.work.turn([])
+        self.assert_given_up()
+
+    def test_what_goes_is_gone(self):
+        self.turn(BUSY)
+        self.later(DONE)
+        self.assertEqual((), self.store.receipts.get('web').abandoned)
+
+
 class Retried(ForeignCase):
     def retry(self):
         self.clock.advance(1.0)
