@@ -78,6 +78,7 @@ _HOMES = {
     'db check': 'db:Check',
     'db purge': 'db:Purge',
     'db rotate-key': 'db:RotateKey',
+    'completion': 'completion:Completion',
     'demo': 'demo:Demo',
 }
 

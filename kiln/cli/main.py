@@ -75,6 +75,8 @@ class KilnApp(App):
             # Else `kiln compute build --help` would be about kiln alone.
             deferred_help=True,
         )
+        # That of cliff is for one shell, and knows no names.
+        del self.command_manager.commands['complete']
         #: The options of kiln, once ``settings`` or ``backends`` was asked for.
         self.conf: Any = None
         #: Whether SIGTERM came; it ends a command as Ctrl-C does.

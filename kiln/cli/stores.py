@@ -105,6 +105,18 @@ def configured_site(conf: Any) -> Site:
         raise
 
 
+@contextlib.contextmanager
+def existing_store(conf: Any) -> Iterator[Store | None]:
+    """Open the store if there is one; none is made for who only asks. As ``configured_store``."""
+    url = conf.db.url or default_url()
+    scheme, _, path = url.partition(':///')
+    if scheme.startswith('sqlite') and not Path(path).exists():
+        yield None
+        return
+    with contextlib.closing(configured_store(conf)) as store:
+        yield store
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Belongings:
     """Ids and build keys of what clusters have in a backend, as far as is known."""
@@ -122,11 +134,9 @@ def belongings(conf: Any, backend: str) -> Belongings:
     :raises ConfigurationError: what the store needs is not installed.
     :raises StoreError: it cannot be used, so nobody can tell what is needed.
     """
-    url = conf.db.url or default_url()
-    scheme, _, path = url.partition(':///')
-    if scheme.startswith('sqlite') and not Path(path).exists():
-        return Belongings()
-    with contextlib.closing(configured_store(conf)) as store:
+    with existing_store(conf) as store:
+        if store is None:
+            return Belongings()
         from kiln.engine.acts import build_key
 
         kept = set(store.receipts.known(backend, 'server') | store.receipts.known(backend, 'port'))

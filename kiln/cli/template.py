@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from kiln.cli.base import KilnCommand, KilnLister, Rows, read_file
+from kiln.cli.base import KilnCommand, KilnLister, Rows
 from kiln.cli.exit_codes import UsageError
+from kiln.cli.pages import read_page
 from kiln.cli.stores import clusters_extra, configured_site
 from kiln.cli.views import cells
 
@@ -62,16 +63,17 @@ class Save(KilnCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('file', metavar='FILE', help='YAML; its clusters are left alone.')
+        parser.add_argument(
+            'file',
+            metavar='FILE',
+            help='YAML, or - for the standard input; its clusters are left alone.',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Read the file, and write the store."""
-        with clusters_extra():
-            from kiln.cluster_file.reading import read
-            from kiln.cluster_file.yaml_reader import MAX_BYTES
         path = parsed_args.file
-        templates = read(read_file(path, MAX_BYTES), path).templates
+        templates = read_page(path, self.app.stdin).templates
         if not templates:
             raise UsageError(f'Cannot save templates of {path}: it has none.')
         with configured_site(self.app.settings) as site:

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kiln.cli.base import read_file
 from kiln.cli.changing import Changing
 from kiln.cli.exit_codes import UsageError
-from kiln.cli.stores import clusters_extra, configured_site
+from kiln.cli.pages import read_page
+from kiln.cli.stores import configured_site
 from kiln.cluster_exceptions import InvalidCluster
 from kiln.exceptions import KilnError
 
@@ -35,7 +35,7 @@ class Up(Changing):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of this one."""
-        parser.add_argument('file', metavar='FILE', help='YAML; see the reference of the file.')
+        parser.add_argument('file', metavar='FILE', help='YAML, or - for the standard input.')
         parser.add_argument(
             '--detailed-exitcode',
             action='store_true',
@@ -48,17 +48,11 @@ class Up(Changing):
             raise UsageError(
                 'Cannot tell changes by the exit code where they are made: add --plan.'
             )
-        file = self._read(parsed_args.file)
+        file = read_page(parsed_args.file, self.app.stdin)
         with configured_site(self.app.settings) as site:
             proposals = _planned(site, file)
             self._templates = file.templates
             self.change(site, proposals, parsed_args)
-
-    def _read(self, path: str) -> ClusterFile:
-        with clusters_extra():
-            from kiln.cluster_file.reading import read
-            from kiln.cluster_file.yaml_reader import MAX_BYTES
-        return read(read_file(path, MAX_BYTES), path)
 
     def enter(
         self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace

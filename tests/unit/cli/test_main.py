@@ -143,11 +143,6 @@ class Help(Shell):
             self.assertEqual(0, self.run_bare(*argv))
             self.assertIn('--server-group', self.out)
 
-    def test_completion_knows_commands_and_their_options(self):
-        self.assertEqual(0, self.run_bare('complete'))
-        self.assertIn("cmds_circuit='close list open'", self.out)
-        self.assertRegex(self.out, r"cmds_compute_build='[^']*--user-data")
-
     def test_every_option_of_a_command_that_needs_one_has_a_help(self):
         for name, entry in CommandTable():
             parser = entry.load()(self.app(), None).get_parser(name)

@@ -2,8 +2,9 @@
 
 import io
 
-from kiln.cli.exit_codes import ExitCode
+from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.main import KilnApp
+from kiln.cli.pages import read_page
 from tests.unit.cli.shell import Terminal
 from tests.unit.cli.site import PAGE, SiteShell
 
@@ -123,6 +124,33 @@ class Up(SiteShell):
         why = self.ok('why', 'web')
         self.assertIn('because: ', why)
         self.assertIn('you: ', why)
+
+
+class FromStdin(SiteShell):
+    def piped(self, text, *argv):
+        app = KilnApp(stdin=io.StringIO(text), stdout=io.StringIO(), stderr=io.StringIO())
+        return self.run_bare('--config-file', str(self.config), *argv, app=app)
+
+    def test_a_page_may_come_from_the_standard_input(self):
+        self.assertEqual(ExitCode.OK, self.piped(PAGE, 'plan', '-'), self.err)
+        self.assertIn('front: +2', self.out)
+        self.assertEqual(ExitCode.OK, self.piped(PAGE, 'up', '-'), self.err)
+        self.assertEqual(5, len(self.nodes()))
+
+    def test_nobody_can_be_asked_who_has_sent_a_page(self):
+        self.up('--no-wait')
+        self.ok('cluster', 'watch', 'web')
+        smaller = PAGE.replace('count: 2', 'count: 1')
+        self.assertEqual(ExitCode.USAGE, self.piped(smaller, 'up', '-'))
+        self.assertIn('Add --yes', self.err)
+
+    def test_mistakes_are_of_the_standard_input(self):
+        self.assertEqual(ExitCode.USAGE, self.piped('cluster: [', 'plan', '-'))
+        self.assertIn('<stdin>:1:', self.err)
+
+    def test_one_that_is_closed_is_said_to_be(self):
+        with self.assertRaisesRegex(UsageError, 'it is closed'):
+            read_page('-', None)
 
 
 class Agreement(SiteShell):
