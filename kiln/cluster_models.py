@@ -135,6 +135,17 @@ class DriverPin:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Aim:
+    """What was wanted of a cluster at one time, and whose driver was to see to it."""
+
+    spec: ClusterSpec
+    pin: DriverPin
+    decision: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: _NOTHING, compare=False
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
     """One cluster as the store has it."""
 
@@ -147,12 +158,17 @@ class Cluster:
     #: How the pin came about: inputs, steps and result.
     decision: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: What the last operation that succeeded left, to return to.
-    former: ClusterSpec | None = None
+    former: Aim | None = None
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     paused: bool = False
     created_at: float = 0.0
     updated_at: float = 0.0
+
+    @property
+    def aim(self) -> Aim:
+        """What is wanted of it now."""
+        return Aim(spec=self.spec, pin=self.pin, decision=self.decision)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

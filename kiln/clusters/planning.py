@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
-from kiln.cluster_drivers.selection import Decision
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.wanted import Image, Wish
 from kiln.cluster_exceptions import (
@@ -85,7 +84,7 @@ class Planning:
         except ClusterNotFound:
             return self._new(spec)
         _check_driver(spec, there)
-        return self._changed(there, spec, OperationKind.UPDATE)
+        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPDATE)
 
     @propose.register
     def _(self, request: requests.Resize) -> Proposal:
@@ -101,8 +100,9 @@ class Planning:
         found = resize(wanted, members, count, named)
         spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
         return self._changed(
-            there, spec, OperationKind.RESIZE, doomed=found.victims, args={'group': group.name}
-        )
+            there, dataclasses.replace(there, spec=spec), OperationKind.RESIZE,
+            doomed=found.victims, args={'group': group.name},
+        )  # fmt: skip
 
     @propose.register
     def _(self, request: requests.Upgrade) -> Proposal:
@@ -124,14 +124,15 @@ class Planning:
                     for one in chosen
                 ],
             )
-        return self._changed(there, spec, OperationKind.UPGRADE)
+        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPGRADE)
 
     @propose.register
     def _(self, request: requests.MoveDriver) -> Proposal:
         there, _ = self._there(request.cluster)
         named = request.driver or there.pin.name
         decision = self._drivers.choose(there.spec, named=named, image=self._image(there.spec))
-        return self._changed(there, there.spec, OperationKind.UPGRADE, decision=decision)
+        moved = dataclasses.replace(there, pin=decision.pin, decision=decision.to_dict())
+        return self._changed(there, moved, OperationKind.UPGRADE, notices=decision.notices)
 
     @propose.register
     def _(self, request: requests.GoBack) -> Proposal:
@@ -140,7 +141,9 @@ class Planning:
             raise ClusterError(
                 f'Cannot bring cluster {there.name!r} back: no operation of it has succeeded yet.'
             )
-        return self._changed(there, there.former, OperationKind.UPDATE)
+        last = there.former
+        before = dataclasses.replace(there, spec=last.spec, pin=last.pin, decision=last.decision)
+        return self._changed(there, before, OperationKind.UPDATE)
 
     # ---- what is wanted stays ----------------------------------------------------
 
@@ -205,18 +208,15 @@ class Planning:
     def _changed(
         self,
         there: Cluster,
-        spec: ClusterSpec,
+        wanted: Cluster,
         kind: OperationKind,
         *,
         doomed: Mapping[str, str] = _NOBODY,
         args: Mapping[str, Any] = _NOTHING,
-        decision: Decision | None = None,
+        notices: Iterable[str] = (),
     ) -> Proposal:
-        after = dataclasses.replace(there, spec=spec, generation=there.generation + 1)
-        if decision is not None:
-            after = dataclasses.replace(after, pin=decision.pin, decision=decision.to_dict())
+        after = dataclasses.replace(wanted, generation=there.generation + 1)
         nodes = self._store.nodes.of(there.id)
-        notices = decision.notices if decision else ()
         return self._proposal(after, there, nodes, kind, doomed=doomed, args=args, notices=notices)
 
     def _done(

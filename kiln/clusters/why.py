@@ -147,7 +147,7 @@ def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
     do = [f"'kiln cluster retry {name}' goes on with the {kind} from what there is"]
     if operation.state is OperationState.ROLLED_BACK:
         do = [f"declare it again ('kiln up FILE'): it goes on with the {kind} from what there is"]
-    if view.cluster.former is not None and view.cluster.former != view.cluster.spec:
+    if view.cluster.former is not None and view.cluster.former != view.cluster.aim:
         do.append(f"'kiln cluster rollback {name}' brings it back to what it was")
     return f'does nothing more for the {kind}; what was made stays', tuple(do)
 

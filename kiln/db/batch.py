@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from kiln.cluster_exceptions import ClusterNotEmpty
 from kiln.cluster_models import (
+    Aim,
     Cluster,
     Event,
     Holding,
@@ -26,7 +27,6 @@ from kiln.cluster_models import (
     Secret,
     Step,
 )
-from kiln.cluster_spec import ClusterSpec
 from kiln.db import schema
 from kiln.db.database import Database
 from kiln.db.events import EventWriter
@@ -40,6 +40,7 @@ from kiln.db.rows import (
     holding_of,
     holding_row,
     node_row,
+    pin_row,
     progress_row,
     read,
     secret_row,
@@ -109,7 +110,7 @@ class Batch:
         self._own(cluster.id)
         self._rows['cluster'][cluster.id] = {'cluster_id': cluster.id, **progress_row(cluster)}
 
-    def change_spec(self, spec: ClusterSpec, *, generation: int) -> bool:
+    def change_aim(self, aim: Aim, *, generation: int) -> bool:
         """Replace what is wanted, as a rollback does, and raise the generation.
 
         Return False, and leave it, where it has another generation: then its
@@ -119,7 +120,11 @@ class Batch:
         changing = (
             sa.update(table)
             .where(table.c.id == self._lease.scope, table.c.generation == generation)
-            .values(**wish_row(spec, generation + 1), updated_at=at)
+            .values(
+                **wish_row(aim.spec, generation + 1),
+                **pin_row(aim.pin, aim.decision),
+                updated_at=at,
+            )
         )
         return bool(self._open().execute(changing).rowcount)
 

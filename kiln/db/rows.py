@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from kiln.cluster_exceptions import StoreError
 from kiln.cluster_models import (
+    Aim,
     Cause,
     Cluster,
     DriverPin,
@@ -136,7 +137,7 @@ def cluster_of(row: Any) -> Cluster:
             digest=row.driver_digest,
         ),
         decision=_facts(row.decision),
-        former=loads(ClusterSpec, row.former) if row.former else None,
+        former=loads(Aim, row.former) if row.former else None,
         driver_handle=row.driver_handle,
         driver_state=_facts(row.driver_state),
         paused=row.paused,

@@ -109,7 +109,8 @@ class Adoption:
         )
         roster.add(entry, node)
         entry.accept(node, amphora.id)
-        entry.change_spec(_grown_spec(cluster.spec, group, place), cluster.generation)
+        spec = _grown_spec(cluster.spec, group, place)
+        entry.change_aim(dataclasses.replace(cluster.aim, spec=spec), cluster.generation)
         entry.tell('node-adopted', f'{node.name} is machine {amphora.id} from now on', node)
         return None
 

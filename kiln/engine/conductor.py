@@ -273,7 +273,7 @@ class Conductor:
             LOG.exception('A turn of cluster %s failed; it is taken up anew', scope)
             self._let_go(scope)
             return
-        if work.idle:
+        if work.idle or work.moved:
             self._let_go(scope)
 
     def _let_go(self, scope: str) -> None:

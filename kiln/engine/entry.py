@@ -10,6 +10,7 @@ from typing import Any
 
 from kiln.cluster_exceptions import ClusterChanged
 from kiln.cluster_models import (
+    Aim,
     Cause,
     Cluster,
     Event,
@@ -21,7 +22,6 @@ from kiln.cluster_models import (
     Step,
     StepState,
 )
-from kiln.cluster_spec import ClusterSpec
 from kiln.db.batch import Batch
 from kiln.db.store import Store
 from kiln.engine.acts import build_key
@@ -52,7 +52,7 @@ class Entry:
         #: The cluster, if something is to be written of it.
         self.cluster: Cluster | None = None
         #: What is wanted from now on, and the generation that it takes the place of.
-        self.wish: tuple[ClusterSpec, int] | None = None
+        self.aim: tuple[Aim, int] | None = None
         self._deadline_at: float | None = None
         self.launches: list[Callable[[], None]] = []
         self._steps: dict[str, Step] = {}
@@ -107,16 +107,14 @@ class Entry:
                 self.operation, state=state, cause=cause, **moments
             )
 
-    def change_spec(self, spec: ClusterSpec, generation: int) -> None:
+    def change_aim(self, aim: Aim, generation: int) -> None:
         """Have something else wanted of the cluster, if it still has a generation."""
-        self.wish = spec, generation
+        self.aim = aim, generation
 
-    def turn_back(
-        self, spec: ClusterSpec, generation: int, deadline_at: float, why: Cause
-    ) -> None:
-        """Say that the operation has failed, and leads back to a spec by a new deadline."""
+    def turn_back(self, aim: Aim, generation: int, deadline_at: float, why: Cause) -> None:
+        """Say that the operation has failed, and leads back to an aim by a new deadline."""
         assert self.operation is not None
-        self.change_spec(spec, generation)
+        self.change_aim(aim, generation)
         self._deadline_at = deadline_at
         step_id = f'{self.operation.id}.{ROLLBACK}'
         self._steps[step_id] = Step(
@@ -201,7 +199,7 @@ class Entry:
         :raises ClusterChanged: the same, since its owner was faster with another wish.
         """
         changed = self.operation is not self._written
-        others = self.cluster or self.wish or changed
+        others = self.cluster or self.aim or changed
         if not (self.nodes or self._steps or self._holdings or self._events or others):
             return set()
         refused = set()
@@ -211,9 +209,7 @@ class Entry:
                 batch.operation(self.operation)
             if self.operation is not None and self._deadline_at is not None:
                 batch.put_off(self.operation, self._deadline_at)
-            if self.wish is not None and not batch.change_spec(
-                self.wish[0], generation=self.wish[1]
-            ):
+            if self.aim is not None and not batch.change_aim(self.aim[0], generation=self.aim[1]):
                 raise ClusterChanged(
                     f'Cannot change cluster {self._cluster_id}: somebody has changed it since.'
                 )

@@ -147,7 +147,7 @@ class ForeignWork(Work):
             entry.bury(forced=operation.forced)
         elif operation.kind is not OperationKind.CHECK:
             cluster = entry.cluster or self._cluster
-            entry.cluster = dataclasses.replace(cluster, former=cluster.spec, updated_at=entry.now)
+            entry.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=entry.now)
 
     def _miss(self, entry: Entry, operation: Operation) -> None:
         if operation.forced and (self._busy or self._asked):

@@ -37,6 +37,7 @@ class Work(abc.ABC):
         self._tell = tell
         self._roster = roster
         self._cluster = parts.store.clusters.get(lease.scope)
+        self._pin = self._cluster.pin
         self._operation: Operation | None = None
 
     # ---- what the conductor asks -----------------------------------------------
@@ -50,6 +51,11 @@ class Work(abc.ABC):
     def due(self) -> float:
         """The moment, by the monotonic clock, at which there is something to do again."""
         return self._roster.next_at
+
+    @property
+    def moved(self) -> bool:
+        """Whether the cluster belongs to another driver since this was begun."""
+        return self._cluster.pin != self._pin
 
     @abc.abstractmethod
     def reload(self) -> None:
@@ -78,7 +84,7 @@ class Work(abc.ABC):
             self._check_sure()
             launch()
         ended = self._operation is not None and self._operation.state.ended
-        if ended or entry.wish is not None:
+        if ended or entry.aim is not None:
             self._operation = None
             if not entry.buried:
                 self.reload()

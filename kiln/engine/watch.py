@@ -186,7 +186,7 @@ def may_remedy(cluster: Cluster, newest: Operation, nodes: tuple[Node, ...], now
     go on with what failed, or what somebody has cancelled. Nor soon after a
     replacement that failed.
     """
-    if cluster.paused or cluster.former != cluster.spec:
+    if cluster.paused or cluster.former != cluster.aim:
         return False
     in_vain = newest.args.get('reason') == REMEDIATION
     in_vain = in_vain and newest.state is not OperationState.SUCCEEDED

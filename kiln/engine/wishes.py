@@ -173,7 +173,8 @@ class Wishes:
         :param setbacks: by group, what failed in a row.
         """
         renew = renew or operation.kind in _RENEWING
-        name, former = self._cluster.name, self._cluster.former
+        name, last = self._cluster.name, self._cluster.former
+        former = last.spec if last else None
         if operation.kind is OperationKind.DELETE:
             return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
         wanted: list[Wanted] = []

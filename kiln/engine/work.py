@@ -302,9 +302,9 @@ class ClusterWork(Work):
         else:
             cause = why_undone(operation, self._cluster.name, self._undone)
             entry.end(OperationState.ROLLED_BACK, cause)
-        if self._cluster.former != self._cluster.spec:
+        if self._cluster.former != self._cluster.aim:
             entry.cluster = dataclasses.replace(
-                self._cluster, former=self._cluster.spec, updated_at=entry.now
+                self._cluster, former=self._cluster.aim, updated_at=entry.now
             )
 
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:

@@ -17,7 +17,16 @@ from kiln.cluster_exceptions import (
 )
 from kiln.cluster_models import NodeState, OperationKind, OperationState
 from kiln.cluster_spec import MachineSpec
-from kiln.clusters.requests import Adopt, Delete, Reboot, Replace, Resize, Upgrade
+from kiln.clusters.requests import (
+    Adopt,
+    Delete,
+    GoBack,
+    MoveDriver,
+    Reboot,
+    Replace,
+    Resize,
+    Upgrade,
+)
 from kiln.clusters.why import why
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
@@ -238,12 +247,12 @@ class Adopting(ConductedCase):
 
 
 class Drivers(SiteCase):
-    def directory_driver(self):
-        folder = self.driver_path / 'plain_v1'
+    def directory_driver(self, name='plain_v1'):
+        folder = self.driver_path / name
         (folder / 'templates').mkdir(parents=True, exist_ok=True)
         (folder / 'templates' / 'user_data.yaml').write_text('#cloud-config\n')
         (folder / 'driver.yaml').write_text(
-            'name: plain_v1\nversion: 1.0.0\nprovides:\n'
+            f'name: {name}\nversion: 1.0.0\nprovides:\n'
             "  - {server_type: '*', os: '*', coe: plain}\nuser_data: user_data.yaml\n"
         )
         return folder
@@ -265,6 +274,22 @@ class Drivers(SiteCase):
         pin = self.clusters.show('web').cluster.pin
         self.assertEqual(('plain_v1', '1.0.0'), (pin.name, pin.version))
         self.assertIn('directory', pin.origin)
+
+    def test_001_11_what_was_moved_in_vain_goes_back_to_its_own_driver(self):
+        self.up()
+        self.directory_driver('other_v1')
+        site = self.open_site()
+        moved = site.clusters.apply(
+            site.clusters.plan(MoveDriver(cluster='web', driver='other_v1'))
+        )
+        site.clusters.cancel('web')
+        with site.conducting():
+            site.clusters.wait(moved.id, timeout_s=20.0)
+        self.assertEqual('other_v1', site.clusters.show('web').cluster.pin.name)
+        back = site.clusters.plan(GoBack(cluster='web'))
+        self.assertIn('web: ~ driver other_v1 1.0.0 -> plain_v1 1.0.0', list(back.lines()))
+        self.conduct(site, GoBack(cluster='web'))
+        self.assertEqual('plain_v1', site.clusters.show('web').cluster.pin.name)
 
     def test_pain_5_a_cluster_whose_driver_is_gone_can_still_be_deleted(self):
         shutil.rmtree(self.up())

@@ -4,6 +4,7 @@ import itertools
 import unittest
 
 from kiln.cluster_models import (
+    Aim,
     Cause,
     Cluster,
     DriverPin,
@@ -84,7 +85,8 @@ class OfClusters(unittest.TestCase):
 
     def test_a_failed_change_can_be_rolled_back(self):
         failed = operation(OperationState.FAILED, kind=OperationKind.UPDATE, ended_at=990.0)
-        former = ClusterSpec(name='web')
+        pin = DriverPin(name='plain', version='0.9.0', origin='o', digest='d')
+        former = Aim(spec=ClusterSpec(name='web'), pin=pin)
         (first,) = why(view(op=failed, former=former), NOW)
         self.assertIn('kiln cluster rollback web', first.do[-1])
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from kiln.cluster_exceptions import ClusterNotEmpty, ClusterNotFound, StoreError
-from kiln.cluster_models import NodeState, OperationKind, OperationState, Secret, StepState
+from kiln.cluster_models import Aim, NodeState, OperationKind, OperationState, Secret, StepState
 from tests.unit.db import samples
 from tests.unit.db.case import ClusterCase
 
@@ -12,7 +12,8 @@ class Batches(ClusterCase):
     def test_everything_comes_back_as_it_was_written(self):
         web = dataclasses.replace(
             self.web,
-            former=samples.spec(create_timeout_s=60.0), driver_handle='stack-1',
+            former=dataclasses.replace(self.web.aim, spec=samples.spec(create_timeout_s=60.0)),
+            driver_handle='stack-1',
             driver_state={'a': {'b': [1, None]}}, updated_at=5.5,
         )  # fmt: skip
         operation = samples.operation('op-web', state=OperationState.WAITING, cause=samples.CAUSE)
@@ -100,13 +101,17 @@ class Batches(ClusterCase):
         self.assertEqual('h', found.driver_handle)
 
     def test_a_rollback_goes_back_unless_the_owner_was_faster(self):
-        former = samples.spec(create_timeout_s=1.0)
+        pin = dataclasses.replace(self.web.pin, version='0.9.0')
+        former = Aim(
+            spec=samples.spec(create_timeout_s=1.0), pin=pin, decision={'steps': ['chosen']}
+        )
         with self.store.writing(self.lease) as batch:
-            self.assertTrue(batch.change_spec(former, generation=1))
+            self.assertTrue(batch.change_aim(former, generation=1))
         found = self.store.clusters.get('web')
-        self.assertEqual((former, 2), (found.spec, found.generation))
+        self.assertEqual((former, 2), (found.aim, found.generation))
+        self.assertEqual(former.decision, found.decision)
         with self.store.writing(self.lease) as batch:
-            self.assertFalse(batch.change_spec(self.web.spec, generation=1))
+            self.assertFalse(batch.change_aim(self.web.aim, generation=1))
         self.assertEqual(found, self.store.clusters.get('web'))
 
 

@@ -37,7 +37,7 @@ class Adopting(Site):
         self.assertIsNotNone(node.address)
         there = self.store.clusters.get(cluster.id)
         self.assertEqual((3, 2), (there.spec.group('work').shape.count, there.generation))
-        self.assertEqual(there.spec, there.former)
+        self.assertEqual(there.aim, there.former)
 
     def test_no_other_goes_for_it_and_it_goes_with_the_cluster(self):
         cluster = self.created(group(2))

@@ -179,7 +179,7 @@ class Creating(ForeignCase):
         self.assertEqual([('create', None), ('status', 'stack-1')], self.driver.calls)
         cluster = self.store.clusters.get('web')
         self.assertEqual(('stack-1', {'step': 2}), (cluster.driver_handle, cluster.driver_state))
-        self.assertEqual(cluster.spec, cluster.former)
+        self.assertEqual(cluster.aim, cluster.former)
 
     def test_000_3_the_time_that_is_left_is_told(self):
         self.turn(DONE)

@@ -6,7 +6,8 @@ import time
 from kiln.cluster_drivers.values import Drained
 from kiln.cluster_models import NodeState, OperationKind, OperationState
 from kiln.cluster_spec import MachineSpec, Portion, Strategy
-from tests.unit.engine.site import Plain, Site, group
+from kiln.compute_drivers.noop.faults import Fault
+from tests.unit.engine.site import PIN, Plain, Site, group
 
 NEW = MachineSpec(image='new')
 
@@ -39,7 +40,7 @@ class Rollback(Site):
         self.ended(self.failing(cluster, group(5), kind=OperationKind.RESIZE))
         there = self.store.clusters.get(cluster.id)
         self.assertEqual((cluster.spec, 3), (there.spec, there.generation))
-        self.assertEqual(cluster.spec, there.former)
+        self.assertEqual(cluster.aim, there.former)
 
     def test_000_4_what_was_changed_already_is_changed_back(self):
         strategy = Strategy(max_surge=Portion(0), max_unavailable=Portion(1))
@@ -110,6 +111,48 @@ class Busy(Plain):
 
     def drain(self, context, cluster, node):
         return Drained(not self.work, 'it has work')
+
+
+class ByPin:
+    """A site with two versions of a driver, which notes who made what."""
+
+    def __init__(self):
+        self.made = []
+
+    def open(self, pin):
+        made = self.made
+
+        class Version(Plain):
+            def bootstrap(self, context, cluster, node):
+                made.append(pin.version)
+                return super().bootstrap(context, cluster, node)
+
+        return Version()
+
+
+class Moved(Site):
+    def test_000_4_a_cluster_that_could_not_be_moved_is_its_former_drivers_again(self):
+        drivers = ByPin()
+        self.conductor.close()
+        self.parts = dataclasses.replace(self.parts, drivers=drivers)
+        self.take_over()
+        cluster = self.created(group(2))
+        self.cloud.faults.add(Fault.parse('build:error'))
+        upgrade = self.operation(cluster.id, OperationKind.UPGRADE, within_s=1.0, rollback=True)
+        self.store.clusters.change(
+            cluster.id, cluster.spec, generation=1, operation=upgrade,
+            doomed={self.nodes(cluster)[0].id: 'asked for'},
+            pin=dataclasses.replace(PIN, version='2.0.0'), decision={'steps': ['moved']},
+        )  # fmt: skip
+        self.conductor.wake()
+        self.until(lambda: self.store.clusters.get(cluster.id).generation == 3)
+        self.cloud.faults.clear()
+        drivers.made.clear()
+        self.assertIs(OperationState.ROLLED_BACK, self.ended(upgrade).state)
+        there = self.store.clusters.get(cluster.id)
+        self.assertEqual((PIN, cluster.decision), (there.pin, there.decision))
+        self.assertEqual({'1.0.0'}, set(drivers.made))
+        self.assert_whole(cluster, 2)
 
 
 class Pause(Site):

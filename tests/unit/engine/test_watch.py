@@ -6,6 +6,7 @@ import unittest
 
 from kiln.cluster_drivers.values import Drained
 from kiln.cluster_models import (
+    Aim,
     Cause,
     Cluster,
     NodeState,
@@ -285,7 +286,7 @@ class MayRemedy(unittest.TestCase):
         args = more.pop('args', {})
         cluster = Cluster(
             id='c', name='web', generation=1, pin=PIN,
-            **{'spec': self.spec, 'former': self.spec} | more,
+            **{'spec': self.spec, 'former': Aim(spec=self.spec, pin=PIN)} | more,
         )  # fmt: skip
         newest = Operation(
             id='o', cluster_id='c', kind=OperationKind.REPLACE, state=state, args=args,
@@ -300,7 +301,10 @@ class MayRemedy(unittest.TestCase):
 
     def test_what_failed_or_was_cancelled_is_not_gone_on_with(self):
         self.assertFalse(self.may(former=None))
-        self.assertFalse(self.may(former=dataclasses.replace(self.spec, groups=())))
+        less = dataclasses.replace(self.spec, groups=())
+        self.assertFalse(self.may(former=Aim(spec=less, pin=PIN)))
+        moved = dataclasses.replace(PIN, version='0.9.0')
+        self.assertFalse(self.may(former=Aim(spec=self.spec, pin=moved)))
 
     def test_a_replacement_that_failed_is_not_repeated_at_once(self):
         in_vain = {'state': OperationState.FAILED, 'args': {'reason': REMEDIATION}}
