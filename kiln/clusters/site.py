@@ -23,7 +23,7 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.parts import Backends, EngineSettings, Parts
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
-from kiln.engine.work_sources.opening import open_source
+from kiln.engine.work_sources.opening import TlsFiles, open_source
 from kiln.hooks.site import Hooks
 
 #: Threads for what drivers of clusters may wait for.
@@ -164,6 +164,10 @@ def open_site(
         ),
         work_source=open_source(
             options.work_source, store, claim_s=options.lease, sweep_s=options.sweep_interval,
+            files=TlsFiles(
+                ca=options.work_source_ca, cert=options.work_source_cert,
+                key=options.work_source_key,
+            ),
             clock=clock,
         ),
         operation_timeout_s=options.operation_timeout,

@@ -106,9 +106,19 @@ ENGINE_OPTS = [
         secret=True,
         help='How several conductors share work out: database (each asks it once a second), or '
         'a jobboard, which tells who looks first: zookeeper://HOST:2181,HOST:2181/PATH, '
-        'etcd://HOST:2379/PATH or redis://USER:PASSWORD@HOST:6379/PATH; etcds and rediss for '
-        'TLS. It needs kiln-compute[jobboard].',
+        'etcd://HOST:2379/PATH or redis://USER:PASSWORD@HOST:6379/PATH; zookeepers, etcds and '
+        'rediss for TLS. It needs kiln-compute[jobboard].',
     ),
+    cfg.StrOpt(
+        'work_source_ca',
+        help='PEM file of the certificates that are trusted where the jobboard is reached by TLS.',
+    ),
+    cfg.StrOpt(
+        'work_source_cert',
+        help='PEM file of the certificate by which the jobboard knows conductors, if it asks for '
+        'one.',
+    ),
+    cfg.StrOpt('work_source_key', help='PEM file of the key of that certificate.'),
     cfg.FloatOpt(
         'sweep_interval',
         default=30.0,

@@ -27,6 +27,25 @@ _FORMS = 'database, zookeeper://HOST[:PORT][,HOST[:PORT]...]/PATH, etcd://HOST[:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TlsFiles:
+    """What a connection is made safe with: names of PEM files, None where there is none."""
+
+    #: Certificates that are trusted, in place of the system's.
+    ca: str | None = None
+    #: Certificate and key that prove who asks.
+    cert: str | None = None
+    key: str | None = None
+
+    def named(self, ca: str, cert: str, key: str) -> dict[str, str]:
+        """Return those that there are, by the names that somebody else has for them."""
+        files = {ca: self.ca, cert: self.cert, key: self.key}
+        return {name: file for name, file in files.items() if file}
+
+
+NO_FILES = TlsFiles()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class BoardAddress:
     """Where a jobboard is."""
 
@@ -34,6 +53,7 @@ class BoardAddress:
     hosts: tuple[tuple[str, int], ...]
     path: str
     tls: bool = False
+    files: TlsFiles = NO_FILES
     user: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
 
@@ -49,15 +69,17 @@ def open_source(
     *,
     claim_s: float,
     sweep_s: float = 30.0,
+    files: TlsFiles = NO_FILES,
     clock: Clock = SYSTEM_CLOCK,
 ) -> WorkSource:
     """Return the work source of an option; touches no network yet.
 
+    :param files: for a board that is reached by TLS.
     :raises ConfigurationError: it is none, or what it needs is not installed.
     """
     if where == DATABASE:
         return DatabaseSource(store)
-    address = parse(where)
+    address = parse(where, files)
     # No other process ever has it.
     owner = f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
     # Said now, and not by a thread later, if it is not installed.
@@ -85,7 +107,7 @@ def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
     return TaskflowBoard(conf, name=address.name, owner=owner, claim_s=claim_s)
 
 
-def parse(where: str) -> BoardAddress:
+def parse(where: str, files: TlsFiles = NO_FILES) -> BoardAddress:
     """Return where a jobboard is.
 
     :raises ConfigurationError: it is not written as one; a password is not quoted.
@@ -94,7 +116,8 @@ def parse(where: str) -> BoardAddress:
         parts = urllib.parse.urlsplit(where)
         kind, tls = _KINDS[parts.scheme]
         account, _, places = parts.netloc.rpartition('@')
-        hosts = tuple(_host_and_port(place, _PORTS[kind]) for place in places.split(','))
+        port = _PORTS[parts.scheme]
+        hosts = tuple(_host_and_port(place, port) for place in places.split(','))
     except (KeyError, ValueError):
         raise ConfigurationError(f'Cannot use work_source: it is none of {_FORMS}.') from None
     user, _, password = account.partition(':')
@@ -102,8 +125,13 @@ def parse(where: str) -> BoardAddress:
         raise ConfigurationError(f'Cannot use work_source: {kind} takes no user in its URL.')
     if len(hosts) > 1 and kind != 'zookeeper':
         raise ConfigurationError(f'Cannot use work_source: name one host of {kind}.')
+    if files != NO_FILES and not tls:
+        raise ConfigurationError(
+            f'Cannot use work_source: its files are for TLS, which {parts.scheme} has not; '
+            f'write {_SAFE[kind]}://.'
+        )
     return BoardAddress(
-        kind=kind, hosts=hosts, path=parts.path.strip('/') or 'kiln', tls=tls,
+        kind=kind, hosts=hosts, path=parts.path.strip('/') or 'kiln', tls=tls, files=files,
         user=urllib.parse.unquote(user) or None, password=urllib.parse.unquote(password) or None,
     )  # fmt: skip
 
@@ -128,6 +156,8 @@ def _zookeeper(address: BoardAddress, claim_s: float) -> dict[str, Any]:
         'path': f'/{address.path}/jobs',
         'timeout': claim_s,
         'check_compatible': False,
+        'use_ssl': address.tls,
+        **address.files.named('ca', 'certfile', 'keyfile'),
     }
 
 
@@ -136,6 +166,7 @@ def _etcd(address: BoardAddress, claim_s: float) -> dict[str, Any]:
     return {
         'board': 'etcd', 'host': host, 'port': port, 'path': address.path,
         'protocol': 'https' if address.tls else 'http', 'timeout': ANSWER_S,
+        **address.files.named('ca_cert', 'cert_cert', 'cert_key'),
     }  # fmt: skip
 
 
@@ -146,17 +177,28 @@ def _redis(address: BoardAddress, claim_s: float) -> dict[str, Any]:
         'board': 'redis', 'host': host, 'port': port, 'namespace': address.path,
         'ssl': address.tls, 'socket_timeout': ANSWER_S, 'socket_connect_timeout': ANSWER_S,
         **{name: value for name, value in account.items() if value},
+        **address.files.named('ssl_ca_certs', 'ssl_certfile', 'ssl_keyfile'),
     }  # fmt: skip
 
 
 _KINDS = {
     'zookeeper': ('zookeeper', False),
+    'zookeepers': ('zookeeper', True),
     'etcd': ('etcd', False),
     'etcds': ('etcd', True),
     'redis': ('redis', False),
     'rediss': ('redis', True),
 }
-_PORTS = {'zookeeper': 2181, 'etcd': 2379, 'redis': 6379}
+#: How each kind is written where it is reached by TLS.
+_SAFE = {kind: scheme for scheme, (kind, tls) in _KINDS.items() if tls}
+_PORTS = {
+    'zookeeper': 2181,
+    'zookeepers': 2281,
+    'etcd': 2379,
+    'etcds': 2379,
+    'redis': 6379,
+    'rediss': 6379,
+}
 _CONFS: dict[str, Callable[[BoardAddress, float], dict[str, Any]]] = {
     'zookeeper': _zookeeper,
     'etcd': _etcd,

@@ -4,13 +4,19 @@ import pathlib
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
 
+from kiln.engine.work_sources.opening import NO_FILES, TlsFiles
+from tests.functional.conductors.certificates import Authority
+
 PATIENCE_S = 60
 #: Where Debian's package keeps what it is made of.
 ZOOKEEPER_JAR = pathlib.Path('/usr/share/java/zookeeper.jar')
+#: What TLS needs, and the package forgets to name.
+NETTY = '/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar'
 
 
 def program(name, package):
@@ -61,12 +67,14 @@ class BoardServer:
     def answers(self):
         """Return whether it serves; a port that is open may be too early."""
         try:
-            with socket.create_connection(('127.0.0.1', self.port), 1.0) as asked:
-                asked.settimeout(1.0)
+            with self.connection() as asked:
                 asked.sendall(self.question)
                 return self.answer in asked.recv(1024)
         except OSError:
             return False
+
+    def connection(self):
+        return socket.create_connection(('127.0.0.1', self.port), 1.0)
 
     def stop(self):
         if self._process is not None:
@@ -87,6 +95,11 @@ class BoardServer:
 class ZookeeperServer(BoardServer):
     kind = 'zookeeper'
     question, answer = b'srvr', b'Mode: standalone'
+    files = NO_FILES
+
+    def listening(self):
+        """Return the lines of its configuration that say where it listens."""
+        return f'clientPort={self.port}\nclientPortAddress=127.0.0.1\n'
 
     def command(self):
         java = program('java', 'zookeeper')
@@ -94,15 +107,40 @@ class ZookeeperServer(BoardServer):
             raise AssertionError(f'{ZOOKEEPER_JAR} is missing; install the package zookeeper')
         # Its least session is two ticks.
         (self.folder / 'zoo.cfg').write_text(
-            f'tickTime=500\ndataDir={self.folder / "data"}\nclientPort={self.port}\n'
-            f'clientPortAddress=127.0.0.1\nadmin.enableServer=false\nforceSync=no\n'
+            f'tickTime=500\ndataDir={self.folder / "data"}\n{self.listening()}'
+            f'admin.enableServer=false\nforceSync=no\n'
         )
         # No bigger than it must be: two cores serve three boards and their users.
         return (
             java, '-Xmx96m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1',
-            f'-Djava.io.tmpdir={self.folder}', '-cp', f'{self.folder}:{ZOOKEEPER_JAR}',
+            f'-Djava.io.tmpdir={self.folder}', '-cp', f'{self.folder}:{ZOOKEEPER_JAR}:{NETTY}',
             'org.apache.zookeeper.server.quorum.QuorumPeerMain', self.folder / 'zoo.cfg',
         )  # fmt: skip
+
+
+class SafeZookeeperServer(ZookeeperServer):
+    """One that is reached by TLS alone, and knows who asks by his certificate."""
+
+    kind = 'zookeepers'
+
+    def listening(self):
+        authority = Authority(self.folder)
+        server, key = authority.issue('server')
+        store = self.folder / 'store.pem'
+        store.write_bytes(key.read_bytes() + server.read_bytes())
+        certificate, secret = authority.issue('conductor')
+        self.files = TlsFiles(ca=str(authority.ca), cert=str(certificate), key=str(secret))
+        return (
+            f'secureClientPort={self.port}\nsecureClientPortAddress=127.0.0.1\n'
+            f'serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n'
+            f'ssl.keyStore.location={store}\nssl.keyStore.type=PEM\n'
+            f'ssl.trustStore.location={authority.ca}\nssl.trustStore.type=PEM\n'
+        )
+
+    def connection(self):
+        context = ssl.create_default_context(cafile=self.files.ca)
+        context.load_cert_chain(self.files.cert, self.files.key)
+        return context.wrap_socket(super().connection(), server_hostname='127.0.0.1')
 
 
 class EtcdServer(BoardServer):

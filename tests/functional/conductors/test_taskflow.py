@@ -1,19 +1,39 @@
 """What kiln relies on of TaskFlow's jobboards, on the real ones."""
 
+import dataclasses
+import gc
+import json
+import logging
 import pathlib
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
+import pytest
+
 from kiln.db.store import open_store
 from kiln.engine.work_sources.boards import BoardAway
-from kiln.engine.work_sources.opening import open_board, open_source, parse
-from tests.functional.conductors.boards import EtcdServer, RedisServer, ZookeeperServer
+from kiln.engine.work_sources.opening import TlsFiles, open_board, open_source, parse
+from tests.functional.conductors.boards import (
+    EtcdServer,
+    RedisServer,
+    SafeZookeeperServer,
+    ZookeeperServer,
+)
 
 #: The shortest that all of them take: two ticks of ZooKeeper, whole seconds of etcd.
 CLAIM_S = 1
 PATIENCE_S = 30
+
+CONNECTING = """
+import json, sys
+from kiln.engine.work_sources.opening import TlsFiles, open_board, parse
+where, files = sys.argv[1], TlsFiles(**json.loads(sys.argv[2]))
+open_board(parse(where, files), owner='x', claim_s=1).connect(print)
+"""
 
 
 class Boards:
@@ -28,11 +48,14 @@ class Boards:
 
     def connect(self, owner, *, claim_s=CLAIM_S):
         path = self.id().rpartition('.')[2]
-        board = open_board(parse(f'{self.bulletin.url}/{path}'), owner=owner, claim_s=claim_s)
+        board = self.board(f'{self.bulletin.url}/{path}', owner, claim_s)
         self.posted = threading.Event()
         board.connect(self.posted.set)
         self.addCleanup(board.close)
         return board
+
+    def board(self, url, owner, claim_s):
+        return open_board(parse(url), owner=owner, claim_s=claim_s)
 
     def until(self, so):
         end = time.monotonic() + PATIENCE_S
@@ -124,6 +147,35 @@ class OnZookeeper(Boards, unittest.TestCase):
         one.claim(one.free()[0])
         one.close()
         self.until(two.free)
+
+
+# Kazoo leaves a socket of TLS open that it is done with, and Python says so.
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
+class OnSafeZookeeper(OnZookeeper):
+    server = SafeZookeeperServer
+
+    def setUp(self):
+        # What is logged with it would keep it until another test, which knows nothing of that.
+        logger = logging.getLogger('taskflow.utils.kazoo_utils')
+        self.addCleanup(gc.collect)
+        self.addCleanup(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
+        super().setUp()
+
+    def board(self, url, owner, claim_s):
+        return open_board(parse(url, self.bulletin.files), owner=owner, claim_s=claim_s)
+
+    def test_nobody_is_spoken_to_who_is_not_trusted(self):
+        files = self.bulletin.files
+        for wrong in (TlsFiles(ca=files.ca), dataclasses.replace(files, ca=files.cert)):
+            with self.subTest(wrong):
+                # In a process of its own, for what it leaves behind.
+                given = json.dumps(dataclasses.asdict(wrong))
+                done = subprocess.run(
+                    [sys.executable, '-c', CONNECTING, self.bulletin.url, given],
+                    capture_output=True, text=True, check=False,
+                )  # fmt: skip
+                self.assertIn('BoardAway', done.stderr.splitlines()[-1])
 
 
 class OnEtcd(Expiring, unittest.TestCase):

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 from kiln.engine.work_sources.database import DatabaseSource
-from kiln.engine.work_sources.opening import open_source, parse
+from kiln.engine.work_sources.opening import TlsFiles, open_source, parse
 from kiln.exceptions import ConfigurationError
 from tests.unit.db.case import StoreCase
 
@@ -25,6 +25,7 @@ class Addresses(unittest.TestCase):
         for where, name in {
             'zookeeper://a,b:2182,c/site/x': 'zookeeper://a:2181,b:2182,c:2181/site/x',
             'zookeeper://[::1]:2000,b': 'zookeeper://[::1]:2000,b:2181/kiln',
+            'zookeepers://a,b:1': 'zookeeper://a:2281,b:1/kiln',
             'etcd://a': 'etcd://a:2379/kiln',
             'etcds://a:1/': 'etcd://a:1/kiln',
             'redis://a/kiln': 'redis://a:6379/kiln',
@@ -32,7 +33,16 @@ class Addresses(unittest.TestCase):
         }.items():
             with self.subTest(where):
                 self.assertEqual(name, parse(where).name)
-                self.assertEqual(where.startswith(('etcds', 'rediss')), parse(where).tls)
+                self.assertEqual(
+                    where.startswith(('zookeepers', 'etcds', 'rediss')), parse(where).tls
+                )
+
+    def test_files_for_tls_need_tls(self):
+        files = TlsFiles(ca='ca.pem')
+        for safe in ('zookeepers', 'etcds', 'rediss'):
+            self.assertEqual(files, parse(f'{safe}://h/kiln', files).files)
+            with self.assertRaisesRegex(ConfigurationError, f'write {safe}://'):
+                parse(f'{safe[:-1]}://h/kiln', files)
 
     def test_a_user_and_a_password_may_hold_what_a_url_may_not(self):
         address = parse('redis://me:a%40b%2Fc@h:1/kiln')
