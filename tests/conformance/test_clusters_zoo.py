@@ -7,7 +7,7 @@ import time
 import unittest
 import uuid
 
-from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.template_def import TemplateDefinition
@@ -21,6 +21,7 @@ from kiln.testing.clusters.answers import Answers
 from kiln.testing.clusters.site import STACK
 from kiln.testing.conformance import BehaviourOutcome
 from kiln.testing.conformance.showing import show
+from tests.unit.foreign_driver import Foreign
 
 
 class Right(NodeClusterDriver):
@@ -125,23 +126,6 @@ class Slow(Monitor):
         return {}
 
 
-class Foreign(ClusterDriver):
-    """Right, with an engine of its own."""
-
-    name = 'foreign_v1'
-    version = '1.0.0'
-    provides = (('*', '*', 'stack'),)
-
-    def create_cluster(self, context, cluster, cluster_create_timeout):
-        return None
-
-    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
-        return None
-
-    def delete_cluster(self, context, cluster):
-        return None
-
-
 #: Every animal, with behaviours that catch it.
 ZOO = {
     Forgetful: ['*by_each_call*', '*same_by_another_process'],
@@ -162,7 +146,7 @@ ZOO = {
 
 def judged(animal, *names):
     select = [f'test_{name}' if name[0] != '*' else name for name in names]
-    return run_cluster_conformance(f'{__name__}:{animal.__name__}', select=select)
+    return run_cluster_conformance(f'{animal.__module__}:{animal.__name__}', select=select)
 
 
 class Zoo(unittest.TestCase):

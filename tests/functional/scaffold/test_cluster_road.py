@@ -1,51 +1,24 @@
 """From nothing to a cluster of one's own driver, in an environment that has only a wheel."""
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
-import unittest
-import venv
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.functional.scaffold.clean import CleanEnvironment
+
 #: As long as the whole road may take, once kiln is installed.
 MINUTE_S = 60.0
 
 
-class ClusterRoadTest(unittest.TestCase):
+class ClusterRoadTest(CleanEnvironment):
+    extras = '[clusters]'
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        wheels = cls.folder / 'wheels'
-        cls.run_program(
-            sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '-w', str(wheels), str(ROOT)
-        )
-        (wheel,) = wheels.iterdir()
-        venv.create(cls.folder / 'venv', with_pip=True)
-        cls.run_tool('pip', 'install', '-q', f'{wheel}[clusters]')
         cls.drivers = cls.folder / 'drivers'
         cls.drivers.mkdir()
         cls.config = cls.folder / 'kiln.conf'
         cls.config.write_text(f'[clusters]\ndriver_path = {cls.drivers}\n')
-
-    @classmethod
-    def run_program(cls, *command, cwd=None):
-        # The checkout must not be found by accident.
-        environment = {key: value for key, value in os.environ.items() if key != 'PYTHONPATH'}
-        done = subprocess.run(
-            command, cwd=cwd or cls.folder, env=environment, capture_output=True, text=True
-        )
-        if done.returncode:
-            raise AssertionError(f'{" ".join(command)}\n{done.stdout}{done.stderr}')
-        return done.stdout
-
-    @classmethod
-    def run_tool(cls, tool, *args, cwd=None):
-        return cls.run_program(str(cls.folder / 'venv' / 'bin' / tool), *args, cwd=cwd)
 
     @classmethod
     def kiln(cls, *args):

@@ -4,6 +4,7 @@ import pathlib
 
 from kiln.cli.stores import configured_site
 from tests.unit.cli.shell import Shell
+from tests.unit.clusters.site import WEB
 
 CONFIG = """\
 [compute]
@@ -24,17 +25,6 @@ url = sqlite:///{folder}/state/kiln.db
 lease = 1
 quiesce = 0
 """
-PAGE = """\
-cluster: web
-coe: nodes
-image: debian-13
-nodegroups:
-  - name: front
-    count: 2
-  - name: work
-    flavors: {small: 2, large: 1}
-    zones: {az1: 2, az2: 1}
-"""
 
 
 class SiteShell(Shell):
@@ -45,7 +35,7 @@ class SiteShell(Shell):
         self.config.write_text(CONFIG.format(folder=self.folder, more=self.east))
         self.page()
 
-    def page(self, text=PAGE, name='web.yaml'):
+    def page(self, text=WEB, name='web.yaml'):
         self.path = self.folder / name
         pathlib.Path(self.path).write_text(text)
         return str(self.path)

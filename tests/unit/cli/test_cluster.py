@@ -11,7 +11,8 @@ from kiln.cluster_file.schema import json_schema
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import ClusterTemplate, Place
 from tests.unit.cli.shell import Terminal
-from tests.unit.cli.site import PAGE, SiteShell
+from tests.unit.cli.site import SiteShell
+from tests.unit.clusters.site import WEB
 
 
 class Looking(SiteShell):
@@ -293,7 +294,7 @@ class Between(SiteShell):
 
 class Templates(SiteShell):
     def test_templates_are_saved_listed_shown_and_removed(self):
-        path = self.page(PAGE.replace('cluster: web', 'template: base'), 'base.yaml')
+        path = self.page(WEB.replace('cluster: web', 'template: base'), 'base.yaml')
         self.ok('template', 'save', path)
         (row,) = self.json('template', 'list')
         self.assertEqual(

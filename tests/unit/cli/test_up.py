@@ -6,9 +6,10 @@ from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.main import KilnApp
 from kiln.cli.pages import read_page
 from tests.unit.cli.shell import Terminal
-from tests.unit.cli.site import PAGE, SiteShell
+from tests.unit.cli.site import SiteShell
+from tests.unit.clusters.site import WEB
 
-TWO = PAGE + '---\n' + PAGE.replace('cluster: web', 'cluster: shop')
+TWO = WEB + '---\n' + WEB.replace('cluster: web', 'cluster: shop')
 
 
 class Plan(SiteShell):
@@ -56,7 +57,7 @@ class Plan(SiteShell):
             self.assertRegex(line, rf'^{self.path}:\d+:\d+: ')
 
     def test_what_a_backend_refuses_is_told_with_its_line(self):
-        self.page(PAGE.replace('small: 2', 'huge: 2'))
+        self.page(WEB.replace('small: 2', 'huge: 2'))
         (line,) = self.fails(ExitCode.USAGE, 'up', str(self.path)).splitlines()
         self.assertRegex(line, rf'^{self.path}:8:\d+: nodegroups\[1\].flavors: .*huge')
         self.assertEqual([], self.json('cluster', 'list'))
@@ -92,7 +93,7 @@ class Up(SiteShell):
         self.assertEqual(['shop', 'web'], [one['name'] for one in self.json('cluster', 'list')])
 
     def test_templates_of_the_file_are_saved(self):
-        body = PAGE.replace('cluster: web', 'template: base')
+        body = WEB.replace('cluster: web', 'template: base')
         self.page(body + '---\ncluster: web\ntemplate: base\n')
         self.up('--no-wait')
         self.assertEqual(['base'], [one['name'] for one in self.json('template', 'list')])
@@ -112,7 +113,7 @@ class Up(SiteShell):
             self.config.read_text() + '[compute:small]\ndriver = noop\nquota = 1\n'
         )
         self.page(
-            PAGE.replace('coe: nodes', 'coe: nodes\ncompute_driver: small').replace(
+            WEB.replace('coe: nodes', 'coe: nodes\ncompute_driver: small').replace(
                 '  - name: work\n    flavors: {small: 2, large: 1}\n    zones: {az1: 2, az2: 1}\n',
                 '',
             )
@@ -132,15 +133,15 @@ class FromStdin(SiteShell):
         return self.run_bare('--config-file', str(self.config), *argv, app=app)
 
     def test_a_page_may_come_from_the_standard_input(self):
-        self.assertEqual(ExitCode.OK, self.piped(PAGE, 'plan', '-'), self.err)
+        self.assertEqual(ExitCode.OK, self.piped(WEB, 'plan', '-'), self.err)
         self.assertIn('front: +2', self.out)
-        self.assertEqual(ExitCode.OK, self.piped(PAGE, 'up', '-'), self.err)
+        self.assertEqual(ExitCode.OK, self.piped(WEB, 'up', '-'), self.err)
         self.assertEqual(5, len(self.nodes()))
 
     def test_nobody_can_be_asked_who_has_sent_a_page(self):
         self.up('--no-wait')
         self.ok('cluster', 'watch', 'web')
-        smaller = PAGE.replace('count: 2', 'count: 1')
+        smaller = WEB.replace('count: 2', 'count: 1')
         self.assertEqual(ExitCode.USAGE, self.piped(smaller, 'up', '-'))
         self.assertIn('Add --yes', self.err)
 
@@ -157,7 +158,7 @@ class Agreement(SiteShell):
     def setUp(self):
         super().setUp()
         self.up()
-        self.page(PAGE.replace('count: 2', 'count: 1'))
+        self.page(WEB.replace('count: 2', 'count: 1'))
 
     def asked(self, answer):
         stdin = Terminal(answer)

@@ -20,7 +20,7 @@ from kiln.engine.parts import Backends
 from kiln.exceptions import ConfigurationError
 from tests.unit.engine.site import SETTINGS, STACK
 
-WEB = """
+WEB = """\
 cluster: web
 coe: nodes
 image: debian-13

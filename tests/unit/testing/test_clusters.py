@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.readiness import WhenTcp
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
 from kiln.cluster_exceptions import (
@@ -17,6 +17,7 @@ from kiln.testing.clusters import find_driver, samples
 from kiln.testing.clusters.mortal import Fate
 from kiln.testing.clusters.site import simulated
 from kiln.testing.clusters.trials import Trials
+from tests.unit.foreign_driver import Foreign
 
 DEMANDING = """
 name: demanding_v1
@@ -56,23 +57,8 @@ class Asking(Quiet):
         return Readiness.not_yet('never')
 
 
-class Foreign(ClusterDriver):
-    name = 'foreign_v1'
-    version = '1.0.0'
-    provides = (('vm', '*', 'stack'),)
-
-    def create_cluster(self, context, cluster, cluster_create_timeout):
-        return None
-
-    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
-        return None
-
-    def delete_cluster(self, context, cluster):
-        return None
-
-
 def here(driver_class):
-    return f'{__name__}:{driver_class.__name__}'
+    return f'{driver_class.__module__}:{driver_class.__name__}'
 
 
 class Finding(unittest.TestCase):
