@@ -14,6 +14,8 @@ Read in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; the only home of TaskFlow:
 * A board on ZooKeeper that lost its session says that it is not connected for ever
   after. The watch of etcd ends in silence, and errors of etcd are not translated. So
   after any error the board is thrown away.
+* A client of ZooKeeper that TaskFlow makes is not told which certificates to trust. So
+  it is made here; then the board does not end it.
 * The version of ZooKeeper can be read only where the operator has allowed it, so it
   is not asked for.
 """
@@ -29,6 +31,7 @@ from typing import Any
 from taskflow import exceptions as taskflow_exc
 from taskflow.jobs import backends
 from taskflow.jobs.base import POSTED, NotifyingJobBoard
+from taskflow.utils import kazoo_utils
 
 from kiln.engine.work_sources.boards import Board, BoardAway, Job
 
@@ -42,11 +45,16 @@ class TaskflowBoard(Board):
         self._owner = owner
         self._claim_s = max(1, math.ceil(claim_s))
         self._board: Any = None
+        self._client: Any = None
 
     def connect(self, posted: Callable[[], None]) -> None:
         """Connect, within the time that the configuration gives it."""
         with self._explained('reach'):
-            self._board = backends.fetch('kiln', self._conf)
+            given = {}
+            if 'ca' in self._conf:
+                self._client = given['client'] = kazoo_utils.make_client(self._conf)
+                self._client.ca = self._conf['ca']
+            self._board = backends.fetch('kiln', self._conf, **given)
             if isinstance(self._board, NotifyingJobBoard):
                 self._board.notifier.register(POSTED, lambda event, details: posted())
             self._board.connect()
@@ -97,9 +105,12 @@ class TaskflowBoard(Board):
     def close(self) -> None:
         """Disconnect; ends the threads of TaskFlow."""
         board, self._board = self._board, None
-        if board is not None:
-            with self._explained('leave'):
+        client, self._client = self._client, None
+        with self._explained('leave'):
+            if board is not None:
                 board.close()
+            if client is not None:
+                kazoo_utils.finalize_client(client)
 
     # ---- within --------------------------------------------------------------------
 

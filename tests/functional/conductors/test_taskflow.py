@@ -1,9 +1,7 @@
 """What kiln relies on of TaskFlow's jobboards, on the real ones."""
 
 import dataclasses
-import gc
 import json
-import logging
 import pathlib
 import subprocess
 import sys
@@ -11,8 +9,6 @@ import tempfile
 import threading
 import time
 import unittest
-
-import pytest
 
 from kiln.db.store import open_store
 from kiln.engine.work_sources.boards import BoardAway
@@ -149,18 +145,8 @@ class OnZookeeper(Boards, unittest.TestCase):
         self.until(two.free)
 
 
-# Kazoo leaves a socket of TLS open that it is done with, and Python says so.
-@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
 class OnSafeZookeeper(OnZookeeper):
     server = SafeZookeeperServer
-
-    def setUp(self):
-        # What is logged with it would keep it until another test, which knows nothing of that.
-        logger = logging.getLogger('taskflow.utils.kazoo_utils')
-        self.addCleanup(gc.collect)
-        self.addCleanup(logger.setLevel, logger.level)
-        logger.setLevel(logging.CRITICAL)
-        super().setUp()
 
     def board(self, url, owner, claim_s):
         return open_board(parse(url, self.bulletin.files), owner=owner, claim_s=claim_s)
