@@ -14,19 +14,14 @@ from typing import Any, ClassVar, Self
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
-from kiln.compute_drivers.redaction import sealed
-from kiln.compute_drivers.wording import attempt
+from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers.own_errors import own_error, unsupported
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,
-    DeleteFailed,
     InstanceNotFoundError,
     InvalidRequest,
-    KilnError,
-    Outcome,
     UnsupportedOperation,
-    Verdict,
 )
 from kiln.models import (
     Ability,
@@ -413,7 +408,7 @@ class AmphoraComputeDriver(ComputeHooks):
         except Exception as exc:
             if call is Call.DELETE and isinstance(exc, InstanceNotFoundError):
                 return None
-            error = self._as_own(call, args, exc)
+            error = own_error(exc, call, args, backend=self.name, abilities=self.abilities)
             if error is exc:
                 raise
             raise error from error.__cause__
@@ -425,46 +420,7 @@ class AmphoraComputeDriver(ComputeHooks):
         return None
 
     def _unsupported(self, call: Call) -> UnsupportedOperation:
-        can = ', '.join(sorted(ability.value for ability in self.abilities)) or 'nothing optional'
-        return UnsupportedOperation(
-            f'Cannot {call.label}: driver {self.name!r} lacks this ability (it has: {can}).',
-            backend=self.name,
-            operation=call.label,
-        )
-
-    def _as_own(self, call: Call, args: tuple[Any, ...], exc: Exception) -> KilnError:
-        error: KilnError
-        if isinstance(exc, AmphoraComputeError):
-            exc.backend = exc.backend or self.name
-            exc.operation = exc.operation or call.label
-            error = exc
-        elif isinstance(exc, KilnError):
-            error = exc
-        elif isinstance(exc, NotImplementedError):
-            error = self._unsupported(call)
-        else:
-            # The last resort for what a driver's own translation does not know.
-            error = self._unclassified(call, args, exc)
-        if error is not exc:
-            error.__cause__ = exc
-        return sealed(error, args[0]) if call is Call.BUILD else error
-
-    def _unclassified(
-        self, call: Call, args: tuple[Any, ...], exc: Exception
-    ) -> AmphoraComputeError:
-        # Only ids: other arguments may hold what must not be shown.
-        subject = args[0] if args and isinstance(args[0], str) else ''
-        error = DeleteFailed if call is Call.DELETE else AmphoraComputeError
-        return error(
-            f'Cannot {attempt(call.label, subject)}: driver {self.name!r} failed with '
-            f'{type(exc).__name__}: {exc}. This is a defect of the driver.',
-            outcome=Outcome.UNKNOWN,
-            circuit=Verdict.FAILURE,
-            backend=self.name,
-            operation=call.label,
-            amphora_id=subject if call in ON_AMPHORA else None,
-            build_key=args[0].build_key if call is Call.BUILD else None,
-        )
+        return unsupported(call, self.name, self.abilities)
 
     def _within(self, timeout: float | None) -> Any:
         seconds = validation.check_timeout(timeout)

@@ -15,6 +15,7 @@ BASE = {
     'kiln.compute_drivers.calls',
     'kiln.compute_drivers.hooks',
     'kiln.compute_drivers.options',
+    'kiln.compute_drivers.own_errors',
     'kiln.compute_drivers.redaction',
     'kiln.compute_drivers.validation',
     'kiln.compute_drivers.wording',
@@ -67,8 +68,12 @@ MAY_IMPORT = {
     'kiln.flows': CONTRACT | {'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
     'kiln.placement': CONTRACT | {'kiln.wrappers'},
     'kiln.building': CONTRACT | {'kiln.flows', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
+    'kiln.optional_calls': CONTRACT | {'kiln.wrappers'},
     'kiln.compute': CONTRACT
-    | {'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.stack', 'kiln.wrappers'},
+    | {
+        'kiln.building', 'kiln.flows', 'kiln.listeners', 'kiln.optional_calls', 'kiln.stack',
+        'kiln.wrappers',
+    },
     'kiln.loading': CONTRACT | {'kiln.signatures'},
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
