@@ -82,6 +82,26 @@ class New(SiteCase):
         with self.assertRaisesRegex(ClusterDriverMismatch, asked):
             self.plan(text)
 
+    def test_001_14_the_driver_may_be_named_and_what_is_named_is_validated(self):
+        self.assertEqual('nodes_v1', self.plan().cluster.pin.name)
+        for text in (f'{WEB}driver: nodes_v1\n', WEB.replace('coe: nodes', 'driver: nodes_v1')):
+            self.assertEqual('nodes_v1', self.plan(text).cluster.pin.name)
+        for wish, told in (
+            ('node_v1', 'Did you mean "nodes_v1"'),
+            ('nodes_v1==9.*', '9'),
+        ):
+            with self.subTest(wish), self.assertRaisesRegex(DriverSelectionError, told):
+                self.plan(f'{WEB}driver: {wish}\n')
+        with self.assertRaises(InvalidCluster):
+            self.plan(f'{WEB}driver: 5\n')
+
+    def test_001_14_what_it_runs_stays_a_filter_beside_the_driver(self):
+        with self.assertRaisesRegex(ClusterDriverMismatch, 'example_v1. does not build'):
+            self.plan(f'{WEB}driver: example_v1\n')
+        for coe in ('nodes', 'example'):
+            pin = self.plan(WEB.replace('coe: nodes', f'coe: {coe}')).cluster.pin
+            self.assertEqual(f'{coe}_v1', pin.name)
+
     def test_what_system_the_image_has_is_part_of_the_choice(self):
         steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
         self.assertIn('wanted: (vm, debian, nodes)', steps)
