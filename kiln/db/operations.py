@@ -19,6 +19,8 @@ from kiln.db.schema import operation as table
 #: The ends after which an operation can go on; the others left nothing to be done.
 _RETRIED = (OperationState.FAILED.value, OperationState.CANCELLED.value)
 _OPEN = table.c.state.in_([state.value for state in OperationState if not state.ended])
+#: What somebody cancels ends though its cluster is paused.
+_RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
 
 
 class Operations:
@@ -114,6 +116,16 @@ class Operations:
         found = self._read(sa.select(table).where(table.c.seq.in_(newest_seqs())))
         return MappingProxyType({one.cluster_id: one for one in found})
 
+    def has_work(self, cluster_id: str) -> bool:
+        """Whether there is something to be done for a cluster now, whoever is at it."""
+        question = (
+            sa.select(table.c.id)
+            .join(cluster, cluster.c.id == table.c.cluster_id)
+            .where(table.c.cluster_id == cluster_id, *_RUNNABLE)
+        )
+        with self._database.reading() as connection:
+            return connection.execute(question.limit(1)).first() is not None
+
     def runnable(self, *, limit: int = 100) -> tuple[str, ...]:
         """Return the clusters that have work and nobody at it, the longest waiting first.
 
@@ -125,11 +137,7 @@ class Operations:
             sa.select(table.c.cluster_id)
             .join(cluster, cluster.c.id == table.c.cluster_id)
             .join(lease, lease.c.scope == table.c.cluster_id)
-            .where(
-                _OPEN,
-                sa.or_(sa.not_(cluster.c.paused), table.c.cancelled),
-                lease.c.expires < self._database.now,
-            )
+            .where(*_RUNNABLE, lease.c.expires < self._database.now)
             .group_by(table.c.cluster_id)
             .order_by(sa.func.min(table.c.seq))
             .limit(limit)

@@ -210,6 +210,11 @@ class Conductor:
             self._release(lease)
             self._source.done(lease.scope)
             return
+        except StoreError as exc:
+            # It is nobody's fault, and over by the next look at the latest.
+            LOG.warning('Cluster %s cannot be begun yet: %s', lease.scope, exc)
+            self._release(lease, unsettled=True)
+            return
         # Its driver may be missing here, and be there on another host.
         except Exception:
             LOG.exception('Cluster %s cannot be worked on here for now', lease.scope)
@@ -241,13 +246,7 @@ class Conductor:
 
     def _has_work(self, scope: str) -> bool:
         """Ask the store, whatever the source says."""
-        store = self._parts.store
-        try:
-            paused = store.clusters.get(scope).paused
-        except ClusterNotFound:
-            return False
-        # What somebody cancels ends though its cluster is paused.
-        return any(one.cancelled or not paused for one in store.operations.open(scope))
+        return self._parts.store.operations.has_work(scope)
 
     def _has_intents(self, scope: str) -> bool:
         store = self._parts.store

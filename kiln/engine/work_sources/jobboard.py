@@ -159,19 +159,24 @@ class JobboardSource(WorkSource):
 
     def _has_more(self, cluster_id: str) -> bool:
         try:
-            return bool(self._store.operations.open(cluster_id))
+            return self._store.operations.has_work(cluster_id)
         except ClusterError:
             return True
 
     def _post(self, board: Board) -> None:
+        # Taken before the board is looked at: for what is offered from here on that look
+        # is too old, for the job that it shows may be finished by then.
         with self._changed:
-            offered = tuple(self._offered)
-        posted = board.posted() if offered else frozenset()
-        for cluster_id in offered:
-            if cluster_id not in posted:
-                board.post(cluster_id)
+            offered, self._offered = self._offered, {}
+        try:
+            posted = board.posted() if offered else frozenset()
+            for cluster_id in tuple(offered):
+                if cluster_id not in posted:
+                    board.post(cluster_id)
+                del offered[cluster_id]
+        finally:
             with self._changed:
-                self._offered.pop(cluster_id, None)
+                self._offered = offered | self._offered
 
     def _keep(self, board: Board) -> None:
         now = self._clock.monotonic()

@@ -96,7 +96,7 @@ class New(SiteCase):
             self.plan(f'{WEB}driver: 5\n')
 
     def test_001_14_what_it_runs_stays_a_filter_beside_the_driver(self):
-        with self.assertRaisesRegex(ClusterDriverMismatch, 'example_v1. does not build'):
+        with self.assertRaisesRegex(ClusterDriverMismatch, 'example_v1. 1.0.0 does not build'):
             self.plan(f'{WEB}driver: example_v1\n')
         for coe in ('nodes', 'example'):
             pin = self.plan(WEB.replace('coe: nodes', f'coe: {coe}')).cluster.pin

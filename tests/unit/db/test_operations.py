@@ -116,6 +116,21 @@ class Retrying(ClusterCase):
 
 
 class Work(StoreCase):
+    def test_a_cluster_has_work_until_it_is_done_or_while_it_is_paused(self):
+        has_work = self.store.operations.has_work
+        self.assertFalse(has_work('c-web'))
+        self.create()
+        self.assertTrue(has_work('c-web'))
+        lease = self.claim()
+        self.assertTrue(has_work('c-web'), 'whoever is at it')
+        self.store.clusters.pause('c-web')
+        self.assertFalse(has_work('c-web'))
+        self.store.operations.cancel('op-web')
+        self.assertTrue(has_work('c-web'))
+        ended = samples.operation('op-web', state=OperationState.CANCELLED)
+        self.write(lease, operation=ended)
+        self.assertFalse(has_work('c-web'))
+
     def test_clusters_with_work_come_in_the_order_of_their_operations(self):
         for name in ('b', 'a', 'c'):
             self.create(name)

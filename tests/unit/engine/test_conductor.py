@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import threading
+import time
 
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
 from kiln.cluster_exceptions import StoreError
@@ -17,6 +18,7 @@ from kiln.cluster_spec import (
     Shape,
     Strategy,
 )
+from kiln.engine.conductor import SHUN_S
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
@@ -246,6 +248,38 @@ class TroubleWithTheStore(Site):
         with self.assertNoLogs('kiln.engine.conductor', 'CRITICAL'):
             self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
+
+
+class Unreadable:
+    """The nodes of a store that cannot be read at the first attempts."""
+
+    def __init__(self, nodes, failures):
+        self._nodes = nodes
+        self._failures = failures
+
+    def __getattr__(self, name):
+        return getattr(self._nodes, name)
+
+    def of(self, cluster_id):
+        self._failures -= 1
+        if self._failures >= 0:
+            raise StoreError('Cannot read: somebody has the lock.')
+        return self._nodes.of(cluster_id)
+
+
+class TroubleAtTheBeginning(Site):
+    def open_site_store(self, url):
+        store = super().open_site_store(url)
+        store.nodes = Unreadable(store.nodes, 2)
+        return store
+
+    def test_a_cluster_that_cannot_be_read_is_begun_at_the_next_look(self):
+        began = time.monotonic()
+        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+            cluster = self.created(group(2))
+        self.assertLess(time.monotonic() - began, SHUN_S / 2)
+        self.assertIn('cannot be begun yet', logs.output[0])
+        self.assert_whole(cluster, 2)
 
 
 class Slow(Plain):

@@ -27,6 +27,8 @@ class Bulletin:
         #: How often somebody connected, and how many are connected.
         self.connected = self.open = 0
         self.listeners = []
+        #: What happens once after somebody has looked at the jobs, and before he acts on it.
+        self.meanwhile = None
         self._numbers = itertools.count(1)
 
     def names(self):
@@ -68,7 +70,11 @@ class MemoryBoard(Board):
 
     def posted(self):
         self._check()
-        return frozenset(self._bulletin.names())
+        seen = frozenset(self._bulletin.names())
+        meanwhile, self._bulletin.meanwhile = self._bulletin.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return seen
 
     def free(self):
         self._check()

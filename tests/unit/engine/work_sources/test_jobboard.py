@@ -105,6 +105,31 @@ class Sharing(BoardCase):
         source.done('c-web')
         self.until(lambda: self.bulletin.names() == ['c-web'] and first not in self.bulletin.notes)
 
+    def test_what_is_offered_again_while_its_last_job_is_finished_gets_a_job(self):
+        offering = self.source(started=False)
+        self.bulletin.post('c-web')
+
+        def meanwhile():
+            # Whoever had the job is done with it, and somebody asks for more.
+            self.bulletin.notes.clear()
+            offering.offer('c-web')
+
+        self.bulletin.meanwhile = meanwhile
+        offering.offer('c-web')
+        self.until(lambda: self.bulletin.meanwhile is None and self.bulletin.names())
+        self.assertEqual(['c-web'], self.bulletin.names())
+
+    def test_a_job_of_a_paused_cluster_is_finished_and_not_posted_again(self):
+        source = self.source()
+        self.create()
+        self.store.clusters.pause('c-web')
+        source.offer('c-web')
+        self.claimed('me', 'c-web')
+        source.done('c-web')
+        self.until(lambda: not source.take())
+        self.clock.advance(3)
+        self.assertEqual([], self.bulletin.names())
+
     def test_what_was_not_claimed_cannot_be_finished(self):
         source = self.source()
         source.done('c-web')

@@ -1,0 +1,156 @@
+"""A driver of an engine of its own that says what a test has it say, and who works with it."""
+
+import pathlib
+import tempfile
+import unittest
+import uuid
+
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.values import Progress, StatusReport
+from kiln.cluster_models import Cluster, Operation, OperationKind
+from kiln.cluster_spec import ClusterSpec
+from kiln.db.store import open_store
+from kiln.engine.foreign import ASK_S, ForeignWork
+from kiln.engine.parts import Backends, Parts
+from kiln.hooks.hook import Hook, Plugin
+from kiln.hooks.site import Hooks
+from kiln.testing.clock import VirtualClock
+from tests.unit.engine.site import PIN, group
+
+DONE = StatusReport(progress=Progress.COMPLETE)
+BUSY = StatusReport(progress=Progress.IN_PROGRESS, reason='2 of 3 servers')
+
+
+class Orchestra(ClusterDriver):
+    """A driver of an engine that says what a test has it say."""
+
+    name = 'orchestra'
+    version = '1.0.0'
+    provides = (('vm', '*', 'nodes'),)
+
+    def __init__(self):
+        self.calls = []
+        self.answers = []
+
+    def say(self, call, cluster):
+        self.calls.append((call, cluster.driver_handle))
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def create_cluster(self, context, cluster, cluster_create_timeout):
+        self.timeout_s = cluster_create_timeout
+        return self.say('create', cluster)
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        return self.say('update', cluster)
+
+    def delete_cluster(self, context, cluster):
+        return self.say('delete', cluster)
+
+    def update_cluster_status(self, context, cluster):
+        return self.say('status', cluster)
+
+    def resize_cluster(self, context, cluster, *, nodegroup, node_count, nodes_to_remove=()):
+        self.resized = (nodegroup.name, node_count)
+        return self.say('resize', cluster)
+
+    def upgrade_cluster(self, context, cluster, *, cluster_template, nodegroups, strategy):
+        self.upgraded = [one.name for one in nodegroups]
+        return self.say('upgrade', cluster)
+
+    def reboot_cluster(self, context, cluster, *, hard=False, nodes=None):
+        self.hard = hard
+        return self.say('reboot', cluster)
+
+
+class AtOnce(Hooks):
+    """Hooks whose answers come before the next turn."""
+
+    def begin(self, call, occasion, tell):
+        tell(self.call(call, occasion))
+
+
+class ForeignCase(unittest.TestCase):
+    def setUp(self):
+        self.called = []
+        self.hooks = AtOnce()
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.clock = VirtualClock()
+        self.store = open_store(f'sqlite:///{folder}/kiln.db', clock=self.clock)
+        self.addCleanup(self.store.close)
+        self.driver = Orchestra()
+        self.cluster_id = str(uuid.uuid4())
+        spec = ClusterSpec(name='web', groups=(group(3),))
+        cluster = Cluster(id=self.cluster_id, name='web', spec=spec, generation=1, pin=PIN)
+        self.created = self.operation(OperationKind.CREATE)
+        self.store.clusters.create(cluster, self.created)
+        self.takeover()
+
+    def operation(self, kind, **args):
+        now = self.clock.time()
+        return Operation(
+            id=str(uuid.uuid4()), cluster_id=self.cluster_id, kind=kind, args=args,
+            created_at=now, deadline_at=now + 600.0,
+        )  # fmt: skip
+
+    def submit(self, kind, **args):
+        operation = self.operation(kind, **args)
+        self.store.operations.submit(operation)
+        self.work.reload()
+        return operation
+
+    def takeover(self):
+        """Have another process take the cluster."""
+        lease = self.store.leases.claim(self.cluster_id, str(uuid.uuid4()), 1.0)
+        if lease is None:
+            self.clock.advance(2.0)
+            lease = self.store.leases.claim(self.cluster_id, str(uuid.uuid4()), 1.0)
+        self.news, self.launched = [], []
+        parts = Parts(
+            store=self.store, backends=Backends(lambda name: None, default='none'), drivers=None,
+            clock=self.clock, run=self.launched.append, hooks=self.hooks,
+        )  # fmt: skip
+        self.work = ForeignWork(parts, lease, self.driver, self.news.append)
+
+    def turn(self, *answers):
+        """Have a turn, let what it began run, and have it told."""
+        self.driver.answers += answers
+        self.work.turn([])
+        self.hear()
+        if self.launched:
+            self.launched.pop()()
+            self.hear()
+
+    def hear(self):
+        while self.news:
+            self.work.turn([self.news.pop(0)])
+
+    def later(self, *answers):
+        self.clock.advance(ASK_S)
+        self.turn(*answers)
+
+    def hook(self, point, *answers, **more):
+        """Return a hook that answers so, and then that all is well."""
+        said = list(answers)
+
+        def function(document):
+            self.called.append(document)
+            return said.pop(0) if said else None
+
+        return Hook(name='a', point=point, target=Plugin(function), **more)
+
+    def hooked(self, *hooks):
+        """Have a process take the cluster that knows some hooks."""
+        self.hooks = AtOnce(hooks)
+        self.takeover()
+
+    def points(self):
+        return [document['point'] for document in self.called]
+
+    def state(self, operation):
+        return self.store.operations.get(operation.id).state
+
+    def calls(self):
+        return [call for call, _ in self.driver.calls]
