@@ -206,7 +206,7 @@ class Processes(unittest.TestCase):
         read_end, write_end = os.pipe()
         os.close(read_end)
         done = subprocess.run(
-            [sys.executable, '-m', 'kiln.cli', 'complete'],
+            [sys.executable, '-m', 'kiln.cli', 'completion', 'bash'],
             stdout=write_end,
             stderr=subprocess.PIPE,
             text=True,
