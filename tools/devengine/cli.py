@@ -19,7 +19,7 @@ STOPPED = 3
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     result = argparse.ArgumentParser(
-        prog='devengine', description='A real Docker Engine, or Podman, of one\'s own.'
+        prog='devengine', description="A real Docker Engine, or Podman, of one's own."
     )
     result.add_argument(
         '--home', type=_home, default=default_home(), help='its folder (KILN_ENGINE_HOME)'

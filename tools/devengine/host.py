@@ -99,9 +99,7 @@ def unmount(folder: pathlib.Path) -> None:
 def _mounts(folder: pathlib.Path) -> list[str]:
     lines = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
     points = [line.split()[4] for line in lines]
-    return [
-        point for point in reversed(points) if pathlib.Path(point).is_relative_to(folder)
-    ]
+    return [point for point in reversed(points) if pathlib.Path(point).is_relative_to(folder)]
 
 
 def _free_number(first: int, taken: set[object]) -> int:
