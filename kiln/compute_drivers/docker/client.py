@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import urllib.parse
 from collections.abc import Callable
@@ -32,6 +33,7 @@ PATIENT_S = 3600.0
 _SHORTEST_S = 0.05
 _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
+_SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 
 
 class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
@@ -203,5 +205,5 @@ def _reply(exc: docker.errors.APIError) -> Reply:
     return Reply(
         status=response.status_code,
         reason=errors.own_words(body),
-        retry_after=float(said) if said.isdecimal() else None,
+        retry_after=float(said) if _SECONDS.fullmatch(said) else None,
     )

@@ -171,7 +171,7 @@ class DockerBench(Bench):
         self._next(call, Answer(429, retry_after=retry_after))
 
     def exhaust_capacity(self):
-        said = b'{"message": "write /var/lib: no space left on device"}'
+        said = '{"message": "write /var/lib: no space left on device"}'
         self._next(Call.BUILD, Answer(500, body=said))
 
     def vanish(self, amphora_id):
