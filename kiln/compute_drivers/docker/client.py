@@ -52,8 +52,6 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
         if deadline is not None:
             left_s = min(left_s, max(_SHORTEST_S, deadline.remaining_s()))
         kwargs['timeout'] = (min(self.connect_timeout_s, left_s), left_s)
-        # One of the environment is never meant for an engine.
-        kwargs['proxies'] = {}
         return super().send(request, **kwargs)
 
 
@@ -138,6 +136,9 @@ class Engine:
             max_pool_size=self._connections,
         )
         session.connect_timeout_s = self._connect_timeout_s
+        # The environment knows nothing of engines: its proxies are not for them, and what
+        # it says of authorities would go before what the backend says.
+        session.trust_env = False
         if '+' not in session.base_url:
             pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
             session.mount('http://', pool)
@@ -176,7 +177,7 @@ class Engine:
     @property
     def _shown(self) -> str:
         parts = urllib.parse.urlsplit(self._url)
-        return f'{parts.scheme}://{parts.hostname or ""}{parts.path}'
+        return f'{parts.scheme}://{parts.netloc.rpartition("@")[2]}{parts.path}'
 
     def _check_time(self, asked: Asked) -> None:
         deadline = current_deadline()

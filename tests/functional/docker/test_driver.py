@@ -212,7 +212,11 @@ class Owned(Case):
         driver = self.open_local()
         with tempfile.TemporaryDirectory() as folder:
             path = plain_tar(pathlib.Path(folder, 'plain.tar'))
-            given = {'path': path, 'command': COMMAND, 'properties': {'os_distro': 'Debian 12 = old'}}
+            given = {
+                'path': path,
+                'command': COMMAND,
+                'properties': {'os_distro': 'Debian 12 = old'},
+            }
             first = driver.import_image(ImageFile(name='kiln-tests/twice:1', **given))
             self.assertEqual(
                 first, driver.import_image(ImageFile(name='kiln-tests/twice:latest', **given))
