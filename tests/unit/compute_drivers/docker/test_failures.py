@@ -1,10 +1,7 @@
 """What it means that an engine gives no answer, on real sockets."""
 
-import socket
 import tempfile
-import threading
 import unittest
-from pathlib import Path
 
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.compute_drivers.docker.client import Engine
@@ -16,62 +13,16 @@ from kiln.exceptions import (
     ServiceTimeout,
     ServiceUnavailable,
 )
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_settings import options
 
 ASKED = Asked(verb='get', subject='c1')
 BUILD = Asked(verb='build', subject='web', build_key='k1', making=True)
-VERSION = b'{"ApiVersion": "1.41", "Components": [{"Name": "Engine"}]}'
 
 
-class Server:
-    """Answers each request on a socket with the next of its answers; None hangs up."""
-
-    def __init__(self, path, answers):
-        self.answers = list(answers)
-        self.requests = []
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(str(path))
-        self.socket.listen()
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
-
-    def serve(self):
-        while self.answers:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            with client:
-                self.requests.append(client.recv(65536).partition(b'\r\n')[0].decode())
-                answer = self.answers.pop(0)
-                if answer == 'hang':
-                    client.recv(1)
-                elif answer is not None:
-                    client.sendall(answer)
-
-    def close(self):
-        self.socket.close()
-        self.thread.join(5)
-
-
-def answer(body, status=200, kind='application/json'):
-    head = (
-        f'HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n'
-        'Connection: close\r\n\r\n'
-    )
-    return head.encode() + body
-
-
-class Answers(unittest.TestCase):
-    def setUp(self):
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.path = Path(folder, 'engine.sock')
-
+class Answers(ScriptedCase):
     def engine(self, *answers, **given):
-        if answers:
-            server = Server(self.path, answers)
-            self.addCleanup(server.close)
-        conf = options(**{'url': f'unix://{self.path}', 'timeout': 5.0, **given})
+        conf = options(**{'url': self.serve(*answers), 'timeout': 5.0, **given})
         engine = Engine(conf, SYSTEM_CLOCK)
         self.addCleanup(engine.close)
         return engine
@@ -91,18 +42,18 @@ class Answers(unittest.TestCase):
         self.assertFalse(caught.exception.retryable)
 
     def test_an_answer_that_was_lost_leaves_a_build_in_doubt(self):
-        engine = self.engine(answer(VERSION), None)
+        engine = self.engine(VERSION, None)
         with self.assertRaises(BuildOutcomeUnknown):
             engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
 
     def test_an_answer_that_does_not_come_in_time_is_a_timeout(self):
-        engine = self.engine(answer(VERSION), 'hang', timeout=0.2)
+        engine = self.engine(VERSION, 'hang', timeout=0.2)
         with self.assertRaises(ServiceTimeout) as caught:
             engine.ask(ASKED, lambda session: session.info())
         self.assertIs(caught.exception.outcome, Outcome.UNKNOWN)
 
     def test_no_request_takes_longer_than_its_caller_has_time(self):
-        engine = self.engine(answer(VERSION), 'hang', timeout=600.0)
+        engine = self.engine(VERSION, 'hang', timeout=600.0)
         deadline = Deadline.after(0.3, SYSTEM_CLOCK)
         with deadline_scope(deadline), self.assertRaises(ServiceTimeout):
             engine.ask(ASKED, lambda session: session.info())
@@ -114,7 +65,7 @@ class Answers(unittest.TestCase):
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
 
     def test_a_page_that_says_success_is_no_answer_of_an_engine(self):
-        engine = self.engine(answer(VERSION), answer(b'<html>', kind='text/html'))
+        engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
         with self.assertRaises(ServiceUnavailable):
             engine.ask(ASKED, lambda session: session.info())
 
