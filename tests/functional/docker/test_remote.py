@@ -1,8 +1,6 @@
-"""Engines that are asked across a network, by TLS and by ssh."""
+"""Engines that are asked across a network, by TLS."""
 
-import os
 import ssl
-import sys
 import tempfile
 from pathlib import Path
 
@@ -51,42 +49,3 @@ class Tls(EngineCase):
             with self.assertRaises(ServiceUnavailable) as caught:
                 self.open(tls_ca=other['ca']).check()
         self.assertIn('TLS failed', str(caught.exception))
-
-
-#: Stands for the command of that name: notes what it is asked, and leads to the engine.
-_SSH = """#!{python}
-import pathlib, socket, sys, threading
-
-pathlib.Path({noted!r}).write_text(' '.join(sys.argv[1:]))
-engine = socket.socket(socket.AF_UNIX)
-engine.connect({path!r})
-
-def back():
-    while data := engine.recv(65536):
-        sys.stdout.buffer.raw.write(data)
-
-threading.Thread(target=back, daemon=True).start()
-while data := sys.stdin.buffer.raw.read(65536):
-    engine.sendall(data)
-"""
-
-
-class Ssh(EngineCase):
-    """An engine on a host that lets kiln in by ssh."""
-
-    def test_the_command_is_asked_to_lead_to_the_engine(self):
-        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        noted = folder / 'noted'
-        (folder / 'ssh').write_text(
-            _SSH.format(python=sys.executable, noted=str(noted), path=str(self.place.socket))
-        )
-        (folder / 'ssh').chmod(0o755)
-        before = os.environ['PATH']
-        self.addCleanup(os.environ.__setitem__, 'PATH', before)
-        os.environ['PATH'] = f'{folder}:{before}'
-        driver = self.open_driver(url='ssh://kiln@far.example')
-        made = driver.build('container', name='k1', build_key='k1')
-        self.assertTrue(driver.status(made).ready)
-        self.assertIn('kiln', noted.read_text())
-        self.assertIn('far.example', noted.read_text())
-        self.assertIn('docker system dial-stdio', noted.read_text())
