@@ -1,0 +1,219 @@
+"""Requests to one engine, through the docker SDK: an answer, or one of kiln's errors."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+import os
+import re
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import docker
+import docker.errors
+import docker.tls
+import requests
+import requests.adapters
+import urllib3.exceptions
+
+from kiln.clock import Clock, current_deadline
+from kiln.compute_drivers.docker import errors, failures
+from kiln.compute_drivers.docker.errors import Asked, Reply
+from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar('T')
+
+#: The oldest version of the API that kiln's own suites have passed with.
+OLDEST = (1, 41)
+#: Seconds that what is no call of a controller may take: imports.
+PATIENT_S = 3600.0
+_SHORTEST_S = 0.05
+_DEFAULT_WORKERS = 16
+_SPARE_CONNECTIONS = 4
+#: How the SDK, and what is below it, says that there was no answer.
+_NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+_SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
+
+
+class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
+    """The SDK's client, whose every request keeps to the deadline of its caller."""
+
+    connect_timeout_s = 10.0
+
+    def send(self, request: Any, **kwargs: Any) -> Any:
+        """Send a request within the time that is left."""
+        deadline = current_deadline()
+        left_s = self.timeout
+        if deadline is not None:
+            left_s = min(left_s, max(_SHORTEST_S, deadline.remaining_s()))
+        kwargs['timeout'] = (min(self.connect_timeout_s, left_s), left_s)
+        return super().send(request, **kwargs)
+
+
+class Engine:
+    """One container engine; asked for its version when it is first needed."""
+
+    def __init__(self, conf: Any, clock: Clock) -> None:
+        self._url = conf.url
+        self._tls = _tls(conf)
+        self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
+        # A thread that finds the pool empty opens a connection and throws it away.
+        self._connections = getattr(conf, 'max_workers', _DEFAULT_WORKERS) + _SPARE_CONNECTIONS
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._podman = False
+
+    def close(self) -> None:
+        """Give back the connections; the next request opens new ones."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def ask(self, asked: Asked, action: Callable[[Any], T]) -> T:
+        """Return what ``action`` makes of the SDK's client.
+
+        :raises AmphoraComputeError: it was not answered, or with an error.
+        """
+        self._check_time(asked)
+        session = self._session or self._connect(asked)
+        started = self._clock.monotonic()
+        try:
+            return action(session)
+        except docker.errors.APIError as exc:
+            raise errors.refused(asked, _reply(exc)) from exc
+        except _NO_ANSWER as exc:
+            sent = failures.was_sent(exc)
+            slow = failures.took_too_long(exc)
+            raise errors.unanswered(asked, failures.why(exc), sent=sent, slow=slow) from exc
+        except ValueError as exc:
+            # What says success and is no JSON was not written by an engine.
+            raise errors.refused(asked, Reply(status=200)) from exc
+        finally:
+            took_ms = 1000 * (self._clock.monotonic() - started)
+            LOG.debug('%s %s: %.0f ms', asked.verb, asked.subject, took_ms)
+
+    def ask_patiently(self, asked: Asked, action: Callable[[Any], T]) -> T:
+        """Do the same on a connection of its own, for what takes minutes."""
+        engine = self._patient()
+        try:
+            return engine.ask(asked, action)
+        finally:
+            engine.close()
+
+    def is_podman(self, asked: Asked) -> bool:
+        """Tell whether it is Podman that answers as Docker does."""
+        if self._session is None:
+            self._connect(asked)
+        return self._podman
+
+    # ---- connecting ------------------------------------------------------
+
+    def _patient(self) -> Engine:
+        engine = copy.copy(self)
+        engine._session, engine._timeout_s = None, PATIENT_S
+        return engine
+
+    def _connect(self, asked: Asked) -> Session:
+        with self._lock:
+            if self._session is None:
+                self._session = self._made(self._spoken(asked))
+            return self._session
+
+    def _made(self, version: str) -> Session:
+        session = Session(
+            base_url=self._url,
+            version=version,
+            timeout=self._timeout_s,
+            tls=self._tls,
+            use_ssh_client=True,
+            max_pool_size=self._connections,
+        )
+        session.connect_timeout_s = self._connect_timeout_s
+        # The environment knows nothing of engines: its proxies are not for them, and what
+        # it says of authorities would go before what the backend says.
+        session.trust_env = False
+        if '+' not in session.base_url:
+            pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
+            session.mount('http://', pool)
+            session.mount('https://', pool)
+        return session
+
+    def _spoken(self, asked: Asked) -> str:
+        """Return the version of the API that the engine speaks; nothing is changed by asking."""
+        oldest = '.'.join(map(str, OLDEST))
+        session = self._made(oldest)
+        try:
+            answer = session.version(api_version=False)
+            spoken = str(answer['ApiVersion'])
+            self._podman = _is_podman(answer)
+        except docker.errors.APIError as exc:
+            raise errors.refused(dataclasses.replace(asked, making=False), _reply(exc)) from exc
+        except _NO_ANSWER as exc:
+            raise errors.unanswered(
+                asked, f'{failures.why(exc)} at {self._shown}', sent=False, slow=False
+            ) from exc
+        except (ValueError, KeyError, TypeError) as exc:
+            raise asked.error(
+                ServiceUnavailable, f'what answers at {self._shown} is no container engine.'
+            ) from exc
+        finally:
+            session.close()
+        if tuple(map(int, spoken.split('.'))) < OLDEST:
+            raise asked.error(
+                ServiceUnavailable,
+                f'the engine at {self._shown} speaks API {spoken}; kiln needs {oldest}. '
+                'Upgrade it.',
+                retryable=False,
+            )
+        return spoken
+
+    @property
+    def _shown(self) -> str:
+        parts = urllib.parse.urlsplit(self._url)
+        return f'{parts.scheme}://{parts.netloc.rpartition("@")[2]}{parts.path}'
+
+    def _check_time(self, asked: Asked) -> None:
+        deadline = current_deadline()
+        if deadline is not None and deadline.remaining_s() <= 0:
+            raise asked.error(
+                ServiceTimeout, 'no time was left to ask the engine.', outcome=Outcome.NOT_APPLIED
+            )
+
+
+def _is_podman(version: Any) -> bool:
+    parts = [str(part.get('Name', '')) for part in version.get('Components') or ()]
+    return any('podman' in part.lower() for part in parts)
+
+
+def _tls(conf: Any) -> Any:
+    files = [conf.tls_ca, conf.tls_cert, conf.tls_key]
+    if not any(files):
+        return False
+    for path in filter(None, files):
+        if not os.path.exists(path):
+            raise ConfigurationError(f'Cannot use TLS: there is no file {path!r}.')
+    if bool(conf.tls_cert) != bool(conf.tls_key):
+        raise ConfigurationError('Cannot use TLS: tls_cert and tls_key go together.')
+    cert = (conf.tls_cert, conf.tls_key) if conf.tls_cert else None
+    return docker.tls.TLSConfig(client_cert=cert, ca_cert=conf.tls_ca, verify=True)
+
+
+def _reply(exc: docker.errors.APIError) -> Reply:
+    response = exc.response
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    said = response.headers.get('Retry-After', '')
+    return Reply(
+        status=response.status_code,
+        reason=errors.own_words(body),
+        retry_after=float(said) if _SECONDS.fullmatch(said) else None,
+    )
