@@ -56,6 +56,7 @@ class SiteCase(unittest.TestCase):
     """People who ask, and see what would happen."""
 
     cloud_options = CLOUD
+    settings = SETTINGS
     conducts = False
 
     def setUp(self):
@@ -75,7 +76,7 @@ class SiteCase(unittest.TestCase):
             open_store(self.store_url),
             SiteDrivers(self.discover),
             Backends(self.open_backend, default='noop'),
-            settings=SETTINGS,
+            settings=self.settings,
         )
         self.addCleanup(site.close)
         return site
