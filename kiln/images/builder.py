@@ -122,12 +122,12 @@ class ImageBuilder:
         name = order.recipe.name
         self._programs.find('mmdebstrap')
         self._cell.check()
-        began = self._clock.time()
+        before = self.cache.find(name, order.key)
         with self.cache.locked(name, lambda: report(Progress(Stage.WAITING))) as lock:
             self._cell.remove(self.cache.leftovers(name))
             found = self.cache.find(name, order.key)
             # Who waited for somebody that built the same has what he wanted.
-            if found and (not force or found.built_at >= began):
+            if found and (not force or found != before):
                 return found
             stage = self.cache.stage(name)
             try:

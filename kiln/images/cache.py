@@ -143,21 +143,24 @@ class ImageCache:
         (shared / _FACTS).write_text(_written(image))
         for path in (shared / TAR, shared / _FACTS, shared):
             _sync(path)
-        if final.exists():
-            final.rename(final.with_name(f'{_OLD}{image.key}'))
+        self._put_away(final)
         shared.rename(final)
         _sync(final.parent)
+        shutil.rmtree(_old(final), ignore_errors=True)
         return dataclasses.replace(image, path=final / TAR)
 
     def remove(self, image: Image) -> None:
         """Remove an image; one that is gone already is a success."""
         with self.locked(image.name):
             final = self.root / image.name / image.key
-            gone = final.with_name(f'{_OLD}{image.key}')
-            with contextlib.suppress(FileNotFoundError):
-                # In one step, so that nobody finds a half of it.
-                final.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+            self._put_away(final)
+            shutil.rmtree(_old(final), ignore_errors=True)
+
+    def _put_away(self, final: Path) -> None:
+        """Take the name from an image, in one step, so that nobody finds a half of it."""
+        shutil.rmtree(_old(final), ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            final.rename(_old(final))
 
     def _folder(self, name: str) -> Path:
         folder = self.root / name
@@ -169,6 +172,10 @@ class ImageCache:
                 f'directory that this user may write in.'
             ) from exc
         return folder
+
+
+def _old(final: Path) -> Path:
+    return final.with_name(f'{_OLD}{final.name}')
 
 
 def _folders(path: Path, *, hidden: bool = False) -> Sequence[Path]:
@@ -195,7 +202,7 @@ def _plain(value: Any) -> Any:
 def _read(folder: Path) -> Image | None:
     try:
         facts = json.loads((folder / _FACTS).read_text())
-        values = {name: _value(value) for name, value in facts.items()}
+        values = {name: _value(value) for name, value in dict(facts).items()}
         return Image(**values, path=folder / TAR)
     # Not there, or of another version of kiln: it can be built again.
     except (OSError, ValueError, TypeError):
