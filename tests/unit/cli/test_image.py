@@ -3,7 +3,7 @@
 import io
 import json
 import os
-import unittest.mock
+import unittest
 
 from kiln.cli.image_screen import Drawn, JsonLines, said
 from kiln.images.course import Progress, Stage
@@ -29,7 +29,8 @@ class ImageShell(Shell):
             )
         self.recipe()
         # The commands look for programs where the user would.
-        self.enterContext(unittest.mock.patch.dict(os.environ, {'PATH': str(self.host.folder)}))
+        self.addCleanup(os.environ.update, PATH=os.environ['PATH'])
+        os.environ['PATH'] = str(self.host.folder)
 
     def recipe(self, text=RECIPE, name='web'):
         folder = self.folder / 'images' / name
