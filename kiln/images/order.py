@@ -63,6 +63,9 @@ def layer_script(index: int) -> str:
     return f'layer-{index}.sh'
 
 
+# Comes with mmdebstrap.
+_MERGED_USR = '/usr/share/mmdebstrap/hooks/merged-usr'
+
 # Hooks run under sh, with the root of the image as $1.
 _BEGIN = f"""\
 set -eu
@@ -118,6 +121,8 @@ def arguments(order: Order, stage: Path) -> Sequence[str]:
     recipe = order.recipe
     # A system that is only unpacked is never set up, and so never customized.
     late = 'extract' if recipe.variant is Variant.EXTRACT else 'customize'
+    # Else every system gets a package that merges /usr, and with it all of Perl.
+    merged = [] if recipe.variant is Variant.EXTRACT else [f'--hook-dir={_MERGED_USR}']
     first, *others = (f'sh "$KILN_STAGE/{name}" "$1"' for name in hooks(recipe))
     return (
         '--mode=unshare',
@@ -127,6 +132,7 @@ def arguments(order: Order, stage: Path) -> Sequence[str]:
         *([f'--include={",".join(recipe.packages)}'] if recipe.packages else []),
         *(f'--dpkgopt=path-exclude={path}' for path in recipe.exclude),
         *(f'--dpkgopt=path-include={path}' for path in recipe.keep),
+        *merged,
         f'--setup-hook={first}',
         *(f'--{late}-hook={hook}' for hook in others),
         order.suite,
