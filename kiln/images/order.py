@@ -86,11 +86,14 @@ while read -r folder; do
 done < "$KILN_STAGE/{folders}"
 tar -x -f "$KILN_STAGE/{files}" -C "$1"
 """
+# It is a file of the image, so that its commands find nothing of it on their input.
 _RUN = """\
 set -eu
 shell=/bin/sh
 [ -e "$1/bin/sh" ] || shell='/bin/busybox sh'
-chroot "$1" $shell -eu < "$KILN_STAGE/{script}"
+cp "$KILN_STAGE/{script}" "$1/.kiln-run"
+chroot "$1" $shell -eu /.kiln-run
+rm "$1/.kiln-run"
 """
 _END = f"""\
 set -eu

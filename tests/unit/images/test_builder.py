@@ -100,8 +100,10 @@ class Building(HostCase, unittest.TestCase):
     def test_the_settings_of_the_host_reach_the_archives_and_stay_private(self):
         self.builder.build(recipe(layers=(Layer(files=(File(path='/etc/motd'),), run='x'),)))
         self.assertEqual(
-            ['apt.conf', 'layer-0.folders', 'layer-0.sh', 'layer-0.tar'], self.host.said('stage')
-        )
+            ['apt.conf', 'begin', 'end', 'lay-0', 'layer-0.folders', 'layer-0.sh', 'layer-0.tar',
+             'run-0'],
+            self.host.said('stage'),
+        )  # fmt: skip
         self.assertNotIn('3128', '\n'.join(self.host.said('arguments')))
 
     def test_hosts_build_alike_whatever_their_environment(self):
