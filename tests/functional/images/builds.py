@@ -67,7 +67,7 @@ class BuildCase(unittest.TestCase):
         process = subprocess.Popen(
             [sys.executable, '-m', 'kiln.cli', '--config-file', str(self.config), *argv],
             cwd=ROOT,
-            env={**os.environ, 'PYTHONPATH': str(ROOT)},
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join([str(ROOT), *sys.path])},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
