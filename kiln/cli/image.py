@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
-from kiln.cli.db import span
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format, span
 from kiln.cli.drivers import catalogue_of
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.views import cells, fields, moment
