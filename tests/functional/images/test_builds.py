@@ -1,16 +1,24 @@
 """Small images, really built: the same twice, and nothing left whatever happens."""
 
 import dataclasses
+import os
 import signal
 import time
 
 from kiln.image_exceptions import ImageBuildFailed, MirrorUnavailable, PackageNotFound
+from kiln.images.builder import ImageBuilder
+from kiln.images.cache import ImageCache
 from kiln.images.course import Stage
+from kiln.images.programs import Programs
 from kiln.images.sources import Source
 from tests.functional.images.builds import END_S, BuildCase, contents
 
 #: A suite of a few packages, which is asked in no time.
 SMALL = [Source('http://deb.debian.org/debian', 'bookworm-updates')]
+
+
+#: With KILN_FULL those are built twice, too, that take minutes.
+NODES = ('debian-node', 'swarm-node') if 'KILN_FULL' in os.environ else ()
 
 
 class Building(BuildCase):
@@ -22,6 +30,15 @@ class Building(BuildCase):
         self.assertEqual((first.key, first.digest), (second.key, second.digest))
         wanted = [Stage.ASKING, Stage.DOWNLOADING, Stage.UNPACKING, Stage.FINISHING, Stage.PACKING]
         self.assertEqual(wanted, list(dict.fromkeys(stages)))
+
+        for name in NODES:
+            digests = {
+                ImageBuilder(ImageCache(self.folder / place), Programs())
+                .build(self.library.find(name))
+                .digest
+                for place in ('one', 'two')
+            }
+            self.assertEqual(1, len(digests), name)
 
         found = contents(first)
         self.assertEqual('/bin/busybox', found['/bin/sh'].linkname)
