@@ -100,9 +100,10 @@ class Building(ImageShell):
         self.host.unset('dpkg')
         self.assertIn('apt-get install dpkg', self.fails(8, 'image', 'build', 'web'))
 
-    def test_a_backend_that_takes_no_images_says_so(self):
+    def test_a_backend_that_takes_no_images_says_so_before_the_work(self):
         said = self.fails(8, 'image', 'build', 'web', '--into', 'engine')
         self.assertIn('takes no root file systems', said)
+        self.assertEqual(0, self.host.runs)
 
     def test_a_backend_that_is_not_there_is_told_before_the_work(self):
         self.fails(2, 'image', 'build', 'web', '--into', 'gone')
