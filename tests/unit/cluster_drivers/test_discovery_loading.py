@@ -40,7 +40,8 @@ class Loading(Installed):
         folder = self.directory('broken_v1', driver_py='raise RuntimeError\n', version_py=VERSION)
         found = {record.name: path for record, path in self.discover().folders().items()}
         self.assertEqual(folder, found['broken_v1'])
-        self.assertEqual({'broken_v1', 'example_v1', 'nodes_v1'}, set(found))
+        self.assertIn('example_v1', found)
+        self.assertFalse({'acme_v1', 'lost_v1'} & set(found))
 
     def test_a_package_with_a_folder_gives_both(self):
         folder = self.site / 'kiln_test_folder' / 'code_v1'
