@@ -12,7 +12,7 @@ from kiln import conf as kiln_conf
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.conf import clusters, compute, db, hooks, opts
+from kiln.conf import clusters, compute, db, hooks, images, opts
 from kiln.exceptions import ConfigurationError
 
 
@@ -110,7 +110,7 @@ class TheSample(unittest.TestCase):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
         self.assertEqual(
             [
-                'compute', 'clusters', 'db', 'hooks',
+                'compute', 'clusters', 'db', 'hooks', 'images',
                 'compute:docker', 'compute:noop', 'compute:nova',
             ],
             names,
@@ -132,6 +132,7 @@ class TheSample(unittest.TestCase):
         expected |= {('clusters', opt.dest) for opt in clusters.OPTS}
         expected |= {('db', opt.dest) for opt in db.OPTS}
         expected |= {('hooks', opt.dest) for opt in hooks.OPTS}
+        expected |= {('images', opt.dest) for opt in images.OPTS}
         for driver in (DockerDriver, NoopDriver, NovaDriver):
             for opt in (*compute.BACKEND_OPTS, *driver.options):
                 expected.add((f'compute:{driver.name}', opt.dest))
