@@ -15,6 +15,7 @@ BASE = {
     'kiln.compute_drivers.calls',
     'kiln.compute_drivers.hooks',
     'kiln.compute_drivers.options',
+    'kiln.compute_drivers.pools',
     'kiln.compute_drivers.redaction',
     'kiln.compute_drivers.validation',
     'kiln.compute_drivers.wording',
@@ -73,7 +74,8 @@ MAY_IMPORT = {
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
-        'kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+        'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.noop.conf',
+        'kiln.compute_drivers.nova.conf',
     },
     'kiln.driver_manager': CONTRACT
     | {
@@ -132,6 +134,7 @@ HOMES = {
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (
         'kiln.conf',
+        'kiln.compute_drivers.appliance.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.cli.logs',
