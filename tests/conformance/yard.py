@@ -11,7 +11,6 @@ import socket
 import threading
 import types
 
-
 #: Options that make a pool of them quick.
 PATIENCE = types.MappingProxyType(
     {

@@ -63,8 +63,7 @@ class Claims:
         with self._store.write() as db:
             if (known := _with_key(db, request.owner, request.build_key)) is not None:
                 return known
-            taken = [row['machine'] for row in db.execute('SELECT machine FROM claims')]
-            machine = choose(request, inventory, _records(db), taken, now)
+            machine = choose(request, inventory, _records(db), _taken(db, inventory), now)
             claim = life.begun(_new(request, machine, now), machine, now)
             number = next_number(db)
             payload = packed(request) if claim.phase is Phase.CLAIMING else None
@@ -81,14 +80,14 @@ class Claims:
         :raises InstanceNotFoundError: there is none of that id.
         """
         with self._store.write(durable=durable) as db:
-            old = _the(db, claim_id)
+            old, brought = _the(db, claim_id), _brings(db, claim_id)
             new = change(old)
             if new is None:
                 self._end(db, old)
             elif new != old:
                 self._save(db, old, new)
                 self._judge(db, old, new, now)
-        if old.phase is Phase.CLAIMING and (new is None or new.phase is not Phase.CLAIMING):
+        if brought and (new is None or new.phase is not Phase.CLAIMING):
             self._store.wipe_log()
         return old, new
 
@@ -268,6 +267,21 @@ def _the(db: sqlite3.Connection, claim_id: str) -> Claim:
             amphora_id=claim_id,
         )
     return _claim(row)
+
+
+def _brings(db: sqlite3.Connection, claim_id: str) -> bool:
+    query = 'SELECT 1 FROM claims WHERE id = ? AND payload IS NOT NULL'
+    return db.execute(query, (claim_id,)).fetchone() is not None
+
+
+def _taken(db: sqlite3.Connection, inventory: Inventory) -> set[str]:
+    """Return the names that are claimed, and those of machines claimed under another name."""
+    rows = db.execute('SELECT machine, "table" FROM claims').fetchall()
+    names = {row['machine'] for row in rows}
+    # A machine that was given another name in the inventory is known by its addresses.
+    gone = [json.loads(row['table']) for row in rows if inventory.get(row['machine']) is None]
+    addresses = {address for table in gone for address in table.get('addresses', ())}
+    return names | {one.name for one in inventory if not addresses.isdisjoint(one.addresses)}
 
 
 def _with_key(db: sqlite3.Connection, owner: str, build_key: str) -> Claim | None:

@@ -25,6 +25,8 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what other processes have left or asked for.
 _LOOK_S = 1.0
+#: Seconds after which it is told that somebody else holds a machine.
+_PATIENCE_S = 60.0
 #: Seconds for which close() waits for probes, which cannot be ended.
 _LEAVE_S = 0.5
 
@@ -64,6 +66,8 @@ class Crew:
         self._looker: threading.Thread | None = None
         # By machine: what runs there, and the claim as it was when that began.
         self._running: dict[str, tuple[Claim, Task, threading.Thread]] = {}
+        # Since when a machine is locked by somebody else, and whether that was told.
+        self._waits: dict[str, tuple[float, bool]] = {}
         self._hurries: list[Callable[[], None]] = []
 
     # ---- for the driver -----------------------------------------------------------
@@ -111,6 +115,8 @@ class Crew:
                 pause_s = self._until_due_s(self.look())
             # Nobody waits for this thread, and without it nothing would ever be done.
             except Exception:
+                if self._closed:
+                    return
                 LOG.exception('Cannot look for what is due on the machines; trying again')
                 pause_s = _LOOK_S
             self._pause(pause_s)
@@ -146,8 +152,9 @@ class Crew:
     def _begin(self, claim: Claim) -> None:
         lock = self._locks.take(claim.machine)
         if lock is None:
-            # Another process works there, or what it has left behind.
+            self._wait_for(claim)
             return
+        self._waits.pop(claim.machine, None)
         with contextlib.ExitStack() as stack:
             stack.callback(lock.release)
             try:
@@ -168,9 +175,20 @@ class Crew:
             with self._ready:
                 if self._closed:
                     return
-                self._running[claim.machine] = (claim, task, thread)
                 thread.start()
+                self._running[claim.machine] = (claim, task, thread)
             stack.pop_all()
+
+    def _wait_for(self, claim: Claim) -> None:
+        """Bear with another process that works there, or with what one has left behind."""
+        now = self._clock.monotonic()
+        since, told = self._waits.setdefault(claim.machine, (now, False))
+        if now - since >= _PATIENCE_S and not told:
+            self._waits[claim.machine] = (since, True)
+            LOG.warning(
+                'Machine %s has been locked for %d s, and %s waits: a command runs there, or '
+                'has left a process that goes on', claim.machine, now - since, claim.phase.value,
+            )  # fmt: skip
 
     def _end_the_unwanted(self) -> None:
         with self._ready:

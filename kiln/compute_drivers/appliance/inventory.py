@@ -22,7 +22,7 @@ from kiln.exceptions import ConfigurationError
 from kiln.models import AmphoraType
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,62}')
-_ADDRESS = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]*')
+_ADDRESS = re.compile(r'[A-Za-z0-9:][A-Za-z0-9.:_-]*')
 _TYPES = (AmphoraType.BARE_METAL, AmphoraType.HW_LOAD_BALANCER)
 _REQUIRED = ('type', 'addresses', 'wipe')
 _AT = re.compile(r'(.*) \(at line (\d+), column (\d+)\)', re.DOTALL)
@@ -70,8 +70,14 @@ def located(mistakes: list[Mistake], text: str, source: str) -> str:
         path = mistake.path
         while path and path not in lines:
             path = path[:-1]
-        told.append((lines.get(path, 1), f'{".".join(mistake.path)}: {mistake.message}'))
+        told.append((lines.get(path, 1), f'{_place(mistake.path)} {mistake.message}'))
     return '\n'.join(f'{source}:{line}: {words}' for line, words in sorted(told))
+
+
+def _place(path: Path) -> str:
+    # No colon behind it: what follows 'credentials:' would be taken for a secret.
+    depth = 2 if path[0] == 'machines' else 1
+    return ' '.join([f'[{".".join(path[:depth])}]', *path[depth:]])
 
 
 def _syntax(words: str, source: str) -> str:
@@ -100,7 +106,7 @@ def _read(document: Mapping[str, Any], machines: dict[str, Machine]) -> Iterator
             if homes.setdefault(address, name) != name:
                 yield Mistake(
                     ('machines', name, 'addresses'),
-                    f'{address} is an address of {homes[address]}, too.',
+                    f'has {address}, which is an address of {homes[address]}, too.',
                 )
 
 
@@ -112,7 +118,9 @@ def _enrol(
 ) -> Iterator[Mistake]:
     path = ('machines', name)
     if not _NAME.fullmatch(name):
-        yield Mistake(path, 'a name is 1 to 63 letters, digits, dots, dashes or underscores.')
+        yield Mistake(
+            path, 'must be named by 1 to 63 letters, digits, dots, dashes or underscores.'
+        )
         return
     if not isinstance(table, dict):
         yield Mistake(path, 'must be a table.')
@@ -193,7 +201,7 @@ def _addresses(value: Any) -> tuple[str, ...]:
     addresses = _texts(value)
     for one in addresses:
         if not _ADDRESS.fullmatch(one):
-            raise _Wrong(f'{one!r} is neither an IP address nor a host name.')
+            raise _Wrong(f'has {one!r}, which is neither an IP address nor a host name.')
     return addresses
 
 
@@ -225,7 +233,7 @@ def _probe(value: Any) -> ProbeSpec:
         raise _Wrong('must be {tcp = PORT}, {http = "http://{address}/..."} or {command = [...]}.')
     kind = ProbeKind(kinds.pop())
     if more := value.keys() - {kind} - _PROBE_OPTIONS[kind]:
-        raise _Wrong(f'a probe by {kind.value} has no {", ".join(sorted(more))}.')
+        raise _Wrong(f'has {", ".join(sorted(more))}, and a probe by {kind.value} has none.')
     return _PROBES[kind](value)
 
 
@@ -240,7 +248,7 @@ def _http(value: Mapping[str, Any]) -> ProbeSpec:
     if re.match(r'https?://[^/]*@', url):
         raise _Wrong('must have no password in its URL; use a command for that.')
     if not isinstance(insecure, bool):
-        raise _Wrong('insecure must be true or false.')
+        raise _Wrong('must have insecure = true or false.')
     status = value.get('status')
     if status is not None:
         status = _number(status, 100, 599, 'a status')

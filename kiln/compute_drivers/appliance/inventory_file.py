@@ -98,7 +98,9 @@ class InventoryFile:
             path = ('machines', machine.name)
             for key, program in machine.programs():
                 if not os.access(program, os.X_OK):
-                    yield Mistake((*path, key), f'{program} is no program that can be run here.')
+                    yield Mistake(
+                        (*path, key), f'names {program}, which is no program that can be run here.'
+                    )
             if machine.credentials is not None:
                 yield from self._unsafe((*path, 'credentials'), machine.credentials)
 
@@ -107,6 +109,6 @@ class InventoryFile:
         if file is None:
             yield Mistake(path, 'needs the option secrets_dir.')
         elif not file.is_file():
-            yield Mistake(path, f'there is no secret {name} in {file.parent}.')
+            yield Mistake(path, f'names {name}, and {file.parent} has no such secret.')
         elif file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            yield Mistake(path, f'secret {file} is open to others; chmod 600.')
+            yield Mistake(path, f'names {file}, which is open to others; chmod 600 it.')

@@ -86,7 +86,7 @@ class Rules:
 
     def back_off_s(self, failures: int) -> float:
         """Return how long a machine is left alone after so many failures in a row."""
-        doubled = self.quarantine_s * 2 ** min(failures - 1, _MOST_DOUBLINGS)
+        doubled = self.quarantine_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
         return min(doubled, max(self.quarantine_s, self.quarantine_max_s))
 
 

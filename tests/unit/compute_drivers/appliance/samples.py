@@ -1,6 +1,5 @@
 """Machines, claims and pools to try things with."""
 
-import dataclasses
 import pathlib
 import tempfile
 import types
@@ -33,12 +32,11 @@ def pool(count, *, defaults='', each=''):
     return f'{BARE}{defaults}\n' + ''.join(machines)
 
 
-def machine(text='', name='m1'):
+def machine(text='', address='192.0.2.1'):
     """Return one machine, with more lines of its table."""
-    head = '[machines.m1]\ntype = "bare_metal"\naddresses = ["192.0.2.1"]\n'
+    head = f'[machines.m1]\ntype = "bare_metal"\naddresses = ["{address}"]\n'
     wipe = '' if 'wipe' in text else 'wipe = []\n'
-    inventory = parse(head + wipe + text, 'inventory')
-    return dataclasses.replace(inventory.machines['m1'], name=name)
+    return parse(head + wipe + text, 'inventory').machines['m1']
 
 
 def request(**given):

@@ -88,14 +88,14 @@ class Mistakes(unittest.TestCase):
         )
         self.assertEqual(
             [
-                'pool.toml:2: machines.a.type: must be one of bare_metal, hw_load_balancer.',
-                'pool.toml:6: machines.b: lacks type.',
-                'pool.toml:6: machines.b: lacks wipe (wipe = [] says that there is nothing to '
+                'pool.toml:2: [machines.a] type must be one of bare_metal, hw_load_balancer.',
+                'pool.toml:6: [machines.b] lacks type.',
+                'pool.toml:6: [machines.b] lacks wipe (wipe = [] says that there is nothing to '
                 'wipe).',
-                'pool.toml:7: machines.b.addresses: must be a list such as ["a", "b"].',
-                'pool.toml:8: machines.b.zoen: is no key of a machine; did you mean zone?',
-                'pool.toml:9: machines.b.flavors: names something twice.',
-                'pool.toml:13: machines.b.labels: must be a table of texts such as '
+                'pool.toml:7: [machines.b] addresses must be a list such as ["a", "b"].',
+                'pool.toml:8: [machines.b] zoen is no key of a machine; did you mean zone?',
+                'pool.toml:9: [machines.b] flavors names something twice.',
+                'pool.toml:13: [machines.b] labels must be a table of texts such as '
                 '{rack = "r12"}.',
             ],
             said,
@@ -116,7 +116,8 @@ class Mistakes(unittest.TestCase):
     def test_an_address_belongs_to_one_machine(self):
         said = self.told(RIGHT + RIGHT.replace('machines.a', 'machines.b'))
         self.assertEqual(
-            ['pool.toml:7: machines.b.addresses: 192.0.2.1 is an address of a, too.'], said
+            ['pool.toml:7: [machines.b] addresses has 192.0.2.1, which is an address of a, too.'],
+            said,
         )
 
     def test_each_value_says_what_it_must_be(self):
@@ -135,7 +136,7 @@ class Mistakes(unittest.TestCase):
             ('probe = {}', 'must be {tcp = PORT}'),
             ('probe = {tcp = 0}', 'a port from 1 to 65535'),
             ('probe = {tcp = true}', 'a port from 1 to 65535'),
-            ('probe = {tcp = 22, status = 200}', 'a probe by tcp has no status'),
+            ('probe = {tcp = 22, status = 200}', 'has status, and a probe by tcp has none'),
             ('probe = {http = "ftp://a"}', 'a URL such as'),
             ('probe = {http = "http://a:99999/"}', 'a URL such as'),
             ('probe = {http = "http:///up"}', 'a URL such as'),
@@ -153,10 +154,10 @@ class Mistakes(unittest.TestCase):
                 self.assertIn(words, said)
 
     def test_what_is_no_table_of_machines_is_told_of(self):
-        self.assertIn('pool.toml:1: machine: is neither', self.told('[machine.a]\nx = 1')[0])
+        self.assertIn('pool.toml:1: [machine] is neither', self.told('[machine.a]\nx = 1')[0])
         self.assertIn('must be a table', self.told('machines = 7')[0])
         self.assertIn('must be a table', self.told('[machines]\na = 7')[0])
-        self.assertIn('a name is 1 to 63', self.told('[machines."a/b"]\n')[0])
+        self.assertIn('must be named by 1 to 63', self.told('[machines."a/b"]\n')[0])
         said = self.told('[defaults]\naddresses = ["192.0.2.1"]\n')
         self.assertIn('belongs to each machine alone', said[0])
 
