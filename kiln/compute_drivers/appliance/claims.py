@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kiln.compute_drivers.appliance import life
 from kiln.compute_drivers.appliance.life import Claim, Phase, Rules
@@ -173,11 +174,17 @@ class Claims:
             first: float | None = found[0]
         return first
 
-    def payload(self, claim_id: str) -> bytes | None:
-        """Return what a claim command is to bring onto the machine."""
-        with self._store.read() as db:
-            row = db.execute('SELECT payload FROM claims WHERE id = ?', (claim_id,)).fetchone()
-        return row['payload'] if row else None
+    def with_payload(self, claim_id: str) -> tuple[Claim, bytes | None]:
+        """Return a claim, and what its claim command is to bring onto the machine.
+
+        In one look: a claim that is given up in between would bring nothing.
+
+        :raises InstanceNotFoundError: there is none of that id.
+        """
+        query = 'SELECT payload FROM claims WHERE id = ?'
+        with self._store.read() as db, _snapshot(db):
+            claim = _the(db, claim_id)
+            return claim, db.execute(query, (claim_id,)).fetchone()['payload']
 
     def records(self) -> Mapping[str, Record]:
         """Return what is remembered of machines, by name."""
@@ -267,6 +274,15 @@ def _the(db: sqlite3.Connection, claim_id: str) -> Claim:
             amphora_id=claim_id,
         )
     return _claim(row)
+
+
+@contextlib.contextmanager
+def _snapshot(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute('BEGIN')
+    try:
+        yield
+    finally:
+        db.execute('COMMIT')
 
 
 def _brings(db: sqlite3.Connection, claim_id: str) -> bool:

@@ -159,13 +159,13 @@ class Crew:
             stack.callback(lock.release)
             try:
                 # Only now does nobody else change what is due there.
-                claim = self._claims.get(claim.id)
+                claim, brought = self._claims.with_payload(claim.id)
             except InstanceNotFoundError:
                 return
             if claim.due is None or claim.due > self._clock.time():
                 return
             machine = self._machine_of(claim)
-            task = self._tasks.task(claim, machine, lock)
+            task = self._tasks.task(claim, machine, lock, brought)
             thread = threading.Thread(
                 target=self._do,
                 args=(claim, machine, task, lock),

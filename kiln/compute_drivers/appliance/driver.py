@@ -75,7 +75,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         self._store = Store(folder / 'claims.db')
         self._claims = Claims(self._store, rules)
         self._locks = MachineLocks(folder / 'locks')
-        self._tasks = Tasks(folder, _timeouts(conf), self._file.secret, self._claims.payload)
+        self._tasks = Tasks(folder, _timeouts(conf), self._file.secret)
         self._crew = Crew(
             self._claims,
             self._locks,

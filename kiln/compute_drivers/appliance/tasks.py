@@ -58,21 +58,21 @@ class Tasks:
         folder: Path,
         timeouts: Timeouts,
         secret: Callable[[str], Path | None],
-        payload_of: Callable[[str], bytes | None],
     ) -> None:
         self._folder = folder
         self._timeouts = timeouts
         self._secret = secret
-        self._payload_of = payload_of
 
-    def task(self, claim: Claim, machine: Machine, lock: MachineLock) -> Task:
+    def task(
+        self, claim: Claim, machine: Machine, lock: MachineLock, brought: bytes | None
+    ) -> Task:
         """Return what is due for a claim, on a machine that is locked."""
         for what in (*Verb, 'probe'):
             # What a dead process has left may hold half a key.
             shutil.rmtree(self._run_folder(machine, what), ignore_errors=True)
         verb = COMMANDS.get(claim.phase)
         if verb is not None:
-            return self._of_verb(claim, machine, verb, lock)
+            return self._of_verb(claim, machine, verb, lock, brought)
         spec = machine.probe
         if spec is None:
             # The inventory had one when the claim began to wait for it.
@@ -96,14 +96,16 @@ class Tasks:
         finally:
             self._output(machine, name).unlink(missing_ok=True)
 
-    def _of_verb(self, claim: Claim, machine: Machine, verb: Verb, lock: MachineLock) -> Task:
+    def _of_verb(
+        self, claim: Claim, machine: Machine, verb: Verb, lock: MachineLock, brought: bytes | None
+    ) -> Task:
         argv = machine.argv(verb)
         if not argv:
             return _Nothing()
         request = None
-        if verb is Verb.CLAIM and (kept := self._payload_of(claim.id)) is not None:
+        if verb is Verb.CLAIM and brought is not None:
             request = payload.unpacked(
-                kept, build_key=claim.build_key, name=claim.name, owner=claim.owner
+                brought, build_key=claim.build_key, name=claim.name, owner=claim.owner
             )
         command = self._command(claim, machine, verb.value, argv, self._timeouts.of(verb), lock.fd)
         return _InFolder(command, self._run_folder(machine, verb.value), request)

@@ -19,7 +19,7 @@ from tests.functional.appliance.yard import StrictYard
 
 ROOT = pathlib.Path(__file__).parents[3]
 #: How many processes die.
-KILLS = int(os.environ.get('KILN_CRASHES', '40')) if 'KILN_FULL' in os.environ else 12
+KILLS = int(os.environ.get('KILN_CRASHES', '40')) if 'KILN_FULL' in os.environ else 8
 
 
 class PoolTest(unittest.TestCase):
@@ -52,14 +52,14 @@ class PoolTest(unittest.TestCase):
             time.sleep(0.02)
 
     def test_processes_that_claim_at_once_get_each_machine_once(self):
-        self.yard = StrictYard(self.folder).make(60, 0)
+        self.yard = StrictYard(self.folder).make(40, 0)
         # All of them make the files of the pool, too: whoever is first.
-        processes = [self.start(f'p{number}', '60') for number in range(4)]
+        processes = [self.start(f'p{number}', '40') for number in range(3)]
         got = []
         for process in processes:
             got += [line.split()[1] for line in process.stdout.read().splitlines()]
             self.assertEqual(0, process.wait())
-        self.assertEqual([f'm{number:02}' for number in range(60)], sorted(got))
+        self.assertEqual([f'm{number:02}' for number in range(40)], sorted(got))
 
     def test_killed_processes_leave_no_claim_twice_none_lost_and_nothing_wiped_in_use(self):
         dice = random.Random(11)
@@ -114,7 +114,7 @@ class PoolTest(unittest.TestCase):
 
     def test_a_command_that_outlives_its_kiln_keeps_its_machine_until_it_ends(self):
         self.yard = StrictYard(self.folder).make(1, 1.5)
-        process = self.start('first', '1')
+        process = self.start('first', '1', 'stay')
         busy = self.folder / 'm00.busy'
         self.eventually(busy.exists, 'the claim command runs')
         first = busy.read_text()
@@ -130,7 +130,7 @@ class PoolTest(unittest.TestCase):
 
     def test_a_claim_whose_command_was_cut_short_is_run_again_with_its_key(self):
         self.yard = StrictYard(self.folder).make(1, 0.3)
-        process = self.start('first', '1')
+        process = self.start('first', '1', 'stay')
         self.eventually((self.folder / 'm00.busy').exists, 'the claim command runs')
         process.kill()
         process.wait()

@@ -1,6 +1,6 @@
 """A process that claims machines and gives them back, until somebody kills it.
 
-    python -m tests.functional.appliance.victim FOLDER PREFIX [COUNT]
+    python -m tests.functional.appliance.victim FOLDER PREFIX [COUNT [stay]]
 
 With a count it claims so many, keeps them, and says which it got.
 """
@@ -46,11 +46,13 @@ def churn(driver, prefix):
         time.sleep(0.005)
 
 
-def main(folder, prefix, count=None):
+def main(folder, prefix, count=None, stay=''):
     driver = ApplianceDriver.open(StrictYard(folder).options, name='pool', owner='us')
     if count is None:
         churn(driver, prefix)
     keep(driver, prefix, int(count))
+    if stay:
+        time.sleep(600)
     driver.close()
 
 

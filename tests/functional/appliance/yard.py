@@ -37,7 +37,8 @@ rm -f "$KILN_MACHINE.owner" "$KILN_MACHINE.busy"
 """
 _ALONE = """\
 other=$(cat "$KILN_MACHINE.busy" 2>/dev/null)
-if test -n "$other" && kill -0 "$other" 2>/dev/null; then
+# One that is dead and was reaped by nobody is at work no more.
+if grep -q '^State:.[^ZX]' "/proc/${{other:-none}}/status" 2>/dev/null; then
   echo "$KILN_MACHINE: $KILN_VERB while $other is at work" >> wrong
 fi
 echo $$ > "$KILN_MACHINE.busy"

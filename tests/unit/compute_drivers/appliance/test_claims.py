@@ -79,10 +79,13 @@ class Claiming(PoolCase):
         self.assertEqual(one, self.claims.get(one.id))
 
     def test_an_id_that_nothing_has_is_not_found(self):
-        for ask in (self.claims.get, lambda id_: self.claims.change(id_, keep, 2.0)):
+        for ask in (
+            self.claims.get,
+            self.claims.with_payload,
+            lambda id_: self.claims.change(id_, keep, 2.0),
+        ):
             with self.assertRaises(InstanceNotFoundError):
                 ask('nothing')
-        self.assertIsNone(self.claims.payload('nothing'))
 
     def test_a_machine_that_failed_its_claims_is_left_alone_longer_each_time(self):
         untils = []
@@ -150,7 +153,7 @@ class Files(PoolCase):
         inventory = parse(pool(1, each='claim = ["/bin/c"]\n'), 'i')
         secret = b'correct-horse-battery-staple'
         one = claims.claim(request(user_data=secret * 20), inventory, 1.0)
-        self.assertIn(b'user_data', claims.payload(one.id))
+        self.assertIn(b'user_data', claims.with_payload(one.id)[1])
         claims.change(
             one.id,
             lambda claim: life.command_ended(
@@ -158,7 +161,7 @@ class Files(PoolCase):
             ),
             2.0,
         )
-        self.assertIsNone(claims.payload(one.id))
+        self.assertIsNone(claims.with_payload(one.id)[1])
         for path in self.folder.iterdir():
             self.assertNotIn(b'Y29ycmVjdC1ob3JzZS', path.read_bytes(), path.name)
 
