@@ -1,5 +1,6 @@
 """Machines, claims and pools to try things with."""
 
+import contextlib
 import pathlib
 import tempfile
 import types
@@ -69,6 +70,17 @@ class PoolCase(unittest.TestCase):
         store = Store(self.folder / 'claims.db')
         self.addCleanup(store.close)
         return Claims(store, rules)
+
+    def until(self, so, step_s=0.1):
+        """Let virtual time pass until something is so."""
+        self.clock.run_until(so, step_s=step_s)
+
+    @contextlib.contextmanager
+    def warned(self, step_s=0.1):
+        """Wait at the end until something was warned of."""
+        with self.assertLogs('kiln', 'WARNING') as logged:
+            yield logged
+            self.until(lambda: logged.output, step_s)
 
     def program(self, name, body):
         """Return the path of a small shell program."""

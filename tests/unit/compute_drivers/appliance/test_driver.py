@@ -114,9 +114,6 @@ class Able(PoolCase):
 class Working(PoolCase):
     """What the commands are told and what follows from how they end."""
 
-    def until(self, so, step_s=0.1):
-        self.clock.run_until(so, step_s=step_s)
-
     def state(self, driver, amphora_id):
         try:
             return driver.status(amphora_id).state
@@ -168,7 +165,7 @@ class Working(PoolCase):
 
     def test_a_claim_command_that_fails_is_an_error_and_its_machine_is_left_alone(self):
         driver = self.open_commanded(claim='cat user_data; echo no disk; exit 3', count=2)
-        with self.assertLogs('kiln', 'WARNING') as logged:
+        with self.warned() as logged:
             failed = self.built(driver, State.ERROR, user_data=SECRET)
         status = driver.status(failed)
         self.assertIn('claim command: it ended with status 3', status.fault)
@@ -199,7 +196,7 @@ class Working(PoolCase):
         gate = self.folder / 'go'
         driver = self.open_commanded(wipe=f'echo not now; test -e {gate}')
         amphora_id = self.built(driver)
-        with self.assertLogs('kiln', 'WARNING'):
+        with self.warned():
             driver.delete(amphora_id)
             self.until(lambda: self.state(driver, amphora_id) is State.ERROR)
         fault = driver.status(amphora_id).fault
@@ -228,7 +225,7 @@ class Working(PoolCase):
         with self.assertRaises(InstanceStateConflict):
             driver.reboot(amphora_id)
         self.until(lambda: driver.status(amphora_id).ready)
-        with self.assertLogs('kiln', 'WARNING'):
+        with self.warned():
             driver.reboot(amphora_id)
             self.until(lambda: self.state(driver, amphora_id) is State.ERROR)
         self.assertEqual('1\n0\n', (self.folder / 'hard').read_text())
@@ -270,7 +267,7 @@ class Working(PoolCase):
         self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE)
         self.assertTrue(news.is_set())
         up.unlink()
-        with self.assertLogs('kiln', 'WARNING'):
+        with self.warned():
             self.until(lambda: self.state(driver, amphora_id) is State.ERROR, step_s=2)
         self.assertIn('asked 192.0.2.1', driver.status(amphora_id).fault)
         up.touch()
@@ -304,8 +301,8 @@ class Working(PoolCase):
         driver = self.open_commanded(claim='true')
         lock = driver._locks.take('m1')
         amphora_id = driver.build(**METAL)
-        with self.assertLogs('kiln', 'WARNING') as logged:
-            self.until(lambda: logged.output, step_s=5)
+        with self.warned(step_s=5) as logged:
+            pass
         self.assertIn('Machine m1 has been locked', logged.output[0])
         self.assertIs(State.BUILDING, driver.status(amphora_id).state)
         lock.release()
@@ -344,10 +341,10 @@ class Operating(PoolCase):
         driver.maintain('m1', 'a fan')
         driver.delete(amphora_id)
         looked = self.clock.monotonic()
-        self.clock.run_until(lambda: self.clock.monotonic() > looked + 20)
+        self.until(lambda: self.clock.monotonic() > looked + 20)
         self.assertIs(State.DELETING, driver.status(amphora_id).state)
         driver.maintain('m1', None)
-        self.clock.run_until(lambda: self.standing(driver).standing is Standing.FREE)
+        self.until(lambda: self.standing(driver).standing is Standing.FREE)
 
     def test_what_the_inventory_says_only_the_inventory_takes_back(self):
         driver = self.open_driver(pool(1, each='maintenance = "a fan"\n'))
@@ -362,9 +359,9 @@ class Operating(PoolCase):
         with self.assertRaisesRegex(InstanceStateConflict, f'it is amphora {amphora_id}'):
             driver.release('m1')
         driver.delete(amphora_id)
-        with self.assertLogs('kiln', 'WARNING'):
-            self.clock.run_until(lambda: self.standing(driver).standing is Standing.UNWIPED)
-        self.clock.run_until(lambda: self.released(driver))
+        with self.warned():
+            self.until(lambda: self.standing(driver).standing is Standing.UNWIPED)
+        self.until(lambda: self.released(driver))
         self.assertIs(Standing.FREE, self.standing(driver).standing)
         with self.assertRaises(InstanceNotFoundError):
             driver.status(amphora_id)
@@ -381,8 +378,8 @@ class Operating(PoolCase):
         claim = self.program('claim', 'exit 1')
         driver = self.open_driver(pool(1, each=f'claim = ["{claim}"]\n'))
         amphora_id = driver.build(**METAL)
-        with self.assertLogs('kiln', 'WARNING'):
-            self.clock.run_until(lambda: driver.status(amphora_id).state is State.ERROR)
+        with self.warned():
+            self.until(lambda: driver.status(amphora_id).state is State.ERROR)
         driver.delete(amphora_id)
         self.assertIs(Standing.QUARANTINE, self.standing(driver).standing)
         driver.release('m1')

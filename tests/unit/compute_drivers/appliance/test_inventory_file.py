@@ -113,7 +113,7 @@ class Editing(PoolCase):
         amphora_id = driver.build(**METAL)
         self.rewrite('')
         driver.delete(amphora_id)
-        self.clock.run_until(lambda: not driver.machines())
+        self.until(lambda: not driver.machines())
         self.assertEqual('m1\n', (self.folder / 'wiped').read_text())
 
     def test_a_claimed_machine_under_another_name_is_not_claimed_again(self):
@@ -137,7 +137,7 @@ class Editing(PoolCase):
         amphora_id = driver.build(**METAL)
         self.assertIs(State.BUILDING, driver.status(amphora_id).state)
         self.rewrite(pool(1))
-        self.clock.run_until(lambda: driver.status(amphora_id).state is State.ACTIVE)
+        self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
 
     def test_a_file_with_mistakes_does_not_stop_the_pool_and_the_check_tells_of_it(self):
         driver = self.open_driver(pool(1))
