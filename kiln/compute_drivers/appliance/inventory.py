@@ -42,6 +42,9 @@ class InventoryError(ConfigurationError):
     code = 'inventory_error'
     remedy = 'Correct the lines the message names; claims are kept meanwhile.'
 
+    def __init__(self, lines: str) -> None:
+        super().__init__(f'the inventory cannot be used:\n{lines}')
+
 
 class _Wrong(ValueError):
     """Says what a value must be."""

@@ -78,7 +78,9 @@ class Mistakes(unittest.TestCase):
     def told(self, text):
         with self.assertRaises(InventoryError) as caught:
             parse(text, 'pool.toml')
-        return str(caught.exception).splitlines()
+        opening, *said = str(caught.exception).splitlines()
+        self.assertEqual('the inventory cannot be used:', opening)
+        return said
 
     def test_each_mistake_has_one_line_with_its_place(self):
         said = self.told(

@@ -46,7 +46,7 @@ class Files(PoolCase):
                 f'{self.inventory}:8: [machines.m1] probe names /no/probe, which is no program '
                 f'that can be run here.',
             ],
-            said.splitlines(),
+            said.splitlines()[1:],
         )
 
     def test_a_secret_must_be_there_and_for_kiln_alone(self):
