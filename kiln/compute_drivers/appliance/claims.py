@@ -8,6 +8,7 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kiln.compute_drivers.appliance import life
 from kiln.compute_drivers.appliance.life import Claim, Phase, Rules
@@ -34,6 +35,15 @@ _UPDATE = f'UPDATE claims SET {", ".join(f"{name} = ?" for name in _MUTABLE)}'  
 
 #: What a change makes of a claim; None stands for its end.
 Change = Callable[[Claim], Claim | None]
+
+
+class Due(NamedTuple):
+    """A claim for which there is something to do; no more than is needed to choose."""
+
+    id: str
+    machine: str
+    phase: Phase
+    due: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,9 +173,16 @@ class Claims:
         wanted = json.dumps(list(ids))
         return self._select('WHERE id IN (SELECT value FROM json_each(?))', wanted)
 
-    def due(self, now: float) -> list[Claim]:
+    def due(self, now: float) -> list[Due]:
         """Return those for which there is something to do, the longest overdue first."""
-        return self._select('WHERE due <= ? ORDER BY due', now)
+        query = 'SELECT id, machine, phase, due FROM claims WHERE due <= ? ORDER BY due'
+        with self._store.read() as db:
+            rows = db.execute(query, (now,)).fetchall()
+        return [Due(row['id'], row['machine'], Phase(row['phase']), row['due']) for row in rows]
+
+    def resting(self) -> list[Claim]:
+        """Return those that serve, and for which there is nothing to do."""
+        return self._select('WHERE due IS NULL AND phase = ?', Phase.UP.value)
 
     def next_due(self, now: float) -> float | None:
         """Return the first moment from now on at which there is something to do."""

@@ -8,27 +8,37 @@ does it. What a dead process had begun is due still, and begun again by another.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable
 
 from kiln.clock import Clock
 from kiln.compute_drivers.appliance import life
-from kiln.compute_drivers.appliance.claims import Claims
-from kiln.compute_drivers.appliance.life import COMMANDS, Claim, Rules
+from kiln.compute_drivers.appliance.claims import Claims, Due
+from kiln.compute_drivers.appliance.life import COMMANDS, Claim, Phase, Rules
 from kiln.compute_drivers.appliance.locks import MachineLock, MachineLocks
-from kiln.compute_drivers.appliance.machines import Machine
-from kiln.compute_drivers.appliance.tasks import Task, Tasks
+from kiln.compute_drivers.appliance.machines import Inventory, Machine
+from kiln.compute_drivers.appliance.tasks import Task, Tasks, Timeouts
 from kiln.exceptions import InstanceNotFoundError, KilnError
 
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what other processes have left or asked for.
 _LOOK_S = 1.0
-#: Seconds after which it is told that somebody else holds a machine.
+#: Seconds beyond the timeout after which it is told that somebody else holds a machine.
 _PATIENCE_S = 60.0
 #: Seconds for which close() waits for probes, which cannot be ended.
 _LEAVE_S = 0.5
+
+
+@dataclasses.dataclass(slots=True)
+class _Wait:
+    """Since when a machine is locked by somebody else, and whether that was told."""
+
+    due: Due
+    since: float
+    told: bool = False
 
 
 class Crew:
@@ -41,23 +51,27 @@ class Crew:
         tasks: Tasks,
         machine_of: Callable[[Claim], Machine],
         is_idle: Callable[[], frozenset[str]],
+        inventory: Callable[[], Inventory],
         *,
         rules: Rules,
+        timeouts: Timeouts,
         commands: int,
         probes: int,
         clock: Clock,
     ) -> None:
         """Have everything at hand; nothing runs before :meth:`start`.
 
-        ``machine_of`` tells what a claim's machine is like now, and ``is_idle`` which
-        machines nothing may be run on.
+        ``machine_of`` tells what a claim's machine is like now, ``is_idle`` which machines
+        nothing may be run on, and ``inventory`` what is enrolled.
         """
         self._claims = claims
         self._locks = locks
         self._tasks = tasks
         self._machine_of = machine_of
         self._is_idle = is_idle
+        self._inventory = inventory
         self._rules = rules
+        self._timeouts = timeouts
         self._most = {True: commands, False: probes}
         self._clock = clock
         self._ready = threading.Condition()
@@ -66,8 +80,8 @@ class Crew:
         self._looker: threading.Thread | None = None
         # By machine: what runs there, and the claim as it was when that began.
         self._running: dict[str, tuple[Claim, Task, threading.Thread]] = {}
-        # Since when a machine is locked by somebody else, and whether that was told.
-        self._waits: dict[str, tuple[float, bool]] = {}
+        self._waits: dict[str, _Wait] = {}
+        self._followed: Inventory | None = None
         self._hurries: list[Callable[[], None]] = []
 
     # ---- for the driver -----------------------------------------------------------
@@ -114,10 +128,8 @@ class Crew:
             try:
                 pause_s = self._until_due_s(self.look())
             # Nobody waits for this thread, and without it nothing would ever be done.
-            except Exception:
-                if self._closed:
-                    return
-                LOG.exception('Cannot look for what is due on the machines; trying again')
+            except Exception as exc:
+                self._complain('look for what is due on the machines', exc)
                 pause_s = _LOOK_S
             self._pause(pause_s)
 
@@ -135,31 +147,47 @@ class Crew:
     def look(self) -> float:
         """Begin what is due and may begin, end what nobody wants; return the moment."""
         self._end_the_unwanted()
+        self._follow_the_inventory()
         now = self._clock.time()
-        due = [claim for claim in self._claims.due(now) if claim.machine not in self._running]
+        due = [one for one in self._claims.due(now) if one.machine not in self._running]
         idle = self._is_idle() if due else frozenset()
-        for claim in due:
-            if claim.machine not in idle and self._has_room(claim):
-                self._begin(claim)
+        for one in due:
+            if one.machine not in idle and self._has_room(one.phase):
+                try:
+                    self._begin(one)
+                # What is wrong with one machine must not keep the others waiting.
+                except Exception as exc:
+                    self._complain(f'begin what is due on machine {one.machine}', exc)
         return now
 
-    def _has_room(self, claim: Claim) -> bool:
-        kind = claim.phase in COMMANDS
+    def _follow_the_inventory(self) -> None:
+        inventory = self._inventory()
+        if inventory is self._followed:
+            return
+        now = self._clock.time()
+        for claim in self._claims.resting():
+            machine = self._machine_of(claim)
+            if life.watched(claim, machine, now) != claim:
+                self._claims.change(claim.id, lambda one: life.watched(one, machine, now), now)  # noqa: B023  # called at once
+        self._followed = inventory
+
+    def _has_room(self, phase: Phase) -> bool:
+        kind = phase in COMMANDS
         with self._ready:
             busy = sum((one.phase in COMMANDS) is kind for one, _, _ in self._running.values())
         return busy < self._most[kind]
 
-    def _begin(self, claim: Claim) -> None:
-        lock = self._locks.take(claim.machine)
+    def _begin(self, due: Due) -> None:
+        lock = self._locks.take(due.machine)
         if lock is None:
-            self._wait_for(claim)
+            self._wait_for(due)
             return
-        self._waits.pop(claim.machine, None)
+        self._waits.pop(due.machine, None)
         with contextlib.ExitStack() as stack:
             stack.callback(lock.release)
             try:
                 # Only now does nobody else change what is due there.
-                claim, brought = self._claims.with_payload(claim.id)
+                claim, brought = self._claims.with_payload(due.id)
             except InstanceNotFoundError:
                 return
             if claim.due is None or claim.due > self._clock.time():
@@ -179,15 +207,18 @@ class Crew:
                 self._running[claim.machine] = (claim, task, thread)
             stack.pop_all()
 
-    def _wait_for(self, claim: Claim) -> None:
+    def _wait_for(self, due: Due) -> None:
         """Bear with another process that works there, or with what one has left behind."""
         now = self._clock.monotonic()
-        since, told = self._waits.setdefault(claim.machine, (now, False))
-        if now - since >= _PATIENCE_S and not told:
-            self._waits[claim.machine] = (since, True)
+        wait = self._waits.get(due.machine)
+        if wait is None or wait.due != due:
+            wait = self._waits[due.machine] = _Wait(due, now)
+        limit_s = self._timeouts.of(COMMANDS.get(due.phase)) + _PATIENCE_S
+        if now - wait.since >= limit_s and not wait.told:
+            wait.told = True
             LOG.warning(
-                'Machine %s has been locked for %d s, and %s waits: a command runs there, or '
-                'has left a process that goes on', claim.machine, now - since, claim.phase.value,
+                'Machine %s has been locked for %d s, and what is due there waits (%s): a command '
+                'has left a process that goes on', due.machine, now - wait.since, due.phase.value,
             )  # fmt: skip
 
     def _end_the_unwanted(self) -> None:
@@ -203,21 +234,28 @@ class Crew:
     # ---- doing it ------------------------------------------------------------------------
 
     def _do(self, claim: Claim, machine: Machine, task: Task, lock: MachineLock) -> None:
+        failed = False
         try:
             ended = task.run()
             if not self._closed:
                 self._learn(claim, machine, ended)
-        except KilnError as exc:
-            # It stays due, and is done again.
-            LOG.warning('Cannot tell how %s of %s ended: %s', claim.phase, claim.machine, exc)
-        # A defect; on a thread of its own nobody else would ever hear of it.
-        except Exception:
-            LOG.exception('Cannot do what is due on machine %s', claim.machine)
+        # It stays due. On a thread of its own nobody else would ever hear of it.
+        except Exception as exc:
+            failed = True
+            self._complain(f'do what is due on machine {claim.machine}', exc)
         finally:
             lock.release()
             with self._ready:
                 del self._running[claim.machine]
+        if not failed:
+            # Else it would be tried again at once, and again.
             self.wake()
+
+    def _complain(self, what: str, exc: Exception) -> None:
+        # A store that is closed under a thread is no trouble.
+        if not self._closed:
+            is_defect = not isinstance(exc, KilnError | OSError)
+            LOG.error('Cannot %s now; trying again: %s', what, exc, exc_info=is_defect)
 
     def _learn(self, begun: Claim, machine: Machine, ended: life.Ended) -> None:
         now = self._clock.time()

@@ -75,14 +75,17 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         self._store = Store(folder / 'claims.db')
         self._claims = Claims(self._store, rules)
         self._locks = MachineLocks(folder / 'locks')
-        self._tasks = Tasks(folder, _timeouts(conf), self._file.secret)
+        timeouts = _timeouts(conf)
+        self._tasks = Tasks(folder, timeouts, self._file.secret)
         self._crew = Crew(
             self._claims,
             self._locks,
             self._tasks,
             self._machine,
             self._left_alone,
+            lambda: self._file.current,
             rules=rules,
+            timeouts=timeouts,
             commands=conf.command_workers,
             probes=conf.probe_workers,
             clock=clock,

@@ -244,6 +244,12 @@ def probed(claim: Claim, ended: Ended, now: float, rules: Rules) -> Claim:
     return _moved(claim, Phase.DOWN, now, due=again_at, fault=fault)
 
 
+def watched(claim: Claim, machine: Machine, now: float) -> Claim:
+    """Return a claim whose machine has been given a probe since it came up."""
+    rests = claim.phase is Phase.UP and claim.due is None
+    return dataclasses.replace(claim, due=now) if rests and machine.probe is not None else claim
+
+
 def _probed_coming(claim: Claim, ended: Ended, now: float, rules: Rules) -> Claim:
     if ended.ok:
         return _moved(claim, Phase.UP, now, due=now + rules.probe_interval_s)

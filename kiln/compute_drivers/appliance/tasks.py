@@ -40,14 +40,18 @@ class Timeouts:
     console_s: float = 10.0
     probe_s: float = 5.0
 
-    def of(self, verb: Verb) -> float:
-        """Return the seconds for a verb."""
-        return {
-            Verb.CLAIM: self.claim_s,
-            Verb.REBUILD: self.claim_s,
-            Verb.WIPE: self.wipe_s,
-            Verb.CONSOLE: self.console_s,
-        }.get(verb, self.command_s)
+    def of(self, verb: Verb | None) -> float:
+        """Return the seconds for a verb, or for a probe where there is none."""
+        return (
+            self.probe_s
+            if verb is None
+            else {
+                Verb.CLAIM: self.claim_s,
+                Verb.REBUILD: self.claim_s,
+                Verb.WIPE: self.wipe_s,
+                Verb.CONSOLE: self.console_s,
+            }.get(verb, self.command_s)
+        )
 
 
 class Tasks:

@@ -301,7 +301,7 @@ class Working(PoolCase):
         driver = self.open_commanded(claim='true')
         lock = driver._locks.take('m1')
         amphora_id = driver.build(**METAL)
-        with self.warned(step_s=5) as logged:
+        with self.warned(step_s=50) as logged:
             pass
         self.assertIn('Machine m1 has been locked', logged.output[0])
         self.assertIs(State.BUILDING, driver.status(amphora_id).state)

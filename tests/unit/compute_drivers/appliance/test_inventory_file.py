@@ -139,6 +139,14 @@ class Editing(PoolCase):
         self.rewrite(pool(1))
         self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
 
+    def test_a_probe_that_is_given_to_a_machine_that_serves_is_made(self):
+        driver = self.open_driver(pool(2))
+        amphora_id = driver.build(**METAL)
+        self.rewrite(pool(1, each='probe = {command = ["/bin/false"]}\n'))
+        with self.warned(step_s=1):
+            self.until(lambda: driver.status(amphora_id).state is State.ERROR, step_s=1)
+        self.assertIn('3 probes in a row failed', driver.status(amphora_id).fault)
+
     def test_a_file_with_mistakes_does_not_stop_the_pool_and_the_check_tells_of_it(self):
         driver = self.open_driver(pool(1))
         with self.assertLogs('kiln', 'ERROR'):
