@@ -6,6 +6,7 @@ run, and no longer once their wipe command has.
 
 import os
 import pathlib
+import shlex
 import tempfile
 import unittest
 
@@ -18,8 +19,10 @@ from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
     ComputeDriverConformance,
+    FaultConformance,
     run_conformance,
 )
+from kiln.testing.conformance.bench import Faults
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.breaker import BreakerDriver
 from tests.conformance import test_wrapped
@@ -87,14 +90,39 @@ class AssembledPoolConformance(PoolConformance, unittest.TestCase):
         return stack.executor
 
 
-class WorkingPoolConformance(PoolConformance, unittest.TestCase):
+class YardFaults(Faults):
+    """Makes the machines of a yard fail, as machines do; no call of a pool can get lost."""
+
+    def __init__(self, driver, yard):
+        self._driver = driver
+        self._yard = yard
+
+    def exhaust_capacity(self):
+        for name in self._yard.names:
+            self._driver.maintain(name, 'nobody is to have it')
+
+    def fail_build(self, text):
+        self._yard.program('claim', f'echo {shlex.quote(text)}; exit 1')
+
+    def stall_build(self):
+        self._yard.program('claim', 'exec sleep 600')
+
+    def vanish(self, amphora_id):
+        self._driver._claims.change(amphora_id, lambda _: None, self._driver.clock.time())
+
+
+class WorkingPoolConformance(PoolConformance, FaultConformance, unittest.TestCase):
     """The kit on machines that are claimed, probed, rebooted and wiped for real."""
 
     def a_clock(self):
         return SYSTEM_CLOCK
 
     def pool(self, folder):
-        return self.enterContext(Yard(folder, MACHINES)).inventory()
+        self.yard = self.enterContext(Yard(folder, MACHINES))
+        return self.yard.inventory()
+
+    def make_faults(self, driver):
+        return YardFaults(driver, self.yard)
 
     def patience(self):
         return PATIENCE

@@ -18,6 +18,8 @@ _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 #: Of what a command writes the end is kept, and of that the last lines are told.
 _KEPT_BYTES = 64 * 1024
 _TOLD_BYTES = 400
+#: How a process that was killed, or that had one killed, ends.
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _ENDED_BY_HAND = 'kiln ended it'
 
 
@@ -72,9 +74,7 @@ class Command:
 
     def output(self) -> str:
         """Return the end of what it has written."""
-        with contextlib.suppress(OSError):
-            return self._output.read_bytes()[-_KEPT_BYTES:].decode('utf-8', 'replace')
-        return ''
+        return self._tail()[0].decode('utf-8', 'replace')
 
     def _start(self) -> None:
         fd = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -102,18 +102,25 @@ class Command:
             return Ended(True, words)
         how = f'signal {-status}' if status < 0 else f'status {status}'
         ended = f'it ended with {how}'
-        if status == -signal.SIGKILL and took_s >= self._timeout_s:
+        if status in _KILLED and took_s >= self._timeout_s:
             ended = f'it had not ended within {self._timeout_s:g} s, and was killed'
         return Ended(False, f'{ended}: {words}' if words else ended)
 
     def _shortened(self) -> bytes:
-        with contextlib.suppress(OSError):
-            written = self._output.read_bytes()
-            if len(written) > _KEPT_BYTES:
-                written = written[-_KEPT_BYTES:]
-                self._output.write_bytes(written)
-            return written
-        return b''
+        tail, is_all = self._tail()
+        if not is_all:
+            self._output.write_bytes(tail)
+        return tail
+
+    def _tail(self) -> tuple[bytes, bool]:
+        """Return the end of the output, and whether that is all of it."""
+        try:
+            with self._output.open('rb') as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _KEPT_BYTES))
+                return file.read(_KEPT_BYTES), size <= _KEPT_BYTES
+        except OSError:
+            return b'', True
 
 
 def _inherited() -> dict[str, str]:

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from kiln.clock import Clock
+from kiln.clock import Clock, Deadline
 from kiln.compute_drivers.appliance import life
 from kiln.compute_drivers.appliance.claims import Claims, Due
 from kiln.compute_drivers.appliance.life import COMMANDS, Claim, Phase, Rules
@@ -29,7 +29,7 @@ _LOOK_S = 1.0
 #: Seconds beyond the timeout after which it is told that somebody else holds a machine.
 _PATIENCE_S = 60.0
 #: Seconds for which close() waits for probes, which cannot be ended.
-_LEAVE_S = 0.5
+_LEAVE_S = 2.0
 
 
 @dataclasses.dataclass(slots=True)
@@ -115,9 +115,10 @@ class Crew:
             running = list(self._running.values())
         for _, task, _ in running:
             task.cancel()
+        leave = Deadline.after(_LEAVE_S)
         for thread in (self._looker, *(thread for _, _, thread in running)):
             if thread is not None and thread is not threading.current_thread():
-                thread.join(_LEAVE_S)
+                thread.join(max(0.0, leave.remaining_s()))
 
     # ---- looking for work ------------------------------------------------------------
 

@@ -133,7 +133,6 @@ class Crews(PoolCase):
             db.execute('DELETE FROM claims')
         db.close()
         self.gate.touch()
-        self.until(lambda: not self.running())
         with self.assertNoLogs('kiln', 'WARNING'):
             amphora_id = driver.build(**METAL)
             self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
