@@ -80,7 +80,7 @@ class Tasks:
         spec = machine.probe
         if spec is None:
             # The inventory had one when the claim began to wait for it.
-            return _Nothing()
+            return _Settled(Ended(True))
         if not spec.argv:
             return _NetworkProbe(machine, spec, self._timeouts.probe_s)
         command = self._command(
@@ -105,7 +105,9 @@ class Tasks:
     ) -> Task:
         argv = machine.argv(verb)
         if not argv:
-            return _Nothing()
+            # The inventory had one when it was asked for.
+            lost = brought is not None
+            return _Settled(Ended(not lost, 'the inventory has none any more' if lost else ''))
         request = None
         if verb is Verb.CLAIM and brought is not None:
             request = payload.unpacked(
@@ -165,11 +167,14 @@ def facts(claim: Claim, machine: Machine) -> dict[str, str]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-class _Nothing:
-    """What is done where nothing is to be done."""
+class _Settled:
+    """What is done where nothing is to be run."""
+
+    def __init__(self, ended: Ended) -> None:
+        self._ended = ended
 
     def run(self) -> Ended:
-        return Ended(True)
+        return self._ended
 
     def cancel(self) -> None:
         """Nothing runs."""

@@ -139,6 +139,19 @@ class Editing(PoolCase):
         self.rewrite(pool(1))
         self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
 
+    def test_a_claim_command_that_is_taken_away_fails_only_who_brings_something(self):
+        claim = self.program('claim', 'exec sleep 600')
+        driver = self.open_driver(pool(2, each=f'claim = ["{claim}"]\n'))
+        locks = [driver._locks.take(name) for name in ('m1', 'm2')]
+        brings, bare = driver.build(user_data='#!', **METAL), driver.build(**METAL)
+        self.rewrite(pool(2))
+        with self.warned():
+            for lock in locks:
+                lock.release()
+            self.until(lambda: driver.status(bare).state is State.ACTIVE)
+            self.until(lambda: driver.status(brings).state is State.ERROR)
+        self.assertIn('has none any more', driver.status(brings).fault)
+
     def test_a_probe_that_is_given_to_a_machine_that_serves_is_made(self):
         driver = self.open_driver(pool(2))
         amphora_id = driver.build(**METAL)
