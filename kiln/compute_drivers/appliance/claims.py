@@ -309,11 +309,12 @@ def _brings(db: sqlite3.Connection, claim_id: str) -> bool:
 
 def _taken(db: sqlite3.Connection, inventory: Inventory) -> set[str]:
     """Return the names that are claimed, and those of machines claimed under another name."""
-    rows = db.execute('SELECT machine, "table" FROM claims').fetchall()
-    names = {row['machine'] for row in rows}
+    names = {row['machine'] for row in db.execute('SELECT machine FROM claims')}
     # A machine that was given another name in the inventory is known by its addresses.
-    gone = [json.loads(row['table']) for row in rows if inventory.get(row['machine']) is None]
-    addresses = {address for table in gone for address in table.get('addresses', ())}
+    addresses: set[str] = set()
+    for name in names - inventory.machines.keys():
+        row = db.execute('SELECT "table" FROM claims WHERE machine = ?', (name,)).fetchone()
+        addresses.update(json.loads(row['table']).get('addresses', ()))
     return names | {one.name for one in inventory if not addresses.isdisjoint(one.addresses)}
 
 

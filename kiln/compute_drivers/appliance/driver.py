@@ -14,7 +14,7 @@ from kiln.compute_drivers.appliance.inventory import machine_of
 from kiln.compute_drivers.appliance.inventory_file import InventoryFile
 from kiln.compute_drivers.appliance.life import LEAVING, Claim, Rules
 from kiln.compute_drivers.appliance.locks import MachineLocks
-from kiln.compute_drivers.appliance.machines import Machine, Verb
+from kiln.compute_drivers.appliance.machines import Inventory, Machine, Verb
 from kiln.compute_drivers.appliance.matching import NEW, standing
 from kiln.compute_drivers.appliance.store import Store
 from kiln.compute_drivers.appliance.tasks import Tasks, Timeouts
@@ -131,28 +131,31 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         self._change(amphora_id, lambda claim: life.deleted(claim, self._machine(claim), now))
 
     def _get(self, amphora_id: str) -> Amphora:
-        return self._amphora(self._looked().get(amphora_id))
+        (amphora,) = self._amphorae([self._looked().get(amphora_id)])
+        return amphora
 
     def _list(self, owner: str) -> Iterable[Amphora]:
-        return [self._amphora(claim) for claim in self._looked().of_owner(owner)]
+        return self._amphorae(self._looked().of_owner(owner))
 
     def _find(self, name: str) -> Sequence[Amphora]:
-        return [self._amphora(claim) for claim in self._looked().find(self.owner, name)]
+        return self._amphorae(self._looked().find(self.owner, name))
 
     def _find_build(self, build_key: str) -> Amphora | None:
         claim = self._looked().with_key(self.owner, build_key)
-        return None if claim is None else self._amphora(claim)
+        return None if claim is None else self._amphorae([claim])[0]
 
     def _status(self, amphora_id: str) -> ComputeStatus:
-        return self._seen(self._looked().get(amphora_id))
+        (status,) = self._seen([self._looked().get(amphora_id)])
+        return status
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
-        return {claim.id: self._seen(claim) for claim in self._looked().with_ids(amphora_ids)}
+        found = self._seen(self._looked().with_ids(amphora_ids))
+        return {status.amphora_id: status for status in found}
 
     def _changes(self, since: str) -> Changes:
         told = self._looked().changes(self.owner, since)
         return Changes(
-            statuses=tuple(self._seen(claim) for claim in told.claims),
+            statuses=tuple(self._seen(told.claims)),
             gone=tuple(told.gone),
             cursor=self._claims.cursor(told.last),
             complete=told.complete,
@@ -288,8 +291,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         return self._claims
 
     def _machine(self, claim: Claim) -> Machine:
-        """Return the machine of a claim as it is now, or was when it was claimed."""
-        return self._file.current.get(claim.machine) or machine_of(claim.machine, claim.table)
+        return _machine_in(self._file.current, claim)
 
     def _known(self, name: str) -> Machine:
         if machine := self._file.current.get(name):
@@ -322,14 +324,26 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
             if standing(inventory.get(name), records.get(name, NEW), now) is Standing.MAINTENANCE
         )
 
-    def _amphora(self, claim: Claim) -> Amphora:
-        return view.amphora(claim, self._machine(claim), enrolled=self._is_enrolled(claim))
+    def _amphorae(self, claims: Iterable[Claim]) -> list[Amphora]:
+        inventory = self._file.current
+        return [
+            view.amphora(
+                claim, _machine_in(inventory, claim), enrolled=claim.machine in inventory.machines
+            )
+            for claim in claims
+        ]
 
-    def _seen(self, claim: Claim) -> ComputeStatus:
-        return view.status(claim, self.clock.time(), enrolled=self._is_enrolled(claim))
+    def _seen(self, claims: Iterable[Claim]) -> list[ComputeStatus]:
+        inventory, now = self._file.current, self.clock.time()
+        return [
+            view.status(claim, now, enrolled=claim.machine in inventory.machines)
+            for claim in claims
+        ]
 
-    def _is_enrolled(self, claim: Claim) -> bool:
-        return self._file.current.get(claim.machine) is not None
+
+def _machine_in(inventory: Inventory, claim: Claim) -> Machine:
+    """Return the machine of a claim as it is now, or was when it was claimed."""
+    return inventory.get(claim.machine) or machine_of(claim.machine, claim.table)
 
 
 def _given_back(claim: Claim) -> None:
