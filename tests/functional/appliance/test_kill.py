@@ -19,7 +19,7 @@ from tests.functional.appliance.yard import StrictYard
 
 ROOT = pathlib.Path(__file__).parents[3]
 #: How many processes die.
-KILLS = int(os.environ.get('KILN_CRASHES', '40')) if 'KILN_FULL' in os.environ else 8
+KILLS = int(os.environ.get('KILN_POOL_KILLS', '8'))
 
 
 class PoolTest(unittest.TestCase):
