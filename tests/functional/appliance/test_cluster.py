@@ -1,10 +1,16 @@
 """A cluster of bare-metal nodes on a pool: up, larger, smaller, repaired, gone."""
 
+import os
+import pathlib
+import signal
+import subprocess
+import sys
 import time
 
 from tests.conformance.yard import PATIENCE, Yard
 from tests.unit.cli.shell import Shell
 
+ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = """\
 [compute]
 default_backend = metal
@@ -20,6 +26,7 @@ watch_max_interval = 0.2
 url = sqlite:///{folder}/kiln.db
 [clusters]
 lease = 5
+watch = 1
 quiesce = 0
 """
 PAGE = """\
@@ -29,6 +36,7 @@ server_type: bare_metal
 nodegroups:
   - name: front
     count: {front}
+    health: {{unhealthy_after: 1s, max_unhealthy: 100%}}
   - name: work
     count: 2
     zones: {{az1: 1, az2: 1}}
@@ -96,3 +104,30 @@ class ClusterOnPool(Shell):
         self.assertIn(machine, self.machines('free'))
         self.assertFalse(self.yard.is_on(machine))
         self.assertEqual(4, len(self.machines('claimed')))
+
+    def conductor(self):
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'kiln.cli', '--config-file', self.config, 'conductor'],
+            cwd=ROOT,
+            env=os.environ | {'PYTHONPATH': str(ROOT)},
+        )
+        self.addCleanup(process.wait, 30)
+        self.addCleanup(process.send_signal, signal.SIGTERM)
+
+    def test_a_machine_that_dies_is_replaced_and_rests_until_it_is_wiped(self):
+        self.up(2)
+        node = next(one for one in self.nodes() if one['group'] == 'front')
+        listed = self.json('appliance', 'list')
+        dead = next(one['name'] for one in listed if one['amphora_name'] == node['name'])
+        # Nobody can wipe what is dead.
+        self.yard.program('wipe', f'test $KILN_MACHINE != {dead}')
+        self.conductor()
+        self.yard.turn(dead, False)
+        give_up = time.monotonic() + 60
+        while dead not in self.machines('unwiped') or len(self.machines('claimed')) < 4:
+            self.assertLess(time.monotonic(), give_up, self.ok('appliance', 'list'))
+            time.sleep(0.2)
+        self.yard.program('wipe', 'true')
+        while dead not in self.machines('free'):
+            self.assertLess(time.monotonic(), give_up, self.ok('appliance', 'list'))
+            time.sleep(0.2)
