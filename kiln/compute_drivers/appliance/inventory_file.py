@@ -60,7 +60,8 @@ class InventoryFile:
             raise ConfigurationError(
                 f'Cannot read inventory {self._path}: {exc.strerror}.'
             ) from exc
-        return (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        # The time of change tells of new rights, too.
+        return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
     def _read_again(self, mark: tuple[int, ...]) -> None:
         try:

@@ -79,6 +79,10 @@ class Files(PoolCase):
             self.assertEqual(1, len(logged.output))
             self.assertIsNotNone(file.trouble)
         self.inventory.write_text(pool(1))
+        self.inventory.chmod(0o666)
+        with self.assertLogs('kiln', 'ERROR'):
+            self.assertEqual(2, len(file.current.machines))
+        self.inventory.chmod(0o644)
         self.assertEqual(1, len(file.current.machines))
         self.assertIsNone(file.trouble)
 
