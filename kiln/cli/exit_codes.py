@@ -148,6 +148,9 @@ def explain(error: BaseException) -> str:
         text = f'Unexpected {type(error).__name__}: {error}'.rstrip(': ')
         text += '. This is a defect of kiln; --debug shows where.'
         return exc.redact(_one_line(text))
+    if isinstance(error, exc.ConfigurationError) and ':\n' in str(error):
+        # A heading, and a line for each mistake in a file.
+        return '\n'.join(map(_one_line, str(error).splitlines()))
     text = _one_line(str(error))
     if not text.endswith(('.', '?')):
         text += '.'

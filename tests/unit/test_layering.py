@@ -16,6 +16,7 @@ BASE = {
     'kiln.compute_drivers.hooks',
     'kiln.compute_drivers.options',
     'kiln.compute_drivers.own_errors',
+    'kiln.compute_drivers.pools',
     'kiln.compute_drivers.redaction',
     'kiln.compute_drivers.user_data',
     'kiln.compute_drivers.validation',
@@ -81,6 +82,7 @@ MAY_IMPORT = {
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
+        'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.noop.conf',
         'kiln.conf', 'kiln.compute_drivers.docker.conf', 'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
     },
@@ -152,6 +154,7 @@ HOMES = {
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (
         'kiln.conf',
+        'kiln.compute_drivers.appliance.conf',
         'kiln.compute_drivers.docker.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',

@@ -69,6 +69,10 @@ class Lines(unittest.TestCase):
             explain(exceptions.InstanceNotFoundError('Cannot do x: gone')),
         )
 
+    def test_mistakes_in_a_file_of_the_configuration_have_a_line_each(self):
+        text = 'Cannot open x: it cannot be used:\nx.toml:1: a is  wrong.\nx.toml:2: b is wrong.'
+        self.assertEqual(text.replace('  ', ' '), explain(exceptions.ConfigurationError(text)))
+
     def test_a_message_that_says_what_to_do_is_left_as_it_is(self):
         text = 'Cannot do x: it is taken. Take another.'
         self.assertEqual(text, explain(exceptions.BuildConflict(text)))

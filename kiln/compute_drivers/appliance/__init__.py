@@ -1,0 +1,1 @@
+"""The appliance driver: enrolled machines that are claimed, wiped and claimed again."""

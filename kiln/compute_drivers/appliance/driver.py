@@ -1,0 +1,386 @@
+"""The appliance driver: the hooks of the contract on machines that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.appliance import life, view
+from kiln.compute_drivers.appliance.claims import Change, Claims
+from kiln.compute_drivers.appliance.crew import Crew
+from kiln.compute_drivers.appliance.inventory import machine_of
+from kiln.compute_drivers.appliance.inventory_file import InventoryFile
+from kiln.compute_drivers.appliance.life import LEAVING, Claim, Rules
+from kiln.compute_drivers.appliance.locks import MachineLocks
+from kiln.compute_drivers.appliance.machines import Inventory, Machine, Verb
+from kiln.compute_drivers.appliance.matching import NEW, standing
+from kiln.compute_drivers.appliance.store import Store
+from kiln.compute_drivers.appliance.tasks import Tasks, Timeouts
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.options import LazyOptions
+from kiln.compute_drivers.pools import EnrolledMachine, MachinePool, Standing
+from kiln.exceptions import (
+    ConfigurationError,
+    InstanceStateConflict,
+    InvalidRequest,
+    ResourceNotFoundError,
+    ServiceUnavailable,
+    UnsupportedOperation,
+    Verdict,
+)
+from kiln.models import (
+    Ability,
+    Amphora,
+    BuildRequest,
+    Changes,
+    ComputeStatus,
+    DriverHealth,
+    Limits,
+)
+
+#: Nobody plugs an enrolled machine for a build, nor moves it to another.
+_REFUSED = frozenset({'network_ids', 'port_ids', 'sec_groups', 'server_group_id'})
+#: What only a claim command can bring onto a machine that runs already.
+_BROUGHT = frozenset({'config_drive_files', 'keys', 'user_data'})
+_BY_COMMAND = {
+    Ability.REBOOT: Verb.REBOOT,
+    Ability.REBUILD: Verb.REBUILD,
+    Ability.CONSOLE_LOG: Verb.CONSOLE,
+}
+
+
+class ApplianceDriver(AmphoraComputeDriver, MachinePool):
+    """Claims enrolled machines for builds, and wipes them when these are deleted."""
+
+    options: ClassVar[Sequence[Any]] = cast(
+        'Sequence[Any]', LazyOptions('kiln.compute_drivers.appliance.conf')
+    )
+    name = 'appliance'
+
+    def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Read the inventory and open the claims; nothing runs before the first call.
+
+        :raises ConfigurationError: the inventory or the directory cannot be used.
+        """
+        self.clock = clock
+        for option in ('inventory', 'state_dir'):
+            if not getattr(conf, option):
+                raise ConfigurationError(f'Cannot open the pool: option {option} is not set.')
+        secrets = Path(conf.secrets_dir) if conf.secrets_dir else None
+        self._file = InventoryFile(Path(conf.inventory), secrets)
+        folder = _made(Path(conf.state_dir))
+        rules = _rules(conf)
+        self._store = Store(folder / 'claims.db')
+        self._claims = Claims(self._store, rules)
+        self._locks = MachineLocks(folder / 'locks')
+        timeouts = _timeouts(conf)
+        self._tasks = Tasks(folder, timeouts, self._file.secret)
+        self._crew = Crew(
+            self._claims,
+            self._locks,
+            self._tasks,
+            self._machine,
+            self._left_alone,
+            lambda: self._file.current,
+            rules=rules,
+            timeouts=timeouts,
+            commands=conf.command_workers,
+            probes=conf.probe_workers,
+            clock=clock,
+        )
+
+    @classmethod
+    def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """Return the driver of one pool; no network is touched and nothing runs yet."""
+        driver = cls(conf, clock=clock)
+        driver.name, driver.owner = name, owner
+        return driver
+
+    def close(self) -> None:
+        """End what runs here; what is not done is done by the next process."""
+        self._crew.close()
+        self._store.close()
+
+    # ---- what it can do, by its inventory ----------------------------------------
+
+    @property
+    def limits(self) -> Limits:
+        """What the machines of the inventory accept."""
+        inventory = self._file.current
+        refused = _REFUSED if inventory.can(Verb.CLAIM) else _REFUSED | _BROUGHT
+        return Limits(amphora_types=inventory.amphora_types, refused_options=refused)
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What some machine of the inventory has a command for, and what needs none."""
+        inventory = self._file.current
+        lacking = {able for able, verb in _BY_COMMAND.items() if not inventory.can(verb)}
+        return super().abilities - lacking
+
+    # ---- build, delete, find -----------------------------------------------------
+
+    def _build(self, request: BuildRequest) -> str:
+        claim = self._claims.claim(request, self._file.current, self.clock.time())
+        self._has_work()
+        return claim.id
+
+    def _delete(self, amphora_id: str) -> None:
+        now = self.clock.time()
+        self._change(amphora_id, lambda claim: life.deleted(claim, self._machine(claim), now))
+
+    def _get(self, amphora_id: str) -> Amphora:
+        (amphora,) = self._amphorae([self._looked().get(amphora_id)])
+        return amphora
+
+    def _list(self, owner: str) -> Iterable[Amphora]:
+        return self._amphorae(self._looked().of_owner(owner))
+
+    def _find(self, name: str) -> Sequence[Amphora]:
+        return self._amphorae(self._looked().find(self.owner, name))
+
+    def _find_build(self, build_key: str) -> Amphora | None:
+        claim = self._looked().with_key(self.owner, build_key)
+        return None if claim is None else self._amphorae([claim])[0]
+
+    def _status(self, amphora_id: str) -> ComputeStatus:
+        (status,) = self._seen([self._looked().get(amphora_id)])
+        return status
+
+    def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
+        found = self._seen(self._looked().with_ids(amphora_ids))
+        return {status.amphora_id: status for status in found}
+
+    def _changes(self, since: str) -> Changes:
+        told = self._looked().changes(self.owner, since)
+        return Changes(
+            statuses=tuple(self._seen(told.claims)),
+            gone=tuple(told.gone),
+            cursor=self._claims.cursor(told.last),
+            complete=told.complete,
+        )
+
+    def on_news(self, hurry: Callable[[], None]) -> None:
+        """Have ``hurry`` called when a machine changes under the hands of this process."""
+        self._crew.on_news(hurry)
+
+    def _check(self) -> DriverHealth:
+        started = self.clock.monotonic()
+        taken = len(self._looked().all())
+        detail = f'{len(self._file.current.machines)} machines, {taken} claimed'
+        if self._file.trouble is not None:
+            detail += f'; the inventory is used as it was: {self._file.trouble}'
+        latency_s = self.clock.monotonic() - started
+        return DriverHealth(healthy=True, detail=detail, latency_s=latency_s)
+
+    # ---- by commands of the operator ---------------------------------------------
+
+    def _reboot(self, amphora_id: str, hard: bool) -> None:
+        def change(claim: Claim) -> Claim:
+            machine = self._able(claim, Verb.REBOOT)
+            return life.rebooted(claim, machine, self.clock.time(), hard=hard)
+
+        self._change(amphora_id, change)
+
+    def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
+        def change(claim: Claim) -> Claim:
+            machine = self._able(claim, Verb.REBUILD)
+            if image_id and machine.images and image_id not in machine.images:
+                raise InvalidRequest(
+                    f'Cannot rebuild amphora {claim.id} from image {image_id!r}: its machine '
+                    f'{machine.name} takes {", ".join(machine.images)}.',
+                    amphora_id=claim.id,
+                )
+            return life.rebuilt(claim, machine, self.clock.time(), image_id)
+
+        self._change(amphora_id, change)
+
+    def _console_log(self, amphora_id: str, lines: int | None) -> str:
+        claim = self._looked().get(amphora_id)
+        ended, text = self._tasks.console(claim, self._able(claim, Verb.CONSOLE))
+        if not ended.ok:
+            raise ServiceUnavailable(
+                f'Cannot read the console of amphora {amphora_id}: console command of machine '
+                f'{claim.machine}: {ended.words}.',
+                amphora_id=amphora_id,
+                # It says something of one machine, not of the pool.
+                circuit=Verdict.NEUTRAL,
+            )
+        return text if lines is None else '\n'.join(text.splitlines()[-lines:])
+
+    # ---- what there is -----------------------------------------------------------
+
+    def _validate_flavor(self, flavor: str) -> None:
+        self._check_offered('flavor', flavor)
+
+    def _validate_image(self, image_id: str) -> None:
+        self._check_offered('image', image_id)
+
+    def _validate_zone(self, availability_zone: str) -> None:
+        self._check_offered('zone', availability_zone)
+
+    def _list_zones(self) -> Sequence[str]:
+        return self._file.current.zones
+
+    def _check_offered(self, kind: str, name: str) -> None:
+        if not self._file.current.offers(kind, name):
+            raise InvalidRequest(
+                f'Cannot use {kind} {name!r}: no machine of the inventory has it.'
+            )
+
+    # ---- for the operator of the pool --------------------------------------------
+
+    def machines(self) -> Sequence[EnrolledMachine]:
+        """Return every machine of the pool, by name; those that are claimed and gone, too."""
+        return tuple(
+            view.pool(
+                self._file.current, self._claims.all(), self._claims.records(), self.clock.time()
+            )
+        )
+
+    def maintain(self, name: str, reason: str | None) -> None:
+        """Put a machine into maintenance, or out of it where there is no reason.
+
+        :raises ResourceNotFoundError: there is no such machine.
+        :raises InvalidRequest: the inventory says that it is in maintenance.
+        """
+        machine = self._known(name)
+        if reason is None and machine.maintenance is not None:
+            raise InvalidRequest(
+                f'Cannot return machine {name}: the inventory has it in maintenance '
+                f'({machine.maintenance}). Remove that there.',
+                resource_id=name,
+            )
+        self._claims.maintain(name, reason)
+
+    def release(self, name: str) -> None:
+        """Take a machine back that a person has wiped; end its quarantine.
+
+        :raises ResourceNotFoundError: there is no such machine.
+        :raises InstanceStateConflict: it serves as an amphora, or is being wiped now.
+        """
+        self._known(name)
+        lock = self._locks.take(name)
+        if lock is None:
+            raise InstanceStateConflict(
+                f'Cannot release machine {name}: something runs on it now. Wait for its end.',
+                resource_id=name,
+                retryable=True,
+            )
+        try:
+            claim = self._claims.of_machine(name)
+            if claim is not None:
+                self._claims.change(claim.id, _given_back, self.clock.time())
+            self._claims.pardon(name)
+        finally:
+            lock.release()
+
+    # ---- what these are made of --------------------------------------------------
+
+    def _change(self, amphora_id: str, change: Change) -> None:
+        self._claims.change(amphora_id, change, self.clock.time())
+        self._has_work()
+
+    def _has_work(self) -> None:
+        self._crew.start()
+        self._crew.wake()
+
+    def _looked(self) -> Claims:
+        self._crew.start()
+        return self._claims
+
+    def _machine(self, claim: Claim) -> Machine:
+        return _machine_in(self._file.current, claim)
+
+    def _known(self, name: str) -> Machine:
+        if machine := self._file.current.get(name):
+            return machine
+        if claim := self._claims.of_machine(name):
+            return self._machine(claim)
+        raise ResourceNotFoundError(
+            f'Cannot find machine {name!r}: it is neither in the inventory nor claimed.',
+            resource_id=name,
+        )
+
+    def _able(self, claim: Claim, verb: Verb) -> Machine:
+        machine = self._machine(claim)
+        if not machine.argv(verb):
+            raise UnsupportedOperation(
+                f'Cannot {verb.value} amphora {claim.id}: its machine {claim.machine} has no '
+                f'{verb.value} command in the inventory.',
+                amphora_id=claim.id,
+            )
+        return machine
+
+    def _left_alone(self) -> frozenset[str]:
+        """Return the machines in maintenance: nothing is run on them."""
+        records, inventory = self._claims.records(), self._file.current
+        names = {*records, *inventory.machines}
+        now = self.clock.time()
+        return frozenset(
+            name
+            for name in names
+            if standing(inventory.get(name), records.get(name, NEW), now) is Standing.MAINTENANCE
+        )
+
+    def _amphorae(self, claims: Iterable[Claim]) -> list[Amphora]:
+        inventory = self._file.current
+        return [
+            view.amphora(
+                claim, _machine_in(inventory, claim), enrolled=claim.machine in inventory.machines
+            )
+            for claim in claims
+        ]
+
+    def _seen(self, claims: Iterable[Claim]) -> list[ComputeStatus]:
+        inventory, now = self._file.current, self.clock.time()
+        return [
+            view.status(claim, now, enrolled=claim.machine in inventory.machines)
+            for claim in claims
+        ]
+
+
+def _machine_in(inventory: Inventory, claim: Claim) -> Machine:
+    """Return the machine of a claim as it is now, or was when it was claimed."""
+    return inventory.get(claim.machine) or machine_of(claim.machine, claim.table)
+
+
+def _given_back(claim: Claim) -> None:
+    if claim.phase not in LEAVING:
+        raise InstanceStateConflict(
+            f'Cannot release machine {claim.machine}: it is amphora {claim.id} '
+            f'({claim.name}). Delete that first.',
+            amphora_id=claim.id,
+        )
+
+
+def _made(folder: Path) -> Path:
+    try:
+        for path in (folder, *(folder / name for name in ('locks', 'output', 'run'))):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigurationError(f'Cannot keep claims in {folder}: {exc.strerror}.') from exc
+    return folder
+
+
+def _rules(conf: Any) -> Rules:
+    return Rules(
+        ready_timeout_s=conf.ready_timeout,
+        probe_interval_s=conf.probe_interval,
+        start_interval_s=conf.probe_start_interval,
+        probe_failures=conf.probe_failures,
+        probe_successes=conf.probe_successes,
+        quarantine_s=conf.quarantine,
+        quarantine_max_s=conf.quarantine_max,
+    )
+
+
+def _timeouts(conf: Any) -> Timeouts:
+    return Timeouts(
+        claim_s=conf.claim_timeout,
+        wipe_s=conf.wipe_timeout,
+        command_s=conf.command_timeout,
+        console_s=conf.console_timeout,
+        probe_s=conf.probe_timeout,
+    )

@@ -1,0 +1,53 @@
+"""Where in a TOML document each key stands; tomllib itself does not say."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: The keys that lead to a value.
+Path = tuple[str, ...]
+
+
+def lines_of(text: str) -> Mapping[Path, int]:
+    """Return the line of each key and table of a document that tomllib accepts."""
+    found: dict[Path, int] = {}
+    table: Path = ()
+    for line, statement in _statements(text):
+        is_header = statement.lstrip().startswith('[')
+        paths = list(_paths(tomllib.loads(statement)))
+        if is_header:
+            table = max(paths, key=len)
+        for path in paths:
+            found.setdefault(path if is_header else table + path, line)
+    return found
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each statement with its first line.
+
+    What goes on over several lines, an array or a long string, is no TOML before it
+    is whole; so a statement is over with the first line at which it can be read.
+    """
+    kept, began = '', 1
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if not kept:
+            began = number
+        kept += line
+        try:
+            tomllib.loads(kept)
+        except tomllib.TOMLDecodeError:
+            continue
+        if kept.strip():
+            yield began, kept
+        kept = ''
+
+
+def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    if path:
+        yield path
+    # The tables of an array have no names to find them by.
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _paths(inner, (*path, key))

@@ -1,0 +1,201 @@
+"""What a pool knows, in a file of SQLite that all processes of a host share.
+
+What was written has reached the disk when a write returns: a claim that somebody was
+told of outlives the process and the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from kiln.exceptions import ConfigurationError, ServiceUnavailable
+
+_VERSION = 1
+_BUSY_S = 30.0
+# One counter, `last`, orders changes and uses: what is greater came later.
+_SCHEMA = """
+CREATE TABLE pool (prefix TEXT NOT NULL, last INTEGER NOT NULL);
+CREATE TABLE claims (
+    id TEXT PRIMARY KEY,
+    -- No machine has two claims: what holds, whatever the processes do.
+    machine TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
+    build_key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    amphora_type TEXT NOT NULL,
+    flavor TEXT,
+    image_id TEXT,
+    zone TEXT,
+    metadata TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    "table" TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    since REAL NOT NULL,
+    due REAL,
+    failures INTEGER NOT NULL,
+    fault TEXT,
+    probed_at REAL,
+    hard INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    -- What the claim command brings onto the machine; gone once it has.
+    payload BLOB,
+    UNIQUE (owner, build_key)
+);
+CREATE INDEX claims_by_due ON claims (due) WHERE due IS NOT NULL;
+CREATE INDEX claims_by_name ON claims (owner, name);
+CREATE INDEX claims_by_change ON claims (owner, changed);
+CREATE TABLE records (
+    machine TEXT PRIMARY KEY,
+    used INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    until REAL NOT NULL DEFAULT 0,
+    reason TEXT,
+    maintenance TEXT
+);
+CREATE TABLE ends (
+    nth INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    changed INTEGER NOT NULL
+);
+CREATE INDEX ends_by_change ON ends (owner, changed);
+CREATE TRIGGER claim_ends AFTER DELETE ON claims BEGIN
+    INSERT INTO ends (owner, id, changed) SELECT old.owner, old.id, last FROM pool;
+    -- So many ends can changes() tell of.
+    DELETE FROM ends WHERE nth <= last_insert_rowid() - 10000;
+END;
+"""
+
+
+class Store:
+    """The file, and the one lock and connection through which a process sees it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it.
+
+        :raises ConfigurationError: it cannot be used.
+        """
+        self._path = path
+        self._lock = threading.Lock()
+        try:
+            # Files beside it get its mode; claims hold user data for a while.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._db = self._open()
+        except (OSError, sqlite3.Error) as exc:
+            raise ConfigurationError(
+                f'Cannot keep claims in {path}: {exc}. Name a directory of a local disk that '
+                f'kiln may write.'
+            ) from exc
+
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        weakref.finalize(self, db.close)
+        db.row_factory = sqlite3.Row
+        _patiently(db, 'PRAGMA journal_mode = WAL')
+        db.execute('PRAGMA synchronous = FULL')
+        # What is deleted is overwritten: it may have been a key.
+        db.execute('PRAGMA secure_delete = ON')
+        db.execute('BEGIN IMMEDIATE')
+        version = db.execute('PRAGMA user_version').fetchone()[0]
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f'it has version {version}, not {_VERSION}')
+        if not version:
+            for statement in _statements(_SCHEMA):
+                db.execute(statement)
+            db.execute('INSERT INTO pool VALUES (?, 0)', (uuid.uuid4().hex[:12],))
+            db.execute(f'PRAGMA user_version = {_VERSION}')
+        #: Begins the cursors of this pool, and of no other.
+        self.prefix: str = db.execute('SELECT prefix FROM pool').fetchone()[0]
+        db.execute('COMMIT')
+        return db
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Hold the lock to look at what is so."""
+        with self._lock, self._translated():
+            yield self._db
+
+    @contextlib.contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """Hold the lock for one change that is made wholly or not at all.
+
+        One that is not durable outlives the process, but not the host.
+        """
+        with self._lock, self._translated():
+            if not durable:
+                self._db.execute('PRAGMA synchronous = NORMAL')
+            try:
+                self._db.execute('BEGIN IMMEDIATE')
+                try:
+                    yield self._db
+                    self._db.execute('COMMIT')
+                except BaseException:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._db.execute('ROLLBACK')
+                    raise
+            finally:
+                if not durable:
+                    self._db.execute('PRAGMA synchronous = FULL')
+
+    def wipe_log(self) -> None:
+        """Have what was overwritten leave the log of the file, too, if nobody reads it now."""
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            self._db.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()
+
+    def close(self) -> None:
+        """Let go of the file; safe to repeat."""
+        with self._lock:
+            self._db.close()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as exc:
+            raise ServiceUnavailable(
+                f'Cannot use the claims in {self._path}: {exc}. Look at the file, its disk, '
+                f'and the processes that have it open.'
+            ) from exc
+
+
+def next_number(db: sqlite3.Connection) -> int:
+    """Return a new number; within a write only."""
+    db.execute('UPDATE pool SET last = last + 1')
+    number: int = db.execute('SELECT last FROM pool').fetchone()[0]
+    return number
+
+
+def _patiently(db: sqlite3.Connection, statement: str) -> None:
+    # SQLite's own patience does not cover the change to WAL, which another
+    # process that opens or leaves the file may be in the way of.
+    give_up = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            db.execute(statement)
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+        time.sleep(0.01)
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() would commit first, and two processes that open one new
+    # file at a time must not both make its tables.
+    statement = ''
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ''

@@ -1,0 +1,107 @@
+"""Claims as values of the contract, and machines as their operator sees them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kiln.compute_drivers.appliance.life import LEAVING, Claim, Phase
+from kiln.compute_drivers.appliance.machines import Inventory, Machine
+from kiln.compute_drivers.appliance.matching import NEW, Record, standing
+from kiln.compute_drivers.pools import EnrolledMachine, Standing
+from kiln.exceptions import AmphoraBuildError
+from kiln.models import Address, Amphora, ComputeStatus
+
+
+def amphora(claim: Claim, machine: Machine, *, enrolled: bool) -> Amphora:
+    """Return a claim, and its machine as it is now, as an amphora."""
+    return Amphora(
+        id=claim.id,
+        name=claim.name,
+        state=claim.state,
+        amphora_type=claim.amphora_type,
+        build_key=claim.build_key,
+        owner=claim.owner,
+        flavor=claim.flavor,
+        image_id=claim.image_id,
+        availability_zone=claim.zone,
+        addresses=tuple(Address(address=one) for one in machine.addresses),
+        metadata=dict(claim.metadata),
+        created_at=claim.created_at,
+        fault=claim.fault,
+        fault_code=fault_code(claim),
+        task_state=claim.task,
+        raw=_raw(claim, enrolled),
+    )
+
+
+def status(claim: Claim, observed_at: float, *, enrolled: bool) -> ComputeStatus:
+    """Return the part of a claim that changes with time."""
+    return ComputeStatus(
+        amphora_id=claim.id,
+        state=claim.state,
+        fault=claim.fault,
+        fault_code=fault_code(claim),
+        task_state=claim.task,
+        observed_at=observed_at,
+        raw=_raw(claim, enrolled),
+    )
+
+
+def fault_code(claim: Claim) -> str | None:
+    """Return the code of the build error that a claim amounts to: it never came up."""
+    is_build = claim.phase is Phase.FAILED and claim.epoch == 1
+    return AmphoraBuildError.code if is_build else None
+
+
+def _raw(claim: Claim, enrolled: bool) -> dict[str, Any]:
+    return {
+        'machine': claim.machine,
+        'phase': claim.phase.value,
+        'since': claim.since,
+        'failures': claim.failures,
+        'probed_at': claim.probed_at,
+        # False where the inventory no longer has the machine.
+        'enrolled': enrolled,
+    }
+
+
+def pool(
+    inventory: Inventory, claims: Iterable[Claim], records: Mapping[str, Record], now: float
+) -> Iterator[EnrolledMachine]:
+    """Yield the machines of a pool, by name, as their operator sees them."""
+    by_machine = {claim.machine: claim for claim in claims}
+    for name in sorted({*inventory.machines, *by_machine}):
+        yield _enrolled(
+            name, inventory.get(name), by_machine.get(name), records.get(name, NEW), now
+        )
+
+
+def _enrolled(
+    name: str, machine: Machine | None, claim: Claim | None, record: Record, now: float
+) -> EnrolledMachine:
+    how = standing(machine, record, now)
+    kept = (machine.maintenance if machine else None) or record.maintenance
+    reason, until = (kept, None) if how is Standing.MAINTENANCE else (record.reason, record.until)
+    if claim is not None:
+        if how is not Standing.MAINTENANCE:
+            how = Standing.UNWIPED if claim.phase is Phase.UNWIPED else Standing.CLAIMED
+            reason, until = claim.fault, claim.due if claim.phase in LEAVING else None
+        gone = None if machine else 'it is gone from the inventory'
+        reason = '; '.join(text for text in (reason, gone) if text) or None
+    elif how is Standing.FREE:
+        reason, until = None, None
+    return EnrolledMachine(
+        name=name,
+        standing=how,
+        amphora_type=claim.amphora_type if claim else machine.amphora_type if machine else '',
+        addresses=machine.addresses if machine else (),
+        flavors=machine.flavors if machine else (),
+        zone=machine.zone if machine else claim.zone if claim else None,
+        amphora_id=claim.id if claim else None,
+        amphora_name=claim.name if claim else None,
+        phase=claim.phase.value if claim else None,
+        reason=reason,
+        until=until,
+        enrolled=machine is not None,
+    )

@@ -1,0 +1,149 @@
+"""What works in the background: so much at a time, once each, whatever goes wrong."""
+
+import shutil
+import sqlite3
+
+from kiln.exceptions import InstanceNotFoundError
+from kiln.models import AmphoraType, State
+from tests.unit.compute_drivers.appliance.samples import PoolCase, pool
+
+METAL = {'amphora_type': AmphoraType.BARE_METAL}
+
+
+class Crews(PoolCase):
+    def setUp(self):
+        super().setUp()
+        self.state_dir = self.folder / 'state'
+        self.gate = self.folder / 'go'
+        # Says that it runs, and runs until it may end.
+        self.claim = self.program(
+            'claim',
+            f'echo $KILN_MACHINE >> {self.folder}/log; touch {self.folder}/$KILN_MACHINE.runs\n'
+            f'while ! test -e {self.gate}; do sleep 0.005; done\n'
+            f'rm {self.folder}/$KILN_MACHINE.runs',
+        )
+
+    def pool(self, count, each=''):
+        return pool(count, each=f'claim = ["{self.claim}"]\n{each}')
+
+    def running(self):
+        return {path.stem for path in self.folder.glob('*.runs')}
+
+    def log(self):
+        return sorted((self.folder / 'log').read_text().split())
+
+    def states(self, driver):
+        return {one.state for one in driver.list_amphorae()}
+
+    def test_no_more_commands_run_at_a_time_than_there_are_workers(self):
+        driver = self.open_driver(self.pool(5), command_workers=2)
+        for _ in range(5):
+            driver.build(**METAL)
+        self.until(lambda: len(self.running()) == 2)
+        looked = self.clock.monotonic()
+        self.until(lambda: self.clock.monotonic() > looked + 10)
+        self.assertEqual(2, len(self.running()))
+        self.gate.touch()
+        self.until(lambda: self.states(driver) == {State.ACTIVE})
+        self.assertEqual([f'm{number}' for number in range(1, 6)], self.log())
+
+    def test_commands_that_take_long_keep_no_probe_waiting(self):
+        text = self.pool(1) + (
+            '[machines.other]\naddresses = ["192.0.2.9"]\nflavors = ["probed"]\n'
+            'probe = {command = ["/bin/true"]}\n'
+        )
+        driver = self.open_driver(text, command_workers=1, probe_workers=1)
+        driver.build(user_data='#!', **METAL)
+        self.until(self.running)
+        probed = driver.build(amphora_flavor='probed', **METAL)
+        self.until(lambda: driver.status(probed).state is State.ACTIVE)
+        self.gate.touch()
+
+    def test_two_processes_run_each_command_once(self):
+        one, other = self.open_driver(self.pool(6)), self.open_driver()
+        self.gate.touch()
+        for number in range(6):
+            (one, other)[number % 2].build(**METAL)
+        self.until(lambda: self.states(one) == {State.ACTIVE})
+        self.assertEqual([f'm{number}' for number in range(1, 7)], self.log())
+
+    def test_a_delete_by_another_process_ends_what_runs_here(self):
+        one, other = self.open_driver(self.pool(1)), self.open_driver()
+        amphora_id = one.build(**METAL)
+        self.until(self.running)
+        other.delete(amphora_id)
+
+        def gone():
+            try:
+                other.status(amphora_id)
+            except InstanceNotFoundError:
+                return True
+            return False
+
+        # The command itself would never end.
+        self.until(gone)
+
+    def test_what_is_wrong_with_one_machine_keeps_no_other_waiting(self):
+        driver = self.open_driver(self.pool(2))
+        self.gate.touch()
+        broken = self.state_dir / 'locks' / 'm1.lock'
+        broken.mkdir()
+        with self.warned() as logged:
+            first, second = driver.build(**METAL), driver.build(**METAL)
+            self.until(lambda: driver.status(second).state is State.ACTIVE)
+        self.assertIn('Cannot begin what is due on machine m1 now', logged.output[0])
+        self.assertNotIn('Traceback', logged.output[0])
+        broken.rmdir()
+        self.until(lambda: driver.status(first).state is State.ACTIVE)
+
+    def test_what_cannot_be_done_now_is_done_later_and_not_in_a_hurry(self):
+        driver = self.open_driver(self.pool(1))
+        self.gate.touch()
+        shutil.rmtree(self.state_dir / 'run')
+        with self.warned() as logged:
+            amphora_id = driver.build(**METAL)
+            looked = self.clock.monotonic()
+            self.until(lambda: self.clock.monotonic() > looked + 3)
+        self.assertIn('Cannot do what is due on machine m1 now', logged.output[0])
+        # Once a second, however often it fails.
+        self.assertLessEqual(len(logged.output), 6)
+        (self.state_dir / 'run').mkdir()
+        self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
+
+    def test_claims_that_cannot_be_read_for_a_time_stop_nothing_for_good(self):
+        driver = self.open_driver(self.pool(1))
+        self.gate.touch()
+        list(driver.list_amphorae())
+        with sqlite3.connect(self.state_dir / 'claims.db') as db:
+            db.execute('ALTER TABLE claims RENAME TO away')
+        with self.warned() as logged:
+            pass
+        self.assertIn('Cannot look for what is due', logged.output[0])
+        with db:
+            db.execute('ALTER TABLE away RENAME TO claims')
+        db.close()
+        amphora_id = driver.build(**METAL)
+        self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
+
+    def test_a_claim_that_ends_while_its_command_runs_is_no_trouble(self):
+        driver = self.open_driver(self.pool(1))
+        driver.build(**METAL)
+        self.until(self.running)
+        with sqlite3.connect(self.state_dir / 'claims.db') as db:
+            db.execute('DELETE FROM claims')
+        db.close()
+        self.gate.touch()
+        with self.assertNoLogs('kiln', 'WARNING'):
+            amphora_id = driver.build(**METAL)
+            self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
+
+    def test_closing_ends_what_runs_and_leaves_it_due(self):
+        driver = self.open_driver(self.pool(2))
+        driver.build(**METAL)
+        self.until(self.running)
+        driver.close()
+        self.assertEqual([], list((self.state_dir / 'run').iterdir()))
+        self.gate.touch()
+        again = self.open_driver()
+        self.until(lambda: self.states(again) == {State.ACTIVE})
+        self.assertEqual(['m1', 'm1'], self.log())

@@ -1,0 +1,392 @@
+"""The driver of a pool: what it can do, what it starts, and what an operator can do."""
+
+import json
+import stat
+import threading
+
+from kiln.compute_drivers.pools import Standing
+from kiln.exceptions import (
+    ConfigurationError,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    ResourceNotFoundError,
+    ServiceUnavailable,
+    UnsupportedOperation,
+)
+from kiln.models import Ability, AmphoraType, State
+from tests.unit.compute_drivers.appliance.samples import PoolCase, options_of, pool
+
+METAL = {'amphora_type': AmphoraType.BARE_METAL}
+SECRET = 'correct-horse-battery-staple'  # planted, to be looked for
+
+
+class Opening(PoolCase):
+    def test_opening_starts_nothing(self):
+        before = threading.active_count()
+        driver = self.open_driver(pool(2))
+        self.assertEqual(2, len(driver.machines()))
+        self.assertEqual(before, threading.active_count())
+
+    def test_the_first_call_does_and_closing_ends_it(self):
+        before = threading.active_count()
+        driver = self.open_driver(pool(2))
+        list(driver.list_amphorae())
+        driver.check()
+        self.assertEqual(before + 1, threading.active_count())
+        driver.close()
+        self.assertEqual(before, threading.active_count())
+        driver.close()
+
+    def test_an_option_that_is_missing_is_named(self):
+        for option in ('inventory', 'state_dir'):
+            self.inventory.write_text('')
+            given = {'inventory': str(self.inventory), 'state_dir': str(self.folder)}
+            with self.assertRaisesRegex(ConfigurationError, f'option {option} is not set'):
+                type(self).open_with(options_of(**{**given, option: None}))
+
+    @staticmethod
+    def open_with(options):
+        from kiln.compute_drivers.appliance.driver import ApplianceDriver
+
+        return ApplianceDriver(options)
+
+    def test_a_state_directory_that_cannot_be_made_is_named(self):
+        self.inventory.write_text('')
+        options = options_of(
+            inventory=str(self.inventory), state_dir=str(self.inventory / 'state')
+        )
+        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
+            self.open_with(options)
+
+    def test_its_directory_is_for_kiln_alone(self):
+        self.open_driver(pool(1))
+        for path in (self.folder / 'state', self.folder / 'state' / 'run'):
+            self.assertEqual(0o700, stat.S_IMODE(path.stat().st_mode))
+
+
+class Able(PoolCase):
+    def test_it_can_what_some_machine_has_a_command_for(self):
+        driver = self.open_driver(pool(2))
+        by_command = {Ability.REBOOT, Ability.REBUILD, Ability.CONSOLE_LOG}
+        self.assertEqual(set(), by_command & driver.abilities)
+        self.assertLessEqual({Ability.VALIDATE_ZONE, Ability.LIST_ZONES}, driver.abilities)
+        self.inventory.write_text(pool(2, each='reboot = ["/bin/true"]\n'))
+        self.assertEqual({Ability.REBOOT}, by_command & driver.abilities)
+
+    def test_a_machine_without_the_command_refuses_by_name(self):
+        text = pool(1) + '[machines.other]\naddresses = ["192.0.2.9"]\nreboot = ["/bin/true"]\n'
+        driver = self.open_driver(text)
+        amphora_id = driver.build(**METAL)
+        with self.assertRaisesRegex(UnsupportedOperation, 'machine m1 has no reboot command'):
+            driver.reboot(amphora_id)
+
+    def test_it_takes_the_types_there_are_and_user_data_where_it_can_be_brought(self):
+        driver = self.open_driver(pool(1))
+        self.assertEqual({AmphoraType.BARE_METAL}, driver.limits.amphora_types)
+        with self.assertRaisesRegex(InvalidBuildRequest, 'no notion of user_data'):
+            driver.build(user_data='#!', **METAL)
+        self.assertEqual(Standing.FREE, driver.machines()[0].standing)
+        self.inventory.write_text(pool(1, each='claim = ["/bin/true"]\n'))
+        driver.build(user_data='#!', **METAL)
+
+    def test_zones_flavors_and_images_are_those_of_the_inventory(self):
+        each = 'zone = "az1"\nflavors = ["small"]\nimages = ["v1"]\n'
+        driver = self.open_driver(pool(1, each=each))
+        self.assertEqual(('az1',), driver.list_zones())
+        driver.validate_zone('az1')
+        driver.validate_flavor('small')
+        driver.validate_image('v1')
+        for ask in (driver.validate_zone, driver.validate_flavor, driver.validate_image):
+            with self.assertRaisesRegex(InvalidRequest, 'no machine of the inventory has it'):
+                ask('other')
+
+    def test_an_amphora_is_described_with_what_its_machine_has(self):
+        driver = self.open_driver(pool(1, each='zone = "az1"\nflavors = ["small"]\n'))
+        one = driver.get_amphora(amphora_id=driver.build(name='web', **METAL))
+        self.assertEqual(('web', 'small', 'az1'), (one.name, one.flavor, one.availability_zone))
+        self.assertEqual(['192.0.2.1'], [address.address for address in one.addresses])
+        self.assertEqual(('m1', True), (one.raw['machine'], one.raw['enrolled']))
+
+
+class Working(PoolCase):
+    """What the commands are told and what follows from how they end."""
+
+    def state(self, driver, amphora_id):
+        try:
+            return driver.status(amphora_id).state
+        except InstanceNotFoundError:
+            return None
+
+    def open_commanded(self, more='', count=1, **programs):
+        each = more + ''.join(
+            f'{verb} = ["{self.program(verb, body)}"]\n' for verb, body in programs.items()
+        )
+        text = pool(count, each=each)
+        if 'wipe' in programs:
+            text = text.replace('wipe = []', '', 1)
+        return self.open_driver(text)
+
+    def built(self, driver, state=State.ACTIVE, **given):
+        amphora_id = driver.build(**{**METAL, **given})
+        self.until(lambda: self.state(driver, amphora_id) is state)
+        return amphora_id
+
+    def test_a_claim_command_finds_what_was_given_and_nothing_of_it_stays(self):
+        seen = self.folder / 'seen'
+        body = f'mkdir {seen}; cp -p * {seen}; env > {seen}/env; ls -ld . > {seen}/ls'
+        driver = self.open_commanded(claim=body, more='labels = {rack = "r12"}\n')
+        amphora_id = self.built(
+            driver, user_data=SECRET, keys=['ssh-ed25519 AAAA me'], build_key='k1',
+            config_drive_files={'/etc/key.pem': (SECRET, 0o600, 'root')}, image_id='v1',
+        )  # fmt: skip
+        self.assertEqual(SECRET, (seen / 'user_data').read_text())
+        self.assertEqual('ssh-ed25519 AAAA me\n', (seen / 'authorized_keys').read_text())
+        (listed,) = json.loads((seen / 'files.json').read_text())
+        self.assertEqual(('/etc/key.pem', '0600'), (listed['path'], listed['mode']))
+        self.assertEqual(SECRET, (seen / listed['source']).read_text())
+        for path in seen.glob('*'):
+            if path.name not in ('env', 'ls'):
+                self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode), path.name)
+        self.assertTrue((seen / 'ls').read_text().startswith('drwx------'))
+        env = dict(line.partition('=')[::2] for line in (seen / 'env').read_text().splitlines())
+        self.assertEqual(('claim', 'm1', '192.0.2.1', 'k1', amphora_id, 'v1'), tuple(
+            env[f'KILN_{name}']
+            for name in ('VERB', 'MACHINE', 'ADDRESS', 'BUILD_KEY', 'AMPHORA_ID', 'IMAGE')
+        ))  # fmt: skip
+        self.assertEqual({'rack': 'r12'}, json.loads(env['KILN_LABELS']))
+        self.assertNotIn(SECRET, (seen / 'env').read_text())
+        self.assertEqual([], list((self.folder / 'state' / 'run').iterdir()))
+        for path in (self.folder / 'state').rglob('*'):
+            if path.is_file():
+                self.assertNotIn(SECRET.encode(), path.read_bytes(), path.name)
+
+    def test_a_claim_command_that_fails_is_an_error_and_its_machine_is_left_alone(self):
+        driver = self.open_commanded(claim='cat user_data; echo no disk; exit 3', count=2)
+        with self.warned() as logged:
+            failed = self.built(driver, State.ERROR, user_data=SECRET)
+        status = driver.status(failed)
+        self.assertIn('claim command: it ended with status 3', status.fault)
+        self.assertEqual('build_error', status.fault_code)
+        self.assertNotIn(SECRET, status.fault + ''.join(logged.output))
+        driver.delete(failed)
+        one, other = driver.machines()
+        self.assertEqual((Standing.QUARANTINE, Standing.FREE), (one.standing, other.standing))
+        self.assertIn('status 3', one.reason)
+        self.assertAlmostEqual(60.0, one.until - self.clock.time(), delta=5)
+        with self.assertRaisesRegex(InsufficientCapacity, '1 in quarantine'):
+            for _ in range(2):
+                driver.build(**METAL)
+
+    def test_a_machine_is_wiped_before_it_is_free(self):
+        gate = self.folder / 'go'
+        driver = self.open_commanded(wipe=f'while ! test -e {gate}; do sleep 0.01; done')
+        amphora_id = self.built(driver)
+        driver.delete(amphora_id)
+        self.assertIs(State.DELETING, driver.status(amphora_id).state)
+        with self.assertRaisesRegex(InsufficientCapacity, '1 claimed'):
+            driver.build(**METAL)
+        gate.touch()
+        self.until(lambda: self.state(driver, amphora_id) is None)
+        self.assertNotEqual(amphora_id, driver.build(**METAL))
+
+    def test_a_wipe_that_fails_keeps_the_machine_and_is_tried_again(self):
+        gate = self.folder / 'go'
+        driver = self.open_commanded(wipe=f'echo not now; test -e {gate}')
+        amphora_id = self.built(driver)
+        with self.warned():
+            driver.delete(amphora_id)
+            self.until(lambda: self.state(driver, amphora_id) is State.ERROR)
+        fault = driver.status(amphora_id).fault
+        self.assertEqual('wipe command failed once, last: it ended with status 1: not now', fault)
+        (one,) = driver.machines()
+        self.assertEqual((Standing.UNWIPED, fault), (one.standing, one.reason))
+        gate.touch()
+        self.until(lambda: self.state(driver, amphora_id) is None, step_s=5)
+        self.assertIs(Standing.FREE, driver.machines()[0].standing)
+
+    def test_a_delete_ends_the_claim_command_that_runs(self):
+        driver = self.open_commanded(claim='touch begun; exec sleep 600', wipe='true')
+        amphora_id = driver.build(**METAL)
+        begun = self.folder / 'state' / 'run' / 'm1.claim' / 'begun'
+        self.until(begun.exists)
+        driver.delete(amphora_id)
+        self.until(lambda: self.state(driver, amphora_id) is None)
+
+    def test_a_reboot_is_told_whether_it_is_hard_and_may_fail(self):
+        driver = self.open_commanded(
+            reboot=f'echo $KILN_HARD >> {self.folder}/hard; test $KILN_HARD = 1'
+        )
+        amphora_id = self.built(driver)
+        driver.reboot(amphora_id, hard=True)
+        self.assertEqual('rebooting', driver.status(amphora_id).task_state)
+        with self.assertRaises(InstanceStateConflict):
+            driver.reboot(amphora_id)
+        self.until(lambda: driver.status(amphora_id).ready)
+        with self.warned():
+            driver.reboot(amphora_id)
+            self.until(lambda: self.state(driver, amphora_id) is State.ERROR)
+        self.assertEqual('1\n0\n', (self.folder / 'hard').read_text())
+        self.assertIsNone(driver.status(amphora_id).fault_code)
+
+    def test_a_rebuild_takes_an_image_of_the_machine(self):
+        driver = self.open_commanded(
+            rebuild=f'echo $KILN_IMAGE > {self.folder}/image', more='images = ["v1", "v2"]\n'
+        )
+        amphora_id = self.built(driver, image_id='v1')
+        with self.assertRaisesRegex(InvalidRequest, 'takes v1, v2'):
+            driver.rebuild(amphora_id, image_id='v3')
+        driver.rebuild(amphora_id, image_id='v2')
+        self.until(lambda: driver.status(amphora_id).ready)
+        self.assertEqual('v2\n', (self.folder / 'image').read_text())
+
+    def test_a_console_is_what_its_command_says(self):
+        driver = self.open_commanded(console='echo one; echo two; test ! -e stop')
+        amphora_id = self.built(driver)
+        self.assertEqual('one\ntwo\n', driver.console_log(amphora_id))
+        self.assertEqual('two', driver.console_log(amphora_id, lines=1))
+        self.assertEqual([], list((self.folder / 'state' / 'output').glob('*console*')))
+
+    def test_a_console_command_that_fails_is_told(self):
+        driver = self.open_commanded(console='echo no cable; exit 1')
+        amphora_id = self.built(driver)
+        with self.assertRaisesRegex(ServiceUnavailable, 'machine m1: .*no cable'):
+            driver.console_log(amphora_id)
+
+    def test_a_probe_may_be_a_command_and_its_failures_are_told(self):
+        up = self.folder / 'up'
+        probe = self.program('probe', f'echo asked $KILN_ADDRESS; test -e {up}')
+        driver = self.open_driver(pool(1, each=f'probe = {{command = ["{probe}"]}}\n'))
+        news = threading.Event()
+        driver.on_news(news.set)
+        amphora_id = driver.build(**METAL)
+        self.assertIs(State.BUILDING, driver.status(amphora_id).state)
+        up.touch()
+        self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE)
+        self.assertTrue(news.is_set())
+        up.unlink()
+        with self.warned():
+            self.until(lambda: self.state(driver, amphora_id) is State.ERROR, step_s=2)
+        self.assertIn('asked 192.0.2.1', driver.status(amphora_id).fault)
+        up.touch()
+        self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE, step_s=2)
+
+    def test_a_secret_is_handed_over_as_the_path_of_a_file(self):
+        secrets = self.folder / 'secrets'
+        secrets.mkdir()
+        (secrets / 'admin').write_text(SECRET)
+        (secrets / 'admin').chmod(0o600)
+        seen = self.folder / 'seen'
+        claim = self.program('claim', f'cp "$KILN_CREDENTIALS_FILE" {seen}')
+        text = pool(1, each=f'credentials = "admin"\nclaim = ["{claim}"]\n')
+        driver = self.open_driver(text, secrets_dir=str(secrets))
+        self.built(driver)
+        self.assertEqual(SECRET, seen.read_text())
+
+    def test_what_another_process_left_is_done_by_who_comes_next(self):
+        gate = self.folder / 'go'
+        driver = self.open_commanded(claim=f'touch begun; test -e {gate} || exec sleep 600')
+        amphora_id = driver.build(build_key='k', **METAL)
+        self.until((self.folder / 'state' / 'run' / 'm1.claim' / 'begun').exists)
+        driver.close()
+        gate.touch()
+        again = self.open_driver()
+        self.assertIs(State.BUILDING, again.status(amphora_id).state)
+        self.until(lambda: self.state(again, amphora_id) is State.ACTIVE)
+        self.assertEqual(amphora_id, again.build(build_key='k', **METAL))
+
+    def test_a_machine_that_somebody_else_has_locked_waits_and_that_is_told(self):
+        driver = self.open_commanded(claim='true')
+        lock = driver._locks.take('m1')
+        amphora_id = driver.build(**METAL)
+        with self.warned(step_s=50) as logged:
+            pass
+        self.assertIn('Machine m1 has been locked', logged.output[0])
+        self.assertIs(State.BUILDING, driver.status(amphora_id).state)
+        lock.release()
+        self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE)
+
+
+class Operating(PoolCase):
+    def standing(self, driver, name='m1'):
+        return next(one for one in driver.machines() if one.name == name)
+
+    def released(self, driver):
+        try:
+            driver.release('m1')
+        except InstanceStateConflict as exc:
+            # The command has ended, and lets go of its machine in a moment.
+            self.assertTrue(exc.retryable)
+            return False
+        return True
+
+    def test_a_machine_in_maintenance_is_not_claimed_and_its_reason_is_shown(self):
+        driver = self.open_driver(pool(1))
+        driver.maintain('m1', 'a fan')
+        one = self.standing(driver)
+        self.assertEqual((Standing.MAINTENANCE, 'a fan'), (one.standing, one.reason))
+        with self.assertRaisesRegex(InsufficientCapacity, '1 in maintenance'):
+            driver.build(**METAL)
+        driver.maintain('m1', None)
+        self.assertIs(Standing.FREE, self.standing(driver).standing)
+        driver.build(**METAL)
+
+    def test_nothing_is_run_on_a_machine_in_maintenance(self):
+        wipe = self.program('wipe', 'true')
+        text = pool(1).replace('wipe = []', f'wipe = ["{wipe}"]')
+        driver = self.open_driver(text)
+        amphora_id = driver.build(**METAL)
+        driver.maintain('m1', 'a fan')
+        driver.delete(amphora_id)
+        looked = self.clock.monotonic()
+        self.until(lambda: self.clock.monotonic() > looked + 20)
+        self.assertIs(State.DELETING, driver.status(amphora_id).state)
+        driver.maintain('m1', None)
+        self.until(lambda: self.standing(driver).standing is Standing.FREE)
+
+    def test_what_the_inventory_says_only_the_inventory_takes_back(self):
+        driver = self.open_driver(pool(1, each='maintenance = "a fan"\n'))
+        with self.assertRaisesRegex(InvalidRequest, 'Remove that there'):
+            driver.maintain('m1', None)
+        self.assertEqual('a fan', self.standing(driver).reason)
+
+    def test_a_machine_that_was_wiped_by_hand_is_taken_back(self):
+        wipe = self.program('wipe', 'exit 1')
+        driver = self.open_driver(pool(1).replace('wipe = []', f'wipe = ["{wipe}"]'))
+        amphora_id = driver.build(**METAL)
+        with self.assertRaisesRegex(InstanceStateConflict, f'it is amphora {amphora_id}'):
+            driver.release('m1')
+        driver.delete(amphora_id)
+        with self.warned():
+            self.until(lambda: self.standing(driver).standing is Standing.UNWIPED)
+        self.until(lambda: self.released(driver))
+        self.assertIs(Standing.FREE, self.standing(driver).standing)
+        with self.assertRaises(InstanceNotFoundError):
+            driver.status(amphora_id)
+        driver.release('m1')
+
+    def test_a_machine_on_which_something_runs_is_not_taken_back(self):
+        driver = self.open_driver(pool(1))
+        lock = driver._locks.take('m1')
+        self.addCleanup(lock.release)
+        with self.assertRaisesRegex(InstanceStateConflict, 'something runs on it now'):
+            driver.release('m1')
+
+    def test_a_quarantine_can_be_ended_by_hand(self):
+        claim = self.program('claim', 'exit 1')
+        driver = self.open_driver(pool(1, each=f'claim = ["{claim}"]\n'))
+        amphora_id = driver.build(**METAL)
+        with self.warned():
+            self.until(lambda: driver.status(amphora_id).state is State.ERROR)
+        driver.delete(amphora_id)
+        self.assertIs(Standing.QUARANTINE, self.standing(driver).standing)
+        driver.release('m1')
+        self.assertIs(Standing.FREE, self.standing(driver).standing)
+
+    def test_a_machine_that_nobody_knows_is_named(self):
+        driver = self.open_driver(pool(1))
+        for ask in (driver.release, lambda name: driver.maintain(name, 'why')):
+            with self.assertRaisesRegex(ResourceNotFoundError, "'m9'"):
+                ask('m9')
