@@ -16,6 +16,7 @@ class InvalidRecipe(WithProblems):
     """A recipe cannot be built as it is written."""
 
     code = 'invalid_recipe'
+    remedy = 'Correct each line that is named, and build it again.'
 
 
 class ImageNotFound(ImageError):

@@ -82,9 +82,8 @@ MAY_IMPORT = {
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
-        'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.noop.conf',
-        'kiln.conf', 'kiln.compute_drivers.docker.conf', 'kiln.compute_drivers.noop.conf',
-        'kiln.compute_drivers.nova.conf',
+        'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.docker.conf',
+        'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
     },
     'kiln.driver_manager': CONTRACT
     | {

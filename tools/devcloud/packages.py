@@ -76,6 +76,9 @@ def install_debian(place: Place) -> None:
             'install',
             '-y',
             '-q',
+            # Somebody else may be installing too.
+            '-o',
+            'DPkg::Lock::Timeout=600',
             '--no-install-recommends',
             *absent,
             DEBIAN_FRONTEND='noninteractive',
