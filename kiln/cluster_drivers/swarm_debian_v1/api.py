@@ -1,0 +1,3 @@
+"""What users may ask of this driver alone: ``kiln x swarm_debian_v1 VERB CLUSTER``."""
+
+verbs = {}

@@ -1,0 +1,70 @@
+"""How a node leaves the swarm, and how the list forgets who will never come back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from kiln.cluster_drivers.values import DRAINED, Drained
+from kiln.cluster_models import Node
+
+from . import rules
+from .engine import Engine
+from .line import Refused, Silent
+from .values import Peer, Role
+from .view import View
+
+
+def drained(view: View, node: Node) -> Drained:
+    """Go as far as it goes now, and return whether a node has left the swarm.
+
+    Its tasks go elsewhere first; a manager becomes a worker first, and only where a
+    majority is left. Of a swarm that goes as a whole, nobody has to leave.
+
+    :raises NoManager: there is no manager to do it with; it stays what it is.
+    :raises Refused: an engine will not, be it that somebody else was faster.
+    """
+    if view.ending:
+        return DRAINED
+    with view.manager(besides=node) as manager:
+        peers = manager.peers()
+        mine = [one for one in peers if one.node_id == node.id]
+        for peer in mine:
+            if reason := _still(view, node, manager, peers, peer):
+                return Drained(done=False, reason=reason)
+    return DRAINED
+
+
+def _still(view: View, node: Node, manager: Engine, peers: Iterable[Peer], peer: Peer) -> str:
+    """Return what keeps a node in the swarm; empty once it is off the list."""
+    if peer.role is Role.MANAGER and (reason := rules.why_not_demoted(peers, peer)):
+        return f'It stays a manager: {reason}.'
+    if (peer.role, peer.availability) != (Role.WORKER, 'drain'):
+        manager.change(peer, {**peer.spec, 'Role': 'worker', 'Availability': 'drain'})
+    if peer.ready and (busy := sum(task.there for task in manager.tasks(peer))):
+        return f'{busy} tasks have not stopped there yet.'
+    if peer.reachable:
+        return 'It has not stopped being a manager yet.'
+    with contextlib.suppress(Silent), view.engine(node) as engine:
+        # One that does not answer is only taken off the list.
+        if engine.info().peer_id == peer.id:
+            engine.leave()
+    manager.remove(peer)
+    return ''
+
+
+def reap(view: View, manager: Engine, peers: Iterable[Peer]) -> list[Peer]:
+    """Take off the list who is dead and no node of kiln's any more; return who is left.
+
+    A manager among them is demoted first, which takes the swarm a moment: it goes
+    the next time.
+    """
+    left = []
+    for peer in rules.strays(peers, {node.id for node in view.nodes}):
+        try:
+            if peer.role is Role.MANAGER:
+                manager.change(peer, {**peer.spec, 'Role': 'worker'})
+            manager.remove(peer)
+        except Refused:
+            left.append(peer)
+    return left
