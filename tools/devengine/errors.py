@@ -1,0 +1,15 @@
+"""What can go wrong, as people are told."""
+
+import pathlib
+
+_LINES = 15
+
+
+class EngineError(Exception):
+    """The engine cannot do what it was asked for; the text says why."""
+
+    def __init__(self, message: str, log: pathlib.Path | None = None):
+        if log is not None and log.exists():
+            last = log.read_text(errors='replace').splitlines()[-_LINES:]
+            message = '\n'.join([message, f'--- {log}:', *last])
+        super().__init__(message)

@@ -1,0 +1,160 @@
+"""What engines change on the machine, and how it is put back.
+
+An engine turns on forwarding, has the firewall drop what it does not know, and adds
+rules and bridges. Each takes its own away when it ends; the last one also puts back
+what it found. Who is up is noted in one folder for the whole machine.
+"""
+
+import contextlib
+import fcntl
+import ipaddress
+import json
+import pathlib
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+
+from .errors import EngineError
+from .place import NUMBERS, Networks, Place
+
+NOTES = pathlib.Path('/run/kiln-devengine')
+_FORWARDING = pathlib.Path('/proc/sys/net/ipv4/ip_forward')
+_TABLES = ('filter', 'nat')
+#: Chains that engines make.
+_CHAINS = ('DOCKER', 'NETAVARK', 'CNI-')
+_UNMOUNT_S = 5
+
+
+def _run(*command: str, check: bool = True) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise EngineError(f'{shlex.join(command)}: {done.stderr.strip()}')
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _notes() -> Iterator[dict[str, object]]:
+    """Hold the notes: what was before the first engine, and who is up."""
+    NOTES.mkdir(parents=True, exist_ok=True)
+    with (NOTES / 'lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = NOTES / 'notes.json'
+        notes = json.loads(path.read_text()) if path.exists() else {'up': {}}
+        yield notes
+        path.write_text(json.dumps(notes))
+
+
+def enter(place: Place) -> Networks:
+    """Note that an engine comes up, and return the networks it may use."""
+    with _notes() as notes:
+        up = notes['up']
+        assert isinstance(up, dict)
+        if not up:
+            notes['before'] = {
+                'forwarding': _FORWARDING.read_text(),
+                'policy': _run('iptables', '-S', 'FORWARD').split()[2],
+                'chains': sorted(_chains()),
+            }
+        if place.digest not in up:
+            up[place.digest] = _free_number(place.first_number, set(up.values()))
+        return Networks(up[place.digest])
+
+
+def leave(place: Place) -> None:
+    """Take away what an engine has left, and put back what the last one found."""
+    unmount(place.root)
+    with _notes() as notes:
+        up = notes['up']
+        assert isinstance(up, dict)
+        number = up.pop(place.digest, None)
+        if number is None:
+            return
+        for bridge in (place.bridge, *_bridges(Networks(number))):
+            for table in _TABLES:
+                _drop_rules(table, lambda rule, bridge=bridge: bridge in rule)
+            _run('ip', 'link', 'delete', bridge, check=False)
+        if not up:
+            _put_back(notes.pop('before'))
+
+
+def make_bridge(place: Place, networks: Networks) -> None:
+    """Make the bridge of an engine that makes none of that name itself."""
+    _run('ip', 'link', 'delete', place.bridge, check=False)
+    _run('ip', 'link', 'add', place.bridge, 'type', 'bridge')
+    _run('ip', 'address', 'add', f'{networks.gateway}/24', 'dev', place.bridge)
+    _run('ip', 'link', 'set', place.bridge, 'up')
+
+
+def unmount(folder: pathlib.Path) -> None:
+    """Unmount all that lies in a folder."""
+    end = time.monotonic() + _UNMOUNT_S
+    while mounts := _mounts(folder):
+        for mount in mounts:
+            _run('umount', '-l', mount, check=False)
+        if time.monotonic() > end:
+            raise EngineError(f'{mounts[0]} cannot be unmounted')
+
+
+def _mounts(folder: pathlib.Path) -> list[str]:
+    lines = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
+    points = [line.split()[4] for line in lines]
+    return [point for point in reversed(points) if pathlib.Path(point).is_relative_to(folder)]
+
+
+def _free_number(first: int, taken: set[object]) -> int:
+    """Return a number whose networks nothing on this machine uses."""
+    used = [
+        ipaddress.ip_network(address)
+        for link in json.loads(_run('ip', '-j', '-4', 'route'))
+        if (address := link['dst']) != 'default'
+    ]
+    for number in [*range(first, NUMBERS), *range(first)]:
+        networks = Networks(number)
+        own = [ipaddress.ip_network(text) for text in (networks.subnet, networks.pool)]
+        if number not in taken and not any(one.overlaps(other) for one in own for other in used):
+            return number
+    raise EngineError('there is no free network left for another engine')
+
+
+def _bridges(networks: Networks) -> list[str]:
+    """Return the bridges that an engine made for further networks."""
+    pool = ipaddress.ip_network(networks.pool)
+    return [
+        link['ifname']
+        for link in json.loads(_run('ip', '-j', '-4', 'address'))
+        if any(ipaddress.ip_address(one['local']) in pool for one in link['addr_info'])
+    ]
+
+
+def _rules(table: str) -> list[list[str]]:
+    return [shlex.split(line) for line in _run('iptables', '-t', table, '-S').splitlines()]
+
+
+def _drop_rules(table: str, doomed: object) -> None:
+    assert callable(doomed)
+    for verb, *rule in _rules(table):
+        if verb == '-A' and doomed(rule):
+            _run('iptables', '-t', table, '-D', *rule, check=False)
+
+
+def _chains() -> set[str]:
+    return {
+        f'{table} {rule[1]}'
+        for table in _TABLES
+        for rule in _rules(table)
+        if rule[0] == '-N' and rule[1].startswith(_CHAINS)
+    }
+
+
+def _put_back(before: object) -> None:
+    assert isinstance(before, dict)
+    chains = [one.split() for one in _chains() - set(before['chains'])]
+    for table, chain in chains:
+        _run('iptables', '-t', table, '-F', chain)
+    for table, chain in chains:
+        _drop_rules(table, lambda rule, chain=chain: chain in rule)
+    for table, chain in chains:
+        _run('iptables', '-t', table, '-X', chain, check=False)
+    _run('iptables', '-P', 'FORWARD', before['policy'])
+    _FORWARDING.write_text(before['forwarding'])
