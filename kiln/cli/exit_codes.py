@@ -29,6 +29,7 @@ from collections.abc import Collection
 
 from kiln import cluster_exceptions as cluster_exc
 from kiln import exceptions as exc
+from kiln import image_exceptions as image_exc
 
 
 class ExitCode(enum.IntEnum):
@@ -81,6 +82,14 @@ CODES: dict[type[BaseException], ExitCode] = {
     exc.PermissionDenied: ExitCode.NOT_ALLOWED,
     exc.UnsupportedOperation: ExitCode.UNSUPPORTED,
     exc.OperationCancelled: ExitCode.INTERRUPTED,
+    image_exc.ImageNotFound: ExitCode.NOT_FOUND,
+    image_exc.PackageNotFound: ExitCode.NOT_FOUND,
+    image_exc.AmbiguousRecipe: ExitCode.CONFLICT,
+    image_exc.NoRoomForImage: ExitCode.NO_ROOM,
+    image_exc.MirrorUnavailable: ExitCode.UNAVAILABLE,
+    image_exc.MirrorUntrusted: ExitCode.NOT_ALLOWED,
+    image_exc.ImageBuildForbidden: ExitCode.NOT_ALLOWED,
+    image_exc.BuildToolMissing: ExitCode.UNSUPPORTED,
     cluster_exc.ClusterNotFound: ExitCode.NOT_FOUND,
     cluster_exc.HookNotFound: ExitCode.NOT_FOUND,
     cluster_exc.ClusterExists: ExitCode.CONFLICT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,6 +82,16 @@ class Catalogue:
     def records(self) -> Sequence[DriverRecord]:
         """All that was found, usable or not, by name and version."""
         return in_order(self._sources)
+
+    def folders(self) -> Mapping[DriverRecord, Path]:
+        """Return the folder of each driver that has one of its own; imports nothing."""
+        found = {}
+        for record, source in self._sources.items():
+            # What is wrong with it, its record tells.
+            with contextlib.suppress(Exception):
+                if (folder := source.folder()) is not None:
+                    found[record] = folder
+        return found
 
     def load(self, record: DriverRecord) -> LoadedDriver:
         """Return a driver for new clusters. May be repeated; imports only once.

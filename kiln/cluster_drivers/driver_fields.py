@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln.cluster_drivers.driver_kinds import (
-    Flag,
     Mode,
     Named,
     Number,
-    Paragraphs,
     Ready,
     TypeOfCluster,
     Value,
@@ -24,7 +22,7 @@ from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.readiness import ReadyRule, WhenActive
 from kiln.cluster_drivers.records import NAME, VERSION, ClusterType
 from kiln.cluster_file.containers import ListOf
-from kiln.cluster_file.kinds import Choice, Kind, Text, Wrong
+from kiln.cluster_file.kinds import Choice, Flag, Kind, Paragraphs, Text, Wrong
 from kiln.cluster_file.mistakes import Mistakes
 from kiln.cluster_file.record import Field, Record
 from kiln.cluster_file.tree import Node

@@ -17,19 +17,6 @@ from kiln.cluster_file.record import Found
 from kiln.cluster_file.tree import Doubtful, Node, described, plain
 
 
-class Flag(Kind[bool]):
-    """Yes or no."""
-
-    words = 'true or false'
-
-    def _read(self, node: Node, mistakes: Mistakes) -> bool | Wrong:
-        return node.value if isinstance(node.value, bool) else self._refuse(node, mistakes)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
-        return {'type': 'boolean'}
-
-
 class Number(Kind[float]):
     """A number, whole or not."""
 
@@ -69,19 +56,6 @@ def _doubts(node: Node) -> Iterator[Node]:
         yield from _doubts(pair.value)
     if isinstance(node.value, Doubtful):
         yield node
-
-
-class Paragraphs(Kind[str]):
-    """Text of any number of lines."""
-
-    words = 'text'
-
-    def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
-        return node.value if isinstance(node.value, str) else self._refuse(node, mistakes)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
-        return {'type': 'string'}
 
 
 class Mode(Kind[int]):

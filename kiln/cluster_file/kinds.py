@@ -93,6 +93,19 @@ class Text(Kind[str]):
         return {'type': 'string', 'maxLength': self._longest, 'pattern': f'^{self._pattern}$'}
 
 
+class Paragraphs(Kind[str]):
+    """Text of any number of lines."""
+
+    words = 'text'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
+        return node.value if isinstance(node.value, str) else self._refuse(node, mistakes)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        return {'type': 'string'}
+
+
 class Name(Text):
     """A name that may be part of the name of a host."""
 
@@ -108,6 +121,19 @@ class Name(Text):
         better = re.sub(r'[^a-z0-9]+', '-', node.text.lower()).strip('-')
         hint = f', such as {better!r}' if re.fullmatch(self._pattern, better) else ''
         mistakes.add(node, f'{shown(node.text)} is no name; write {self.words}{hint}')
+
+
+class Flag(Kind[bool]):
+    """Yes or no."""
+
+    words = 'true or false'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> bool | Wrong:
+        return node.value if isinstance(node.value, bool) else self._refuse(node, mistakes)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what may be written."""
+        return {'type': 'boolean'}
 
 
 class Whole(Kind[int]):

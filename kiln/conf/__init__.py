@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from kiln.conf import clusters, compute, db, hooks
+from kiln.conf import clusters, compute, db, hooks, images
 from kiln.exceptions import ConfigurationError
 
 
@@ -57,6 +57,7 @@ def load(
     register(conf, clusters.GROUP, clusters.OPTS)
     register(conf, db.GROUP, db.OPTS)
     register(conf, hooks.GROUP, hooks.OPTS)
+    register(conf, images.GROUP, images.OPTS)
     return conf
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 
 from kiln.compute_drivers.noop.conf import opts as noop_opts
-from kiln.conf import clusters, compute, db, hooks
+from kiln.conf import clusters, compute, db, hooks, images
 
 _GROUP_HELP = (
     'A backend called {name}. Each backend has such a group under its own name, and several '
@@ -30,6 +30,10 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
         (
             cfg.OptGroup(hooks.GROUP, help='What is called before and after what clusters do.'),
             copy.deepcopy(hooks.OPTS),
+        ),
+        (
+            cfg.OptGroup(images.GROUP, help='Images of nodes, and how they are built.'),
+            copy.deepcopy(images.OPTS),
         ),
         *(
             (

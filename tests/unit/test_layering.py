@@ -40,6 +40,8 @@ MAY_IMPORT = {
     'kiln.cluster_spec': VALUES,
     'kiln.cluster_models': VALUES | {'kiln.cluster_spec'},
     'kiln.cluster_file': CLUSTER_VALUES,
+    'kiln.image_exceptions': {'kiln.exceptions', 'kiln.cluster_exceptions'},
+    'kiln.images': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_file', 'kiln.image_exceptions'},
     'kiln.cluster_drivers': CLUSTER_VALUES
     | {'kiln.clock', 'kiln.cluster_file', 'kiln.signatures'},
     **{
@@ -101,7 +103,8 @@ MAY_IMPORT = {
         'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_file',
         'kiln.cluster_models', 'kiln.cluster_spec',
         'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
-        'kiln.engine', 'kiln.flows', 'kiln.hooks', 'kiln.loading',
+        'kiln.engine', 'kiln.flows', 'kiln.hooks', 'kiln.image_exceptions', 'kiln.images',
+        'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },
 }  # fmt: skip

@@ -1,0 +1,300 @@
+"""Commands about images of nodes: recipes, and what is built of them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
+from kiln.cli.db import span
+from kiln.cli.drivers import catalogue_of
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.views import cells, fields, moment
+from kiln.conf.images import default_cache
+from kiln.exceptions import ConfigurationError, KilnError
+from kiln.models import ImageFile
+
+if TYPE_CHECKING:
+    from kiln.images.builder import ImageBuilder
+    from kiln.images.cache import Image, ImageCache
+    from kiln.images.library import Library
+    from kiln.images.sources import Source
+
+COLUMNS = ('name', 'state', 'suite', 'digest', 'size_mb', 'built_at', 'recipe')
+
+
+class _OnImages(KilnCommand):
+    """A command on recipes, and on the images that were built of them."""
+
+    def library(self) -> Library:
+        """Return all recipes: kiln's own, those of cluster drivers, and the operator's."""
+        with _yaml():
+            from kiln.images.library import Library, Shelf
+
+            catalogue = catalogue_of(self.app.settings)
+        shelves = [
+            Shelf(folder / 'image', f'cluster driver {record.name}')
+            for record, folder in catalogue.folders().items()
+        ]
+        paths = self.app.settings.images.image_path
+        return Library([*shelves, *(Shelf.at(path) for path in paths)])
+
+    def cache(self) -> ImageCache:
+        """Return the images that were built."""
+        from pathlib import Path
+
+        from kiln.images.cache import ImageCache
+
+        named = self.app.settings.images.cache
+        return ImageCache(Path(named).expanduser() if named else default_cache())
+
+    def builder(self) -> ImageBuilder:
+        """Return what builds into the cache."""
+        from kiln.images.builder import ImageBuilder
+        from kiln.images.programs import Programs
+
+        return ImageBuilder(self.cache(), Programs())
+
+
+class Build(_OnImages):
+    """Build an image of a recipe, as the archives are now; show how far it is.
+
+    Prints where the image is, or with --into what it is called there. What was built
+    of the same is not built again. May be interrupted and repeated.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('name', metavar='NAME', help='Name of a recipe, or a directory with a slash in it.')
+        add('--into', metavar='BACKEND', help='Have a backend take the image.')
+        add(
+            '--mirror',
+            action='append',
+            default=[],
+            help='Archive to build from instead: a URL, or a line as in sources.list. May be '
+            'repeated.',
+        )
+        add(
+            '--snapshot',
+            metavar='MOMENT',
+            help='Build from the archives of Debian as they were then: 20250520T000000Z.',
+        )
+        add('--suite', help='Release of Debian (default: as the recipe says).')
+        add(
+            '--max-age',
+            type=span,
+            default=0.0,
+            metavar='SPAN',
+            help='Take an image of the recipe that is no older, such as 7d, whatever has '
+            'changed in the archives since.',
+        )
+        add('--force', action='store_true', help='Build it though it was built already.')
+        add_text_format(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Build it, and have the backend take it."""
+        from kiln.cli.image_screen import screen
+        from kiln.images.course import Progress, Stage
+
+        args = parsed_args
+        recipe = self.library().find(args.name)
+        suite = args.suite or recipe.suite
+        sources = self._sources(args, suite)
+        # Of a backend that is not there one learns before the work, and not after.
+        backend = self.app.backends.open(args.into) if args.into else None
+        with contextlib.ExitStack() as stack:
+            if backend is not None:
+                stack.callback(backend.close, 1.0)
+            report = stack.enter_context(screen(self.app, recipe.name, args.formatter))
+            image = self.builder().build(
+                recipe,
+                suite=suite,
+                sources=sources,
+                force=args.force,
+                max_age_s=args.max_age,
+                report=report,
+            )
+            imported = ''
+            if backend is not None:
+                report(Progress(Stage.IMPORTING, subject=args.into))
+                for name in references(image):
+                    imported = backend.driver.import_image(image_file(image, name))
+        self._print(image, imported, args)
+
+    def _sources(self, args: argparse.Namespace, suite: str) -> Sequence[Source]:
+        from kiln.images.sources import Source, snapshot_sources
+
+        if args.snapshot and args.mirror:
+            raise UsageError('Cannot build from a mirror and a snapshot: leave out one of them.')
+        if args.snapshot:
+            if not re.fullmatch(r'\d{8}T\d{6}Z', args.snapshot):
+                raise UsageError(
+                    f'Cannot use snapshot {args.snapshot!r}: write it as 20250520T000000Z.'
+                )
+            return snapshot_sources(suite, args.snapshot)
+        try:
+            lines = args.mirror or self.app.settings.images.mirror
+            return [Source.read(line, suite) for line in lines]
+        except ValueError as exc:
+            raise UsageError(f'Cannot use an archive: {exc}.') from None
+
+    def _print(self, image: Image, imported: str, args: argparse.Namespace) -> None:
+        out = self.app.stdout
+        if args.formatter == 'json':
+            facts = image_fields(image)
+            facts |= {'backend': args.into, 'image_id': imported} if imported else {}
+            out.write(f'{json.dumps(facts)}\n')
+            return
+        size = f'{image.size / 1e6:.0f} MB'
+        self.app.say(f'{image.name} is {image.reference}, {size}, built {moment(image.built_at)}.')
+        out.write(f'{image.reference if imported else image.path}\n')
+
+
+class List(_OnImages, KilnLister):
+    """List the recipes there are, and what was built of each."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Read the recipes and the cache."""
+        library, images = self.library(), self.cache().images()
+        rows, named = [], set()
+        for entry in library.entries():
+            named.add(entry.name)
+            own = [image for image in images if image.name == entry.name]
+            try:
+                digest = library.read(entry.path).digest
+            except KilnError as exc:
+                self.app.complain(exc)
+                rows.append([entry.name, 'broken', None, None, None, None, entry.origin])
+                continue
+            if not own:
+                rows.append([entry.name, 'not built', None, None, None, None, entry.origin])
+            for image in own:
+                state = 'built' if image.recipe == digest else 'recipe changed'
+                rows.append(_row(image, state, entry.origin))
+        rows += [_row(image, 'no recipe', None) for image in images if image.name not in named]
+        return COLUMNS, [cells(row) for row in rows]
+
+
+class Show(_OnImages, KilnShow):
+    """Show the newest image of a name: what is in it, and what it was built of."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='NAME', help='Name of an image.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Look into the cache."""
+        return fields(image_fields(self.cache().newest(parsed_args.name)))
+
+
+class Remove(_OnImages):
+    """Remove images from the cache; what a backend has taken stays there."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='NAME', help='Name of an image; all that were built.')
+        parser.add_argument('--digest', help='Only the one whose digest begins so.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Remove them."""
+        from kiln.image_exceptions import ImageNotFound
+
+        cache, digest = self.cache(), parsed_args.digest or ''
+        images = cache.images(parsed_args.name)
+        found = [image for image in images if image.digest.startswith(digest)]
+        if not found:
+            there = ', '.join(image.reference for image in cache.images()) or 'none'
+            what = f'{parsed_args.name}:{digest}' if digest else parsed_args.name
+            raise ImageNotFound(f'Cannot find image {what} in the cache. There are: {there}.')
+        _remove(self, cache, found)
+
+
+class Prune(_OnImages):
+    """Remove all images but the newest of each name, and what killed builds have left."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--keep', type=_count, default=1, metavar='N', help='How many to keep of each name.'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Remove them."""
+        gone = self.builder().prune(keep=parsed_args.keep)
+        freed = sum(image.size for image in gone) / 1e6
+        self.app.say(f'{len(gone)} images removed, {freed:.0f} MB.')
+
+
+def references(image: Image) -> Sequence[str]:
+    """Return what an image is called in a backend: by its content, and as the latest."""
+    return (image.reference, f'kiln/{image.name}:latest')
+
+
+def image_file(image: Image, name: str) -> ImageFile:
+    """Return an image as a backend takes it, under a name."""
+    return ImageFile(
+        name=name, path=image.path, command=image.command, properties=image.properties
+    )
+
+
+def image_fields(image: Image) -> dict[str, Any]:
+    """Return all that may be shown of an image."""
+    return {
+        'name': image.name,
+        'reference': image.reference,
+        'digest': image.digest,
+        'path': str(image.path),
+        'size': image.size,
+        'suite': image.suite,
+        'architecture': image.architecture,
+        'sources': list(image.sources),
+        'archives_of': moment(image.epoch),
+        'built_at': moment(image.built_at),
+        'took_s': round(image.took_s, 1),
+        'key': image.key,
+        'recipe': image.recipe,
+        'command': list(image.command),
+        'properties': dict(image.properties),
+        'packages': dict(image.packages),
+    }
+
+
+def _row(image: Image, state: str, origin: str | None) -> list[Any]:
+    size_mb = round(image.size / 1e6)
+    built_at = moment(image.built_at)
+    return [image.name, state, image.suite, image.digest[:12], size_mb, built_at, origin]
+
+
+def _remove(command: _OnImages, cache: ImageCache, images: Sequence[Image]) -> None:
+    for image in images:
+        cache.remove(image)
+        command.app.say(f'{image.reference} is removed from the cache.')
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f'{text!r} is no number from 0')
+    return int(text)
+
+
+@contextlib.contextmanager
+def _yaml() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as exc:
+        raise ConfigurationError(
+            f'Cannot read recipes: {exc}. Install kiln-compute[clusters].'
+        ) from exc

@@ -1,0 +1,191 @@
+"""Builds an image of a recipe, or returns the one that was built of the same."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.images.apt import Apt
+from kiln.images.cache import Image, ImageCache
+from kiln.images.cell import Cell
+from kiln.images.course import Course, Progress, Stage
+from kiln.images.failures import failure
+from kiln.images.order import PACKAGES, TAR, Order, arguments, packages, shown
+from kiln.images.programs import Programs
+from kiln.images.recipe import Recipe
+from kiln.images.sources import Source
+from kiln.images.staging import lay_out
+
+LOG = logging.getLogger(__name__)
+
+Report = Callable[[Progress], None]
+
+#: Lines in which the reason of a failure is looked for.
+_LAST = 400
+#: Builds that are begun because the archives changed under the one before.
+_TRIES = 3
+
+
+class ImageBuilder:
+    """Builds images into a cache; several processes may do so at once."""
+
+    def __init__(
+        self,
+        cache: ImageCache,
+        programs: Programs,
+        *,
+        cell: Cell | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.cache = cache
+        self._programs = programs
+        self._apt = Apt(programs)
+        self._cell = cell or Cell(programs)
+        self._clock = clock
+
+    def build(
+        self,
+        recipe: Recipe,
+        *,
+        suite: str | None = None,
+        sources: Sequence[Source] = (),
+        force: bool = False,
+        max_age_s: float = 0,
+        report: Report = lambda progress: None,
+    ) -> Image:
+        """Return an image of a recipe as the archives are now. Takes a minute, or no time.
+
+        What was built of the same is returned as it is, unless ``force`` says otherwise.
+        One of the recipe that is no older than ``max_age_s`` will do, whatever has
+        changed in the archives; they are not even asked.
+        Safe to repeat and to interrupt: an image is in the cache whole, or not at all.
+        Another process that builds an image of the name is waited for.
+
+        :raises ImageError: it cannot be built; the class and the message say why.
+        """
+        young = self._young(recipe, suite or recipe.suite, sources, max_age_s)
+        if young is not None and not force:
+            return young
+        for _ in range(_TRIES):
+            report(Progress(Stage.ASKING))
+            order = self._order(recipe, suite or recipe.suite, sources)
+            if not force and (found := self.cache.find(recipe.name, order.key)):
+                return found
+            image = self._build(order, force=force, report=report)
+            # What apt saw may be newer than what was asked before.
+            if self._apt.releases(order.sources) == order.releases:
+                break
+            LOG.info('The archives have changed while %s was built.', recipe.name)
+        return image
+
+    def prune(self, *, keep: int = 1) -> Sequence[Image]:
+        """Remove all images but the newest of each name, and what killed builds have left.
+
+        Waits for builds that are under way. Returns the images that were removed.
+        """
+        gone: list[Image] = []
+        for name in self.cache.names():
+            old = self.cache.images(name)[keep:]
+            for image in old:
+                self.cache.remove(image)
+            with self.cache.locked(name):
+                self._cell.remove(self.cache.leftovers(name))
+            gone += old
+        return gone
+
+    def _young(
+        self, recipe: Recipe, suite: str, sources: Sequence[Source], max_age_s: float
+    ) -> Image | None:
+        since = self._clock.time() - max_age_s
+        lines = tuple(map(str, sources))
+        for image in self.cache.images(recipe.name) if max_age_s else ():
+            same = (image.recipe, image.suite) == (recipe.digest, suite)
+            if same and image.built_at >= since and lines in ((), image.sources):
+                return image
+        return None
+
+    def _order(self, recipe: Recipe, suite: str, sources: Sequence[Source]) -> Order:
+        sources = tuple(sources) or self._apt.sources(suite)
+        return Order(
+            recipe=recipe,
+            suite=suite,
+            architecture=self._apt.architecture(),
+            sources=sources,
+            releases=self._apt.releases(sources),
+        )
+
+    def _build(self, order: Order, *, force: bool, report: Report) -> Image:
+        name = order.recipe.name
+        self._programs.find('mmdebstrap')
+        self._cell.check()
+        before = self.cache.find(name, order.key)
+        with self.cache.locked(name, lambda: report(Progress(Stage.WAITING))) as lock:
+            self._cell.remove(self.cache.leftovers(name))
+            found = self.cache.find(name, order.key)
+            # Who waited for somebody that built the same has what he wanted.
+            if found and (not force or found != before):
+                return found
+            stage = self.cache.stage(name)
+            try:
+                return self._build_in(stage, order, lock, report)
+            finally:
+                self._cell.remove([stage])
+
+    def _build_in(self, stage: Path, order: Order, lock: int, report: Report) -> Image:
+        began = self._clock.monotonic()
+        lay_out(order, stage, self._apt.configuration())
+        self._run(stage, order, lock, report)
+        recipe = order.recipe
+        image = Image(
+            name=recipe.name,
+            key=order.key,
+            digest=_digest(stage / TAR),
+            size=(stage / TAR).stat().st_size,
+            recipe=recipe.digest,
+            suite=order.suite,
+            architecture=order.architecture,
+            sources=tuple(map(str, order.sources)),
+            epoch=order.epoch,
+            built_at=self._clock.time(),
+            took_s=self._clock.monotonic() - began,
+            command=recipe.command,
+            properties={**recipe.properties, 'kiln.image': recipe.name},
+            packages=packages((stage / PACKAGES).read_text()),
+        )
+        return self.cache.publish(stage, image)
+
+    def _run(self, stage: Path, order: Order, lock: int, report: Report) -> None:
+        command = [self._programs.find('mmdebstrap'), *arguments(order, stage)]
+        LOG.debug('Running %s', shown(command))
+        log = self.cache.root / f'{order.recipe.name}.log'
+        environment = {
+            'KILN_STAGE': str(stage),
+            'SOURCE_DATE_EPOCH': str(order.epoch),
+            'TMPDIR': str(stage),
+            # Sets are stored in compiled modules in the order of their hashes.
+            'PYTHONHASHSEED': '0',
+        }
+        last: collections.deque[str] = collections.deque(maxlen=_LAST)
+        course = Course()
+        with log.open('w') as written:
+
+            def read(line: str) -> None:
+                written.write(line)
+                last.append(line.rstrip())
+                if progress := course.read(last[-1]):
+                    report(progress)
+
+            # Whoever has the lock next finds no process of this build left.
+            status = self._cell.run(command, read, environment=environment, keep=[lock])
+        if status:
+            raise failure(order.recipe, status, last, str(log))
+        log.unlink()
+
+
+def _digest(path: Path) -> str:
+    with path.open('rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()

@@ -1,0 +1,104 @@
+"""From a directory to what its image.yaml says, and to the files that it lays over."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from kiln.cluster_exceptions import InvalidCluster, Problem
+from kiln.cluster_file.mistakes import Mistakes
+from kiln.cluster_file.tree import Node, described, shown
+from kiln.cluster_file.yaml_reader import MAX_BYTES, documents
+from kiln.image_exceptions import InvalidRecipe
+from kiln.images.recipe import Declared, File
+from kiln.images.recipe_fields import RECIPE
+
+RECIPE_FILE = 'image.yaml'
+FILES = 'files'
+#: The largest file that is laid over; what is larger belongs in a package.
+MAX_FILE_BYTES = 16 * 1024 * 1024
+
+
+def read_recipe(directory: Path) -> Declared:
+    """Return what the image.yaml of a directory says.
+
+    :raises InvalidRecipe: with a problem for each mistake, in the order of the lines.
+    """
+    file = directory / RECIPE_FILE
+    mistakes = Mistakes(str(file))
+    root = _root(file, mistakes)
+    declared = None if root is None else RECIPE.read(root, mistakes)
+    if root is not None:
+        _check_name(root, directory, mistakes)
+    try:
+        mistakes.raise_any()
+    except InvalidCluster as exc:
+        raise InvalidRecipe(exc.problems) from None
+    assert isinstance(declared, Declared)
+    return declared
+
+
+def read_files(directory: Path) -> tuple[File, ...]:
+    """Return the files beside the image.yaml of a directory, in the order of their paths.
+
+    Of their rights it counts whether they can be run: what else a checkout makes of
+    them is not to make another image.
+
+    :raises InvalidRecipe: one of them is neither a file nor a link, is too large, or
+        cannot be read.
+    """
+    found, problems = [], []
+    for path in sorted(_below(directory / FILES)):
+        try:
+            found.append(_file(path, '/' + path.relative_to(directory / FILES).as_posix()))
+        except (OSError, ValueError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            problems.append(Problem(message=f'{path}: {why}'))
+    if problems:
+        raise InvalidRecipe(problems)
+    return tuple(found)
+
+
+def _root(file: Path, mistakes: Mistakes) -> Node | None:
+    try:
+        with file.open('rb') as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as exc:
+        problem = Problem(message=f'it cannot be read: {exc.strerror}', file=str(file), line=1)
+        raise InvalidRecipe([problem]) from exc
+    found = list(documents(content, mistakes))
+    if not found and not mistakes.told:
+        mistakes.add_at(1, 1, 'the file is empty; begin it with image: NAME')
+    for other in found[1:]:
+        mistakes.add(other, 'a recipe is one document; take this one out')
+    return found[0] if found else None
+
+
+def _check_name(root: Node, directory: Path, mistakes: Mistakes) -> None:
+    name = root.entries.get('image')
+    called = directory.absolute().name
+    if name is not None and isinstance(name.value.value, str) and name.value.value != called:
+        mistakes.add(
+            name.value,
+            f'{described(name.value)}, and the directory is {shown(called)}; call them alike',
+        )
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for inside, folders, names in os.walk(folder):
+        for name in [*names, *(one for one in folders if Path(inside, one).is_symlink())]:
+            yield Path(inside, name)
+
+
+def _file(path: Path, inside: str) -> File:
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        return File(path=inside, link=os.readlink(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError('it is neither a file nor a link; take it out')
+    if found.st_size > MAX_FILE_BYTES:
+        raise ValueError(f'it has more than {MAX_FILE_BYTES} bytes; make a package of it')
+    mode = 0o755 if found.st_mode & 0o111 else 0o644
+    return File(path=inside, content=path.read_bytes(), mode=mode)

@@ -1,0 +1,46 @@
+"""What a build needs on the disk before mmdebstrap begins."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from kiln.images import order as orders
+from kiln.images.recipe import File, Layer
+
+
+def lay_out(order: orders.Order, stage: Path, apt_conf: str) -> None:
+    """Write what the hooks of a build read."""
+    # It may name a proxy with its password.
+    (stage / orders.APT_CONF).touch(mode=0o600)
+    (stage / orders.APT_CONF).write_text(apt_conf)
+    for index, layer in enumerate(order.recipe.layers):
+        (stage / orders.layer_folders(index)).write_text(_folders(layer))
+        (stage / orders.layer_script(index)).write_text(layer.run)
+        with tarfile.open(stage / orders.layer_tar(index), 'w') as tar:
+            for member, content in _members(layer, order.epoch):
+                tar.addfile(member, io.BytesIO(content))
+
+
+def _members(layer: Layer, epoch: int) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    # Folders are left to who unpacks it: where the image has a link, such as /lib, one
+    # would take its place.
+    for file in layer.files:
+        member = tarfile.TarInfo(file.path.lstrip('/'))
+        member.mtime = epoch
+        if file.link:
+            member.type, member.linkname, member.mode = tarfile.SYMTYPE, file.link, 0o777
+        else:
+            member.size, member.mode = len(file.content), file.mode
+        yield member, file.content
+
+
+def _folders(layer: Layer) -> str:
+    folders = dict.fromkeys(_folder(file) for file in layer.files)
+    return ''.join(f'{folder}\n' for folder in folders)
+
+
+def _folder(file: File) -> str:
+    return str(PurePosixPath(file.path).parent).lstrip('/')

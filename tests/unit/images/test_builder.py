@@ -1,0 +1,289 @@
+"""Building images on a host that does as it is told."""
+
+import pathlib
+import threading
+import unittest
+
+from kiln.image_exceptions import (
+    BuildToolMissing,
+    ImageBuildFailed,
+    ImageBuildForbidden,
+    ImageError,
+    MirrorUnavailable,
+    PackageNotFound,
+)
+from kiln.images.cell import Cell
+from kiln.images.course import Progress, Stage
+from kiln.images.recipe import File, Layer
+from kiln.images.sources import Source
+from tests.unit.images.host import EPOCH, RELEASE, HostCase, recipe
+
+LATER = 'Sat, 21 Nov 2026 08:00:00 UTC'
+
+
+class Building(HostCase, unittest.TestCase):
+    def test_an_image_is_kept_with_all_that_it_was_built_of(self):
+        image = self.builder.build(recipe(properties={'kiln.init': 'systemd'}))
+        self.assertEqual('a root file system', image.path.read_text())
+        self.assertEqual(
+            ('node', 'bookworm', 'amd64'), (image.name, image.suite, image.architecture)
+        )
+        self.assertEqual({'docker.io': '20.10', 'base-files': '12'}, image.packages)
+        self.assertEqual({'kiln.init': 'systemd', 'kiln.image': 'node'}, image.properties)
+        self.assertEqual((('/sbin/init',), EPOCH), (image.command, image.epoch))
+        self.assertEqual(image, self.cache.newest('node'))
+        self.assertRegex(image.reference, r'^kiln/node:[0-9a-f]{12}$')
+        self.assertEqual(0o644, image.path.stat().st_mode & 0o777)
+
+    def test_what_was_built_of_the_same_is_not_built_again(self):
+        first = self.builder.build(recipe())
+        self.assertEqual(first, self.builder.build(recipe()))
+        self.assertEqual(1, self.host.runs)
+
+    def test_it_is_built_again_where_anything_differs_that_it_is_made_of(self):
+        keys = {self.builder.build(recipe()).key}
+        for one in (
+            recipe(packages=('podman',)),
+            recipe(exclude=('/usr/share/man/*',)),
+            recipe(layers=(Layer(run='true'),)),
+            recipe(layers=(Layer(files=(File(path='/etc/motd', content=b'hello'),)),)),
+        ):
+            keys.add(self.builder.build(one).key)
+        keys.add(self.builder.build(recipe(), suite='trixie').key)
+        keys.add(self.builder.build(recipe(), sources=[Source('http://m/debian', 'bookworm')]).key)
+        self.host.set('release', RELEASE.format(date=LATER))
+        keys.add(self.builder.build(recipe()).key)
+        self.assertEqual((8, 8), (len(keys), self.host.runs))
+
+    def test_words_of_help_make_no_other_image(self):
+        self.builder.build(recipe())
+        self.builder.build(recipe(help='For tests.'))
+        self.assertEqual(1, self.host.runs)
+
+    def test_it_is_built_again_where_somebody_insists(self):
+        first = self.builder.build(recipe())
+        self.host.clock.advance(5)
+        self.host.set('content', 'another')
+        second = self.builder.build(recipe(), force=True)
+        self.assertEqual((first.key, 'another'), (second.key, second.path.read_text()))
+        self.assertEqual([second], self.cache.images())
+        self.assertEqual(4, len(self.host.entries()), self.host.entries())
+
+    def test_a_young_image_will_do_without_asking_any_archive(self):
+        first = self.builder.build(recipe())
+        self.host.set('deaf', "E: Failed to fetch http://d  Could not resolve 'd'\n")
+        self.host.clock.advance(100)
+        self.assertEqual(first, self.builder.build(recipe(), max_age_s=101))
+        for old in (
+            {'max_age_s': 99},
+            {'max_age_s': 101, 'force': True},
+            {'max_age_s': 101, 'suite': 'trixie'},
+            {'max_age_s': 101, 'sources': [Source('http://m/debian', 'bookworm')]},
+        ):
+            with self.subTest(old), self.assertRaises(MirrorUnavailable):
+                self.builder.build(recipe(), **old)
+        with self.assertRaises(MirrorUnavailable):
+            self.builder.build(recipe(packages=()), max_age_s=101)
+
+    def test_archives_that_change_meanwhile_make_it_begin_again(self):
+        # The suite and its corrections are three; the fourth question comes after.
+        self.host.program(
+            'apt-helper',
+            'n=$(cat "$here/n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n > "$here/n"\n'
+            '[ $n -gt 3 ] && cat "$here/later" > "$3" || cat "$here/release" > "$3"',
+        )
+        self.host.set('later', RELEASE.format(date=LATER))
+        image = self.builder.build(recipe())
+        self.assertEqual(2, self.host.runs)
+        self.assertEqual(EPOCH + 107330, image.epoch)
+
+    def test_the_settings_of_the_host_reach_the_archives_and_stay_private(self):
+        self.builder.build(recipe(layers=(Layer(files=(File(path='/etc/motd'),), run='x'),)))
+        self.assertEqual(
+            ['apt.conf', 'layer-0.folders', 'layer-0.sh', 'layer-0.tar'], self.host.said('stage')
+        )
+        self.assertNotIn('3128', '\n'.join(self.host.said('arguments')))
+
+    def test_hosts_build_alike_whatever_their_environment(self):
+        self.builder.build(recipe())
+        found = dict(line.split('=', 1) for line in self.host.said('environment') if '=' in line)
+        wanted = ('KILN_STAGE', 'SOURCE_DATE_EPOCH', 'TMPDIR', 'PYTHONHASHSEED', 'PATH', 'LC_ALL')
+        proxies = {name for name in found if name.endswith('_proxy')}
+        self.assertEqual(set(wanted), set(found) - proxies - {'PWD', 'SHLVL', '_', 'HOME'})
+        self.assertEqual(str(EPOCH), found['SOURCE_DATE_EPOCH'])
+
+    def test_progress_is_told_as_it_is_made(self):
+        self.host.set(
+            'says',
+            'I: downloading packages with apt...\n'
+            '0 upgraded, 2 newly installed, 0 to remove\n'
+            'Get:1 http://d/debian bookworm/main amd64 libc6 amd64 2.36 [2 kB]\n'
+            'I: creating tarball...\n',
+        )
+        told = []
+        self.builder.build(recipe(), report=told.append)
+        self.assertEqual(
+            [
+                Progress(Stage.ASKING),
+                Progress(Stage.DOWNLOADING),
+                Progress(Stage.DOWNLOADING, 0, 2),
+                Progress(Stage.DOWNLOADING, 1, 2, 'libc6'),
+                Progress(Stage.PACKING),
+            ],
+            told,
+        )
+
+
+class Failing(HostCase, unittest.TestCase):
+    def fails(self, kind, **facts):
+        with self.assertRaises(kind) as caught:
+            self.builder.build(recipe(**facts))
+        self.assertEqual([], self.cache.images())
+        return str(caught.exception)
+
+    def test_a_failure_leaves_its_log_and_no_image(self):
+        self.host.set('says', 'I: running apt-get update\nE: Unable to locate package dokcer\n')
+        self.host.set('status', '25')
+        said = self.fails(PackageNotFound)
+        self.assertIn('no package dokcer', said)
+        log = pathlib.Path(said.rpartition(' ')[2])
+        self.assertIn('dokcer', log.read_text())
+        self.assertEqual(['node', 'node.log'], self.host.entries())
+
+    def test_a_failure_does_not_harm_the_image_that_is_there(self):
+        first = self.builder.build(recipe())
+        self.host.set('status', '1')
+        with self.assertRaises(ImageBuildFailed):
+            self.builder.build(recipe(), force=True)
+        self.assertEqual([first], self.cache.images())
+
+    def test_a_program_that_is_missing_is_named_with_its_package(self):
+        for name, package in (
+            ('mmdebstrap', 'mmdebstrap'),
+            ('dpkg', 'dpkg'),
+            ('unshare', 'util-linux'),
+        ):
+            (self.host.folder / name).rename(self.folder / name)
+            with self.subTest(name):
+                self.assertIn(f'apt-get install {package}', self.fails(BuildToolMissing))
+            (self.folder / name).rename(self.host.folder / name)
+
+    def test_a_user_without_rights_is_told_what_to_have(self):
+        self.host.set('locked', '')
+        said = self.fails(ImageBuildForbidden)
+        self.assertIn('Operation not permitted', said)
+        self.assertIn('/etc/subuid', said)
+
+    def test_an_archive_that_is_not_reached_is_named(self):
+        self.host.set('deaf', "E: Failed to fetch http://d/x  Could not resolve 'd'\nE: Failed.\n")
+        said = self.fails(MirrorUnavailable)
+        self.assertIn('http://deb.debian.org/debian/dists/bookworm/InRelease', said)
+        self.assertIn("Could not resolve 'd'", said)
+
+    def test_so_is_one_that_fails_without_a_word(self):
+        self.host.set('deaf', '')
+        self.assertIn('nothing is said', self.fails(MirrorUnavailable))
+
+    def test_a_page_in_the_place_of_an_archive_is_none(self):
+        for page in ('<html>Log in</html>', 'Date: tomorrow\n'):
+            self.host.set('release', page)
+            with self.subTest(page):
+                self.assertIn('no table of contents', self.fails(MirrorUnavailable))
+
+    def test_package_tools_that_fail_are_quoted(self):
+        self.host.program('apt-get', 'echo "E: Malformed line 3" >&2; exit 100')
+        self.assertIn('Malformed line 3', self.fails(ImageError))
+
+
+class Several(HostCase, unittest.TestCase):
+    def begin(self, told, **how):
+        thread = threading.Thread(
+            target=lambda: self.found.append(
+                self.host.builder.build(recipe(), report=told.append, **how)
+            )
+        )
+        thread.start()
+        self.addCleanup(thread.join)
+        return thread
+
+    def test_two_builders_of_one_image_build_it_once(self):
+        for how in ({}, {'force': True}):
+            with self.subTest(how):
+                self.found, first, second = [], [], []
+                runs = self.host.runs
+                self.host.set('hold', '')
+                threads = [self.begin(first, **how)]
+                while self.host.runs == runs:
+                    threads[0].join(0.01)
+                threads.append(self.begin(second, **how))
+                while Progress(Stage.WAITING) not in second:
+                    threads[1].join(0.01)
+                self.host.unset('hold')
+                for thread in threads:
+                    thread.join()
+                self.assertEqual(runs + 1, self.host.runs)
+                self.assertEqual(self.found[0], self.found[1])
+                self.host.clock.advance(1)
+
+
+class Interrupted(HostCase, unittest.TestCase):
+    def test_an_interrupt_ends_the_build_and_leaves_nothing(self):
+        self.host.program(
+            'mmdebstrap', 'echo $$ > "$here/pid"; echo "I: creating tarball..."; sleep 60'
+        )
+
+        def interrupt(progress):
+            if progress.stage is Stage.PACKING:
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.builder.build(recipe(), report=interrupt)
+        self.assertFalse(pathlib.Path('/proc', self.host.said('pid')[0]).exists())
+        self.assertEqual(['node', 'node.log'], self.host.entries())
+
+    def test_what_a_killed_builder_left_is_cleared_by_the_next(self):
+        left = self.cache.stage('node')
+        (left / 'image.tar').write_text('half')
+        self.assertIsNone(self.cache.find('node', left.name))
+        image = self.builder.build(recipe())
+        self.assertEqual([image], self.cache.images())
+        self.assertFalse(left.exists())
+
+    def test_pruning_keeps_the_newest_of_each_name(self):
+        old = self.builder.build(recipe())
+        self.host.clock.advance(1)
+        new = self.builder.build(recipe(packages=()))
+        other = self.builder.build(recipe(name='other'))
+        left = self.cache.stage('node')
+        self.assertEqual([old], self.builder.prune())
+        self.assertEqual([new, other], self.cache.images())
+        self.assertFalse(left.exists())
+        self.assertEqual([], self.builder.prune(keep=2))
+        self.assertEqual([new, other], self.builder.prune(keep=0))
+        self.assertEqual([], self.cache.images())
+
+
+class Cells(HostCase, unittest.TestCase):
+    def test_who_is_not_root_has_users_of_his_own_there(self):
+        command = Cell(self.host.programs(), root=False).command(['x'])
+        self.assertEqual(['--user', '--map-root-user', '--map-auto'], command[4:7])
+        self.assertNotIn('--user', Cell(self.host.programs(), root=True).command(['x']))
+
+    def test_for_them_a_program_is_needed_that_is_named_where_it_is_missing(self):
+        self.host.unset('newuidmap')
+        with self.assertRaises(BuildToolMissing) as caught:
+            Cell(self.host.programs(), root=False).command(['x'])
+        self.assertIn('apt-get install uidmap', str(caught.exception))
+
+    def test_what_belongs_to_such_users_is_removed_as_them(self):
+        inside = self.folder / 'stage'
+        for root in (True, False):
+            (inside / 'deep').mkdir(parents=True)
+            Cell(self.host.programs(), root=root).remove([inside])
+            self.assertFalse(inside.exists())
+
+    def test_a_status_is_told_even_where_nothing_is_said(self):
+        self.host.program('unshare', 'exit 3')
+        with self.assertRaises(ImageBuildForbidden) as caught:
+            Cell(self.host.programs()).check()
+        self.assertIn('exit status 3', str(caught.exception))

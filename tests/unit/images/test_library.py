@@ -1,0 +1,272 @@
+"""Recipes in directories: what is written, what is meant, and what is wrong with it."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.cluster_exceptions import InvalidCluster
+from kiln.cluster_file.mistakes import Mistakes
+from kiln.cluster_file.yaml_reader import documents
+from kiln.image_exceptions import AmbiguousRecipe, ImageNotFound, InvalidRecipe
+from kiln.images.library import OWN, Library, Shelf
+from kiln.images.recipe import Declared, Layer, Variant
+from kiln.images.recipe_fields import RECIPE
+from kiln.images.recipe_file import MAX_FILE_BYTES
+
+WHOLE = """\
+image: node
+help: For tests.
+variant: essential
+suite: trixie
+packages: [systemd-sysv, docker.io=20.10, curl/trixie-backports]
+exclude: [/usr/share/man/*]
+keep: [/usr/share/man/man1/*]
+run: |
+  systemctl mask getty@tty1.service
+command: [/sbin/init]
+properties: {kiln.init: systemd}
+keep_sources: true
+"""
+
+
+class Shelves(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.library = Library([Shelf(self.folder, 'test')])
+
+    def put(self, text, name='node', folder=None):
+        path = (folder or self.folder) / name
+        path.mkdir(parents=True, exist_ok=True)
+        (path / 'image.yaml').write_text(text)
+        return path
+
+    def wrong(self, text, name='node'):
+        self.put(text, name)
+        with self.assertRaises(InvalidRecipe) as caught:
+            self.library.find(name)
+        return str(caught.exception)
+
+
+class Reading(Shelves):
+    def test_every_key_means_what_it_says(self):
+        self.put(WHOLE)
+        recipe = self.library.find('node')
+        self.assertEqual(
+            ('node', 'For tests.', Variant.ESSENTIAL, 'trixie', True),
+            (recipe.name, recipe.help, recipe.variant, recipe.suite, recipe.keep_sources),
+        )
+        self.assertEqual(3, len(recipe.packages))
+        self.assertEqual('systemctl mask getty@tty1.service\n', recipe.layers[0].run)
+        self.assertEqual({'kiln.init': 'systemd'}, recipe.properties)
+        self.assertEqual(('/usr/share/man/*',), recipe.exclude)
+        self.assertEqual(('/usr/share/man/man1/*',), recipe.keep)
+        self.assertEqual(('/sbin/init',), recipe.command)
+
+    def test_a_name_alone_is_a_recipe(self):
+        self.put('image: node')
+        recipe = self.library.find('node')
+        self.assertEqual(
+            (Variant.APT, 'bookworm', ()), (recipe.variant, recipe.suite, recipe.packages)
+        )
+
+    def test_every_mistake_is_told_with_its_place(self):
+        said = self.wrong(
+            'image: other\npackages: [Docker]\nexclude: [usr]\nvariant: aptt\nproperties: [a]\n'
+            'packets: [x]\nkeep_sources: maybe\nproperties: {a b: c}\n'
+        )
+        lines = [line.split('image.yaml:')[1] for line in said.splitlines()]
+        for line, (place, words) in zip(
+            lines,
+            (
+                ('1:8', "the directory is 'node'"),
+                ('2:12', 'name of a package'),
+                ('3:11', 'absolute path'),
+                ('4:10', 'did you mean apt'),
+                ('5:13', 'mapping of names'),
+                ('6:1', 'did you mean packages'),
+                ('7:15', 'true or false'),
+                ('8:1', 'is there already'),
+            ),
+            strict=True,
+        ):
+            self.assertTrue(line.startswith(f'{place}: '), line)
+            self.assertIn(words, line)
+
+    def test_names_of_properties_have_no_spaces(self):
+        self.assertIn('2:14', self.wrong('image: node\nproperties: {a b: c, d: 5}'))
+
+    def test_others_words_for_a_key_are_understood(self):
+        for other, key in (('from', 'base'), ('labels', 'properties'), ('install', 'packages')):
+            self.assertIn(f'did you mean {key}?', self.wrong(f'image: node\n{other}: x'))
+
+    def test_what_is_no_recipe_says_how_to_begin_one(self):
+        self.assertIn('begin it with image: NAME', self.wrong(''))
+        self.assertIn('take this one out', self.wrong('image: node\n---\nimage: node'))
+        self.assertIn('write a mapping', self.wrong('[a]'))
+        self.assertIn('image is missing', self.wrong('packages: [x]'))
+
+    def test_a_file_that_cannot_be_read_is_named(self):
+        with self.assertRaises(InvalidRecipe) as caught:
+            self.library.find(str(self.folder / 'nothing'))
+        self.assertIn('nothing/image.yaml', str(caught.exception))
+
+    @given(
+        st.fixed_dictionaries(
+            {'image': st.just('node')},
+            optional={
+                'packages': st.lists(st.from_regex('[a-z][a-z0-9]{1,5}', fullmatch=True),
+                                     max_size=3, unique=True),
+                'variant': st.sampled_from(list(map(str, Variant))),
+                'run': st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
+                'properties': st.dictionaries(
+                    st.from_regex('[a-z][a-z._-]{0,6}', fullmatch=True),
+                    st.from_regex('[a-z]{1,9}', fullmatch=True), max_size=3),
+                'keep_sources': st.booleans(),
+                'base': st.just('other'),
+            },
+        )
+    )  # fmt: skip
+    def test_what_is_written_of_a_recipe_reads_as_the_same(self, values):
+        mistakes = Mistakes()
+        (root,) = documents(yaml.safe_dump(values), mistakes)
+        declared = RECIPE.read(root, mistakes)
+        mistakes.raise_any()
+        (again,) = documents(yaml.safe_dump(RECIPE.write(declared)), mistakes)
+        self.assertEqual(declared, RECIPE.read(again, mistakes))
+
+    @given(st.binary(max_size=60))
+    def test_no_bytes_make_anything_but_a_recipe_or_a_list_of_mistakes(self, content):
+        mistakes = Mistakes()
+        for root in documents(content, mistakes):
+            if isinstance(RECIPE.read(root, mistakes), Declared):
+                return
+        try:
+            mistakes.raise_any()
+        except InvalidCluster as exc:
+            self.assertTrue(exc.problems)
+
+
+class Files(Shelves):
+    def test_files_beside_it_are_laid_over_whatever_their_checkout_made_of_their_rights(self):
+        path = self.put('image: node') / 'files' / 'etc'
+        path.mkdir(parents=True)
+        for name, mode in (('a', 0o600), ('b', 0o664), ('c', 0o775)):
+            (path / name).write_text(name)
+            (path / name).chmod(mode)
+        (path / 'd').symlink_to('a')
+        (path / 'e').symlink_to('/usr')
+        found = self.library.find('node').layers[0].files
+        self.assertEqual(['/etc/a', '/etc/b', '/etc/c', '/etc/d', '/etc/e'],
+                         [one.path for one in found])  # fmt: skip
+        self.assertEqual([0o644, 0o644, 0o755], [one.mode for one in found[:3]])
+        self.assertEqual((b'b', 'a', '/usr'), (found[1].content, found[3].link, found[4].link))
+
+    def test_what_is_no_file_or_too_large_is_told(self):
+        path = self.put('image: node') / 'files'
+        path.mkdir()
+        os.mkfifo(path / 'pipe')
+        with (path / 'large').open('wb') as file:
+            file.truncate(MAX_FILE_BYTES + 1)
+        with self.assertRaises(InvalidRecipe) as caught:
+            self.library.find('node')
+        said = str(caught.exception)
+        self.assertIn('pipe: it is neither a file nor a link', said)
+        self.assertIn('large: it has more than', said)
+
+
+class Bases(Shelves):
+    def test_a_recipe_goes_on_from_its_base(self):
+        self.put(WHOLE)
+        self.put(
+            'image: more\nbase: node\npackages: [curl, systemd-sysv]\nrun: x\n'
+            'properties: {kiln.init: openrc, a: b}\nkeep_sources: false\n',
+            'more',
+        )
+        base, recipe = self.library.find('node'), self.library.find('more')
+        self.assertEqual((*base.packages, 'curl'), recipe.packages)
+        self.assertEqual((*base.layers, Layer(run='x')), recipe.layers)
+        self.assertEqual({'kiln.init': 'openrc', 'a': 'b'}, recipe.properties)
+        self.assertEqual(
+            (Variant.ESSENTIAL, 'trixie', ('/sbin/init',), False, ''),
+            (recipe.variant, recipe.suite, recipe.command, recipe.keep_sources, recipe.help),
+        )
+
+    def test_a_base_that_is_not_there_is_named_with_who_asks_for_it(self):
+        self.put('image: node\nbase: gone')
+        with self.assertRaises(ImageNotFound) as caught:
+            self.library.find('node')
+        self.assertIn("base 'gone' of image node", str(caught.exception))
+
+    def test_a_circle_of_bases_is_shown(self):
+        self.put('image: node\nbase: other')
+        self.put('image: other\nbase: node', 'other')
+        with self.assertRaises(InvalidRecipe) as caught:
+            self.library.find('node')
+        self.assertIn('node -> other -> node', str(caught.exception))
+
+    def test_one_that_is_its_own_base_too(self):
+        self.assertIn('node -> node', self.wrong('image: node\nbase: node'))
+
+
+class Finding(Shelves):
+    def test_names_of_all_are_listed_where_one_is_not_found(self):
+        self.put('image: node')
+        with self.assertRaises(ImageNotFound) as caught:
+            self.library.find('nod')
+        self.assertIn('debian-node, node, plain-node, swarm-node', str(caught.exception))
+
+    def test_two_of_one_name_are_not_chosen_from(self):
+        self.put('image: plain-node', 'plain-node')
+        with self.assertRaises(AmbiguousRecipe) as caught:
+            self.library.find('plain-node')
+        self.assertIn(str(self.folder), str(caught.exception))
+        self.assertIn(str(OWN), str(caught.exception))
+
+    def test_a_shelf_that_is_listed_twice_holds_no_second_recipe(self):
+        self.put('image: node')
+        library = Library([Shelf(self.folder, 'a'), Shelf.at(f'{self.folder}/.')])
+        self.assertEqual('node', library.find('node').name)
+
+    def test_a_slash_makes_it_a_directory(self):
+        path = self.put('image: node')
+        self.assertEqual('node', Library().find(f'{path}/').name)
+
+    def test_what_is_no_recipe_or_not_there_is_passed_over(self):
+        (self.folder / 'README').write_text('x')
+        (self.folder / 'empty').mkdir()
+        shelves = [Shelf(self.folder, 'a'), Shelf(self.folder / 'no', 'b'),
+                   Shelf(self.folder / 'README', 'c')]  # fmt: skip
+        self.assertEqual(Library().entries(), Library(shelves).entries())
+
+    def test_a_shelf_that_cannot_be_read_is_told_and_passed_over(self):
+        loop = self.folder / 'loop'
+        loop.symlink_to(loop)
+        with self.assertLogs('kiln.images.library', 'WARNING') as logs:
+            Library([Shelf(loop, 'a')]).entries()
+        self.assertIn(str(loop), logs.output[0])
+
+
+class Own(unittest.TestCase):
+    def test_the_recipes_of_kiln_can_be_read(self):
+        library = Library()
+        found = {entry.name: library.find(entry.name) for entry in library.entries()}
+        self.assertEqual({'debian-node', 'plain-node', 'swarm-node'}, set(found))
+        for recipe in found.values():
+            self.assertTrue(recipe.help)
+            self.assertTrue(recipe.command)
+            self.assertIn('kiln_distro', recipe.properties)
+
+    def test_a_swarm_node_is_a_debian_node_with_an_engine(self):
+        library = Library()
+        base, node = library.find('debian-node'), library.find('swarm-node')
+        self.assertEqual({'docker.io', 'iptables'}, set(node.packages) - set(base.packages))
+        self.assertEqual(base.layers, node.layers[:1])
+        said = {name: node.properties[name] for name in ('kiln.init', 'kiln.seed', 'kiln_distro')}
+        self.assertEqual(
+            {'kiln.init': 'systemd', 'kiln.seed': 'nocloud', 'kiln_distro': 'debian'}, said
+        )

@@ -1,0 +1,102 @@
+"""What mmdebstrap is told, and what its hooks find."""
+
+import pathlib
+import tarfile
+import tempfile
+import unittest
+
+from kiln.images.order import Order, arguments, packages, shown
+from kiln.images.recipe import File, Layer, Variant
+from kiln.images.sources import Release, usual_sources
+from kiln.images.staging import lay_out
+from tests.unit.images.host import recipe
+
+
+def order(**facts):
+    return Order(
+        recipe=recipe(**facts),
+        suite='bookworm',
+        architecture='amd64',
+        sources=usual_sources('bookworm'),
+        releases=(Release(5, 'a'), Release(9, 'b'), Release(7, 'c')),
+    )
+
+
+class Arguments(unittest.TestCase):
+    def given(self, **facts):
+        return arguments(order(**facts), pathlib.Path('/stage'))
+
+    def test_packages_paths_and_archives_are_told(self):
+        given = self.given(packages=('a', 'b=1'), exclude=('/usr/share/man/*',), keep=('/x',))
+        for one in (
+            '--include=a,b=1',
+            '--dpkgopt=path-exclude=/usr/share/man/*',
+            '--dpkgopt=path-include=/x',
+            '--variant=apt',
+            'deb http://deb.debian.org/debian bookworm main',
+        ):
+            self.assertIn(one, given)
+        self.assertEqual(('bookworm', '/stage/image.tar'), given[-5:-3])
+        # Of several rules that fit a path, dpkg takes the last.
+        self.assertLess(given.index('--dpkgopt=path-exclude=/usr/share/man/*'),
+                        given.index('--dpkgopt=path-include=/x'))  # fmt: skip
+
+    def test_nothing_is_told_where_there_is_nothing(self):
+        self.assertFalse([one for one in self.given(packages=()) if one.startswith('--include')])
+
+    def test_layers_come_in_their_order_files_before_scripts(self):
+        files = (File(path='/etc/a'),)
+        given = self.given(layers=(Layer(files=files, run='x'), Layer(), Layer(run='y')))
+        hooks = [one for one in given if one.startswith('--customize-hook')]
+        self.assertEqual(4, len(hooks))
+        for hook, file in zip(hooks, ('layer-0.tar', 'layer-0.sh', 'layer-2.sh', 'packages'),
+                              strict=True):  # fmt: skip
+            self.assertIn(f'$KILN_STAGE/{file}', hook)
+
+    def test_what_is_only_unpacked_is_finished_when_it_is(self):
+        given = self.given(variant=Variant.EXTRACT, layers=(Layer(run='x'),))
+        hooks = [one.partition('=')[0] for one in given if '-hook' in one]
+        self.assertEqual(['--setup-hook', '--extract-hook', '--extract-hook'], hooks)
+
+    def test_the_archives_are_forgotten_unless_they_are_to_stay(self):
+        self.assertIn('etc/apt/sources.list', ''.join(self.given()[:-5]))
+        self.assertNotIn('etc/apt/sources.list', ''.join(self.given(keep_sources=True)[:-5]))
+
+    def test_a_command_is_shown_as_one_would_type_it(self):
+        self.assertEqual("a 'b c'", shown(['a', 'b c']))
+
+    def test_dates_are_those_of_the_newest_archive(self):
+        self.assertEqual(9, order().epoch)
+
+    def test_versions_of_packages_are_read(self):
+        self.assertEqual({'a': '1', 'b': '2:3'}, packages('a 1\nb 2:3\n\nbroken\n'))
+
+
+class Staging(unittest.TestCase):
+    def lay(self, *files):
+        stage = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        lay_out(
+            order(layers=(Layer(files=files, run='true\n'),)), stage, 'Acquire::Retries "0";\n'
+        )
+        return stage
+
+    def test_files_are_packed_as_root_has_them_with_no_folders_in_between(self):
+        stage = self.lay(
+            File(path='/etc/motd', content=b'hello'),
+            File(path='/usr/local/bin/x', content=b'#!', mode=0o755),
+            File(path='/top', link='etc/motd'),
+        )
+        with tarfile.open(stage / 'layer-0.tar') as tar:
+            found = {one.name: one for one in tar.getmembers()}
+            self.assertEqual(['etc/motd', 'usr/local/bin/x', 'top'], list(found))
+            self.assertEqual(b'hello', tar.extractfile('etc/motd').read())
+        facts = {(one.uid, one.gid, one.mtime) for one in found.values()}
+        self.assertEqual({(0, 0, 9)}, facts)
+        self.assertEqual((0o644, 0o755), (found['etc/motd'].mode, found['usr/local/bin/x'].mode))
+        self.assertEqual('etc/motd', found['top'].linkname)
+        self.assertEqual('etc\nusr/local/bin\n\n', (stage / 'layer-0.folders').read_text())
+
+    def test_the_settings_of_the_host_are_for_nobody_else(self):
+        stage = self.lay()
+        self.assertEqual(0o600, (stage / 'apt.conf').stat().st_mode & 0o777)
+        self.assertEqual('true\n', (stage / 'layer-0.sh').read_text())
