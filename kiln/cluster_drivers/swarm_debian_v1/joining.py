@@ -29,19 +29,17 @@ def ready(view: View, node: Node) -> Readiness:
         return Readiness.not_yet('it has no address yet')
     with view.engine(node) as engine:
         info = engine.info()
-        if info.membership is Membership.INACTIVE:
-            if reason := _join(view, node, engine):
+        if info.membership in (Membership.INACTIVE, Membership.ERROR):
+            if reason := _join(view, node, engine, info):
                 return Readiness.not_yet(reason)
             info = engine.info()
-        if info.membership is Membership.ERROR:
-            engine.leave(force=True)
-        if info.membership is not Membership.ACTIVE:
+        if not info.peer_id:
             why = f': {info.error}' if info.error else ''
             return Readiness.not_yet(f'its engine is {info.membership} in the swarm{why}')
         return _settle(view, node, engine, info)
 
 
-def _join(view: View, node: Node, engine: Engine) -> str:
+def _join(view: View, node: Node, engine: Engine, info: EngineInfo) -> str:
     """Have a node join, or found, the swarm; return why that must wait, if it must."""
     role = view.role(node)
     try:
@@ -49,20 +47,24 @@ def _join(view: View, node: Node, engine: Engine) -> str:
             if role is Role.MANAGER:
                 # A dead one counts for the quorum until it is off the list.
                 reap(view, manager, manager.peers())
-            _join_through(view, node, engine, manager)
+            if info.membership is Membership.ERROR:
+                engine.leave(force=True)
+            _join_through(view.role(node), engine, manager)
             return ''
     except NoManager as exc:
         if role is Role.WORKER:
             return exc.reason
         seen = exc.seen
+    if info.membership is Membership.ERROR:
+        return f'its engine could not join: {info.error}'
     if reason := rules.why_not_found(view.cluster, node, view.managers, view.nodes, seen):
         return reason
     engine.found()
     return ''
 
 
-def _join_through(view: View, node: Node, engine: Engine, manager: Engine) -> None:
-    role, used = view.role(node), ''
+def _join_through(role: Role, engine: Engine, manager: Engine) -> None:
+    used = ''
     for left in reversed(range(_TOKENS)):
         token = manager.swarm().tokens[role]
         try:
@@ -84,9 +86,10 @@ def _settle(view: View, node: Node, engine: Engine, info: EngineInfo) -> Readine
         if mine is None and info.manages:
             return Readiness.failed('it manages another swarm than the other managers')
         if mine is None:
-            # Somebody took it off the list, and it has not heard of that.
+            # It was taken off the list. Between the two requests nobody else finds it free.
             engine.leave(force=True)
-            return Readiness.not_yet('the swarm does not know it any more, so it joins again')
+            _join_through(view.role(node), engine, manager)
+            return Readiness.not_yet('the swarm did not know it any more, and it has joined again')
         if mine.labels.get(NODE, node.id) != node.id:
             return Readiness.failed('its engine says that it is another node of the swarm')
         if NODE not in mine.labels:

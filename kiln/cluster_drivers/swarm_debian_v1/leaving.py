@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 
 from kiln.cluster_drivers.values import DRAINED, Drained
@@ -10,7 +9,7 @@ from kiln.cluster_models import Node
 
 from . import rules
 from .engine import Engine
-from .line import Refused, Silent
+from .line import Refused
 from .values import Peer, Role
 from .view import View
 
@@ -21,8 +20,11 @@ def drained(view: View, node: Node) -> Drained:
     Its tasks go elsewhere first; a manager becomes a worker first, and only where a
     majority is left. Of a swarm that goes as a whole, nobody has to leave.
 
+    It is taken off the list, and its own engine is not told: one that believes to be in
+    a swarm founds none, whoever asks it to, until its machine is away or it joins anew.
+
     :raises NoManager: there is no manager to do it with; it stays what it is.
-    :raises Refused: an engine will not, be it that somebody else was faster.
+    :raises Refused: a manager will not, be it that somebody else was faster.
     """
     if view.ending:
         return DRAINED
@@ -30,12 +32,12 @@ def drained(view: View, node: Node) -> Drained:
         peers = manager.peers()
         mine = [one for one in peers if one.node_id == node.id]
         for peer in mine:
-            if reason := _still(view, node, manager, peers, peer):
+            if reason := _still(manager, peers, peer):
                 return Drained(done=False, reason=reason)
     return DRAINED
 
 
-def _still(view: View, node: Node, manager: Engine, peers: Iterable[Peer], peer: Peer) -> str:
+def _still(manager: Engine, peers: Iterable[Peer], peer: Peer) -> str:
     """Return what keeps a node in the swarm; empty once it is off the list."""
     if peer.role is Role.MANAGER and (reason := rules.why_not_demoted(peers, peer)):
         return f'It stays a manager: {reason}.'
@@ -45,10 +47,6 @@ def _still(view: View, node: Node, manager: Engine, peers: Iterable[Peer], peer:
         return f'{busy} tasks have not stopped there yet.'
     if peer.reachable:
         return 'It has not stopped being a manager yet.'
-    with contextlib.suppress(Silent), view.engine(node) as engine:
-        # One that does not answer is only taken off the list.
-        if engine.info().peer_id == peer.id:
-            engine.leave()
     manager.remove(peer)
     return ''
 

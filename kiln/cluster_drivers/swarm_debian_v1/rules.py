@@ -7,7 +7,9 @@ that are oldest in two views of a cluster are the same, unless the first of them
 gone, and its machine with it: nodes are born in the order of their times, and a node is
 gone when its backend says that its machine is. What a process still sends that has
 lost the cluster therefore reaches the same machine, which is in a swarm by then and
-refuses, or none, since who takes its address cannot prove to be it.
+refuses, or none, since who takes its address cannot prove to be it. What is left is a
+process that sleeps from before the second manager was born until the first is reset:
+only then is that one, for the moment between leaving and joining, free to found.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class Joining(Swarming):
         self.join(worker)
         swarm = self.sim.swarms[0]
         del swarm.peers[self.sim.of(worker).peer_id]
-        self.assertIn('joins again', self.ask(worker).reason)
+        self.assertIn('joined again', self.ask(worker).reason)
         self.join(worker)
 
     def test_a_node_with_an_empty_disk_joins_anew_and_leaves_no_second_entry(self):
@@ -189,11 +189,23 @@ class Errors(Swarming):
             )
 
     def test_an_engine_that_could_not_join_leaves_and_joins_again(self):
-        node = self.born(1, 'managers')
-        self.join(node)
-        told = self.sim._info
+        self.join(self.born(1, 'managers'))
+        worker = self.born(11)
+        told, left = self.sim._info, self.sim._leave
+
+        def failed(machine):
+            said = told(machine)['Swarm']
+            broken = machine.address == worker.address and not machine.swarm
+            return {'Swarm': {**said, 'LocalNodeState': 'error'} if broken else said}
+
+        self.sim._info = failed
+        self.sim._leave = lambda machine, force: None
+        self.join(worker)
+        self.sim._leave = left
+
+    def test_an_engine_that_could_not_join_waits_for_a_manager(self):
+        worker = self.born(11)
         self.sim._info = lambda machine: {'Swarm': {'LocalNodeState': 'error', 'Error': 'no'}}
-        self.assertIn('error', self.ask(node).reason)
-        self.sim._info = told
-        self.assertIs(NodeState.READY, self.nodes[node.id].state)
-        self.assertIsNone(self.sim.of(node).swarm)
+        self.assertIn('No manager', self.ask(worker).reason)
+        manager = self.born(1, 'managers')
+        self.assertIn('could not join: no', self.ask(manager).reason)

@@ -1,3 +1,4 @@
+from kiln.cluster_drivers.swarm_debian_v1.line import Refused
 from kiln.cluster_drivers.swarm_debian_v1.values import Role
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
 from kiln.cluster_models import NodeState
@@ -16,7 +17,6 @@ class Leaving(Swarming):
         self.sim.tasks.clear()
         self.assertTrue(self.drain(workers[1]).done)
         self.assertNotIn('n-11', self.listed())
-        self.assertIsNone(mine.swarm)
         self.assertTrue(self.drain(workers[1]).done)
 
     def test_one_that_does_not_answer_is_taken_off_the_list(self):
@@ -29,8 +29,6 @@ class Leaving(Swarming):
     def test_a_manager_is_demoted_before_it_leaves(self):
         managers, _ = self.whole()
         self.assertTrue(self.drain(managers[0]).done or self.drain(managers[0]).done)
-        changes = [path for name, _, path in self.sim.log if path.endswith(('update', 'leave'))]
-        self.assertTrue(changes[-1].endswith('leave'))
         self.assertEqual({'n-2', 'n-3'}, {
             one.node_id for one in self.listed().values() if one.role is Role.MANAGER
         })  # fmt: skip
@@ -61,6 +59,16 @@ class Leaving(Swarming):
             self.gone(node)
         self.join(self.born(6, 'managers'))
         self.assertTrue(self.drain(managers[0]).done or self.drain(managers[0]).done)
+
+    def test_who_has_left_cannot_found_another_swarm_until_it_has_joined_again(self):
+        managers, _ = self.whole()
+        while not self.drain(managers[0]).done:
+            pass
+        with self.sim.open(None, None, managers[0]) as engine, self.assertRaises(Refused):
+            engine.found()
+        self.assertIn('joined again', self.ask(managers[0]).reason)
+        self.join(managers[0])
+        self.assertEqual(6, len(self.listed()))
 
     def test_nobody_leaves_a_swarm_that_goes_as_a_whole(self):
         managers, workers = self.whole()
