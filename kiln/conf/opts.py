@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from kiln.compute_drivers.docker.conf import opts as docker_opts
 from kiln.compute_drivers.noop.conf import opts as noop_opts
 from kiln.conf import clusters, compute, db, hooks, images
 
@@ -19,7 +20,7 @@ _GROUP_HELP = (
 
 def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     """Return kiln's option groups, with a backend of each driver as an example."""
-    drivers = {'noop': noop_opts, 'nova': _nova_opts()}
+    drivers = {'docker': docker_opts, 'noop': noop_opts, 'nova': _nova_opts()}
     return [
         (cfg.OptGroup(compute.GROUP, help='The whole site.'), copy.deepcopy(compute.SITE_OPTS)),
         (

@@ -16,6 +16,7 @@ BASE = {
     'kiln.compute_drivers.hooks',
     'kiln.compute_drivers.options',
     'kiln.compute_drivers.redaction',
+    'kiln.compute_drivers.user_data',
     'kiln.compute_drivers.validation',
     'kiln.compute_drivers.wording',
 }
@@ -75,7 +76,8 @@ MAY_IMPORT = {
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
-        'kiln.conf', 'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+        'kiln.conf', 'kiln.compute_drivers.docker.conf', 'kiln.compute_drivers.noop.conf',
+        'kiln.compute_drivers.nova.conf',
     },
     'kiln.driver_manager': CONTRACT
     | {
@@ -128,13 +130,24 @@ HOMES = {
     'kombu': ('kiln.compute_drivers.nova.notifications',),
     'novaclient': ('kiln.compute_drivers.nova.client',),
     'openstack': ('kiln.compute_drivers.nova.session',),
-    'requests': ('kiln.compute_drivers.nova.session', 'kiln.compute_drivers.nova.failures'),
-    'urllib3': ('kiln.compute_drivers.nova.failures',),
+    'docker': ('kiln.compute_drivers.docker.client',),
+    'requests': (
+        'kiln.compute_drivers.docker.client',
+        'kiln.compute_drivers.docker.failures',
+        'kiln.compute_drivers.nova.session',
+        'kiln.compute_drivers.nova.failures',
+    ),
+    'urllib3': (
+        'kiln.compute_drivers.docker.client',
+        'kiln.compute_drivers.docker.failures',
+        'kiln.compute_drivers.nova.failures',
+    ),
     'futurist': ('kiln.wrappers.executor',),
     'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (
         'kiln.conf',
+        'kiln.compute_drivers.docker.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.cli.logs',

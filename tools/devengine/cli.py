@@ -26,7 +26,6 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = result.add_subparsers(dest='command', required=True)
     up = commands.add_parser('up', help='install and start what is not up yet')
-    up.add_argument('--tcp', default='', metavar='HOST:PORT', help='serve there too, openly')
     down = commands.add_parser('down', help='end it and its containers')
     down.add_argument('--wipe', action='store_true', help='forget images and volumes too')
     status = commands.add_parser('status', help='whether it runs, and which process it is')
@@ -76,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
             return _status(engine)
         case 'up':
             with _alone(options.home):
-                engine.up(options.tcp)
+                engine.up()
         case 'down':
             with _alone(options.home):
                 engine.down(wipe=options.wipe)

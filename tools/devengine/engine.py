@@ -33,7 +33,6 @@ class Running:
 
     pid: int
     born: str
-    tcp: str
 
 
 class Engine:
@@ -44,15 +43,14 @@ class Engine:
         self._say = say
         self._describe, self._packages = engines.KINDS[place.kind]
 
-    def up(self, tcp: str = '') -> None:
+    def up(self) -> None:
         """Have the engine serve; one that does so already is left as it is."""
-        running = self.running()
-        if running and running.tcp == tcp and self.answers():
+        if self.running() and self.answers():
             return
         packages.install(self._packages, self._say)
-        # Whatever an engine left that was killed, or is to be started otherwise.
+        # Whatever an engine left that was killed.
         self.down()
-        self._start(tcp)
+        self._start()
         self._say(f'{self.place.kind}: ready at {self.place.url}')
 
     def down(self, *, wipe: bool = False) -> None:
@@ -105,7 +103,7 @@ class Engine:
 
     # ---- start and end ---------------------------------------------------
 
-    def _start(self, tcp: str) -> None:
+    def _start(self) -> None:
         place = self.place
         for folder in (place.data, place.run, place.etc):
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +111,7 @@ class Engine:
         networks = host.enter(place)
         if place.kind == 'docker':
             host.make_bridge(place, networks)
-        start = self._describe(place, networks, self._wrapper(), tcp)
+        start = self._describe(place, networks, self._wrapper())
         for path, text in start.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -129,7 +127,7 @@ class Engine:
                 start_new_session=True,
             )
         _children[child.pid] = child
-        running = Running(child.pid, birth(child.pid) or '', tcp)
+        running = Running(child.pid, birth(child.pid) or '')
         place.pid_file.write_text(json.dumps(dataclasses.asdict(running)))
         end = time.monotonic() + READY_S
         while not self.answers():
@@ -147,7 +145,7 @@ class Engine:
         return path
 
     def _end_containers(self) -> None:
-        start = self._describe(self.place, host.enter(self.place), self._wrapper(), '')
+        start = self._describe(self.place, host.enter(self.place), self._wrapper())
         if start.before_end:
             subprocess.run(
                 start.before_end,

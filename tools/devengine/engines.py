@@ -24,13 +24,13 @@ class Start:
     before_end: tuple[str, ...] = ()
 
 
-def docker(place: Place, networks: Networks, wrapper: pathlib.Path | None, tcp: str) -> Start:
+def docker(place: Place, networks: Networks, wrapper: pathlib.Path | None) -> Start:
     """Return how dockerd is started."""
     command = [
         'dockerd',
         f'--data-root={place.data}',
         f'--exec-root={place.run}',
-        f'--pidfile={place.root / "docker.pid"}',
+        f'--pidfile={place.run / "docker.pid"}',
         f'--host={place.url}',
         f'--bridge={place.bridge}',
         f'--default-address-pool=base={networks.pool},size=24',
@@ -38,18 +38,13 @@ def docker(place: Place, networks: Networks, wrapper: pathlib.Path | None, tcp: 
         # A container that ignores its signal must not hold up the end.
         '--shutdown-timeout=1',
     ]
-    if tcp:
-        # Said in so many words, it does not wait a while to warn of it.
-        command += [f'--host=tcp://{tcp}', '--tls=false']
     if wrapper is not None:
         command += [f'--add-runtime={_WRAPPER}={wrapper}', f'--default-runtime={_WRAPPER}']
     return Start(tuple(command), files={place.etc / 'daemon.json': '{}'})
 
 
-def podman(place: Place, networks: Networks, wrapper: pathlib.Path | None, tcp: str) -> Start:
+def podman(place: Place, networks: Networks, wrapper: pathlib.Path | None) -> Start:
     """Return how Podman serves the interface of Docker."""
-    # It has one address only; who asks for another stands a relay before it.
-    assert not tcp
     runtime = _WRAPPER if wrapper else 'runc'
     runtimes = f'[engine.runtimes]\n{_WRAPPER} = ["{wrapper}"]\n' if wrapper else ''
     containers = f"""[containers]

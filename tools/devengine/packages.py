@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 
 from .errors import EngineError
 
+# There is no registry to fetch images from; a static shell is enough to make one.
+_SHELL = {'busybox': 'busybox-static'}
 #: What to look for, and the Debian package that has it.
-DOCKER = {'dockerd': 'docker.io', 'iptables': 'iptables', 'ip': 'iproute2'}
+DOCKER = {**_SHELL, 'dockerd': 'docker.io', 'iptables': 'iptables', 'ip': 'iproute2'}
 PODMAN = {
+    **_SHELL,
     'podman': 'podman',
     'runc': 'runc',
     'iptables': 'iptables',

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.compute_drivers.nova import user_data
+from kiln.compute_drivers import user_data
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.translate import (
     FLAVOR,

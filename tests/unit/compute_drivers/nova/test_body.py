@@ -7,7 +7,7 @@ import unittest
 
 from kiln.compute_drivers.nova import body
 from kiln.compute_drivers.nova.errors import Asked
-from kiln.compute_drivers.nova.user_data import MAX_BYTES
+from kiln.compute_drivers.user_data import MAX_BYTES
 from kiln.exceptions import (
     InvalidBuildRequest,
     Outcome,

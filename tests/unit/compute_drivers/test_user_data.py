@@ -9,7 +9,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.compute_drivers.nova.user_data import MAX_BYTES, compose
+from kiln.compute_drivers.user_data import MAX_BYTES, compose
 from kiln.models import InjectedFile
 
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'

@@ -1,0 +1,1 @@
+"""The Docker driver: amphorae as containers of Docker Engine, or of Podman."""

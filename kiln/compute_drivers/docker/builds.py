@@ -1,0 +1,396 @@
+"""Building and removing containers so that none is doubled, lost or left behind."""
+
+from __future__ import annotations
+
+import io
+import logging
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.compute_drivers.docker import body, names, seed, states, translate
+from kiln.compute_drivers.docker.client import Engine
+from kiln.compute_drivers.docker.errors import Asked, Trouble, trouble_in
+from kiln.compute_drivers.docker.flavors import Flavor
+from kiln.compute_drivers.docker.images import Images
+from kiln.compute_drivers.docker.settings import Settings
+from kiln.exceptions import (
+    AmphoraComputeError,
+    BuildConflict,
+    BuildOutcomeUnknown,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidBuildRequest,
+    Outcome,
+    ResourceNotFoundError,
+)
+from kiln.models import BuildRequest
+
+LOG = logging.getLogger(__name__)
+
+#: How often a build begins anew whose container somebody took away meanwhile.
+_TRIES = 3
+_NO_LIMITS = Flavor()
+
+
+class Builds:
+    """Makes containers by their build keys.
+
+    A container's name follows from its key, and an engine gives a name once: of two
+    requests one makes the container, and the other finds it.
+    """
+
+    def __init__(self, engine: Engine, images: Images, settings: Settings, clock: Clock) -> None:
+        self._engine = engine
+        self._images = images
+        self._settings = settings
+        self._clock = clock
+        # What an image holds never changes, so it is asked once: folders, accounts.
+        self._folders: dict[tuple[str, str], bool] = {}
+        self._accounts: dict[str, seed.Accounts] = {}
+
+    # ---- building --------------------------------------------------------
+
+    def build(self, request: BuildRequest) -> str:
+        """Return the id of the container of a build key, made now or found."""
+        asked = Asked(verb='build', subject=request.name, build_key=request.build_key)
+        name = names.container_name(request.owner, request.build_key)
+        fresh = request.fresh
+        chosen: body.Chosen | None = None
+        for _ in range(_TRIES):
+            found = None if fresh else self._named(asked, name)
+            if found is None:
+                chosen = chosen or self._choose(asked, request)
+                found = self._create(asked, request, chosen, name)
+                # From now on somebody may know of it.
+                fresh = False
+                if found is None:
+                    continue
+            else:
+                _check_ours(asked, found, request.owner)
+            try:
+                return self._brought_up(asked, request, found, chosen)
+            except InstanceNotFoundError:
+                continue
+        raise asked.error(
+            BuildConflict,
+            'somebody else removes its containers as soon as they are made.',
+            retryable=True,
+        )
+
+    def _brought_up(
+        self,
+        asked: Asked,
+        request: BuildRequest,
+        found: Mapping[str, Any],
+        chosen: body.Chosen | None,
+    ) -> str:
+        """Return the id of a container that was started, now or before."""
+        container_id = str(found['Id'])
+        status = states.told(found).status if 'State' in found else 'created'
+        if status in ('removing', 'dead'):
+            raise asked.error(
+                BuildConflict, 'the container of its key is being removed yet.', retryable=True
+            )
+        if status == 'created':
+            chosen = chosen or self._choose(asked, request)
+            with self._nothing_left(asked, container_id):
+                self._finish(asked, request, chosen, container_id)
+                self._start(asked, container_id)
+        return container_id
+
+    def _choose(self, asked: Asked, request: BuildRequest) -> body.Chosen:
+        """Find all that the request names; whatever is wrong is found before anything is made."""
+        settings = self._settings
+        image_name = request.image_id or settings.image
+        if image_name is None:
+            raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
+        zone = request.availability_zone or settings.zones[0]
+        if zone not in settings.zones:
+            raise asked.error(
+                InvalidBuildRequest,
+                f'there is no zone {zone!r}; there are {", ".join(settings.zones)}.',
+            )
+        image = self._images.for_build(asked, image_name)
+        image_labels = translate.image_labels(image)
+        systemd = image_labels.get(names.INIT) == 'systemd'
+        if systemd and not settings.privileged:
+            raise asked.error(
+                InvalidBuildRequest,
+                f'image {image_name} boots systemd, which needs the option privileged.',
+            )
+        networks = [
+            body.hung_on(asked, network)
+            for network in request.network_ids or tuple(settings.networks)
+        ]
+        content = _content(asked, request, seed.kind_of(settings.seed, image_labels))
+        chosen = body.Chosen(
+            image=image_name,
+            image_labels=image_labels,
+            flavor=self.flavor(asked, request.flavor),
+            networks=networks,
+            labels=names.labels_of(
+                request,
+                zone=zone,
+                unfinished=bool(content) or len(networks) > 1,
+                health=translate.has_health(image),
+            ),
+            systemd=systemd,
+        )
+        if path := seed.hidden(content, chosen.tmpfs(settings)):
+            raise asked.error(
+                InvalidBuildRequest,
+                f'file {path} would be hidden by the file system in memory above it.',
+            )
+        return chosen
+
+    def flavor(self, asked: Asked, name: str | None) -> Flavor:
+        """Return a flavor by its name, the default one where there is none.
+
+        :raises InvalidRequest: there is none of that name.
+        """
+        name = name or self._settings.flavor
+        if name is None:
+            return _NO_LIMITS
+        found = self._settings.flavors.get(name)
+        if found is None:
+            known = ', '.join(self._settings.flavors) or 'none'
+            raise asked.error(
+                InvalidBuildRequest, f'there is no flavor {name!r}; there are {known}.'
+            )
+        return found
+
+    def _create(
+        self, asked: Asked, request: BuildRequest, chosen: body.Chosen, name: str
+    ) -> Mapping[str, Any] | None:
+        """Return the new container; None where one of that name turned out to be there."""
+        sent = body.create_body(request, chosen, self._settings)
+        making = Asked(
+            verb='build', subject=request.name, build_key=request.build_key, making=True
+        )
+        try:
+            made: Mapping[str, Any] = self._engine.ask(
+                making, lambda session: session.create_container_from_config(sent, name=name)
+            )
+        except InstanceNotFoundError as exc:
+            raise making.error(BuildOutcomeUnknown, f'it was removed at once: {exc}') from exc
+        except BuildConflict as exc:
+            if _trouble(exc) is not Trouble.NAME_TAKEN:
+                raise
+            return None
+        except InvalidBuildRequest:
+            # The image that was remembered may have been removed since.
+            self._images.forget()
+            raise
+        return made
+
+    def _finish(
+        self, asked: Asked, request: BuildRequest, chosen: body.Chosen, container_id: str
+    ) -> None:
+        """Do what is left to do before a container starts; to do it twice does no harm."""
+        if names.UNFINISHED not in chosen.labels:
+            return
+        host_name = names.host_name(request.name)
+        for hung in chosen.networks[1:]:
+            self.connect(asked, container_id, hung, host_name)
+        kind = seed.kind_of(self._settings.seed, chosen.image_labels)
+        files = seed.files_of(request, kind)
+        packed = seed.archive(
+            files,
+            self._lacking(asked, container_id, chosen.image, seed.folders_of(files)),
+            {
+                file.owner: self._ids(asked, container_id, chosen.image, file.owner)
+                for file in files
+            },
+            self._clock.time(),
+        )
+        self._engine.ask(asked, lambda session: session.put_archive(container_id, '/', packed))
+
+    def connect(self, asked: Asked, container_id: str, hung: body.Hung, host_name: str) -> None:
+        """Hang a container on a network; where it hangs there already all is well."""
+        wanted = body.endpoint(hung, host_name)
+        config = wanted.get('IPAMConfig', {})
+        try:
+            self._engine.ask(
+                asked,
+                lambda session: session.connect_container_to_network(
+                    container_id,
+                    hung.network,
+                    ipv4_address=config.get('IPv4Address'),
+                    ipv6_address=config.get('IPv6Address'),
+                    aliases=wanted.get('Aliases'),
+                ),
+            )
+        except AmphoraComputeError as exc:
+            if _trouble(exc) is not Trouble.CONNECTED:
+                raise
+
+    def _lacking(
+        self, asked: Asked, container_id: str, image: str, folders: Sequence[str]
+    ) -> list[str]:
+        """Return the folders that an image has not got: engines make these as they like."""
+        found: list[str] = []
+        for folder in folders:
+            key = (image, folder)
+            if key not in self._folders:
+                self._folders[key] = self._has(asked, container_id, folder)
+            if not self._folders[key]:
+                found.append(folder)
+        return found
+
+    def _has(self, asked: Asked, container_id: str, path: str) -> bool:
+        def look(session: Any) -> bool:
+            url = f'{session.base_url}/v{session.api_version}/containers/{container_id}/archive'
+            answer = session.head(url, params={'path': path})
+            return bool(answer.status_code < 300)
+
+        return self._engine.ask(asked, look)
+
+    def _ids(self, asked: Asked, container_id: str, image: str, owner: str) -> tuple[int, int]:
+        if (ids := seed.ROOT.ids(owner)) is not None:
+            return ids
+        if image not in self._accounts:
+            texts = [
+                self._text(asked, container_id, path) for path in ('/etc/passwd', '/etc/group')
+            ]
+            self._accounts[image] = seed.Accounts(*texts)
+        ids = self._accounts[image].ids(owner)
+        if ids is None:
+            raise asked.error(
+                InvalidBuildRequest, f'image {image} has no owner {owner!r} to give a file to.'
+            )
+        return ids
+
+    def _text(self, asked: Asked, container_id: str, path: str) -> str:
+        try:
+            packed = self._engine.ask(
+                asked,
+                lambda session: b''.join(session.get_archive(container_id, path)[0]),
+            )
+        except (InvalidBuildRequest, ResourceNotFoundError):
+            return ''
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            content = tar.extractfile(tar.next() or tarfile.TarInfo())
+            return content.read().decode('utf-8', 'replace') if content else ''
+
+    def _start(self, asked: Asked, container_id: str) -> None:
+        self._engine.ask(asked, lambda session: session.start(container_id))
+
+    def _nothing_left(self, asked: Asked, container_id: str) -> _NothingLeft:
+        return _NothingLeft(lambda: self._remove(asked, container_id), asked)
+
+    # ---- finding ---------------------------------------------------------
+
+    def find(self, asked: Asked, owner: str) -> Mapping[str, Any] | None:
+        """Return the container of a build; None only if it is certain that there is none.
+
+        One that was made and never started, since who made it came to an end, is
+        started; one that lacks its files, which only the build itself has, is removed.
+        """
+        assert asked.build_key is not None
+        found = self._named(asked, names.container_name(owner, asked.build_key))
+        if found is None or translate.owner_of(found) != owner:
+            return None
+        if states.told(found).status != 'created' or states.told(found).error:
+            return found
+        container_id = str(found['Id'])
+        try:
+            if names.UNFINISHED in names.labels_in(found) and not self._has(
+                asked, container_id, seed.COMPLETE
+            ):
+                LOG.warning('Build %s was left half done; it is removed', asked.build_key)
+                self._remove(asked, container_id)
+                return None
+            self._start(asked, container_id)
+            return self._named(asked, container_id)
+        except InstanceNotFoundError:
+            return None
+
+    def _named(self, asked: Asked, name: str) -> Mapping[str, Any] | None:
+        try:
+            found: Mapping[str, Any] = self._engine.ask(
+                asked, lambda session: session.inspect_container(name)
+            )
+        except InstanceNotFoundError:
+            return None
+        return found
+
+    # ---- deleting --------------------------------------------------------
+
+    def delete(self, asked: Asked) -> None:
+        """Remove a container of kiln's, and its volumes."""
+        assert asked.amphora_id is not None
+        found = self._named(asked, asked.amphora_id) if names.is_id(asked.amphora_id) else None
+        if found is None or translate.owner_of(found) is None:
+            raise asked.error(InstanceNotFoundError, 'there is no such container of kiln.')
+        self._remove(asked, asked.amphora_id)
+
+    def _remove(self, asked: Asked, container_id: str) -> None:
+        removing = Asked(
+            verb='delete', subject=container_id, amphora_id=asked.amphora_id,
+            build_key=asked.build_key,
+        )  # fmt: skip
+        try:
+            self._engine.ask(
+                removing,
+                lambda session: session.remove_container(container_id, v=True, force=True),
+            )
+        except InstanceStateConflict as exc:
+            # Whoever else asked for it, it goes.
+            if _trouble(exc) is not Trouble.REMOVING:
+                raise
+        except InstanceNotFoundError:
+            if asked.verb == 'delete':
+                raise
+
+
+class _NothingLeft:
+    """Removes a container whose start has failed, as far as that is certain."""
+
+    def __init__(self, remove: Callable[[], None], asked: Asked) -> None:
+        self._remove, self._asked = remove, asked
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, exc: BaseException | None, trace: Any) -> None:
+        if not isinstance(exc, AmphoraComputeError) or isinstance(exc, InstanceNotFoundError):
+            return
+        if exc.outcome is not Outcome.NOT_APPLIED:
+            # It may run, or may come to: who asks for the build again finds it.
+            raise self._unknown(exc) from exc
+        try:
+            self._remove()
+        except AmphoraComputeError as failure:
+            LOG.warning('What build %s left stays: %s', self._asked.build_key, failure)
+            raise self._unknown(exc) from exc
+
+    def _unknown(self, exc: AmphoraComputeError) -> AmphoraComputeError:
+        return self._asked.error(
+            BuildOutcomeUnknown, f'its container was made, and perhaps not started. {exc}'
+        )
+
+
+def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:
+    if kind != seed.NOCLOUD and request.keys:
+        raise asked.error(
+            InvalidBuildRequest, 'keys need an image that runs cloud-init, or seed=nocloud.'
+        )
+    return seed.files_of(request, kind) if request.files or _has_seed(request, kind) else ()
+
+
+def _has_seed(request: BuildRequest, kind: str) -> bool:
+    # Without a seed cloud-init would look for a cloud, and not find one.
+    return kind == seed.NOCLOUD or request.user_data is not None
+
+
+def _check_ours(asked: Asked, found: Mapping[str, Any], owner: str) -> None:
+    if translate.owner_of(found) != owner or translate.key_of(found) != asked.build_key:
+        raise asked.error(
+            BuildConflict, f'container {found["Id"][:12]}, which is not its own, has its name.'
+        )
+
+
+def _trouble(exc: AmphoraComputeError) -> Trouble | None:
+    return trouble_in(exc.fault or '')

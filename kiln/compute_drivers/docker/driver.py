@@ -1,0 +1,299 @@
+"""The Docker driver: the hooks of the contract as requests to a container engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.docker import (
+    body,
+    health,
+    names,
+    news,
+    seed,
+    settings,
+    states,
+    translate,
+)
+from kiln.compute_drivers.docker.builds import Builds
+from kiln.compute_drivers.docker.client import Engine
+from kiln.compute_drivers.docker.errors import Asked, Trouble, trouble_in
+from kiln.compute_drivers.docker.images import Images
+from kiln.compute_drivers.docker.reboots import Reboots
+from kiln.compute_drivers.docker.resources import Resources
+from kiln.compute_drivers.options import LazyOptions
+from kiln.exceptions import (
+    AmphoraComputeError,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidRequest,
+    NotSuspendedError,
+    ResourceNotFoundError,
+)
+from kiln.models import (
+    Amphora,
+    AmphoraType,
+    Attachment,
+    BuildRequest,
+    Changes,
+    ComputeStatus,
+    DriverHealth,
+    ImageFacts,
+    ImageFile,
+    Limits,
+    Resource,
+    State,
+)
+
+#: Up to so many containers are asked for one by one; one list costs less than more.
+_FEW = 3
+#: What an engine has no notion of.
+_REFUSED = frozenset({'sec_groups', 'port_ids', 'server_group_id'})
+#: What needs a seed.
+_SEEDED = frozenset({'keys', 'config_drive_files', 'user_data'})
+
+
+class DockerDriver(AmphoraComputeDriver):
+    """Builds amphorae as containers of one Docker Engine, or of Podman."""
+
+    options: ClassVar[Sequence[Any]] = cast(
+        'Sequence[Any]', LazyOptions('kiln.compute_drivers.docker.conf')
+    )
+    name = 'docker'
+
+    def __init__(self, conf: Any, *, name: str = 'docker', clock: Clock = SYSTEM_CLOCK) -> None:
+        self.name, self.clock = name, clock
+        self._settings = settings.read(conf, name)
+        self._engine = Engine(conf, clock)
+        self._images = Images(self._engine, self._settings, clock)
+        self._builds = Builds(self._engine, self._images, self._settings, clock)
+        self._resources = Resources(self._engine)
+        self._reboots = Reboots()
+        self._clocks = health.Clocks(self._engine, clock)
+
+    @classmethod
+    def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """Return the driver of one configured backend; no request is sent yet."""
+        driver = cls(conf, name=name, clock=clock)
+        driver.owner = owner
+        return driver
+
+    @property
+    def limits(self) -> Limits:
+        """What a container can be built with."""
+        refused = _REFUSED | (_SEEDED if self._settings.seed == seed.NONE else frozenset())
+        return Limits(amphora_types=frozenset({AmphoraType.CONTAINER}), refused_options=refused)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._engine.close()
+
+    # ---- build, delete, find ---------------------------------------------
+
+    def _build(self, request: BuildRequest) -> str:
+        return self._builds.build(request)
+
+    def _delete(self, amphora_id: str) -> None:
+        self._builds.delete(_about('delete', amphora_id))
+
+    def _get(self, amphora_id: str) -> Amphora:
+        return self._told(self._container(_about('get', amphora_id)))
+
+    def _list(self, owner: str) -> Iterable[Amphora]:
+        asked = Asked(verb='list', subject=f'the amphorae of {owner}')
+        return self._listed(asked, [f'{names.OWNER}={owner}'])
+
+    def _find(self, name: str) -> Sequence[Amphora]:
+        asked = Asked(verb='find', subject=name)
+        found = self._listed(asked, [f'{names.OWNER}={self.owner}', f'{names.NAME}={name}'])
+        return [amphora for amphora in found if amphora.name == name]
+
+    def _find_build(self, build_key: str) -> Amphora | None:
+        asked = Asked(verb='look for build', subject=build_key, build_key=build_key)
+        found = self._builds.find(asked, self.owner)
+        return None if found is None else self._told(found)
+
+    # ---- status ----------------------------------------------------------
+
+    def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
+        if len(amphora_ids) > _FEW:
+            return super()._statuses(amphora_ids)
+        return self._statuses_by_id(amphora_ids)
+
+    def _changes(self, since: str) -> Changes:
+        asked = Asked(verb='read', subject='changes')
+        # The events come first: what happens after them is told the next time.
+        told = news.ask(self._engine, asked, self.owner, since, self._clocks.engine_now(asked))
+        if told.complete:
+            everything = super()._changes(since)
+            return Changes(statuses=everything.statuses, cursor=told.cursor, complete=True)
+        found = self._statuses(told.changed) if told.changed else {}
+        # An event may be yet to come of what is gone already.
+        missing = [one for one in told.changed if one not in found]
+        return Changes(
+            statuses=tuple(found.values()),
+            gone=(*told.gone, *missing),
+            cursor=told.cursor,
+        )
+
+    def _check(self) -> DriverHealth:
+        return health.look(self._engine, self.clock, privileged=self._settings.privileged)
+
+    # ---- execution state -------------------------------------------------
+
+    def _suspend(self, amphora_id: str) -> None:
+        asked = _about('suspend', amphora_id)
+        self._own(asked)
+        try:
+            self._engine.ask(asked, lambda session: session.pause(amphora_id))
+        except InstanceStateConflict:
+            if self._status(amphora_id).state is not State.SUSPENDED:
+                raise
+
+    def _resume(self, amphora_id: str) -> None:
+        asked = _about('resume', amphora_id)
+        if self._own(asked).state is not State.SUSPENDED:
+            raise asked.error(NotSuspendedError, 'it is not suspended.')
+        self._engine.ask(asked, lambda session: session.unpause(amphora_id))
+
+    def _reboot(self, amphora_id: str, hard: bool) -> None:
+        asked = _about('reboot', amphora_id)
+        amphora = self._own(asked)
+        if amphora.state is State.SUSPENDED:
+            raise asked.error(InstanceStateConflict, 'it is suspended; resume it first.')
+        if amphora.state in (State.BUILDING, State.DELETING):
+            raise asked.error(InstanceStateConflict, f'it is {amphora.state}.')
+        grace_s = 0 if hard else self._settings.stop_timeout
+
+        def restart() -> None:
+            self._engine.ask_patiently(
+                asked, lambda session: session.restart(amphora_id, timeout=grace_s)
+            )
+
+        self._reboots.begin(amphora_id, restart)
+
+    # ---- networks --------------------------------------------------------
+
+    def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
+        asked = _about(f'attach network {network_id} to', amphora_id, network_id)
+        amphora = self._own(asked)
+        if address is not None:
+            address = body.checked_address(asked, InvalidRequest, address)
+        full_id = self._network(asked, network_id)
+        hung = body.Hung(network=network_id, address=address)
+        self._builds.connect(asked, amphora_id, hung, names.host_name(amphora.name))
+        found = translate.attachment_of(amphora_id, network_id, self._container(asked), full_id)
+        if found is None:
+            raise asked.error(InstanceStateConflict, 'somebody has detached it since.')
+        return found
+
+    def _detach_network(self, amphora_id: str, network_id: str) -> None:
+        asked = _about(f'detach network {network_id} from', amphora_id, network_id)
+        self._own(asked)
+        try:
+            self._network(asked, network_id)
+            self._engine.ask(
+                asked,
+                lambda session: session.disconnect_container_from_network(amphora_id, network_id),
+            )
+        except ResourceNotFoundError:
+            return
+        except AmphoraComputeError as exc:
+            if trouble_in(exc.fault or '') is not Trouble.NOT_CONNECTED:
+                raise
+
+    def _network(self, asked: Asked, network_id: str) -> str:
+        if not names.is_network(network_id):
+            raise asked.error(
+                ResourceNotFoundError, f'{network_id!r} cannot be the name of a network.'
+            )
+        wanted = {'name': [network_id]}
+        found = self._engine.ask(asked, lambda session: session.networks(filters=wanted))
+        named = [one['Id'] for one in found if one.get('Name') == network_id]
+        # One that is given by its id needs no look.
+        return str(named[0]) if named else network_id
+
+    # ---- validation, resources, console ----------------------------------
+
+    def _validate_flavor(self, flavor: str) -> None:
+        self._builds.flavor(Asked(verb='use flavor', subject=flavor), flavor)
+
+    def _validate_image(self, image_id: str) -> None:
+        self._images.validate(Asked(verb='use image', subject=image_id), image_id)
+
+    def _describe_image(self, image_id: str) -> ImageFacts:
+        return self._images.facts(Asked(verb='use image', subject=image_id), image_id)
+
+    def _validate_zone(self, availability_zone: str) -> None:
+        if availability_zone not in self._settings.zones:
+            asked = Asked(verb='use zone', subject=availability_zone)
+            raise asked.error(
+                InvalidRequest, f'there is none; there are {", ".join(self._settings.zones)}.'
+            )
+
+    def _list_zones(self) -> Sequence[str]:
+        return tuple(self._settings.zones)
+
+    def _list_resources(self, owner: str) -> Iterable[Resource]:
+        return self._resources.of(owner)
+
+    def _delete_resource(self, resource: Resource) -> None:
+        self._resources.delete(resource)
+
+    def _console_log(self, amphora_id: str, lines: int | None) -> str:
+        asked = _about('read the console log of', amphora_id)
+        self._own(asked)
+        tail = 'all' if lines is None else lines
+        said: bytes = self._engine.ask(asked, lambda session: session.logs(amphora_id, tail=tail))
+        return said.decode('utf-8', 'replace')
+
+    def import_image(self, image: ImageFile) -> str:
+        """Make an image of a root file system, and return its id; see the hook."""
+        return self._images.import_file(image)
+
+    # ---- what these are made of ------------------------------------------
+
+    def _own(self, asked: Asked) -> Amphora:
+        return self._told(self._container(asked))
+
+    def _container(self, asked: Asked) -> Mapping[str, Any]:
+        """Return what the engine says of a container of kiln's; it never looks at others."""
+        amphora_id = asked.amphora_id or ''
+        if names.is_id(amphora_id):
+            found: Mapping[str, Any] = self._engine.ask(
+                asked, lambda session: session.inspect_container(amphora_id)
+            )
+            if translate.owner_of(found) is not None:
+                return found
+        raise asked.error(InstanceNotFoundError, 'there is no such container of kiln.')
+
+    def _listed(self, asked: Asked, labels: list[str]) -> list[Amphora]:
+        entries = self._engine.ask(
+            asked, lambda session: session.containers(all=True, filters={'label': labels})
+        )
+        found = []
+        for entry in entries:
+            has_health = names.HEALTH in names.labels_in(entry)
+            condition = states.listed(entry, has_health=has_health)
+            if condition is not None:
+                found.append(self._amphora(entry, condition))
+                continue
+            try:
+                # A list does not tell what went wrong.
+                found.append(self._get(entry['Id']))
+            except InstanceNotFoundError:
+                continue
+        return found
+
+    def _told(self, answer: Mapping[str, Any]) -> Amphora:
+        return self._amphora(answer, states.told(answer))
+
+    def _amphora(self, answer: Mapping[str, Any], condition: states.Condition) -> Amphora:
+        rebooting = answer['Id'] in self._reboots
+        return translate.amphora_of(answer, condition, rebooting=rebooting)
+
+
+def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
+    return Asked(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)

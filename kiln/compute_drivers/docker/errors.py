@@ -1,0 +1,319 @@
+"""What an answer of Docker Engine or Podman means in kiln's words; pure.
+
+The only place where foreign errors become kiln's. Docker tells by the status what
+kind of trouble it is, and by the text which; Podman calls nearly everything a 500,
+so that the text decides. Both engines' words are in one table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    AuthenticationFailed,
+    BuildConflict,
+    BuildOutcomeUnknown,
+    DeleteFailed,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    NotSuspendedError,
+    Outcome,
+    PermissionDenied,
+    RateLimited,
+    ResourceNotFoundError,
+    ServiceTimeout,
+    ServiceUnavailable,
+    UnsupportedOperation,
+)
+
+_LONGEST_REASON = 500
+
+
+class Trouble(enum.Enum):
+    """What an engine may complain of."""
+
+    NAME_TAKEN = enum.auto()
+    NO_IMAGE = enum.auto()
+    NO_REGISTRY = enum.auto()
+    NO_CONTAINER = enum.auto()
+    NO_NETWORK = enum.auto()
+    PORT_TAKEN = enum.auto()
+    ADDRESS_TAKEN = enum.auto()
+    WRONG_ADDRESS = enum.auto()
+    NO_SPACE = enum.auto()
+    NO_ROOM = enum.auto()
+    NO_RIGHT = enum.auto()
+    NO_COMMAND = enum.auto()
+    NO_DEVICE = enum.auto()
+    NO_LOG = enum.auto()
+    REMOVING = enum.auto()
+    NOT_PAUSED = enum.auto()
+    ALREADY_PAUSED = enum.auto()
+    OTHER_STATE = enum.auto()
+    CONNECTED = enum.auto()
+    NOT_CONNECTED = enum.auto()
+    NO_START = enum.auto()
+    NO_PATH = enum.auto()
+    IN_USE = enum.auto()
+
+
+#: The first that fits decides, so the narrow stand before the wide.
+_WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
+    (trouble, re.compile(words, re.IGNORECASE))
+    for trouble, words in (
+        (Trouble.NAME_TAKEN, r'container name .* is already in use|that name is already in use'),
+        (Trouble.NO_SPACE, r'no space left on device|disk quota exceeded|not enough space'),
+        (
+            Trouble.NO_IMAGE,
+            r'no such image|image not known|manifest (for .* )?(unknown|not found)|'
+            r'pull access denied|repository .* not found',
+        ),
+        (
+            Trouble.NO_REGISTRY,
+            r'pinging container registry|https?://[^ ]*/v2/|registry.*(timeout|refused)|'
+            r'initializing source docker://|short-name .* did not resolve',
+        ),
+        (Trouble.NO_CONTAINER, r'no such container|no container with name or id'),
+        (
+            Trouble.NO_NETWORK,
+            r'network [^ ]+ not found|unable to find network|no such network|network not found',
+        ),
+        (
+            Trouble.PORT_TAKEN,
+            r'port is already allocated|bind(\(2\))?: address already in use|'
+            r'ports? are not available|failed to bind (host )?port',
+        ),
+        (
+            Trouble.ADDRESS_TAKEN,
+            r'address already in use|requested ip address .* already|ip .* is already allocated',
+        ),
+        (
+            Trouble.WRONG_ADDRESS,
+            r'does not belong to any of this network|not in any subnet|no configured subnet|'
+            r'user specified ip address is supported|invalid (ipv[46] )?address|'
+            r'not contained in subnet',
+        ),
+        (
+            Trouble.NO_ROOM,
+            r'range of cpus is from|cannot allocate memory|resource temporarily unavailable|'
+            r'too many open files|address pools? (have been|has been|fully)|'
+            r'non-overlapping ipv4|no available (ipv?4?|ip address)|no free ip|'
+            r'failed to find free ip',
+        ),
+        (Trouble.REMOVING, r'removal of container .* already in progress|marked for removal'),
+        (Trouble.NOT_PAUSED, r'is not paused'),
+        (Trouble.ALREADY_PAUSED, r'already paused'),
+        (Trouble.CONNECTED, r'already exists in network|already (connected|attached)'),
+        (Trouble.NOT_CONNECTED, r'is not connected to'),
+        (Trouble.IN_USE, r'volume is (in use|being used)|has active endpoints|is being used'),
+        (
+            Trouble.NO_LOG,
+            r'logging driver does not support reading|not supported on .none.|no log path',
+        ),
+        (
+            Trouble.NO_DEVICE,
+            r'gathering device information|not a device node|error mounting|'
+            r'stat /dev/[^ ]*: no such file|bind source path does not exist',
+        ),
+        (
+            Trouble.NO_RIGHT,
+            r'operation not permitted|permission denied|unable to apply caps|'
+            r'oci permission denied',
+        ),
+        (
+            Trouble.NO_COMMAND,
+            r'executable file not found|exec(: |format |user process)|no command specified|'
+            r'oci runtime attempted to invoke a command that was not found',
+        ),
+        (Trouble.NO_START, r'oci runtime|shim task|runc (create|run) failed|crun:'),
+        (
+            Trouble.OTHER_STATE,
+            r'container state improper|is not running|is restarting|paused container|'
+            r'is paused|cannot kill|marked dead|is dead',
+        ),
+        (Trouble.NO_PATH, r'could not find the file|no such file or directory'),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a request was for: the words and facts of the errors it may end in."""
+
+    verb: str
+    subject: str
+    amphora_id: str | None = None
+    build_key: str | None = None
+    resource_id: str | None = None
+    #: Whether a container may come of this very request.
+    making: bool = False
+
+    @property
+    def building(self) -> bool:
+        """Whether it is about a build, and so are its errors."""
+        return self.verb == 'build'
+
+    def error(
+        self, kind: type[AmphoraComputeError], why: str, **facts: Any
+    ) -> AmphoraComputeError:
+        """Return an error that says what could not be done, and why."""
+        return kind(
+            f'Cannot {self.verb} {self.subject}: {why}',
+            amphora_id=self.amphora_id,
+            build_key=self.build_key,
+            resource_id=self.resource_id,
+            **facts,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """An HTTP answer, as far as it matters."""
+
+    status: int
+    #: The engine's own words; None where something else has answered.
+    reason: str | None = None
+    retry_after: float | None = None
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What it complains of, as far as that is known."""
+        return trouble_in(self.reason or '')
+
+
+def own_words(body: Any) -> str | None:
+    """Return what an engine says in the JSON of an error, as one line."""
+    if not isinstance(body, Mapping):
+        return None
+    text = body.get('message') or body.get('error')
+    return ' '.join(text.split())[:_LONGEST_REASON] if isinstance(text, str) and text else None
+
+
+def trouble_in(text: str) -> Trouble | None:
+    """Return what a text of an engine complains of, as far as that is known."""
+    for trouble, words in _WORDS:
+        if words.search(text):
+            return trouble
+    return None
+
+
+_Kind = type[AmphoraComputeError]
+
+#: What a complaint means to a build, and to anything else.
+_TO_BUILD: Mapping[Trouble, _Kind] = {
+    Trouble.NAME_TAKEN: BuildConflict,
+    Trouble.NO_IMAGE: InvalidBuildRequest,
+    Trouble.NO_REGISTRY: InvalidBuildRequest,
+    Trouble.NO_NETWORK: InvalidBuildRequest,
+    Trouble.PORT_TAKEN: BuildConflict,
+    Trouble.ADDRESS_TAKEN: BuildConflict,
+    Trouble.WRONG_ADDRESS: InvalidBuildRequest,
+    Trouble.NO_SPACE: InsufficientCapacity,
+    Trouble.NO_ROOM: InsufficientCapacity,
+    Trouble.NO_RIGHT: PermissionDenied,
+    Trouble.NO_COMMAND: InvalidBuildRequest,
+    Trouble.NO_DEVICE: InvalidBuildRequest,
+    Trouble.NO_START: AmphoraBuildError,
+    Trouble.NO_CONTAINER: InstanceNotFoundError,
+    Trouble.REMOVING: BuildConflict,
+    Trouble.NO_PATH: InvalidBuildRequest,
+}
+_ELSEWHERE: Mapping[Trouble, _Kind] = {
+    Trouble.NO_CONTAINER: InstanceNotFoundError,
+    Trouble.NO_IMAGE: InvalidRequest,
+    Trouble.NO_REGISTRY: InvalidRequest,
+    Trouble.NO_NETWORK: ResourceNotFoundError,
+    Trouble.NO_PATH: ResourceNotFoundError,
+    Trouble.NO_LOG: UnsupportedOperation,
+    Trouble.NOT_PAUSED: NotSuspendedError,
+    Trouble.ADDRESS_TAKEN: InstanceStateConflict,
+    Trouble.PORT_TAKEN: InstanceStateConflict,
+    Trouble.CONNECTED: InstanceStateConflict,
+    Trouble.NOT_CONNECTED: InstanceStateConflict,
+    Trouble.IN_USE: InstanceStateConflict,
+    Trouble.WRONG_ADDRESS: InvalidRequest,
+    Trouble.ALREADY_PAUSED: InstanceStateConflict,
+    Trouble.OTHER_STATE: InstanceStateConflict,
+    Trouble.REMOVING: InstanceStateConflict,
+    Trouble.NO_RIGHT: PermissionDenied,
+}
+#: Of these a repeat may do better: they end by themselves.
+_PASSING = frozenset({Trouble.REMOVING})
+
+
+def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
+    """Return the error that an answer of 400 and above means."""
+    if reply.reason is None:
+        why = f'something that is no container engine answered {reply.status}'
+    else:
+        why = f'the engine answered {reply.status}: {reply.reason.rstrip(".")}'
+    kind, more = _meaning(asked, reply)
+    if reply.retry_after is not None:
+        more['retry_after'] = reply.retry_after
+    return asked.error(kind, f'{why}.', http_status=reply.status, fault=reply.reason, **more)
+
+
+def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
+    if reply.status == 429:
+        return RateLimited, {}
+    if reply.status == 401:
+        return AuthenticationFailed, {}
+    # A proxy, or a wrong address, knows nothing of containers.
+    if reply.reason is not None and reply.status != 503:
+        trouble = reply.trouble
+        table = _TO_BUILD if asked.building else _ELSEWHERE
+        if trouble is not None and trouble in table:
+            kind = table[trouble]
+            more: dict[str, Any] = {'retryable': True} if trouble in _PASSING else {}
+            return kind, _left(kind) | more
+        if plain := _plain(asked, reply.status):
+            return plain, _left(plain)
+    if asked.making and (reply.status >= 500 or reply.status < 400):
+        return BuildOutcomeUnknown, {}
+    left = Outcome.UNKNOWN if reply.status >= 500 else Outcome.NOT_APPLIED
+    return ServiceUnavailable, {'outcome': left}
+
+
+def _left(kind: _Kind) -> dict[str, Any]:
+    # The engine has said no: whatever class it is, nothing came of the request.
+    return {'outcome': Outcome.NOT_APPLIED} if kind is AmphoraBuildError else {}
+
+
+def _plain(asked: Asked, status: int) -> _Kind | None:
+    """Return what a status means whose text tells no more."""
+    match status:
+        case 400:
+            return InvalidBuildRequest if asked.building else InvalidRequest
+        case 403:
+            return PermissionDenied
+        case 404:
+            return InvalidBuildRequest if asked.building else ResourceNotFoundError
+        case 409:
+            if asked.verb == 'delete':
+                return DeleteFailed
+            return BuildConflict if asked.building else InstanceStateConflict
+        case 501:
+            return UnsupportedOperation
+    return None
+
+
+def unanswered(asked: Asked, why: str, *, sent: bool, slow: bool) -> AmphoraComputeError:
+    """Return the error for a request that got no answer.
+
+    ``sent`` says that the engine may have it, ``slow`` that time ran out.
+    """
+    if not sent:
+        return asked.error(ServiceUnavailable, f'the engine cannot be reached: {why}.')
+    if asked.making:
+        return asked.error(BuildOutcomeUnknown, f'the engine gave no answer: {why}.')
+    kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
+    return asked.error(kind, f'the engine gave no answer{when}: {why}.', outcome=Outcome.UNKNOWN)

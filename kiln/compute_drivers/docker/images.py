@@ -1,0 +1,191 @@
+"""Images of an engine: found, fetched, described and imported."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.compute_drivers.docker import errors, names, translate
+from kiln.compute_drivers.docker.client import Engine
+from kiln.compute_drivers.docker.errors import Asked, Trouble
+from kiln.compute_drivers.docker.settings import Settings
+from kiln.exceptions import (
+    AmphoraComputeError,
+    InvalidBuildRequest,
+    InvalidRequest,
+    ServiceUnavailable,
+)
+from kiln.models import ImageFacts, ImageFile
+
+#: Seconds for which what an image says of itself is remembered.
+_TTL_S = 5.0
+_BLOCK = 1 << 20
+
+
+class Images:
+    """The images of one engine, by the names that people use."""
+
+    def __init__(self, engine: Engine, settings: Settings, clock: Clock) -> None:
+        self._engine = engine
+        self._pull = settings.pull
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, Mapping[str, Any]]] = {}
+
+    def forget(self) -> None:
+        """Ask for every image again when it is next needed."""
+        with self._lock:
+            self._known.clear()
+
+    def for_build(self, asked: Asked, name: str) -> Mapping[str, Any]:
+        """Return an image that a build is to use; fetch it where the backend says so.
+
+        :raises InvalidBuildRequest: there is none, and none is to be had.
+        """
+        if self._pull == 'always' and names.is_image(name):
+            self._fetch(asked, name)
+        try:
+            return self._local(asked, name)
+        except InvalidRequest:
+            if self._pull != 'missing' or not names.is_image(name):
+                raise
+        self._fetch(asked, name)
+        return self._local(asked, name)
+
+    def facts(self, asked: Asked, name: str) -> ImageFacts:
+        """Return what is said of an image; nothing is fetched for it.
+
+        :raises InvalidRequest: builds may not use it.
+        """
+        return translate.image_of(self._local(asked, name), name)
+
+    def validate(self, asked: Asked, name: str) -> None:
+        """Return if builds may use an image, or could fetch it.
+
+        :raises InvalidRequest: they may not.
+        """
+        try:
+            self._local(asked, name)
+        except InvalidRequest:
+            if self._pull == 'never' or not names.is_image(name):
+                raise
+            self._engine.ask(asked, lambda session: session.inspect_distribution(name))
+
+    def _local(self, asked: Asked, name: str) -> Mapping[str, Any]:
+        now = self._clock.monotonic()
+        with self._lock:
+            at, found = self._known.get(name, (float('-inf'), {}))
+        if now - at < _TTL_S:
+            return found
+        if not names.is_image(name):
+            kind = InvalidBuildRequest if asked.building else InvalidRequest
+            raise asked.error(kind, f'{name!r} cannot be the name of an image.')
+        answer: Mapping[str, Any] = self._engine.ask(
+            asked, lambda session: session.inspect_image(name)
+        )
+        with self._lock:
+            self._known[name] = (now, answer)
+        return answer
+
+    def _fetch(self, asked: Asked, name: str) -> None:
+        said = self._engine.ask(asked, lambda session: session.pull(name))
+        # What goes wrong on the way is told in the middle of an answer that says 200.
+        for line in str(said).splitlines():
+            try:
+                reason = json.loads(line).get('error')
+            except (ValueError, AttributeError):
+                continue
+            if reason:
+                raise errors.refused(asked, errors.Reply(status=500, reason=str(reason)))
+        self.forget()
+
+    # ---- import ----------------------------------------------------------
+
+    def import_file(self, image: ImageFile) -> str:
+        """Make an image of a tar file; return its id, also where it is there already."""
+        asked = Asked(verb='import image', subject=image.name)
+        if not names.is_image(image.name) or '@' in image.name:
+            raise asked.error(InvalidRequest, 'that is no name such as kiln/node:1.')
+        try:
+            content = _digest(image)
+        except OSError as exc:
+            raise asked.error(
+                InvalidRequest, f'{image.path} cannot be read: {exc.strerror}.'
+            ) from exc
+        found = self._with_content(asked, content)
+        if found is None:
+            found = self._imported(asked, image, content)
+        repository, _, tag = _split(image.name)
+        self._engine.ask(asked, lambda session: session.tag(found, repository, tag, force=True))
+        self.forget()
+        return found
+
+    def _with_content(self, asked: Asked, content: str) -> str | None:
+        wanted = {'label': [f'{names.CONTENT}={content}']}
+        found = self._engine.ask(asked, lambda session: session.images(filters=wanted))
+        return translate.image_id(found[0]['Id']) if found else None
+
+    def _imported(self, asked: Asked, image: ImageFile, content: str) -> str:
+        repository, _, tag = _split(image.name)
+        properties = {**image.properties, names.CONTENT: content}
+        changes = [
+            f'LABEL {_quoted(key)}={_quoted(value)}' for key, value in sorted(properties.items())
+        ]
+        if image.command:
+            changes.append(f'CMD {json.dumps(list(image.command))}')
+        said = self._engine.ask_patiently(
+            asked,
+            lambda session: session.import_image_from_file(
+                str(image.path), repository=repository, tag=tag, changes=changes
+            ),
+        )
+        try:
+            answer = self._engine.ask(asked, lambda session: session.inspect_image(image.name))
+        except AmphoraComputeError as exc:
+            if errors.trouble_in(exc.fault or '') is not Trouble.NO_IMAGE:
+                raise
+            raise asked.error(
+                InvalidRequest, f'the engine made none of it: {_complaint(str(said))}.'
+            ) from exc
+        if translate.image_labels(answer).get(names.CONTENT) != content:
+            raise asked.error(ServiceUnavailable, 'another was imported under its name meanwhile.')
+        return translate.image_id(answer['Id']) or ''
+
+
+def _digest(image: ImageFile) -> str:
+    """Return what changes when anything of an image does."""
+    digest = hashlib.sha256(
+        json.dumps([list(image.command), sorted(image.properties.items())]).encode()
+    )
+    with image.path.open('rb') as tar:
+        while block := tar.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    """Return repository and tag; a colon before a slash belongs to a registry's port."""
+    repository, colon, tag = name.rpartition(':')
+    if not colon or '/' in tag:
+        return name, ':', 'latest'
+    return repository, colon, tag
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a line of a Dockerfile has it."""
+    escaped = text.replace('\\', '\\\\').replace('"', '\\"').replace('$', '\\$')
+    return '"' + escaped.replace('\n', ' ') + '"'
+
+
+def _complaint(said: str) -> str:
+    for line in said.splitlines():
+        try:
+            if reason := json.loads(line).get('error'):
+                return str(reason).rstrip('.')
+        except (ValueError, AttributeError):
+            continue
+    return ' '.join(said.split())[:200] or 'it says no more'

@@ -1,0 +1,181 @@
+"""A site of kiln's on a real engine, with a proxy between that misbehaves on demand."""
+
+import contextlib
+import functools
+import pathlib
+import tempfile
+import unittest
+import uuid
+
+import docker
+from oslo_config import cfg
+
+import kiln.conf
+from kiln.compute import Compute
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.docker.driver import DockerDriver
+from kiln.conf import compute as compute_conf
+from kiln.driver_manager import stack_settings
+from kiln.models import ImageFile
+from kiln.testing.conformance import Bench
+from kiln.testing.proxy import Answer, FaultProxy, LoseAnswer, html_page
+from tests.functional.docker.relay import Relay
+from tests.functional.engines import COMMAND, engine, plain_tar
+
+GROUP = 'compute:docker'
+#: One container: how requests about it are told from requests for lists.
+ONE = r'/containers/[^/]+/json'
+PLAIN = 'kiln-tests/plain:1'
+FLAVORS = 'tiny: 0.5 cpu, 32 MiB, 64 pids; small: 1 cpu, 64 MiB'
+
+
+def options_of(**given):
+    """Return the options of a backend."""
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[])
+    kiln.conf.register(conf, GROUP, compute_conf.BACKEND_OPTS)
+    kiln.conf.register(conf, GROUP, DockerDriver.options)
+    for name, value in given.items():
+        conf.set_override(name, value, GROUP)
+    return conf[GROUP]
+
+
+@functools.cache
+def plain_image(url, name=PLAIN, **properties):
+    """Have the engine know the plain image; return its id."""
+    driver = DockerDriver(options_of(url=url))
+    with tempfile.TemporaryDirectory() as folder:
+        path = plain_tar(pathlib.Path(folder, 'plain.tar'))
+        try:
+            return driver.import_image(
+                ImageFile(name=name, path=path, command=COMMAND, properties=properties)
+            )
+        finally:
+            driver.close()
+
+
+class EngineCase(unittest.TestCase):
+    """Drivers that ask one engine, all through one proxy unless they go around it."""
+
+    engine_kind = 'docker'
+    clock = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.place = engine(cls.engine_kind)
+        cls.image_id = plain_image(cls.place.url)
+        cls.relay = Relay(cls.place.socket)
+        cls.addClassCleanup(cls.relay.close)
+        cls.proxy = FaultProxy(f'http://127.0.0.1:{cls.relay.port}')
+        cls.proxy.start()
+        cls.addClassCleanup(cls.proxy.close)
+        cls.bare = docker.APIClient(base_url=cls.place.url, version='auto')
+        cls.addClassCleanup(cls.bare.close)
+        cls.network = cls.make_network()
+
+    @classmethod
+    def make_network(cls, **labels):
+        made = cls.bare.create_network(f'kit-{uuid.uuid4().hex[:8]}', labels=labels or None)
+        cls.addClassCleanup(cls.drop_network, made['Id'])
+        return cls.bare.inspect_network(made['Id'])['Name']
+
+    @classmethod
+    def drop_network(cls, network):
+        with contextlib.suppress(docker.errors.APIError):
+            cls.bare.remove_network(network)
+
+    def setUp(self):
+        super().setUp()
+        self.owner = f't-{uuid.uuid4().hex[:8]}'
+        self.addCleanup(self.assert_nothing_left)
+        self.addCleanup(self.heal)
+
+    def heal(self):
+        for rule in self.proxy.faults:
+            rule.remove()
+        self.proxy.up()
+        self.proxy.forget()
+
+    def assert_nothing_left(self):
+        """Remove what a test has left for itself, then look whether kiln left anything."""
+        for found in self.containers():
+            with contextlib.suppress(docker.errors.APIError):
+                self.bare.remove_container(found['Id'], v=True, force=True)
+        wanted = {'label': [f'kiln.owner={self.owner}']}
+        self.assertFalse(self.bare.volumes(filters=wanted).get('Volumes'))
+
+    def containers(self, **labels):
+        """What the engine itself says there is, asked around the proxy."""
+        wanted = [f'{key}={value}' for key, value in {'kiln.owner': self.owner, **labels}.items()]
+        return self.bare.containers(all=True, filters={'label': wanted})
+
+    def options(self, **given):
+        defaults = {
+            'url': self.proxy.url.replace('http:', 'tcp:'),
+            'image': PLAIN,
+            'flavors': FLAVORS,
+            'timeout': 30.0,
+            'stop_timeout': 1,
+        }
+        return options_of(**{**defaults, **given})
+
+    def open_driver(self, **given):
+        driver = DockerDriver.open(self.options(**given), name='docker', owner=self.owner)
+        self.addCleanup(driver.close)
+        return driver
+
+    def open_local(self, **given):
+        return self.open_driver(url=self.place.url, **given)
+
+    def open_compute(self, **given):
+        options = self.options(**given)
+        driver = DockerDriver.open(options, name='docker', owner=self.owner)
+        compute = Compute(driver, settings=stack_settings(options))
+        self.addCleanup(compute.close, 5)
+        return compute
+
+    def said_in(self, container_id, *command):
+        """Return what a command says inside a container."""
+        made = self.bare.exec_create(container_id, list(command))
+        return self.bare.exec_start(made['Id']).decode()
+
+
+_REQUESTS = {
+    Call.BUILD: ('POST', '/containers/create'),
+    Call.DELETE: ('DELETE', '/containers/[^/]+'),
+    Call.GET: ('GET', ONE),
+    Call.STATUS: ('GET', ONE),
+    Call.LIST: ('GET', '/containers/json'),
+    Call.FIND: ('GET', '/containers/json'),
+    Call.FIND_BUILD: ('GET', ONE),
+    Call.CHANGES: ('GET', '/containers/json'),
+    Call.STATUSES: ('GET', f'/containers/json|{ONE}'),
+}
+
+
+class DockerBench(Bench):
+    """Makes the real engine fail, by the proxy before it."""
+
+    def __init__(self, driver, case):
+        super().__init__(driver)
+        self._case = case
+
+    def refuse(self, call):
+        self._next(call, html_page(404) if call is Call.BUILD else Answer(503))
+
+    def lose_answer(self, call):
+        self._next(call, LoseAnswer(Answer(502)))
+
+    def limit_rate(self, call, retry_after):
+        self._next(call, Answer(429, retry_after=retry_after))
+
+    def exhaust_capacity(self):
+        said = b'{"message": "write /var/lib: no space left on device"}'
+        self._next(Call.BUILD, Answer(500, body=said))
+
+    def vanish(self, amphora_id):
+        self._case.bare.remove_container(amphora_id, force=True, v=True)
+
+    def _next(self, call, fault):
+        self._case.proxy.fault(fault, *_REQUESTS[call], times=1)

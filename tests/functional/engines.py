@@ -1,0 +1,83 @@
+"""The real container engines that functional tests run on.
+
+They live where KILN_ENGINE_HOME says (see tools/devengine). The first test that asks
+for one starts it, unless it runs already; who started it ends it, when the tests are
+over. An engine that cannot start is a failure, never a skipped test.
+"""
+
+import atexit
+import fcntl
+import functools
+import io
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+from tools.devengine.place import Place, default_home
+
+ROOT = pathlib.Path(__file__).parents[2]
+COMMAND_S = 600
+STOPPED = 3
+#: What a plain container runs: it ends when it is asked to.
+COMMAND = ('/bin/sh', '-c', 'trap "exit 0" TERM; echo up; while :; do sleep 3600 & wait; done')
+
+
+def run(kind, *arguments, check=True):
+    """Run a command of the development engine, such as `up` or `down`."""
+    given = ['--podman'] if kind == 'podman' else []
+    done = subprocess.run(
+        [sys.executable, '-m', 'tools.devengine', *arguments, *given],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    if check and done.returncode:
+        raise AssertionError(f'devengine {" ".join(arguments)}: {done.stderr}')
+    return done
+
+
+@functools.cache
+def engine(kind='docker'):
+    """Return the place of an engine that is up, for this run of the tests."""
+    place = Place(default_home(), kind)
+    _claim(place.home, kind)
+    run(kind, 'up')
+    return place
+
+
+@functools.cache
+def _claim(home, kind):
+    # Two runs would end each other's engines, so the second one waits.
+    home.mkdir(parents=True, exist_ok=True)
+    lock = os.open(home / f'{kind}.tests.lock', os.O_CREAT | os.O_WRONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if run(kind, 'status', check=False).returncode == STOPPED:
+        atexit.register(run, kind, 'down', check=False)
+
+
+def plain_tar(path):
+    """Write the root file system of a plain container: one static shell."""
+    busybox = shutil.which('busybox')
+    assert busybox, 'busybox-static is not installed'
+    with tarfile.open(path, 'w') as tar:
+        for folder in ('bin', 'etc', 'root', 'tmp', 'var'):
+            member = tarfile.TarInfo(folder)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
+        tar.add(busybox, 'bin/busybox', filter=lambda member: member)
+        for name in ('cat', 'echo', 'id', 'ls', 'ping', 'sh', 'sleep', 'stat', 'test', 'wget'):
+            member = tarfile.TarInfo(f'bin/{name}')
+            member.type, member.linkname = tarfile.SYMTYPE, 'busybox'
+            tar.addfile(member)
+        accounts = b'root:x:0:0::/root:/bin/sh\nweb:x:33:44::/:/bin/sh\n'
+        groups = b'root:x:0:\nwww:x:44:\n'
+        for name, content in (('passwd', accounts), ('group', groups)):
+            member = tarfile.TarInfo(f'etc/{name}')
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
