@@ -26,12 +26,12 @@ from kiln.models import InjectedFile
 from . import api, joining, leaving, planned
 from . import version as manifest
 from .engine import Engine
-from .line import TlsLine, trust
+from .line import Refused, Silent, TlsLine, trust
 from .monitor import SwarmMonitor
-from .pki import Authority, identity
+from .pki import Authority
 from .scale import SwarmScaleManager
 from .template_def import HOME, SwarmTemplateDefinition
-from .view import View
+from .view import NoManager, View
 
 
 class Driver(NodeClusterDriver):
@@ -56,20 +56,26 @@ class Driver(NodeClusterDriver):
         authority = authority_of(context, cluster)
         papers = authority.for_node(node)
         files = (
-            _file('identity', identity(node).encode(), 0o644),
             _file('ca.pem', authority.certificate, 0o644),
-            _file('authority.pem', papers.certificate, 0o644),
-            _file('authority-key.pem', papers.key, 0o600),
+            _file('authority.pem', papers.certificate + papers.key, 0o600),
         )
         return dataclasses.replace(given, files=(*given.files, *files))
 
     def is_ready(self, context: Context, cluster: Cluster, node: Node) -> Readiness:
         """Have a node join the swarm, and return whether a manager lists it as wanted."""
-        return joining.ready(self.view(context, cluster), node)
+        try:
+            return joining.ready(self.view(context, cluster), node)
+        # Of a node that boots nothing has failed: it is asked again soon, and not later
+        # and later.
+        except (Silent, Refused, NoManager) as exc:
+            return Readiness.not_yet(exc.reason)
 
     def drain(self, context: Context, cluster: Cluster, node: Node) -> Drained:
         """Have a node leave the swarm, its tasks first, and return whether it has."""
-        return leaving.drained(self.view(context, cluster), node)
+        try:
+            return leaving.drained(self.view(context, cluster), node)
+        except (Silent, Refused, NoManager) as exc:
+            return Drained(done=False, reason=exc.reason)
 
     def post_create_cluster(
         self, context: Context, cluster: Cluster, operation: Operation

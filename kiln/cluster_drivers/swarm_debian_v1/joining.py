@@ -107,7 +107,17 @@ def _forget_token(manager: Engine, role: Role) -> None:
     Who has it may have read it anywhere. That this was done is known by the labels, which
     are set after it: so after a crash in between it is done once more.
     """
-    manager.rotate_token(manager.swarm(), role)
+    used = manager.swarm().tokens[role]
+    for left in reversed(range(_TOKENS)):
+        swarm = manager.swarm()
+        if swarm.tokens[role] != used:
+            return
+        try:
+            manager.rotate_token(swarm, role)
+        except Refused:
+            # Something else of the swarm was changed in between.
+            if not left:
+                raise
 
 
 def _as_wanted(view: View, node: Node, manager: Engine, mine: Peer) -> Peer:

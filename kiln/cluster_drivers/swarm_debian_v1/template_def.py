@@ -13,19 +13,16 @@ HOME = '/etc/kiln-swarm'
 
 
 class SwarmTemplateDefinition(TemplateDefinition):
-    """The engine's configuration, a certificate for it at each start, and the first start."""
+    """The engine's configuration, a certificate for it at each start, and the first start.
+
+    A machine may be given five files, so what has no secrets is in the user data.
+    """
 
     def __init__(self) -> None:
         super().__init__(Path(__file__).parent / 'templates', 'user-data.yaml')
         self._add_parameters()
-        for path, template, mode in (
-            ('/etc/docker/daemon.json', 'daemon.json', 0o644),
-            ('/etc/systemd/system/docker.service.d/kiln.conf', 'docker.conf', 0o644),
-            (f'{HOME}/node.json', 'node.json', 0o644),
-            (f'{HOME}/certify', 'certify.sh', 0o755),
-            (f'{HOME}/start', 'start.sh', 0o755),
-        ):
-            self.add_file(FileMapping(path=path, template=template, mode=mode))
+        self.add_file(FileMapping(path='/etc/docker/daemon.json', template='daemon.json'))
+        self.add_file(FileMapping(path=f'{HOME}/certify', template='certify.sh', mode=0o755))
         self.add_output(
             OutputMapping(
                 name='api', text='tcp://{{ node.address }}:2376', role='control', each=True,

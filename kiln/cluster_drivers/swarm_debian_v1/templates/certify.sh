@@ -4,9 +4,11 @@
 set -eu
 umask 077
 cd /etc/kiln-swarm
-name="DNS:$(cat identity)"
+name=$(openssl x509 -in authority.pem -noout -subject -nameopt sep_multiline,sname |
+    sed -n 's/^ *CN=//p')
+names="DNS:$name"
 for address in $(hostname -I); do
-    name="$name,IP:$address"
+    names="$names,IP:$address"
 done
 [ -s key.pem ] || openssl genpkey -algorithm ed25519 -out key.pem
 cat >extensions.cnf <<EXTENSIONS
@@ -15,11 +17,11 @@ keyUsage = critical,digitalSignature
 extendedKeyUsage = serverAuth
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
-subjectAltName = $name
+subjectAltName = $names
 EXTENSIONS
-openssl req -new -key key.pem -subj '/CN=engine' -out request.pem
-openssl x509 -req -in request.pem -CA authority.pem -CAkey authority-key.pem \
+openssl req -new -key key.pem -subj "/CN=engine" -out request.pem
+openssl x509 -req -in request.pem -CA authority.pem -CAkey authority.pem \
     -set_serial "0x00$(openssl rand -hex 15)" -days 7300 -extfile extensions.cnf -out leaf.pem
-cat leaf.pem authority.pem >cert.pem.new
+{ cat leaf.pem && openssl x509 -in authority.pem; } >cert.pem.new
 mv cert.pem.new cert.pem
 rm -f leaf.pem request.pem extensions.cnf

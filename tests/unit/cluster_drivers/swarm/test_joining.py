@@ -101,6 +101,28 @@ class Joining(Swarming):
         self.sim.before = lambda: swarm.rotate('worker')
         self.join(worker)
 
+    def test_a_token_is_forgotten_though_the_swarm_is_changed_by_others_at_once(self):
+        self.join(self.born(1, 'managers'))
+        worker, swarm = self.born(11), self.sim.swarms[0]
+        with self.assertRaises(Silent):
+            self.sim.lose_answer = True
+            self.ask(worker)
+        used, self.sim.before = swarm.tokens['worker'], lambda: swarm.rotate('manager')
+        self.join(worker)
+        self.assertNotEqual(used, swarm.tokens['worker'])
+
+    def test_a_swarm_that_never_holds_still_is_asked_again_later(self):
+        self.join(self.born(1, 'managers'))
+        worker, swarm = self.born(11), self.sim.swarms[0]
+
+        def busy():
+            swarm.index += 1
+            self.sim.before = busy
+
+        self.sim.before = busy
+        with self.assertRaises(Refused):
+            self.ask(worker)
+
     def test_who_is_refused_with_a_good_token_is_told_why(self):
         self.join(self.born(1, 'managers'))
         worker, swarm = self.born(11), self.sim.swarms[0]
