@@ -82,6 +82,7 @@ _HOMES = {
     'db check': 'db:Check',
     'db purge': 'db:Purge',
     'db rotate-key': 'db:RotateKey',
+    'x': 'verb:Run',
     'demo': 'demo:Demo',
 }
 

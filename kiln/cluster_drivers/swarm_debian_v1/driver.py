@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import ssl
 from collections.abc import Sequence
 
 from kiln.cluster_drivers.base import NodeClusterDriver
@@ -16,7 +14,6 @@ from kiln.cluster_drivers.values import (
     Drained,
     PlannedChange,
     Readiness,
-    StatusReport,
 )
 from kiln.cluster_exceptions import ClusterDriverError, Problem
 from kiln.cluster_models import Cluster, Node, Operation
@@ -25,10 +22,9 @@ from kiln.models import InjectedFile
 # From beside this file, so that a copy of the folder works wherever it is.
 from . import api, joining, leaving, planned
 from . import version as manifest
-from .engine import Engine
-from .line import Refused, Silent, TlsLine, trust
+from .line import Refused, Silent
 from .monitor import SwarmMonitor
-from .pki import Authority
+from .opening import authority_of, view_of
 from .scale import SwarmScaleManager
 from .template_def import HOME, SwarmTemplateDefinition
 from .view import NoManager, View
@@ -104,10 +100,6 @@ class Driver(NodeClusterDriver):
         problems = tuple(super().validate(context, cluster, plan))
         return (*problems, *planned.problems(context, cluster, plan))
 
-    def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Return where the swarm takes calls."""
-        return super().update_cluster_status(context, cluster)
-
     def rotate_ca_certificate(self, context: Context, cluster: Cluster) -> None:
         """Begin to give each node a new certificate within the swarm; tasks go on."""
         with self.view(context, cluster).manager() as manager:
@@ -123,27 +115,7 @@ class Driver(NodeClusterDriver):
 
     def view(self, context: Context, cluster: Cluster) -> View:
         """Return a cluster as a call sees it; nobody is asked anything yet."""
-        return View(context, cluster, self.template_definition.get_params, open_engine)
-
-
-def authority_of(context: Context, cluster: Cluster) -> Authority:
-    """Return who vouches in a cluster.
-
-    :raises ClusterError: the cluster's key cannot be had.
-    """
-    return Authority(context.join_key(), cluster.id, cluster.created_at)
-
-
-def open_engine(context: Context, cluster: Cluster, node: Node) -> Engine:
-    """Return a way to the engine of a node; nothing is asked yet."""
-    tls = _trust(context.join_key(), cluster.id, cluster.created_at)
-    return Engine(TlsLine(node, tls), node.address or '')
-
-
-@functools.lru_cache(maxsize=256)
-def _trust(key: bytes, cluster_id: str, since: float) -> ssl.SSLContext:
-    # Reading keys takes longer than a look, and each look needs them.
-    return trust(Authority(key, cluster_id, since))
+        return view_of(context, cluster, self.template_definition.get_params)
 
 
 def _file(name: str, content: bytes, mode: int) -> InjectedFile:

@@ -106,3 +106,9 @@ class View:
         error = NoManager(f'No manager can be asked: {"; ".join(reasons) or "there is none"}.')
         error.seen = seen
         raise error
+
+    def works(self) -> bool:
+        """Return whether there is a manager with a quorum behind it."""
+        with contextlib.suppress(NoManager), self.manager():
+            return True
+        return False

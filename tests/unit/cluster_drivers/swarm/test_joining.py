@@ -2,7 +2,6 @@ from kiln.cluster_drivers.swarm_debian_v1.line import Refused, Silent
 from kiln.cluster_drivers.swarm_debian_v1.values import Role
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
 from kiln.cluster_drivers.values import ReadyState
-from kiln.cluster_models import NodeState
 
 from .case import Swarming, a_cluster
 
