@@ -136,27 +136,30 @@ class Sim:
             case 'POST', 'swarm', 'leave':
                 return self._leave(machine, query['force'] == 'true')
         swarm = self._managed(machine)
+        if method == 'GET':
+            return self._told(swarm, parts[0], query)
         match method, *parts:
-            case 'GET', 'swarm':
-                tokens = {role.title(): token for role, token in swarm.tokens.items()}
-                return {
-                    'ID': swarm.id, 'Version': {'Index': swarm.index}, 'Spec': swarm.spec,
-                    'JoinTokens': tokens,
-                }  # fmt: skip
             case 'POST', 'swarm', 'update':
                 return self._update_swarm(swarm, query, body)
-            case 'GET', 'nodes':
-                return [self._peer(swarm, peer_id) for peer_id in swarm.peers]
             case 'POST', 'nodes', peer_id, 'update':
                 return self._update(swarm, peer_id, int(query['version']), body)
             case 'DELETE', 'nodes', peer_id:
                 return self._remove(swarm, peer_id)
-            case 'GET', 'tasks':
-                return [task for tasks in self.tasks.values() for task in tasks
-                        if 'filters' not in query or task['NodeID'] in query['filters']]  # fmt: skip
-            case 'GET', 'services':
-                return [{'ID': 'service-1'}]
         raise AssertionError(f'{method} {parts}')
+
+    def _told(self, swarm, what, query):
+        if what == 'nodes':
+            return [self._peer(swarm, peer_id) for peer_id in swarm.peers]
+        if what == 'tasks':
+            every = [task for tasks in self.tasks.values() for task in tasks]
+            return [one for one in every if one['NodeID'] in query.get('filters', one['NodeID'])]
+        if what == 'services':
+            return [{'ID': 'service-1', 'Spec': {'Name': 'web'}}]
+        tokens = {role.title(): token for role, token in swarm.tokens.items()}
+        return {
+            'ID': swarm.id, 'Version': {'Index': swarm.index}, 'Spec': swarm.spec,
+            'JoinTokens': tokens,
+        }  # fmt: skip
 
     def _managed(self, machine):
         if not machine.manages:
@@ -239,6 +242,9 @@ class Sim:
         if body['Role'] == 'worker' and swarm.managers == [peer_id]:
             raise Refused('attempting to demote the last manager of the swarm')
         swarm.peers[peer_id] |= {'Spec': body, 'index': version + 1}
+
+    def _refuse(self, *of):
+        raise Refused('it is not to be')
 
     def _remove(self, swarm, peer_id):
         if peer_id not in swarm.peers:

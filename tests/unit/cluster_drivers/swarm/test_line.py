@@ -132,7 +132,8 @@ class Lines(unittest.TestCase):
         openssl genpkey -algorithm ed25519 -out l.key
         openssl req -new -key l.key -subj /CN=l -out l.req
         openssl x509 -req -in l.req -CA a.pem -CAkey a.key -days 9 -extfile x -out l.pem
-        openssl verify -attime 1700000100 -purpose {purpose} -CAfile root.pem -untrusted a.pem l.pem
+        openssl verify -attime 1700000100 -purpose {purpose} -CAfile root.pem \\
+            -untrusted a.pem l.pem
         """
         done = subprocess.run(['/bin/sh', '-c', script], capture_output=True, text=True)
         self.assertNotEqual(0, done.returncode)
