@@ -15,6 +15,8 @@ import uuid
 
 import docker
 
+from kiln.cluster_models import NodeState
+from kiln.db.store import open_store
 from tests.functional.engines import COMMAND, engine, plain_tar
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -72,7 +74,7 @@ def kiln(conf, *arguments, check=True):
     return done.stdout
 
 
-def commit(conf):
+def conduct(conf):
     """Start a conductor; who asked ends it."""
     return subprocess.Popen(
         [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), 'conductor'],
@@ -91,6 +93,7 @@ class SwarmSite(unittest.TestCase):
     """One cluster for all tests of a class, whole before and after each of them."""
 
     managers, workers = 3, 3
+    kept = None
 
     @classmethod
     def setUpClass(cls):
@@ -126,18 +129,38 @@ class SwarmSite(unittest.TestCase):
         found = cls.bare.containers.list(all=True)
         return [one for one in found if cls.owner in one.labels.values()]
 
+    @classmethod
+    def store(cls):
+        if cls.kept is None:
+            cls.kept = open_store(f'sqlite:///{cls.folder}/kiln.db')
+            cls.addClassCleanup(cls.kept.close)
+        return cls.kept
+
     def nodes(self):
-        listed = json.loads(kiln(self.conf, 'node', 'list', 'web', '-f', 'json'))
-        return {one['name']: one for one in listed}
+        """Return the nodes that are not gone, by name, as they are written now."""
+        nodes = self.store().nodes.of(self.store().clusters.get('web').id)
+        return {one.name: one for one in nodes if one.state is not NodeState.GONE}
+
+    def at_rest(self):
+        """Whether all nodes are ready, and nothing is under way."""
+        ready = {one.state for one in self.nodes().values()} == {NodeState.READY}
+        return ready and not self.store().operations.open(self.store().clusters.get('web').id)
 
     def container_of(self, node):
-        """Return the container of a node of kiln's."""
-        found = [one for one in self.containers() if one.name.startswith(node['id'])]
-        self.assertEqual(1, len(found), node)
-        return found[0]
+        """Return the container of a node of kiln's; None where there is none."""
+        try:
+            return self.bare.containers.get(node.compute_id)
+        except docker.errors.NotFound:
+            return None
 
     def inside(self, container, *command):
-        status, output = container.exec_run(['docker', *command])
+        if container is None:
+            return None
+        try:
+            status, output = container.exec_run(['docker', *command])
+        except docker.errors.APIError:
+            # It is not running any more.
+            return None
         return output.decode() if status == 0 else None
 
     def asked(self, *command):
@@ -145,7 +168,7 @@ class SwarmSite(unittest.TestCase):
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
             for node in self.nodes().values():
-                if node['group'] != 'managers' or node['state'] != 'ready':
+                if node.group != 'managers' or node.state is not NodeState.READY:
                     continue
                 said = self.inside(self.container_of(node), *command)
                 if said is not None:
@@ -162,13 +185,13 @@ class SwarmSite(unittest.TestCase):
         managers = self.managers if managers is None else managers
         workers = self.workers if workers is None else workers
         nodes, listed = self.nodes(), self.listed()
-        self.assertEqual({'ready'}, {one['state'] for one in nodes.values()})
+        self.assertEqual({NodeState.READY}, {one.state for one in nodes.values()})
         self.assertEqual(set(nodes), set(listed))
         self.assertEqual({'Ready'}, {one['Status'] for one in listed.values()})
         self.assertEqual(len(nodes), len(self.containers()))
         by_role = sorted(name for name, one in listed.items() if one['ManagerStatus'])
         self.assertEqual(
-            by_role, sorted(name for name, one in nodes.items() if one['group'] == 'managers')
+            by_role, sorted(name for name, one in nodes.items() if one.group == 'managers')
         )
         self.assertEqual((managers, workers), (len(by_role), len(nodes) - len(by_role)))
 

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from tests.functional.swarm.site import SwarmSite, Watching, commit, crashes, kiln
+from tests.functional.swarm.site import SwarmSite, Watching, conduct, crashes, kiln
 
 REPLICAS = 4
 
@@ -28,8 +28,8 @@ class Swarm(SwarmSite):
 
     def a_node(self, group, index=0):
         return sorted(
-            (one for one in self.nodes().values() if one['group'] == group),
-            key=lambda one: one['name'],
+            (one for one in self.nodes().values() if one.group == group),
+            key=lambda one: one.name,
         )[index]
 
     # ---- what there is ---------------------------------------------------------------
@@ -37,10 +37,10 @@ class Swarm(SwarmSite):
     def test_what_was_asked_for_is_there(self):
         self.assertEqual({'Active'}, {one['Availability'] for one in self.listed().values()})
         for node in self.nodes().values():
-            said = json.loads(self.asked('node', 'inspect', node['name']))
+            said = json.loads(self.asked('node', 'inspect', node.name))
             labels = said[0]['Spec']['Labels']
-            self.assertEqual(node['id'], labels['kiln.node'])
-            self.assertEqual(node['group'], labels['kiln.group'])
+            self.assertEqual(node.id, labels['kiln.node'])
+            self.assertEqual(node.group, labels['kiln.group'])
 
     def test_nobody_without_a_certificate_gives_an_engine_orders(self):
         container = self.container_of(self.a_node('workers'))
@@ -63,7 +63,7 @@ class Swarm(SwarmSite):
 
     def test_a_worker_in_the_middle_goes_and_another_comes(self):
         with Watching(self) as seen:
-            kiln(self.conf, 'node', 'remove', 'web', self.a_node('workers', 1)['name'], '--yes')
+            kiln(self.conf, 'node', 'remove', 'web', self.a_node('workers', 1).name, '--yes')
             self.assert_agreed(workers=2)
             kiln(self.conf, 'cluster', 'scale', 'web', 'workers=3', '--yes')
         self.assertGreaterEqual(seen.fewest, REPLICAS - 2)
@@ -91,34 +91,29 @@ class Swarm(SwarmSite):
 
     def _die(self, group):
         victim = self.a_node(group)
-        conductor = commit(self.conf)
+        conductor = conduct(self.conf)
         try:
             self.container_of(victim).kill('SIGKILL')
-            self.until(
-                lambda: victim['name'] not in self.nodes() and self._whole(), 'no other came'
-            )
+            self.until(lambda: victim.name not in self.nodes() and self._whole(), 'no other came')
         finally:
             conductor.terminate()
             conductor.wait(30)
 
     def _whole(self):
-        nodes = self.nodes().values()
-        newest = json.loads(kiln(self.conf, 'cluster', 'show', 'web', '-f', 'json'))
-        at_rest = 'progressing' not in json.dumps(newest)
-        return at_rest and len(nodes) == 6 and {one['state'] for one in nodes} == {'ready'}
+        return len(self.nodes()) == self.managers + self.workers and self.at_rest()
 
     def test_kiln_dies_again_and_again_and_goes_on_from_there(self):
         chance = random.Random(os.environ.get('KILN_SWARM_SEED', '7'))
         for _ in range(crashes()):
             victim = chance.choice(sorted(self.nodes()))
-            asked = commit(self.conf)
+            asked = conduct(self.conf)
             try:
                 kiln(self.conf, 'node', 'replace', 'web', victim, '--yes', '--no-wait')
                 time.sleep(chance.uniform(0.2, 12.0))
             finally:
                 os.kill(asked.pid, signal.SIGKILL)
                 asked.wait()
-            after = commit(self.conf)
+            after = conduct(self.conf)
             try:
                 self.until(lambda old=victim: old not in self.nodes() and self._whole(), victim)
             finally:
