@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_exceptions import ClusterDriverError
+from kiln.cluster_exceptions import ClusterError
 from kiln.cluster_models import Cluster, Node, NodeState
 from kiln.cluster_spec import NodeGroupSpec
 
@@ -30,7 +30,7 @@ class SwarmScaleManager(ScaleManager):
         try:
             with self._view.manager() as manager:
                 peers, tasks = manager.peers(), manager.tasks()
-        except ClusterDriverError:
+        except ClusterError:
             return nodes
         load = collections.Counter(task.peer_id for task in tasks if task.there)
         of = {peer.node_id: (peer.leader, load[peer.id]) for peer in peers if peer.ready}
