@@ -20,7 +20,7 @@ from kiln.db.store import open_store
 from tests.functional.engines import COMMAND, engine, plain_tar
 
 ROOT = pathlib.Path(__file__).parents[3]
-IMAGE = 'kiln/swarm-node'
+IMAGE = 'kiln/swarm-node:latest'
 #: What services run, known to each inner engine by being loaded there.
 APP = 'kiln-tests/app:1'
 WAIT_S = 240.0
@@ -54,10 +54,10 @@ nodegroups:
     role: control
     count: {managers}
     zones: spread
+    parameters: {parameters}
     health: {health}
   - name: workers
     count: {workers}
-    parameters: {parameters}
     health: {health}
 """
 HEALTH = '{unhealthy_after: 1s, startup_timeout: 120s, max_unhealthy: 50%}'
@@ -112,7 +112,7 @@ class SwarmSite(unittest.TestCase):
     @classmethod
     def up(cls, **more):
         page = cls.folder / 'swarm.yaml'
-        given = {'managers': cls.managers, 'workers': cls.workers, 'image': f'{IMAGE}:latest',
+        given = {'managers': cls.managers, 'workers': cls.workers, 'image': IMAGE,
                  'parameters': '{}', 'health': HEALTH}  # fmt: skip
         page.write_text(PAGE.format(**given | more))
         return kiln(cls.conf, 'up', str(page), '--yes')
