@@ -48,11 +48,13 @@ class Swarm(SwarmSite):
         anybody = ssl.create_default_context()
         anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
         address = self.a_node('workers').address
-        with socket.create_connection((address, 2376), 10) as plain:
-            with self.assertRaisesRegex(OSError, 'certificate required|bad certificate'):
-                with anybody.wrap_socket(plain) as line:
-                    line.sendall(b'GET /info HTTP/1.0\r\n\r\n')
-                    line.recv(1)
+        with (
+            socket.create_connection((address, 2376), 10) as plain,
+            self.assertRaisesRegex(OSError, 'certificate required|bad certificate'),
+            anybody.wrap_socket(plain) as line,
+        ):
+            line.sendall(b'GET /info HTTP/1.0\r\n\r\n')
+            line.recv(1)
 
     def test_a_machine_was_given_no_token_and_keeps_its_key_to_itself(self):
         container = self.container_of(self.a_node('workers'))
