@@ -52,13 +52,14 @@ def _still(manager: Engine, peers: Iterable[Peer], peer: Peer) -> str:
 
 
 def reap(view: View, manager: Engine, peers: Iterable[Peer]) -> list[Peer]:
-    """Take off the list who is dead and no node of kiln's any more; return who is left.
+    """Take off the list who is dead and no node of kiln's any more.
 
-    A manager among them is demoted first, which takes the swarm a moment: it goes
-    the next time.
+    Return who is left: a manager is demoted first, which takes the swarm a moment, and
+    of some the swarm does not know yet that they are dead.
     """
-    left = []
-    for peer in rules.strays(peers, {node.id for node in view.nodes}):
+    peers, known = tuple(peers), {node.id for node in view.nodes}
+    left = rules.lingering(peers, known)
+    for peer in rules.strays(peers, known):
         try:
             if peer.role is Role.MANAGER:
                 manager.change(peer, {**peer.spec, 'Role': 'worker'})

@@ -104,6 +104,14 @@ def strays(peers: Iterable[Peer], known: Collection[str]) -> list[Peer]:
     return sorted(found, key=lambda one: (one.role is Role.MANAGER, one.id))
 
 
+def lingering(peers: Iterable[Peer], known: Collection[str]) -> list[Peer]:
+    """Return who is no node of kiln's any more, and up as far as the swarm knows.
+
+    It hears of a death only when some heartbeats are missing.
+    """
+    return [one for one in peers if one.node_id and one.ready and one.node_id not in known]
+
+
 def lost_quorum(peers: Iterable[Peer]) -> str:
     """Return for people that one more dead manager is one too many; else empty."""
     managers = [one for one in peers if one.role is Role.MANAGER]

@@ -159,6 +159,16 @@ class Measures(Swarming):
         scale = SwarmScaleManager(None, self.cluster, self.view())
         self.assertEqual([node], scale.order(None, [node]))
 
+    def test_who_is_gone_and_not_known_to_be_dead_yet_is_waited_for(self):
+        _, workers = self.whole()
+        gone = self.nodes.pop(workers[0].id)
+        with self.view().manager() as manager:
+            left = leaving.reap(self.view(), manager, manager.peers())
+            self.assertEqual([gone.id], [one.node_id for one in left])
+            self.sim.destroy(gone)
+            self.assertEqual([], leaving.reap(self.view(), manager, manager.peers()))
+        self.assertNotIn(gone.id, self.listed())
+
     def test_who_cannot_be_taken_off_the_list_yet_is_told(self):
         managers, _ = self.whole()
         self.gone(managers[2])
