@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import ssl
+import subprocess
 import time
 
 from tests.functional.swarm.site import IMAGE, SwarmSite, Watching, conduct, crashes, kiln
@@ -64,6 +65,26 @@ class Swarm(SwarmSite):
         self.assertTrue(tokens.startswith('SWMTKN'))
         mode = container.exec_run(['stat', '-c', '%a', '/etc/kiln-swarm/authority.pem']).output
         self.assertEqual(b'600', mode.strip())
+
+    def test_001_5_verbs_tell_of_the_swarm_and_make_a_context_for_docker(self):
+        self.assertEqual(set(self.nodes()), set(self.verb('nodes')))
+        self.assertEqual({'app': REPLICAS}, self.verb('services'))
+        used = self.token()
+        self.verb('tokens')
+        self.assertNotEqual(used, self.token())
+        self.verb('certificates')
+        folder = self.folder / 'context'
+        said = self.verb('context', f'to={folder}', 'days=1')
+        environment = {**os.environ, 'DOCKER_CONFIG': str(self.folder / 'docker')}
+        for words in (said['import'].split()[1:], ['--context', 'web', 'node', 'ls', '-q']):
+            done = subprocess.run(
+                ['docker', *words], env=environment, capture_output=True, text=True, check=True
+            )
+        self.assertEqual(len(self.nodes()), len(done.stdout.split()))
+
+    def verb(self, name, *arguments):
+        words = ('x', 'swarm_debian_v1', name, 'web', *arguments, '-f', 'json')
+        return json.loads(kiln(self.conf, *words))
 
     # ---- what people do ----------------------------------------------------------------
 
