@@ -18,6 +18,7 @@ from kiln.cluster_file.fields import RECORDS
 from kiln.cluster_file.schema import json_schema
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
+from kiln.images.recipe_fields import RECIPE
 
 
 class Generated(Directive):
@@ -126,8 +127,10 @@ class ExitCodes(Generated):
 class ClusterFile(Generated):
     """Every key of the file that declares a cluster."""
 
+    records = RECORDS
+
     def lines(self) -> Iterator[str]:
-        for record in RECORDS:
+        for record in self.records:
             yield from _heading(record.title[0].upper() + record.title[1:])
             for field in record.fields.values():
                 facts = [_plain(field.kind.words)]
@@ -139,6 +142,12 @@ class ClusterFile(Generated):
                 yield f'``{field.name}`` ({"; ".join(facts)})'
                 yield f'    {_plain(field.help)}'
                 yield ''
+
+
+class ImageFile(ClusterFile):
+    """Every key of the file that a recipe of an image is."""
+
+    records = (RECIPE,)
 
 
 def _heading(title: str) -> Iterator[str]:
@@ -225,5 +234,6 @@ def setup(app):
     app.add_directive('kiln-commands', Commands)
     app.add_directive('kiln-exit-codes', ExitCodes)
     app.add_directive('kiln-cluster-file', ClusterFile)
+    app.add_directive('kiln-image-file', ImageFile)
     app.connect('build-finished', publish_schema)
     return {'parallel_read_safe': True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _Number = TypeVar('_Number', int, float)
 Rows = tuple[Sequence[str], Iterable[Any]]
+_UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 
 class KilnCommand(Command):
@@ -125,6 +127,14 @@ def whole(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f'{text!r} is no whole number above 0')
     return number
+
+
+def span(text: str) -> float:
+    """Return the seconds of a number with a unit, or have argparse refuse it."""
+    found = re.fullmatch(r'(\d+(?:\.\d+)?)([smhdw])', text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f'{text!r} is no number with s, m, h, d or w')
+    return float(found[1]) * _UNITS[found[2]]
 
 
 def _read(kind: type[_Number], text: str) -> _Number:

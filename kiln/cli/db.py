@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, KilnShow
+from kiln.cli.base import KilnCommand, KilnShow, span
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.stores import configured_database
 from kiln.cli.views import fields, moment
 
 if TYPE_CHECKING:
     from kiln.db.database import Database
-
-_UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 
 class _OnDatabase(KilnCommand):
@@ -141,11 +138,3 @@ class RotateKey(_OnDatabase):
             else:
                 count = Secrets(database, keys).rotate()
                 self.app.say(f'{count} secrets are encrypted with a new key in {keys.path}.')
-
-
-def span(text: str) -> float:
-    """Return the seconds of a number with a unit, or have argparse refuse it."""
-    found = re.fullmatch(r'(\d+(?:\.\d+)?)([smhdw])', text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f'{text!r} is no number with s, m, h, d or w')
-    return float(found[1]) * _UNITS[found[2]]

@@ -9,16 +9,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
-from kiln.cli.db import span
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format, span
 from kiln.cli.drivers import catalogue_of
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.views import cells, fields, moment
+from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.conf.images import default_cache
-from kiln.exceptions import ConfigurationError, KilnError
+from kiln.exceptions import ConfigurationError, KilnError, UnsupportedOperation
 from kiln.models import ImageFile
 
 if TYPE_CHECKING:
+    from kiln.compute_drivers.base import AmphoraComputeDriver
     from kiln.images.builder import ImageBuilder
     from kiln.images.cache import Image, ImageCache
     from kiln.images.library import Library
@@ -107,11 +108,9 @@ class Build(_OnImages):
         recipe = self.library().find(args.name)
         suite = args.suite or recipe.suite
         sources = self._sources(args, suite)
-        # Of a backend that is not there one learns before the work, and not after.
-        backend = self.app.backends.open(args.into) if args.into else None
         with contextlib.ExitStack() as stack:
-            if backend is not None:
-                stack.callback(backend.close, 1.0)
+            # Of a backend that takes none one learns before the work, and not after.
+            driver = stack.enter_context(self._taker(args.into)) if args.into else None
             report = stack.enter_context(screen(self.app, recipe.name, args.formatter))
             image = self.builder().build(
                 recipe,
@@ -122,11 +121,21 @@ class Build(_OnImages):
                 report=report,
             )
             imported = ''
-            if backend is not None:
+            if driver is not None:
                 report(Progress(Stage.IMPORTING, subject=args.into))
                 for name in references(image):
-                    imported = backend.driver.import_image(image_file(image, name))
+                    imported = driver.import_image(image_file(image, name))
         self._print(image, imported, args)
+
+    @contextlib.contextmanager
+    def _taker(self, name: str) -> Iterator[AmphoraComputeDriver]:
+        """Open the driver of a backend that takes images."""
+        with contextlib.closing(self.app.backends.open(name)) as backend:
+            if type(backend.driver).import_image is ComputeHooks.import_image:
+                raise UnsupportedOperation(
+                    f'Cannot import an image into {name}: its driver takes no root file systems.'
+                )
+            yield backend.driver
 
     def _sources(self, args: argparse.Namespace, suite: str) -> Sequence[Source]:
         from kiln.images.sources import Source, snapshot_sources

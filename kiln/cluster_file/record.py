@@ -184,7 +184,7 @@ class Record(Kind[T]):
         if field.required or default is dataclasses.MISSING or default is None:
             return None
         written = field.kind.write(default)
-        return None if written in ([], {}) else written
+        return None if written in ([], {}, '') else written
 
 
 def _parts(of: Any) -> dict[str, Any]:

@@ -16,6 +16,11 @@ _REACH = re.compile(
     r'Acquire::(https?(::[^ ]*)?|Retries|ForceIPv[46]|Check-Valid-Until|Check-Date'
     r'|Max-ValidTime) '
 )
+# Else they would be looked for in the image.
+_PASSWORDS = (
+    'Dir::Etc::netrc "/etc/apt/auth.conf";',
+    'Dir::Etc::netrcparts "/etc/apt/auth.conf.d";',
+)
 
 
 class Apt:
@@ -40,8 +45,9 @@ class Apt:
         """Return the settings of this host by which archives are reached: proxies and the like."""
         said = self._said('apt-config', 'dump', 'Acquire')
         # An entry without a value names a group alone.
-        lines = (line for line in said.splitlines() if _REACH.match(line))
-        return ''.join(f'{line}\n' for line in lines if not line.endswith(' "";'))
+        lines = [line for line in said.splitlines() if _REACH.match(line)]
+        lines = [line for line in lines if not line.endswith(' "";')]
+        return ''.join(f'{line}\n' for line in (*lines, *_PASSWORDS))
 
     def releases(self, sources: Sequence[Source]) -> tuple[Release, ...]:
         """Ask each archive for its state. Takes as long as they take to answer.

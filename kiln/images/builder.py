@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.image_exceptions import MirrorUnavailable
 from kiln.images.apt import Apt
 from kiln.images.cache import Image, ImageCache
 from kiln.images.cell import Cell
@@ -75,12 +76,13 @@ class ImageBuilder:
             order = self._order(recipe, suite or recipe.suite, sources)
             if not force and (found := self.cache.find(recipe.name, order.key)):
                 return found
-            image = self._build(order, force=force, report=report)
-            # What apt saw may be newer than what was asked before.
-            if self._apt.releases(order.sources) == order.releases:
-                break
+            if image := self._build(order, force=force, report=report):
+                return image
             LOG.info('The archives have changed while %s was built.', recipe.name)
-        return image
+        raise MirrorUnavailable(
+            f'Cannot build image {recipe.name}: its archives change while it is built. Try '
+            f'again, or name another archive with --mirror.'
+        )
 
     def prune(self, *, keep: int = 1) -> Sequence[Image]:
         """Remove all images but the newest of each name, and what killed builds have left.
@@ -118,7 +120,8 @@ class ImageBuilder:
             releases=self._apt.releases(sources),
         )
 
-    def _build(self, order: Order, *, force: bool, report: Report) -> Image:
+    def _build(self, order: Order, *, force: bool, report: Report) -> Image | None:
+        """Return the image of an order; None where the archives are not as it says any more."""
         name = order.recipe.name
         self._programs.find('mmdebstrap')
         self._cell.check()
@@ -135,10 +138,13 @@ class ImageBuilder:
             finally:
                 self._cell.remove([stage])
 
-    def _build_in(self, stage: Path, order: Order, lock: int, report: Report) -> Image:
+    def _build_in(self, stage: Path, order: Order, lock: int, report: Report) -> Image | None:
         began = self._clock.monotonic()
         lay_out(order, stage, self._apt.configuration())
         self._run(stage, order, lock, report)
+        # Nobody can tell which state apt has seen of an archive that has changed.
+        if self._apt.releases(order.sources) != order.releases:
+            return None
         recipe = order.recipe
         image = Image(
             name=recipe.name,

@@ -39,6 +39,7 @@ class Image:
     #: Of what came out; the SHA-256 of the tar file.
     digest: str
     size: int
+    #: The digest of its recipe.
     recipe: str
     suite: str
     architecture: str

@@ -28,7 +28,7 @@ _REASONS: Sequence[tuple[str, type[ImageError], str]] = (
     (r"^E: Package '([^']+)' has no installation candidate", PackageNotFound,
      'the archives have no package {0}'),
     (r"^E: (?:Version|Release) '([^']+)' for '([^']+)' was not found", PackageNotFound,
-     'the archives have no {0} of package {1}'),
+     'the archives have package {1}, but not as {0}'),
     (r"^[WE]: GPG error: (\S+ \S+).*?: (.*)", MirrorUntrusted,
      'the signature of {0} is not trusted: {1}'),
     (r"^E: The repository '([^']+)' is not signed", MirrorUntrusted,

@@ -101,7 +101,10 @@ class Library:
             raise ImageNotFound(f'Cannot find {what}. There are: {there}.')
         if len(found) > 1:
             places = ' and '.join(str(entry.path) for entry in found)
-            raise AmbiguousRecipe(f'Cannot tell which recipe {name!r} is meant: {places}')
+            raise AmbiguousRecipe(
+                f'Cannot tell which recipe {name!r} is meant: {places}. Call one of them '
+                f'otherwise, or name its directory.'
+            )
         return found[0]
 
 

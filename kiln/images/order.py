@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kiln.images.recipe import Recipe, Variant, digest_of
@@ -48,7 +48,7 @@ class Order:
         return newest(self.releases)
 
 
-def layer_tar(index: int) -> str:
+def layer_files(index: int) -> str:
     """Return what the files of a layer are called in the stage."""
     return f'layer-{index}.tar'
 
@@ -63,8 +63,12 @@ def layer_script(index: int) -> str:
     return f'layer-{index}.sh'
 
 
+# Comes with mmdebstrap.
+_MERGED_USR = '/usr/share/mmdebstrap/hooks/merged-usr'
+
 # Hooks run under sh, with the root of the image as $1.
 _BEGIN = f"""\
+set -eu
 cp "$KILN_STAGE/{APT_CONF}" "$1/etc/apt/apt.conf.d/00kiln"
 echo force-unsafe-io > "$1/etc/dpkg/dpkg.cfg.d/00kiln"
 """
@@ -80,13 +84,16 @@ while read -r folder; do
         exit 1 ;;
     esac
 done < "$KILN_STAGE/{folders}"
-tar -x -f "$KILN_STAGE/{tar}" -C "$1"
+tar -x -f "$KILN_STAGE/{files}" -C "$1"
 """
+# It is a file of the image, so that its commands find nothing of it on their input.
 _RUN = """\
 set -eu
 shell=/bin/sh
 [ -e "$1/bin/sh" ] || shell='/bin/busybox sh'
-chroot "$1" $shell -eu < "$KILN_STAGE/{script}"
+cp "$KILN_STAGE/{script}" "$1/.kiln-run"
+chroot "$1" $shell -eu /.kiln-run
+rm "$1/.kiln-run"
 """
 _END = f"""\
 set -eu
@@ -95,7 +102,21 @@ dpkg-query --admindir="$1/var/lib/dpkg" -W -f '${{Package}} ${{Version}}\\n' \\
 rm -f "$1/etc/apt/apt.conf.d/00kiln" "$1/etc/dpkg/dpkg.cfg.d/00kiln"
 rm -f "$1/etc/hostname" "$1/etc/resolv.conf"
 """
-_FORGET_SOURCES = 'rm -f "$1/etc/apt/sources.list" "$1"/etc/apt/sources.list.d/*'
+_FORGET_SOURCES = 'rm -f "$1/etc/apt/sources.list" "$1"/etc/apt/sources.list.d/*\n'
+
+
+def hooks(recipe: Recipe) -> Mapping[str, str]:
+    """Return the scripts that mmdebstrap runs, in their order; the first before all else."""
+    found = {'begin': _BEGIN}
+    for index, layer in enumerate(recipe.layers):
+        if layer.files:
+            found[f'lay-{index}'] = _LAY.format(
+                folders=layer_folders(index), files=layer_files(index)
+            )
+        if layer.run:
+            found[f'run-{index}'] = _RUN.format(script=layer_script(index))
+    found['end'] = _END if recipe.keep_sources else f'{_END}{_FORGET_SOURCES}'
+    return found
 
 
 def arguments(order: Order, stage: Path) -> Sequence[str]:
@@ -103,6 +124,9 @@ def arguments(order: Order, stage: Path) -> Sequence[str]:
     recipe = order.recipe
     # A system that is only unpacked is never set up, and so never customized.
     late = 'extract' if recipe.variant is Variant.EXTRACT else 'customize'
+    # Else every system gets a package that merges /usr, and with it all of Perl.
+    merged = [] if recipe.variant is Variant.EXTRACT else [f'--hook-dir={_MERGED_USR}']
+    first, *others = (f'sh "$KILN_STAGE/{name}" "$1"' for name in hooks(recipe))
     return (
         '--mode=unshare',
         f'--variant={recipe.variant.value}',
@@ -111,21 +135,13 @@ def arguments(order: Order, stage: Path) -> Sequence[str]:
         *([f'--include={",".join(recipe.packages)}'] if recipe.packages else []),
         *(f'--dpkgopt=path-exclude={path}' for path in recipe.exclude),
         *(f'--dpkgopt=path-include={path}' for path in recipe.keep),
-        f'--setup-hook={_BEGIN}',
-        *(f'--{late}-hook={hook}' for hook in _late_hooks(recipe)),
+        *merged,
+        f'--setup-hook={first}',
+        *(f'--{late}-hook={hook}' for hook in others),
         order.suite,
         str(stage / TAR),
         *map(str, order.sources),
     )
-
-
-def _late_hooks(recipe: Recipe) -> Iterator[str]:
-    for index, layer in enumerate(recipe.layers):
-        if layer.files:
-            yield _LAY.format(folders=layer_folders(index), tar=layer_tar(index))
-        if layer.run:
-            yield _RUN.format(script=layer_script(index))
-    yield _END if recipe.keep_sources else f'{_END}{_FORGET_SOURCES}\n'
 
 
 def packages(listing: str) -> dict[str, str]:

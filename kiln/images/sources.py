@@ -21,6 +21,10 @@ _ROLLING = ('sid', 'unstable', 'testing', 'experimental')
 
 _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _LINE = re.compile(r'deb\s+(?:\[\s*(?P<options>[^\]]*?)\s*\]\s+)?(?P<uri>\S+)\s+(?P<rest>\S.*)')
+_NO_USER = (
+    'a user or password in it would be shown and kept with the image; write them into a file '
+    'in /etc/apt/auth.conf.d'
+)
 _OPTION = re.compile(r'[a-z-]+=\S+')
 
 
@@ -41,7 +45,7 @@ class Source:
         """
         text = text.strip()
         if re.fullmatch(r'[a-z+]+:/\S+', text):
-            return cls(text.rstrip('/'), suite)
+            text = f'deb {text} {suite} main'
         found = _LINE.fullmatch(text)
         options = (found['options'] or '').split() if found else []
         rest = found['rest'].split() if found else []
@@ -50,6 +54,8 @@ class Source:
                 f'{shown(text)} is no archive: write a URL, or a line as in sources.list: '
                 f'deb URL SUITE COMPONENT'
             )
+        if '@' in found['uri']:
+            raise ValueError(_NO_USER)
         pairs = dict(option.split('=', 1) for option in options)
         return cls(
             found['uri'].rstrip('/'),

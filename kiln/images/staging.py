@@ -16,10 +16,12 @@ def lay_out(order: orders.Order, stage: Path, apt_conf: str) -> None:
     # It may name a proxy with its password.
     (stage / orders.APT_CONF).touch(mode=0o600)
     (stage / orders.APT_CONF).write_text(apt_conf)
+    for name, text in orders.hooks(order.recipe).items():
+        (stage / name).write_text(text)
     for index, layer in enumerate(order.recipe.layers):
         (stage / orders.layer_folders(index)).write_text(_folders(layer))
         (stage / orders.layer_script(index)).write_text(layer.run)
-        with tarfile.open(stage / orders.layer_tar(index), 'w') as tar:
+        with tarfile.open(stage / orders.layer_files(index), 'w') as tar:
             for member, content in _members(layer, order.epoch):
                 tar.addfile(member, io.BytesIO(content))
 

@@ -9,6 +9,7 @@ FOLDER = pathlib.Path(__file__).parent
 SIZES = {
     'bench_callers': [([], ['--hang', '5'])],
     'bench_db': [([], ['--commits', '200'])],
+    'bench_docker': [([], ['--nodes', '5', '--rounds', '1'])],
     'bench_engine': [([], ['--nodes', '50', '200'])],
     'bench_noop': [([], ['--sizes', '1000,10000'])],
     'bench_proxy': [([], ['--requests', '200'])],

@@ -9,9 +9,10 @@ import unittest
 from oslo_config import cfg, generator
 
 from kiln import conf as kiln_conf
+from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.conf import clusters, compute, db, hooks, opts
+from kiln.conf import clusters, compute, db, hooks, images, opts
 from kiln.exceptions import ConfigurationError
 
 
@@ -108,8 +109,12 @@ class TheSample(unittest.TestCase):
     def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
         self.assertEqual(
-            ['compute', 'clusters', 'db', 'hooks', 'compute:noop', 'compute:nova'], names
-        )
+            [
+                'compute', 'clusters', 'db', 'hooks', 'images',
+                'compute:docker', 'compute:noop', 'compute:nova',
+            ],
+            names,
+        )  # fmt: skip
 
     def test_the_generator_writes_every_option_with_its_group(self):
         conf = cfg.ConfigOpts()
@@ -127,7 +132,8 @@ class TheSample(unittest.TestCase):
         expected |= {('clusters', opt.dest) for opt in clusters.OPTS}
         expected |= {('db', opt.dest) for opt in db.OPTS}
         expected |= {('hooks', opt.dest) for opt in hooks.OPTS}
-        for driver in (NoopDriver, NovaDriver):
+        expected |= {('images', opt.dest) for opt in images.OPTS}
+        for driver in (DockerDriver, NoopDriver, NovaDriver):
             for opt in (*compute.BACKEND_OPTS, *driver.options):
                 expected.add((f'compute:{driver.name}', opt.dest))
         self.assertEqual(expected, written)

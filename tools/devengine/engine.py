@@ -193,7 +193,8 @@ def _end(running: Running) -> None:
             for pid in _descendants(running.pid):
                 _kill(pid)
         time.sleep(_POLL_S)
-    _children.pop(running.pid, None)
+    if child := _children.pop(running.pid, None):
+        child.wait()
 
 
 def _engine_lives(reaper: int) -> bool:

@@ -16,8 +16,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 def main(command: list[str]) -> None:
     """Run a command, and return when it and all that came of it have ended."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    engine = os.posix_spawnp(command[0], command, os.environ)
+    # A request to end may come before there is somebody to pass it on to.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    engine = os.posix_spawnp(command[0], command, os.environ, setsigmask=[])
     signal.signal(signal.SIGTERM, lambda *_: os.kill(engine, signal.SIGTERM))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     while True:
         try:
             ended, _ = os.wait()

@@ -29,8 +29,10 @@ from kiln.models import BuildRequest
 
 LOG = logging.getLogger(__name__)
 
-#: How often a build begins anew whose container somebody took away meanwhile.
-_TRIES = 3
+#: Seconds to wait before each new beginning, where a name is taken and nobody has it
+#: yet, or somebody took the container away. An engine gives a name before it has made
+#: the container.
+_PAUSES_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 1.6)
 _NO_LIMITS = Flavor()
 
 
@@ -58,7 +60,9 @@ class Builds:
         name = names.container_name(request.owner, request.build_key)
         fresh = request.fresh
         chosen: body.Chosen | None = None
-        for _ in range(_TRIES):
+        for pause_s in _PAUSES_S:
+            if pause_s:
+                self._clock.sleep(pause_s)
             found = None if fresh else self._named(asked, name)
             if found is None:
                 chosen = chosen or self._choose(asked, request)
@@ -75,7 +79,7 @@ class Builds:
                 continue
         raise asked.error(
             BuildConflict,
-            'somebody else removes its containers as soon as they are made.',
+            'its name is taken, and there is no container that has it.',
             retryable=True,
         )
 

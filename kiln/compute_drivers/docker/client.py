@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import logging
 import os
+import re
 import threading
 import urllib.parse
 from collections.abc import Callable
@@ -32,6 +35,9 @@ PATIENT_S = 3600.0
 _SHORTEST_S = 0.05
 _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
+#: How the SDK, and what is below it, says that there was no answer.
+_NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+_SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 
 
 class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
@@ -46,8 +52,6 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
         if deadline is not None:
             left_s = min(left_s, max(_SHORTEST_S, deadline.remaining_s()))
         kwargs['timeout'] = (min(self.connect_timeout_s, left_s), left_s)
-        # One of the environment is never meant for an engine.
-        kwargs['proxies'] = {}
         return super().send(request, **kwargs)
 
 
@@ -63,7 +67,7 @@ class Engine:
         self._clock = clock
         self._lock = threading.Lock()
         self._session: Session | None = None
-        self._podman: bool | None = None
+        self._podman = False
 
     def close(self) -> None:
         """Give back the connections; the next request opens new ones."""
@@ -84,7 +88,7 @@ class Engine:
             return action(session)
         except docker.errors.APIError as exc:
             raise errors.refused(asked, _reply(exc)) from exc
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
+        except _NO_ANSWER as exc:
             sent = failures.was_sent(exc)
             slow = failures.took_too_long(exc)
             raise errors.unanswered(asked, failures.why(exc), sent=sent, slow=slow) from exc
@@ -105,72 +109,75 @@ class Engine:
 
     def is_podman(self, asked: Asked) -> bool:
         """Tell whether it is Podman that answers as Docker does."""
-        if self._podman is None:
-            version = self.ask(asked, lambda session: session.version())
-            parts = [part.get('Name', '') for part in version.get('Components') or ()]
-            self._podman = any('podman' in part.lower() for part in parts)
+        if self._session is None:
+            self._connect(asked)
         return self._podman
 
     # ---- connecting ------------------------------------------------------
 
     def _patient(self) -> Engine:
-        engine = object.__new__(Engine)
-        engine.__dict__.update(self.__dict__)
+        engine = copy.copy(self)
         engine._session, engine._timeout_s = None, PATIENT_S
         return engine
 
     def _connect(self, asked: Asked) -> Session:
         with self._lock:
             if self._session is None:
-                self._session = self._opened(asked)
+                self._session = self._made(self._spoken(asked))
             return self._session
 
-    def _opened(self, asked: Asked) -> Session:
-        try:
-            session = Session(
-                base_url=self._url,
-                version='auto',
-                timeout=self._timeout_s,
-                tls=self._tls,
-                use_ssh_client=True,
-                max_pool_size=self._connections,
-            )
-        except docker.errors.DockerException as exc:
-            raise self._no_entry(asked, exc) from exc
-        except (requests.RequestException, OSError) as exc:
-            raise errors.unanswered(asked, failures.why(exc), sent=False, slow=False) from exc
+    def _made(self, version: str) -> Session:
+        session = Session(
+            base_url=self._url,
+            version=version,
+            timeout=self._timeout_s,
+            tls=self._tls,
+            use_ssh_client=True,
+            max_pool_size=self._connections,
+        )
         session.connect_timeout_s = self._connect_timeout_s
-        if session.base_url.startswith('http') and '+' not in session.base_url:
+        # The environment knows nothing of engines: its proxies are not for them, and what
+        # it says of authorities would go before what the backend says.
+        session.trust_env = False
+        if '+' not in session.base_url:
             pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
             session.mount('http://', pool)
             session.mount('https://', pool)
-        spoken = tuple(int(part) for part in session.api_version.split('.'))
-        if spoken < OLDEST:
-            session.close()
-            raise asked.error(
-                ServiceUnavailable,
-                f'the engine at {self._shown} speaks API {session.api_version}; kiln needs '
-                f'{".".join(map(str, OLDEST))}. Upgrade it.',
-                retryable=False,
-            )
         return session
 
-    def _no_entry(self, asked: Asked, exc: docker.errors.DockerException) -> Exception:
-        cause: BaseException = exc
-        while isinstance(cause, docker.errors.DockerException) and cause.__context__ is not None:
-            cause = cause.__context__
-        said = failures.why(cause)
-        hint = ''
-        if 'permission denied' in said:
-            hint = ' Give the user of kiln the right to the socket; it is as good as root.'
-        return asked.error(
-            ServiceUnavailable, f'the engine at {self._shown} cannot be reached: {said}.{hint}'
-        )
+    def _spoken(self, asked: Asked) -> str:
+        """Return the version of the API that the engine speaks; nothing is changed by asking."""
+        oldest = '.'.join(map(str, OLDEST))
+        session = self._made(oldest)
+        try:
+            answer = session.version(api_version=False)
+            spoken = str(answer['ApiVersion'])
+            self._podman = _is_podman(answer)
+        except docker.errors.APIError as exc:
+            raise errors.refused(dataclasses.replace(asked, making=False), _reply(exc)) from exc
+        except _NO_ANSWER as exc:
+            raise errors.unanswered(
+                asked, f'{failures.why(exc)} at {self._shown}', sent=False, slow=False
+            ) from exc
+        except (ValueError, KeyError, TypeError) as exc:
+            raise asked.error(
+                ServiceUnavailable, f'what answers at {self._shown} is no container engine.'
+            ) from exc
+        finally:
+            session.close()
+        if tuple(map(int, spoken.split('.'))) < OLDEST:
+            raise asked.error(
+                ServiceUnavailable,
+                f'the engine at {self._shown} speaks API {spoken}; kiln needs {oldest}. '
+                'Upgrade it.',
+                retryable=False,
+            )
+        return spoken
 
     @property
     def _shown(self) -> str:
         parts = urllib.parse.urlsplit(self._url)
-        return f'{parts.scheme}://{parts.hostname or ""}{parts.path}'
+        return f'{parts.scheme}://{parts.netloc.rpartition("@")[2]}{parts.path}'
 
     def _check_time(self, asked: Asked) -> None:
         deadline = current_deadline()
@@ -178,6 +185,11 @@ class Engine:
             raise asked.error(
                 ServiceTimeout, 'no time was left to ask the engine.', outcome=Outcome.NOT_APPLIED
             )
+
+
+def _is_podman(version: Any) -> bool:
+    parts = [str(part.get('Name', '')) for part in version.get('Components') or ()]
+    return any('podman' in part.lower() for part in parts)
 
 
 def _tls(conf: Any) -> Any:
@@ -203,5 +215,5 @@ def _reply(exc: docker.errors.APIError) -> Reply:
     return Reply(
         status=response.status_code,
         reason=errors.own_words(body),
-        retry_after=float(said) if said.isdecimal() else None,
+        retry_after=float(said) if _SECONDS.fullmatch(said) else None,
     )

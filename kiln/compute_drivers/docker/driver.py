@@ -103,12 +103,11 @@ class DockerDriver(AmphoraComputeDriver):
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')
-        return self._listed(asked, [f'{names.OWNER}={owner}'])
+        return self._listed(asked, {names.OWNER: owner})
 
     def _find(self, name: str) -> Sequence[Amphora]:
         asked = Asked(verb='find', subject=name)
-        found = self._listed(asked, [f'{names.OWNER}={self.owner}', f'{names.NAME}={name}'])
-        return [amphora for amphora in found if amphora.name == name]
+        return self._listed(asked, {names.OWNER: self.owner, names.NAME: name})
 
     def _find_build(self, build_key: str) -> Amphora | None:
         asked = Asked(verb='look for build', subject=build_key, build_key=build_key)
@@ -269,14 +268,18 @@ class DockerDriver(AmphoraComputeDriver):
                 return found
         raise asked.error(InstanceNotFoundError, 'there is no such container of kiln.')
 
-    def _listed(self, asked: Asked, labels: list[str]) -> list[Amphora]:
+    def _listed(self, asked: Asked, labels: Mapping[str, str]) -> list[Amphora]:
+        wanted = {'label': [f'{key}={value}' for key, value in labels.items()]}
         entries = self._engine.ask(
-            asked, lambda session: session.containers(all=True, filters={'label': labels})
+            asked, lambda session: session.containers(all=True, filters=wanted)
         )
         found = []
         for entry in entries:
-            has_health = names.HEALTH in names.labels_in(entry)
-            condition = states.listed(entry, has_health=has_health)
+            said = names.labels_in(entry)
+            # Podman takes some signs for patterns.
+            if not labels.items() <= said.items():
+                continue
+            condition = states.listed(entry, has_health=names.HEALTH in said)
             if condition is not None:
                 found.append(self._amphora(entry, condition))
                 continue

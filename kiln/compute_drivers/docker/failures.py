@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
 import traceback
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ import requests
 import urllib3.exceptions
 
 _IN_TIME = (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
+_HINTS = {
+    errno.EACCES: ' (kiln needs the right to the socket, which is as good as root)',
+}
 _NO_URL = (
     requests.exceptions.InvalidURL,
     requests.exceptions.InvalidSchema,
@@ -48,7 +52,7 @@ def why(exc: BaseException) -> str:
             and cause.strerror
             and not isinstance(cause, requests.exceptions.RequestException)
         ):
-            return cause.strerror.lower()
+            return cause.strerror.lower() + _HINTS.get(cause.errno or 0, '')
     if took_too_long(exc):
         return 'it took too long'
     return ' '.join(str(causes[-1]).split()).rstrip('.') or type(causes[-1]).__name__

@@ -5,25 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.docker import errors, names, translate
 from kiln.compute_drivers.docker.client import Engine
-from kiln.compute_drivers.docker.errors import Asked, Trouble
+from kiln.compute_drivers.docker.errors import Asked
 from kiln.compute_drivers.docker.settings import Settings
-from kiln.exceptions import (
-    AmphoraComputeError,
-    InvalidBuildRequest,
-    InvalidRequest,
-    ServiceUnavailable,
-)
+from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import ImageFacts, ImageFile
 
 #: Seconds for which what an image says of itself is remembered.
 _TTL_S = 5.0
 _BLOCK = 1 << 20
+_LONGEST_SAID = 200
 
 
 class Images:
@@ -94,12 +90,8 @@ class Images:
     def _fetch(self, asked: Asked, name: str) -> None:
         said = self._engine.ask(asked, lambda session: session.pull(name))
         # What goes wrong on the way is told in the middle of an answer that says 200.
-        for line in str(said).splitlines():
-            try:
-                reason = json.loads(line).get('error')
-            except (ValueError, AttributeError):
-                continue
-            if reason:
+        for line in _lines(str(said)):
+            if reason := line.get('error'):
                 raise errors.refused(asked, errors.Reply(status=500, reason=str(reason)))
         self.forget()
 
@@ -143,17 +135,12 @@ class Images:
                 str(image.path), repository=repository, tag=tag, changes=changes
             ),
         )
-        try:
-            answer = self._engine.ask(asked, lambda session: session.inspect_image(image.name))
-        except AmphoraComputeError as exc:
-            if errors.trouble_in(exc.fault or '') is not Trouble.NO_IMAGE:
-                raise
-            raise asked.error(
-                InvalidRequest, f'the engine made none of it: {_complaint(str(said))}.'
-            ) from exc
-        if translate.image_labels(answer).get(names.CONTENT) != content:
-            raise asked.error(ServiceUnavailable, 'another was imported under its name meanwhile.')
-        return translate.image_id(answer['Id']) or ''
+        # Podman names no image that it imports, so that its answer must tell which it is.
+        for line in _lines(str(said)):
+            made = translate.image_id(line.get('status') or line.get('id'))
+            if made is not None and made.startswith('sha256:'):
+                return made
+        raise asked.error(InvalidRequest, f'the engine made none of it: {_complaint(str(said))}.')
 
 
 def _digest(image: ImageFile) -> str:
@@ -181,11 +168,19 @@ def _quoted(text: str) -> str:
     return '"' + escaped.replace('\n', ' ') + '"'
 
 
-def _complaint(said: str) -> str:
+def _lines(said: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what an engine tells in one answer, bit by bit, as JSON."""
     for line in said.splitlines():
         try:
-            if reason := json.loads(line).get('error'):
-                return str(reason).rstrip('.')
-        except (ValueError, AttributeError):
+            found = json.loads(line)
+        except ValueError:
             continue
-    return ' '.join(said.split())[:200] or 'it says no more'
+        if isinstance(found, dict):
+            yield found
+
+
+def _complaint(said: str) -> str:
+    for line in _lines(said):
+        if reason := line.get('error'):
+            return str(reason).rstrip('.')
+    return ' '.join(said.split())[:_LONGEST_SAID] or 'it says no more'

@@ -32,12 +32,15 @@ class Resources:
         asked = Asked(verb='list', subject=f'the resources of {owner}')
         label = f'{names.OWNER}={owner}'
         unused = {'label': [label], 'dangling': ['true']}
-        volumes = self._engine.ask(asked, lambda session: session.volumes(filters=unused))
-        for volume in volumes.get('Volumes') or ():
-            yield translate.volume_of(volume)
         wanted = {'label': [label]}
-        for network in self._engine.ask(asked, lambda session: session.networks(filters=wanted)):
-            yield translate.network_of(network)
+        volumes = self._engine.ask(asked, lambda session: session.volumes(filters=unused))
+        networks = self._engine.ask(asked, lambda session: session.networks(filters=wanted))
+        found = [
+            *map(translate.volume_of, volumes.get('Volumes') or ()),
+            *map(translate.network_of, networks),
+        ]
+        # Of two filters Podman asks for one.
+        yield from (resource for resource in found if resource.owner == owner)
 
     def delete(self, resource: Resource) -> None:
         """Delete a volume or a network, if it carries a label of kiln's.

@@ -76,9 +76,15 @@ class EngineCase(unittest.TestCase):
 
     @classmethod
     def make_network(cls, **labels):
-        made = cls.bare.create_network(f'kit-{uuid.uuid4().hex[:8]}', labels=labels or None)
+        # Addresses of one's choice need a subnet of one's choice, and the engine knows a free one.
+        name = f'kit-{uuid.uuid4().hex[:8]}'
+        tried = cls.bare.create_network(name)['Id']
+        subnet = cls.bare.inspect_network(tried)['IPAM']['Config'][0]['Subnet']
+        cls.bare.remove_network(tried)
+        pool = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool(subnet=subnet)])
+        made = cls.bare.create_network(name, ipam=pool, labels=labels or None)
         cls.addClassCleanup(cls.drop_network, made['Id'])
-        return cls.bare.inspect_network(made['Id'])['Name']
+        return name
 
     @classmethod
     def drop_network(cls, network):
@@ -171,7 +177,7 @@ class DockerBench(Bench):
         self._next(call, Answer(429, retry_after=retry_after))
 
     def exhaust_capacity(self):
-        said = b'{"message": "write /var/lib: no space left on device"}'
+        said = '{"message": "write /var/lib: no space left on device"}'
         self._next(Call.BUILD, Answer(500, body=said))
 
     def vanish(self, amphora_id):

@@ -3,7 +3,7 @@
 import io
 import json
 import os
-import unittest.mock
+import unittest
 
 from kiln.cli.image_screen import Drawn, JsonLines, said
 from kiln.images.course import Progress, Stage
@@ -29,7 +29,8 @@ class ImageShell(Shell):
             )
         self.recipe()
         # The commands look for programs where the user would.
-        self.enterContext(unittest.mock.patch.dict(os.environ, {'PATH': str(self.host.folder)}))
+        self.addCleanup(os.environ.update, PATH=os.environ['PATH'])
+        os.environ['PATH'] = str(self.host.folder)
 
     def recipe(self, text=RECIPE, name='web'):
         folder = self.folder / 'images' / name
@@ -99,9 +100,10 @@ class Building(ImageShell):
         self.host.unset('dpkg')
         self.assertIn('apt-get install dpkg', self.fails(8, 'image', 'build', 'web'))
 
-    def test_a_backend_that_takes_no_images_says_so(self):
+    def test_a_backend_that_takes_no_images_says_so_before_the_work(self):
         said = self.fails(8, 'image', 'build', 'web', '--into', 'engine')
         self.assertIn('takes no root file systems', said)
+        self.assertEqual(0, self.host.runs)
 
     def test_a_backend_that_is_not_there_is_told_before_the_work(self):
         self.fails(2, 'image', 'build', 'web', '--into', 'gone')

@@ -34,6 +34,15 @@ class Loading(Installed):
         self.assertEqual(module, loaded.driver_class.__module__)
         self.assertIsNone(loaded.folder)
 
+    def test_folders_are_told_of_all_that_have_one_be_they_usable_or_not(self):
+        self.package('acme', 'acme_v1')
+        self.entry('lost', 'lost_v1', 'kiln_test_nowhere:Driver')
+        folder = self.directory('broken_v1', driver_py='raise RuntimeError\n', version_py=VERSION)
+        found = {record.name: path for record, path in self.discover().folders().items()}
+        self.assertEqual(folder, found['broken_v1'])
+        self.assertIn('example_v1', found)
+        self.assertFalse({'acme_v1', 'lost_v1'} & set(found))
+
     def test_a_package_with_a_folder_gives_both(self):
         folder = self.site / 'kiln_test_folder' / 'code_v1'
         folder.mkdir(parents=True)

@@ -96,12 +96,24 @@ class Building(HostCase, unittest.TestCase):
         image = self.builder.build(recipe())
         self.assertEqual(2, self.host.runs)
         self.assertEqual(EPOCH + 107330, image.epoch)
+        self.assertEqual([image], self.cache.images())
+
+    def test_archives_that_change_without_end_are_told(self):
+        self.host.program(
+            'apt-helper', 'echo x >> "$here/n"; cat "$here/release" "$here/n" > "$3"'
+        )
+        with self.assertRaises(MirrorUnavailable) as caught:
+            self.builder.build(recipe())
+        self.assertIn('change while it is built', str(caught.exception))
+        self.assertEqual((3, []), (self.host.runs, self.cache.images()))
 
     def test_the_settings_of_the_host_reach_the_archives_and_stay_private(self):
         self.builder.build(recipe(layers=(Layer(files=(File(path='/etc/motd'),), run='x'),)))
         self.assertEqual(
-            ['apt.conf', 'layer-0.folders', 'layer-0.sh', 'layer-0.tar'], self.host.said('stage')
-        )
+            ['apt.conf', 'begin', 'end', 'lay-0', 'layer-0.folders', 'layer-0.sh', 'layer-0.tar',
+             'run-0'],
+            self.host.said('stage'),
+        )  # fmt: skip
         self.assertNotIn('3128', '\n'.join(self.host.said('arguments')))
 
     def test_hosts_build_alike_whatever_their_environment(self):

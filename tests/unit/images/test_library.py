@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
+import jsonschema
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,13 @@ class Reading(Shelves):
         mistakes.raise_any()
         (again,) = documents(yaml.safe_dump(RECIPE.write(declared)), mistakes)
         self.assertEqual(declared, RECIPE.read(again, mistakes))
+
+    def test_editors_may_check_what_is_written_by_a_schema(self):
+        schema = RECIPE.schema()
+        jsonschema.validate(yaml.safe_load(WHOLE), schema)
+        for wrong in ({'image': 'A'}, {'image': 'a', 'properties': {'b c': 'd'}}, {'help': 'x'}):
+            with self.subTest(wrong), self.assertRaises(jsonschema.ValidationError):
+                jsonschema.validate(wrong, schema)
 
     @given(st.binary(max_size=60))
     def test_no_bytes_make_anything_but_a_recipe_or_a_list_of_mistakes(self, content):

@@ -40,7 +40,7 @@ class Sources(unittest.TestCase):
         try:
             source = Source.read(text, 'bookworm')
         except ValueError as exc:
-            self.assertIn('write a URL', str(exc))
+            self.assertRegex(str(exc), 'write a URL|auth.conf')
         else:
             self.assertEqual(source, Source.read(str(source), 'bookworm'))
 
@@ -52,6 +52,13 @@ class Sources(unittest.TestCase):
     def test_spaces_of_a_line_mean_nothing(self):
         source = Source.read('deb  [ arch=amd64  trusted=yes ]  http://d  s  main  contrib', 'x')
         self.assertEqual('deb [arch=amd64 trusted=yes] http://d s main contrib', str(source))
+
+    def test_a_password_is_not_kept_with_an_image(self):
+        for text in ('http://u:hush@d/debian', 'deb http://hush@d s main'):
+            with self.subTest(text), self.assertRaises(ValueError) as caught:
+                Source.read(text, 'bookworm')
+            self.assertIn('auth.conf', str(caught.exception))
+            self.assertNotIn('hush', str(caught.exception))
 
     def test_half_a_line_is_refused(self):
         for text in (

@@ -1,0 +1,15 @@
+"""Builds one image over and over in a folder of its own, until it is killed."""
+
+import pathlib
+import sys
+
+from kiln.images.builder import ImageBuilder
+from kiln.images.cache import ImageCache
+from kiln.images.programs import Programs
+from tests.unit.images.host import recipe
+
+folder = pathlib.Path(sys.argv[1])
+builder = ImageBuilder(ImageCache(folder / 'cache'), Programs(str(folder / 'bin')))
+while True:
+    builder.build(recipe(), force=True)
+    print('built', flush=True)

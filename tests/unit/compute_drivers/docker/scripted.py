@@ -1,0 +1,64 @@
+"""An engine that follows a script, on a real socket."""
+
+import socket
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+_VERSION = b'{"ApiVersion": "1.41", "Components": [{"Name": "Engine"}]}'
+
+
+class Server:
+    """Answers each request on a socket with the next of its answers; None hangs up."""
+
+    def __init__(self, path, answers):
+        self.answers = list(answers)
+        self.requests = []
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(path))
+        self.socket.listen()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while self.answers:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            with client:
+                self.requests.append(client.recv(65536).partition(b'\r\n')[0].decode())
+                answer = self.answers.pop(0)
+                if answer == 'hang':
+                    client.recv(1)
+                elif answer is not None:
+                    client.sendall(answer)
+
+    def close(self):
+        self.socket.close()
+        self.thread.join(5)
+
+
+def answer(body, status=200, kind='application/json'):
+    head = (
+        f'HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n'
+        'Connection: close\r\n\r\n'
+    )
+    return head.encode() + body
+
+
+#: What every engine is asked for first.
+VERSION = answer(_VERSION)
+
+
+class ScriptedCase(unittest.TestCase):
+    """Has the last engine of its test as ``server``."""
+
+    def serve(self, *answers):
+        """Return the URL of an engine that has these answers."""
+        path = Path(self.enterContext(tempfile.TemporaryDirectory()), 'engine.sock')
+        if answers:
+            self.server = Server(path, answers)
+            self.addCleanup(self.server.close)
+        return f'unix://{path}'

@@ -1,0 +1,94 @@
+"""What it means that an engine gives no answer, on real sockets."""
+
+import tempfile
+import unittest
+
+from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
+from kiln.compute_drivers.docker.client import Engine
+from kiln.compute_drivers.docker.errors import Asked
+from kiln.exceptions import (
+    BuildOutcomeUnknown,
+    ConfigurationError,
+    Outcome,
+    ServiceTimeout,
+    ServiceUnavailable,
+)
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from tests.unit.compute_drivers.docker.test_settings import options
+
+ASKED = Asked(verb='get', subject='c1')
+BUILD = Asked(verb='build', subject='web', build_key='k1', making=True)
+
+
+class Answers(ScriptedCase):
+    def engine(self, *answers, **given):
+        conf = options(**{'url': self.serve(*answers), 'timeout': 5.0, **given})
+        engine = Engine(conf, SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        return engine
+
+    def test_an_engine_that_is_not_there_was_never_asked(self):
+        with self.assertRaises(ServiceUnavailable) as caught:
+            # The SDK forgets to close a socket of a path that is not there.
+            self.engine(url='tcp://127.0.0.1:1').ask(BUILD, lambda session: session.info())
+        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('connection refused', str(caught.exception))
+
+    def test_an_engine_that_is_too_old_is_refused(self):
+        engine = self.engine(answer(b'{"ApiVersion": "1.40"}'))
+        with self.assertRaises(ServiceUnavailable) as caught:
+            engine.ask(ASKED, lambda session: session.info())
+        self.assertIn('speaks API 1.40; kiln needs 1.41', str(caught.exception))
+        self.assertFalse(caught.exception.retryable)
+
+    def test_an_answer_that_was_lost_leaves_a_build_in_doubt(self):
+        engine = self.engine(VERSION, None)
+        with self.assertRaises(BuildOutcomeUnknown):
+            engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
+
+    def test_an_answer_that_does_not_come_in_time_is_a_timeout(self):
+        engine = self.engine(VERSION, 'hang', timeout=0.2)
+        with self.assertRaises(ServiceTimeout) as caught:
+            engine.ask(ASKED, lambda session: session.info())
+        self.assertIs(caught.exception.outcome, Outcome.UNKNOWN)
+
+    def test_no_request_takes_longer_than_its_caller_has_time(self):
+        engine = self.engine(VERSION, 'hang', timeout=600.0)
+        deadline = Deadline.after(0.3, SYSTEM_CLOCK)
+        with deadline_scope(deadline), self.assertRaises(ServiceTimeout):
+            engine.ask(ASKED, lambda session: session.info())
+
+    def test_nothing_is_asked_when_no_time_is_left(self):
+        deadline = Deadline.after(-1, SYSTEM_CLOCK)
+        with deadline_scope(deadline), self.assertRaises(ServiceTimeout) as caught:
+            self.engine().ask(ASKED, lambda session: session.info())
+        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+
+    def test_a_page_that_says_success_is_no_answer_of_an_engine(self):
+        engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
+        with self.assertRaises(ServiceUnavailable):
+            engine.ask(ASKED, lambda session: session.info())
+
+    def test_a_page_in_place_of_the_version_is_told(self):
+        engine = self.engine(answer(b'<html>', status=502, kind='text/html'))
+        with self.assertRaises(ServiceUnavailable):
+            engine.ask(ASKED, lambda session: session.info())
+
+    def test_which_engine_it_is_is_asked_once(self):
+        said = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
+        engine = self.engine(answer(said))
+        for _ in range(2):
+            self.assertTrue(engine.is_podman(ASKED))
+
+
+class Tls(unittest.TestCase):
+    def test_files_that_are_not_there_are_told_when_the_backend_is_opened(self):
+        with self.assertRaises(ConfigurationError) as caught:
+            Engine(options(tls_ca='/nonexistent/ca.pem'), SYSTEM_CLOCK)
+        self.assertIn('/nonexistent/ca.pem', str(caught.exception))
+
+    def test_a_certificate_needs_its_key(self):
+        with tempfile.NamedTemporaryFile() as file:
+            with self.assertRaises(ConfigurationError):
+                Engine(options(tls_cert=file.name), SYSTEM_CLOCK)
+            self.assertIsNotNone(Engine(options(tls_ca=file.name), SYSTEM_CLOCK))

@@ -1,0 +1,119 @@
+"""Images that are found, fetched and looked at, from an engine that follows a script."""
+
+import json
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.docker import health, settings
+from kiln.compute_drivers.docker.client import Engine
+from kiln.compute_drivers.docker.errors import Asked
+from kiln.compute_drivers.docker.images import Images
+from kiln.exceptions import (
+    ComputeServiceError,
+    InvalidBuildRequest,
+    InvalidRequest,
+    ServiceUnavailable,
+)
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from tests.unit.compute_drivers.docker.test_settings import options
+
+BUILD = Asked(verb='build', subject='web', build_key='k1')
+LOOK = Asked(verb='use image', subject='plain:1')
+IMAGE = answer(json.dumps({'Id': 'sha256:' + 'a' * 64, 'RepoTags': ['plain:1']}).encode())
+NONE = answer(b'{"message": "No such image: plain:1"}', status=404)
+PULLED = answer(b'{"status": "Pulling"}\n{"status": "Done"}\n')
+NOT_PULLED = answer(b'{"status": "Pulling"}\n{"error": "manifest unknown"}\n')
+
+
+class Case(ScriptedCase):
+    def images(self, *answers, **given):
+        conf = options(url=self.serve(VERSION, *answers), **given)
+        engine = Engine(conf, SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        return Images(engine, settings.read(conf, 'here'), SYSTEM_CLOCK)
+
+
+class Fetching(Case):
+    def test_by_default_nothing_is_fetched(self):
+        with self.assertRaises(InvalidBuildRequest):
+            self.images(NONE).for_build(BUILD, 'plain:1')
+        self.assertEqual(2, len(self.server.requests))
+
+    def test_what_is_missing_is_fetched_where_the_backend_says_so(self):
+        images = self.images(NONE, PULLED, IMAGE, pull='missing')
+        self.assertEqual(['plain:1'], images.for_build(BUILD, 'plain:1')['RepoTags'])
+        self.assertIn('POST /v1.41/images/create?tag=1&fromImage=plain', self.server.requests[2])
+
+    def test_what_is_there_is_fetched_again_where_the_backend_says_so(self):
+        images = self.images(PULLED, IMAGE, pull='always')
+        self.assertTrue(images.for_build(BUILD, 'plain:1'))
+
+    def test_a_failure_in_the_middle_of_an_answer_is_one(self):
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            self.images(NONE, NOT_PULLED, pull='missing').for_build(BUILD, 'plain:1')
+        self.assertIn('manifest unknown', str(caught.exception))
+
+    def test_no_image_of_an_impossible_name_is_asked_for(self):
+        for pull in ('never', 'missing', 'always'):
+            with self.assertRaises(InvalidBuildRequest):
+                self.images(pull=pull).for_build(BUILD, '../x')
+
+    def test_an_image_is_looked_at_once_in_a_while(self):
+        images = self.images(IMAGE, NONE)
+        for _ in range(3):
+            self.assertTrue(images.for_build(BUILD, 'plain:1'))
+        images.forget()
+        with self.assertRaises(InvalidBuildRequest):
+            images.for_build(BUILD, 'plain:1')
+
+
+class Validating(Case):
+    def test_an_image_that_is_not_there_is_refused_unless_it_can_be_fetched(self):
+        with self.assertRaises(InvalidRequest):
+            self.images(NONE).validate(LOOK, 'plain:1')
+        self.images(NONE, answer(b'{}'), pull='missing').validate(LOOK, 'plain:1')
+        with self.assertRaises(InvalidRequest):
+            gone = answer(b'{"message": "manifest unknown"}', status=404)
+            self.images(NONE, gone, pull='missing').validate(LOOK, 'plain:1')
+
+    def test_an_image_that_is_there_is_described(self):
+        self.assertEqual('plain:1', self.images(IMAGE).facts(LOOK, 'plain:1').name)
+
+
+class Health(ScriptedCase):
+    def look(self, info, *, privileged):
+        engine = Engine(options(url=self.serve(VERSION, answer(info))), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        return health.look(engine, SYSTEM_CLOCK, privileged=privileged)
+
+    def test_an_engine_says_what_it_is(self):
+        said = self.look(
+            b'{"ServerVersion": "28.1", "Name": "h1", "CgroupVersion": "2", "CgroupDriver": '
+            b'"systemd", "Driver": "overlay2", "NCPU": 4, "MemTotal": 8589934592}',
+            privileged=True,
+        ).detail
+        self.assertEqual(
+            'Docker Engine 28.1 on h1, cgroups v2 by systemd, overlay2, 4 cpus, 8192 MiB', said
+        )
+
+    def test_a_rootless_engine_cannot_give_all_rights(self):
+        rootless = b'{"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}'
+        with self.assertRaises(ComputeServiceError) as caught:
+            self.look(rootless, privileged=True)
+        self.assertIn('rootless', str(caught.exception))
+        self.assertTrue(self.look(rootless, privileged=False).healthy)
+
+    def test_a_question_for_events_names_the_engine_s_own_time(self):
+        for moment, ahead_s in (('2100-01-01T00:00:00.123456789Z', 1e9), ('soon', 0)):
+            said = json.dumps({'SystemTime': moment}).encode()
+            engine = Engine(options(url=self.serve(VERSION, answer(said))), SYSTEM_CLOCK)
+            self.addCleanup(engine.close)
+            clocks = health.Clocks(engine, SYSTEM_CLOCK)
+            for _ in range(2):
+                now = clocks.engine_now(LOOK) - SYSTEM_CLOCK.time()
+                self.assertEqual(bool(ahead_s), now > ahead_s)
+
+    def test_an_engine_that_is_out_of_order_is_not_healthy(self):
+        engine = Engine(options(url=self.serve(VERSION, answer(b'', status=503))), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        with self.assertRaises(ServiceUnavailable):
+            health.look(engine, SYSTEM_CLOCK, privileged=False)

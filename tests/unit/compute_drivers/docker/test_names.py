@@ -1,0 +1,86 @@
+"""Names, labels and metadata, as an engine keeps them."""
+
+import re
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.compute_drivers.docker import names
+from kiln.models import BuildRequest
+
+KEYS = st.from_regex(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}', fullmatch=True)
+OWNERS = st.from_regex(r'[A-Za-z0-9][A-Za-z0-9._-]{0,31}', fullmatch=True)
+
+
+def request(**given):
+    return BuildRequest(**{'build_key': 'k1', 'name': 'web', 'owner': 'site', **given})
+
+
+class ContainerNames(unittest.TestCase):
+    @given(OWNERS, KEYS)
+    def test_every_key_makes_a_name_that_engines_accept(self, owner, key):
+        name = names.container_name(owner, key)
+        self.assertRegex(name, r'\A[a-zA-Z0-9][a-zA-Z0-9_.-]+\Z')
+        self.assertLessEqual(len(name), 63)
+
+    @given(st.lists(st.tuples(OWNERS, KEYS), min_size=2, max_size=2, unique=True))
+    def test_two_builds_never_have_one_name(self, two):
+        self.assertNotEqual(*(names.container_name(*one) for one in two))
+
+    def test_keys_that_differ_in_signs_alone_have_two_names(self):
+        self.assertNotEqual(names.container_name('o', 'a:b'), names.container_name('o', 'a-b'))
+
+    def test_a_build_always_has_the_same_name(self):
+        self.assertEqual('k1-bc046f54c48b', names.container_name('site', 'k1'))
+
+
+class HostNames(unittest.TestCase):
+    @given(st.text(min_size=1, max_size=255))
+    def test_every_name_makes_a_host_name(self, name):
+        self.assertRegex(names.host_name(name), r'\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z')
+
+    def test_a_host_name_looks_like_the_name(self):
+        self.assertEqual('web-1-of-us', names.host_name('Web_1.of-US'))
+
+
+class Labels(unittest.TestCase):
+    @given(st.dictionaries(st.text(min_size=1, max_size=40), st.text(max_size=40), max_size=5))
+    def test_metadata_come_back_as_they_were(self, metadata):
+        labels = names.labels_of(
+            request(metadata=metadata), zone='z', unfinished=False, health=False
+        )
+        self.assertEqual(metadata, dict(names.metadata_of(labels)))
+        # Podman takes a label for KEY=VALUE.
+        self.assertFalse([label for label in labels if '=' in label])
+
+    def test_labels_tell_whose_it_is_and_what_is_left_to_do(self):
+        labels = names.labels_of(request(flavor='small'), zone='z', unfinished=True, health=True)
+        self.assertEqual(
+            {
+                'kiln.owner': 'site', 'kiln.key': 'k1', 'kiln.name': 'web', 'kiln.zone': 'z',
+                'kiln.flavor': 'small', 'kiln.unfinished': 'yes', 'kiln.health': 'yes',
+            },
+            labels,
+        )  # fmt: skip
+
+    def test_labels_are_found_in_both_kinds_of_answer(self):
+        self.assertEqual({'a': 'b'}, names.labels_in({'Labels': {'a': 'b'}}))
+        self.assertEqual({'a': 'b'}, names.labels_in({'Config': {'Labels': {'a': 'b'}}}))
+        self.assertEqual({}, names.labels_in({'Config': {'Labels': None}}))
+
+
+class Shapes(unittest.TestCase):
+    def test_only_a_whole_id_is_an_id(self):
+        self.assertTrue(names.is_id('0' * 64))
+        for text in ('', 'web-1', 'a' * 12, 'A' * 64, '../' + 'a' * 61, 'a' * 64 + '\n'):
+            self.assertFalse(names.is_id(text))
+
+    def test_no_name_leads_to_another_part_of_the_engine(self):
+        for text in ('', '../x', 'a/../b', 'a b', 'a?b', '-a', 'a\n'):
+            self.assertFalse(names.is_image(text), text)
+            self.assertFalse(names.is_network(text), text)
+        self.assertFalse(names.is_network('a/b'))
+        for text in ('kiln/node:1', 'localhost:5000/a@sha256:' + 'a' * 64, 'a' * 64):
+            self.assertTrue(names.is_image(text))
+        self.assertTrue(re.fullmatch('.*', 'bridge') and names.is_network('my_net.1-a'))

@@ -1,0 +1,111 @@
+"""A backend's options, checked once when it is opened."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslo_config import cfg
+
+from kiln.compute_drivers.docker import conf, settings
+from kiln.compute_drivers.docker.settings import Device, Mount, Published
+from kiln.exceptions import ConfigurationError
+
+
+def options(**given):
+    """Return the options of a backend, all but these at their defaults."""
+    made = cfg.ConfigOpts()
+    made([], default_config_files=[])
+    made.register_opts(conf.opts, 'docker')
+    for name, value in given.items():
+        made.set_override(name, value, 'docker')
+    return made.docker
+
+
+def read(**given):
+    return settings.read(options(**given), 'east')
+
+
+class Defaults(unittest.TestCase):
+    def test_containers_have_no_rights_unless_somebody_says_so(self):
+        made = read()
+        self.assertFalse(made.privileged)
+        self.assertEqual(((), (), ()), (made.devices, made.mounts, made.publish))
+
+    def test_one_engine_is_one_zone_called_as_its_backend(self):
+        self.assertEqual(('east',), read().zones)
+        self.assertEqual(('a', 'b'), read(zones=['a', 'b']).zones)
+
+    def test_images_are_not_fetched_unless_somebody_says_so(self):
+        self.assertEqual('never', read().pull)
+
+
+class Written(unittest.TestCase):
+    def test_published_ports_are_read_in_each_of_their_forms(self):
+        made = read(publish=['80', '53/udp', '8080:80', '127.0.0.1::22', '[::1]:1:2/tcp', ':9'])
+        self.assertEqual(
+            (
+                Published(port='80/tcp'),
+                Published(port='53/udp'),
+                Published(port='80/tcp', host_port='8080'),
+                Published(port='22/tcp', host_address='127.0.0.1'),
+                Published(port='2/tcp', host_port='1', host_address='::1'),
+                Published(port='9/tcp'),
+            ),
+            made.publish,
+        )
+
+    def test_what_is_mounted_is_read(self):
+        made = read(
+            mounts=['/srv:/data', '/srv:/data:ro'],
+            devices=['/dev/fuse', '/dev/a:/dev/b:r'],
+            tmpfs=['/run', '/tmp:size=64m'],
+            volumes=['/var/lib/docker'],
+        )
+        self.assertEqual(
+            (
+                Mount(source='/srv', target='/data'),
+                Mount(source='/srv', target='/data', read_only=True),
+            ),
+            made.mounts,
+        )
+        self.assertEqual(
+            (
+                Device(source='/dev/fuse', target='/dev/fuse'),
+                Device(source='/dev/a', target='/dev/b', rights='r'),
+            ),
+            made.devices,
+        )
+        self.assertEqual({'/run': '', '/tmp': 'size=64m'}, made.tmpfs)
+        self.assertEqual(('/var/lib/docker',), made.volumes)
+
+    def test_the_rest_is_read(self):
+        made = read(
+            restart='on-failure:3', shm_size='64 MiB', dns=['192.0.2.1'],
+            flavors='small: 1 cpu', flavor='small',
+        )  # fmt: skip
+        self.assertEqual(('on-failure', 3), made.restart)
+        self.assertEqual(64 << 20, made.shm_size)
+        self.assertEqual(('192.0.2.1',), made.dns)
+        self.assertEqual('small', made.flavor)
+
+    def test_a_mistake_is_shown_with_its_option(self):
+        for option, value in (
+            ('publish', ['0']), ('publish', ['65536']), ('publish', ['a:80']),
+            ('publish', ['host:1:80']), ('publish', ['80/icmp']), ('volumes', ['data']),
+            ('volumes', ['/a/../b']), ('tmpfs', ['run']), ('devices', ['fuse']),
+            ('devices', ['/dev/a:/dev/b:x']), ('mounts', ['/a']), ('mounts', ['/a:/b:rx']),
+            ('mounts', ['a:/b']), ('dns', ['one']), ('restart', 'sometimes'),
+            ('restart', 'always:3'), ('shm_size', 'much'), ('flavors', 'x'),
+            ('flavor', 'unknown'),
+        ):  # fmt: skip
+            with self.subTest(option, value=value), self.assertRaises(ConfigurationError) as found:
+                read(**{option: value})
+            self.assertIn(option, str(found.exception))
+
+    @given(st.text(alphabet='0123456789:./tcpudx[]', max_size=20))
+    def test_any_text_is_a_port_or_a_mistake_of_the_configuration(self, text):
+        try:
+            (published,) = read(publish=[text]).publish
+        except ConfigurationError:
+            return
+        self.assertRegex(published.port, r'\A\d+/(tcp|udp|sctp)\Z')

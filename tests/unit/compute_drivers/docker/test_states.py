@@ -1,0 +1,97 @@
+"""Where a container is in its life, for each thing an engine may say of it."""
+
+import unittest
+
+from kiln.compute_drivers.docker.states import Condition, life_of, listed, told
+from kiln.models import State
+
+TABLE = (
+    # status, what else is said, state, task, part of the fault
+    ('created', {}, State.BUILDING, None, None),
+    ('created', {'error': 'no such file'}, State.ERROR, None, 'did not start: no such file'),
+    ('running', {}, State.ACTIVE, None, None),
+    ('running', {'health': 'healthy'}, State.ACTIVE, None, None),
+    ('running', {'health': 'starting'}, State.ACTIVE, 'starting', None),
+    ('running', {'health': 'unhealthy'}, State.ERROR, None, 'health check fails'),
+    ('running', {'health': 'unhealthy', 'probe': 'refused'}, State.ERROR, None, 'refused'),
+    ('paused', {}, State.SUSPENDED, None, None),
+    ('restarting', {'exit_code': 1}, State.ACTIVE, 'restarting', 'exit code 1'),
+    ('exited', {}, State.STOPPED, None, 'exit code 0'),
+    ('exited', {'exit_code': 137}, State.STOPPED, None, 'exit code 137'),
+    ('exited', {'exit_code': 143}, State.STOPPED, None, 'exit code 143'),
+    ('exited', {'exit_code': 1}, State.ERROR, None, 'exit code 1'),
+    ('exited', {'exit_code': 137, 'oom_killed': True}, State.ERROR, None, 'more memory'),
+    ('exited', {'error': 'device gone'}, State.ERROR, None, 'device gone'),
+    ('removing', {}, State.DELETING, None, None),
+    ('dead', {}, State.ERROR, None, 'delete it again'),
+    ('juggling', {}, State.UNKNOWN, None, None),
+    ('', {}, State.UNKNOWN, None, None),
+)
+
+
+class Lives(unittest.TestCase):
+    def test_each_condition_has_its_state(self):
+        for status, more, state, task, fault in TABLE:
+            with self.subTest(status, **more):
+                life = life_of(Condition(status=status, **more))
+                self.assertEqual((state, task), (life.state, life.task))
+                if fault is None:
+                    self.assertIsNone(life.fault)
+                else:
+                    self.assertIn(fault, life.fault)
+
+
+class Told(unittest.TestCase):
+    def test_an_answer_about_one_container_is_read_whole(self):
+        state = {
+            'Status': 'exited', 'ExitCode': 1, 'OOMKilled': True, 'Error': 'a\n b',
+            'Health': {'Status': 'unhealthy', 'Log': [{'Output': 'x'}, {'Output': 'no\nroute'}]},
+        }  # fmt: skip
+        self.assertEqual(
+            Condition(
+                status='exited', exit_code=1, oom_killed=True, error='a b', health='unhealthy',
+                probe='no route',
+            ),
+            told({'State': state}),
+        )  # fmt: skip
+
+    def test_no_health_check_is_none_however_it_is_said(self):
+        for health in (None, {}, {'Status': ''}, {'Status': 'none', 'Log': None}):
+            answer = {'State': {'Status': 'running', 'Health': health}}
+            self.assertEqual(Condition(status='running'), told(answer))
+
+    def test_podman_s_own_words_are_understood(self):
+        for theirs, ours in (
+            ('configured', 'created'), ('initialized', 'created'), ('stopped', 'exited'),
+            ('stopping', 'running'),
+        ):  # fmt: skip
+            self.assertEqual(ours, told({'State': {'Status': theirs}}).status)
+
+    def test_a_probe_that_says_much_is_cut_short(self):
+        health = {'Status': 'unhealthy', 'Log': [{'Output': 'x' * 999}]}
+        self.assertEqual(200, len(told({'State': {'Status': 'running', 'Health': health}}).probe))
+
+
+class Listed(unittest.TestCase):
+    def test_a_list_tells_enough_of_what_is_well(self):
+        for state, status, health in (
+            ('running', 'Up 2 minutes', ''),
+            ('running', 'Up 2 minutes (healthy)', 'healthy'),
+            ('running', 'Up 2 seconds (health: starting)', 'starting'),
+            ('paused', 'Up 2 minutes (Paused)', ''),
+            ('removing', 'Removal In Progress', ''),
+        ):
+            found = listed({'State': state, 'Status': status}, has_health=bool(health))
+            self.assertEqual(Condition(status=state, health=health), found)
+
+    def test_a_list_does_not_tell_why_something_went_wrong(self):
+        for state, status, has_health in (
+            ('exited', 'Exited (1) 2 minutes ago', False),
+            ('created', 'Created', False),
+            ('dead', 'Dead', False),
+            ('running', 'Up 2 minutes (unhealthy)', True),
+            ('running', 'Up 2 minutes', True),
+            ('', '', False),
+        ):
+            entry = {'State': state, 'Status': status}
+            self.assertIsNone(listed(entry, has_health=has_health), entry)

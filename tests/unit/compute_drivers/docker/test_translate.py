@@ -1,0 +1,122 @@
+"""Containers, images, volumes and networks in kiln's words."""
+
+import unittest
+
+from kiln.compute_drivers.docker import states, translate
+from kiln.models import AmphoraType, ImageFacts, Resource, State
+
+I = 'a' * 64  # noqa: E741
+NETWORKS = {
+    'n1': {
+        'NetworkID': 'net-1', 'EndpointID': 'end-1', 'IPAddress': '192.0.2.2',
+        'GlobalIPv6Address': '2001:db8::2', 'MacAddress': '02:42:ac:11:00:02',
+    },
+    'host': None,
+}  # fmt: skip
+LABELS = {
+    'kiln.owner': 'site', 'kiln.key': 'k1', 'kiln.name': 'web', 'kiln.zone': 'z',
+    'kiln.flavor': 'small', 'kiln.meta.purpose': 'kit', 'os_distro': 'debian',
+}  # fmt: skip
+INSPECTED = {
+    'Id': I, 'Name': '/k1-1', 'Created': '2026-11-21T19:34:22.586352781Z', 'Image': f'sha256:{I}',
+    'Config': {'Labels': LABELS, 'Env': ['PASSWORD=secret'], 'Image': 'plain:1'},
+    'State': {'Status': 'running', 'Health': {'Log': [{'Output': 'secret'}]}},
+    'NetworkSettings': {'Networks': NETWORKS},
+}  # fmt: skip
+ENTRY = {
+    'Id': I, 'Names': ['/k1-1'], 'Created': 1795289662, 'Image': 'plain:1', 'ImageID': I,
+    'Labels': LABELS, 'State': 'running', 'Status': 'Up 2 minutes',
+    'NetworkSettings': {'Networks': NETWORKS},
+}  # fmt: skip
+
+
+def amphora(answer=INSPECTED, condition=None, *, rebooting=False):
+    condition = condition or states.Condition(status='running')
+    return translate.amphora_of(answer, condition, rebooting=rebooting)
+
+
+class Containers(unittest.TestCase):
+    def test_a_container_is_described_by_its_labels_and_addresses(self):
+        found = amphora()
+        self.assertEqual(
+            (I, 'web', 'k1', 'site'), (found.id, found.name, found.build_key, found.owner)
+        )
+        self.assertEqual(('small', 'z'), (found.flavor, found.availability_zone))
+        self.assertIs(found.amphora_type, AmphoraType.CONTAINER)
+        self.assertIs(found.state, State.ACTIVE)
+        self.assertEqual({'purpose': 'kit'}, dict(found.metadata))
+        self.assertEqual(f'sha256:{I}', found.image_id)
+        self.assertEqual(
+            [('192.0.2.2', 'net-1', 'end-1'), ('2001:db8::2', 'net-1', 'end-1')],
+            [(one.address, one.network_id, one.port_id) for one in found.addresses],
+        )
+
+    def test_a_list_describes_a_container_as_an_answer_about_it_alone_does(self):
+        self.assertEqual(amphora(), amphora(ENTRY))
+
+    def test_nothing_secret_is_shown(self):
+        self.assertNotIn('secret', repr(dict(amphora().raw)))
+
+    def test_one_that_is_rebooted_is_not_taken_for_one_that_has_failed(self):
+        found = amphora(condition=states.Condition(status='exited', exit_code=1), rebooting=True)
+        self.assertEqual(
+            (State.ACTIVE, 'rebooting', None), (found.state, found.task_state, found.fault)
+        )
+
+    def test_a_container_without_labels_or_networks_is_described_too(self):
+        bare = {'Id': I, 'Config': {'Labels': None}, 'NetworkSettings': {'Networks': None}}
+        found = amphora(bare)
+        self.assertEqual((None, '', ()), (found.owner, found.name, found.addresses))
+        self.assertIsNone(found.created_at)
+
+    def test_podman_s_connections_are_told_apart_by_their_hardware_address(self):
+        self.assertEqual('02:42', translate.port_of({'EndpointID': '', 'MacAddress': '02:42'}))
+        self.assertIsNone(translate.port_of({}))
+
+    def test_an_attachment_is_found_by_the_name_and_by_the_id_of_its_network(self):
+        for asked_for, full_id in (('n1', 'net-1'), ('net-1', 'net-1'), ('n1', 'n1')):
+            found = translate.attachment_of(I, asked_for, INSPECTED, full_id)
+            self.assertEqual(
+                ('end-1', asked_for, ('192.0.2.2', '2001:db8::2')),
+                (found.port_id, found.network_id, found.addresses),
+            )
+        self.assertEqual('host', translate.attachment_of(I, 'host', INSPECTED, 'host').port_id)
+        self.assertIsNone(translate.attachment_of(I, 'n2', INSPECTED, 'n2'))
+
+
+class Images(unittest.TestCase):
+    def test_an_image_is_described_by_its_labels(self):
+        answer = {'Id': I, 'RepoTags': ['plain:1'], 'Config': {'Labels': {'os_distro': 'debian'}}}
+        self.assertEqual(
+            ImageFacts(id=f'sha256:{I}', name='plain:1', properties={'os_distro': 'debian'}),
+            translate.image_of(answer, 'sha256:a'),
+        )
+
+    def test_an_image_without_names_is_called_what_it_was_asked_for_by(self):
+        self.assertEqual('x', translate.image_of({'Id': I, 'RepoTags': None}, 'x').name)
+
+    def test_images_whose_containers_are_probed_are_known_on_both_engines(self):
+        test = {'Test': ['CMD', 'true']}
+        self.assertTrue(translate.has_health({'Config': {'Healthcheck': test}}))
+        self.assertTrue(translate.has_health({'HealthCheck': test}))
+        for none in ({}, {'Config': {'Healthcheck': {'Test': ['NONE']}}}, {'Config': None}):
+            self.assertFalse(translate.has_health(none))
+
+
+class Resources(unittest.TestCase):
+    def test_volumes_and_networks_carry_their_owner(self):
+        labels = {'kiln.owner': 'site', 'kiln.key': 'k1'}
+        self.assertEqual(
+            Resource(kind='volume', id='v', name='k1', owner='site', created_at=0.0),
+            translate.volume_of(
+                {'Name': 'v', 'Labels': labels, 'CreatedAt': '1970-01-01T00:00:00Z'}
+            ),
+        )
+        self.assertEqual(
+            Resource(kind='network', id='n', name='net', owner='site'),
+            translate.network_of({'Id': 'n', 'Name': 'net', 'Labels': labels}),
+        )
+
+    def test_a_moment_without_a_zone_is_one_of_utc(self):
+        self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))
+        self.assertEqual(7.0, translate.created_at(7.9))
