@@ -14,6 +14,7 @@ from kiln.compute_drivers.nova.departures import Departures
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.lock import KeyedLock, PortLocks
 from kiln.compute_drivers.nova.reaper import PortReaper
+from kiln.compute_drivers.nova.unproven import Unproven
 from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,
@@ -73,9 +74,8 @@ class Builds:
         self._suspects = Memory()
         # When they are asked about again, once such a question has failed.
         self._prove_at = float('-inf')
-        # Those of which that could not be told yet. Nova has nothing new to tell of
-        # them, so that no answer about changes brings them up again.
-        self._unproven: set[str] = set()
+        # Those of which that could not be told yet.
+        self.unproven = Unproven()
         # The lock ports of the servers made here.
         self._port_of = Memory()
         self._clock = clock
@@ -301,12 +301,13 @@ class Builds:
         if server_id in self.departures and translate.state_of(server) is State.ACTIVE:
             return server | {'OS-EXT-STS:task_state': 'deleting'}
         if server_id not in self._suspects or translate.state_of(server) is not State.ACTIVE:
+            self.unproven.judged(server_id)
             return server
         proven = self._has_port(asked, server_id)
         if proven is None:
-            self._unproven.add(server_id)
+            self.unproven.add(server_id)
             return server | {'OS-EXT-STS:task_state': 'spawning'}
-        self._unproven.discard(server_id)
+        self.unproven.judged(server_id)
         if proven:
             self._suspects.pop(server_id, None)
             return server
@@ -320,12 +321,12 @@ class Builds:
         """Return the servers to look at by id: they are in no answer, and should be."""
         found = self.departures.unheard(heard)
         if self._clock.monotonic() >= self._prove_at:
-            found += sorted(self._unproven.difference(heard, found))
+            found += [one for one in self.unproven.ids() if one not in heard and one not in found]
         return found
 
     def gone(self, server_id: str) -> None:
         """Note that a server is no more."""
-        self._unproven.discard(server_id)
+        self.unproven.forget(server_id)
         self.departures.ended(server_id)
 
     def _has_port(self, asked: Asked, server_id: str) -> bool | None:

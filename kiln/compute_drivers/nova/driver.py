@@ -23,6 +23,7 @@ from kiln.exceptions import (
     InstanceStateConflict,
     InvalidRequest,
     NotSuspendedError,
+    Outcome,
     ResourceNotFoundError,
     ServiceUnavailable,
     UnsupportedOperation,
@@ -48,6 +49,8 @@ _FEW = 3
 _OVERLAP_S = 2
 #: How Nova says that a port or a network is attached already.
 _TAKEN = (400, 409)
+
+_GROUPS = '/os-server-groups'
 
 
 class NovaDriver(AmphoraComputeDriver):
@@ -150,6 +153,7 @@ class NovaDriver(AmphoraComputeDriver):
         now = self.clock.time()
         query: dict[str, Any] = {}
         if since:
+            self._builds.unproven.arrived(since)
             # Nova forgets the tags of a server with the server, so that a
             # filter by tag would hide what was deleted.
             query['changes-since'] = since
@@ -169,10 +173,12 @@ class NovaDriver(AmphoraComputeDriver):
         if since:
             departures = self._builds.departures
             gone |= set(departures.ended_since((translate.seconds_of(since) or 0.0) - ahead_s))
+        cursor = self._moment(now)
+        self._builds.unproven.told(statuses, cursor)
         return Changes(
             statuses=tuple(statuses.values()),
             gone=tuple(gone),
-            cursor=self._moment(now),
+            cursor=cursor,
             complete=not since,
         )
 
@@ -298,13 +304,32 @@ class NovaDriver(AmphoraComputeDriver):
             group['policy'] = policy
         else:
             group['policies'] = [policy]
-        made = self._services.ask(asked, 'POST', '/os-server-groups', body={'server_group': group})
+        try:
+            made = self._services.ask(asked, 'POST', _GROUPS, body={'server_group': group})
+        except AmphoraComputeError as exc:
+            if exc.outcome is Outcome.UNKNOWN and (found := self._unused_group(name, policy)):
+                return found
+            raise
         return translate.group_of(made['server_group'])
+
+    def _unused_group(self, name: str, policy: str) -> ServerGroup | None:
+        # A group carries no mark of who made it. One of that name and policy without
+        # members is as good as the one whose answer was lost.
+        asked = Asked(verb='look for server group', subject=name)
+        try:
+            listed = self._services.ask(asked, 'GET', _GROUPS)['server_groups']
+        except AmphoraComputeError:
+            return None
+        groups = [translate.group_of(one) for one in listed]
+        alike = [
+            one for one in groups if (one.name, one.policy, one.member_ids) == (name, policy, ())
+        ]
+        return alike[0] if len(alike) == 1 else None
 
     def _delete_server_group(self, server_group_id: str) -> None:
         asked = Asked(verb='delete server group', subject=server_group_id)
         try:
-            self._services.ask(asked, 'DELETE', f'/os-server-groups/{server_group_id}')
+            self._services.ask(asked, 'DELETE', f'{_GROUPS}/{server_group_id}')
         except ResourceNotFoundError:
             return
 

@@ -164,4 +164,6 @@ class ListeningDriver(NovaDriver):
                 else {'fault': None, **status.raw}
             )
             self._news.note(said, place)
+        # From the place of its reader on this is told, so that it cannot get lost.
+        self._builds.unproven.kept(found)
         return found

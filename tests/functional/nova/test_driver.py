@@ -9,6 +9,7 @@ import time
 
 from kiln.compute_drivers.nova import user_data
 from kiln.exceptions import (
+    AmphoraComputeError,
     AuthenticationFailed,
     BuildConflict,
     BuildOutcomeUnknown,
@@ -332,6 +333,20 @@ class Troubles(DriverCase):
                 rule.remove()
                 found = self.driver.find_build(key)
                 self.assertEqual(found.id, self.driver.build(build_key=key))
+
+    def test_a_server_group_whose_answer_was_lost_is_the_one_that_was_made(self):
+        self.proxy.fault(LoseAnswer(Reset()), 'POST', '/os-server-groups', times=1)
+        made = self.driver.create_server_group('lost', 'anti-affinity')
+        answer = self.session.get('/os-server-groups', endpoint_filter={'service_type': 'compute'})
+        there = [one['id'] for one in answer.json()['server_groups'] if one['name'] == 'lost']
+        self.assertEqual([made.id], there)
+        self.driver.delete_server_group(made.id)
+
+    def test_a_server_group_that_was_never_made_is_not_said_to_be_there(self):
+        self.proxy.fault(Reset(), 'POST', '/os-server-groups', times=1)
+        with self.assertRaises(AmphoraComputeError) as caught:
+            self.driver.create_server_group('lost', 'anti-affinity')
+        self.assertIs(Outcome.UNKNOWN, caught.exception.outcome)
 
     def test_a_request_that_comes_late_makes_no_second_server(self):
         for locked in (False, True):

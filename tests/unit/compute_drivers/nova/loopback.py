@@ -6,15 +6,18 @@ import json
 import threading
 import urllib.parse
 
+from kiln.clock import SYSTEM_CLOCK
+
 
 class Loopback:
     """Answers requests from a table, and remembers them.
 
     The table has ``(status, headers, body)`` or the JSON of a 200 under
-    'GET /path'; what it does not have is a 404 with Nova's kind of body.
+    'GET /path'; what it does not have is a 404 with Nova's kind of body. Its answers
+    are dated by the clock.
     """
 
-    def __init__(self, answers=()):
+    def __init__(self, answers=(), clock=SYSTEM_CLOCK):
         self.answers = dict(answers)
         self.asked = []
         service = self
@@ -38,6 +41,9 @@ class Loopback:
                 self.wfile.write(body)
 
             do_GET = do_POST = do_DELETE = answer  # noqa: N815
+
+            def date_time_string(self, timestamp=None):
+                return super().date_time_string(clock.time() if timestamp is None else timestamp)
 
             def log_message(self, *args):
                 pass

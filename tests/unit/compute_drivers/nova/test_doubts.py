@@ -26,9 +26,10 @@ def active(server_id, key):
 
 class Doubts(unittest.TestCase):
     def setUp(self):
-        self.cloud = Loopback({'GET /flavors': {'flavors': [{'id': 'f-1', 'name': 'tiny'}]}})
-        self.enterContext(self.cloud)
         self.clock = VirtualClock()
+        flavors = {'flavors': [{'id': 'f-1', 'name': 'tiny'}]}
+        self.cloud = Loopback({'GET /flavors': flavors}, clock=self.clock)
+        self.enterContext(self.cloud)
         conf = written(
             'auth_type = none', f'compute_endpoint_override = {self.cloud.url}',
             f'image_endpoint_override = {self.cloud.url}', 'microversion = 2.96',
@@ -89,7 +90,23 @@ class Doubts(unittest.TestCase):
         self.clock.advance(1)
         self.cloud.answers['GET /servers/a/os-interface'] = PORT
         self.assertEqual(['a', 'b'], self.told_ready(cursor))
-        self.assertEqual([], self.told_ready(cursor))
+
+    def test_what_was_proven_is_told_until_the_answer_has_arrived(self):
+        cursor = self.driver.changes().cursor
+        self.clock.advance(1)
+        self.cloud.answers[DETAIL] = {'servers': []}
+        for server_id in ('a', 'b'):
+            self.cloud.answers[f'GET /servers/{server_id}'] = {'server': active(server_id, 'k')}
+            self.cloud.answers[f'GET /servers/{server_id}/os-interface'] = PORT
+        for _ in range(3):
+            # All but the last of these answers are lost on their way.
+            arrived = self.driver.changes(cursor)
+            self.assertEqual(2, len(arrived.statuses))
+            self.clock.advance(1)
+        self.driver.changes(arrived.cursor)
+        self.cloud.queries.clear()
+        self.assertEqual([], self.told_ready(arrived.cursor))
+        self.assertEqual(['GET /servers/detail'], [what for what, _ in self.cloud.queries])
 
     def test_a_look_at_one_that_gets_lost_costs_no_other_answer(self):
         cursor = self.driver.changes().cursor

@@ -1,0 +1,67 @@
+"""Whom to ask about by id, for no answer about changes tells of them."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.compute_drivers.nova.unproven import Unproven
+
+
+class Asking(unittest.TestCase):
+    def setUp(self):
+        self.unproven = Unproven()
+
+    def test_one_that_could_not_be_judged_is_asked_about_however_often_it_is_told(self):
+        self.unproven.add('a')
+        self.unproven.told(['a'], '1')
+        self.unproven.arrived('2')
+        self.assertEqual(['a'], self.unproven.ids())
+
+    def test_one_that_was_judged_is_asked_about_until_its_answer_has_arrived(self):
+        self.unproven.add('a')
+        self.unproven.judged('a')
+        self.unproven.arrived('9')
+        self.assertEqual(['a'], self.unproven.ids())
+        self.unproven.told(['a', 'b'], '3')
+        self.unproven.arrived('3')
+        self.assertEqual(['a'], self.unproven.ids())
+        self.unproven.arrived('4')
+        self.assertEqual([], self.unproven.ids())
+
+    def test_one_that_is_told_by_others_is_not_asked_about_once_it_was_judged(self):
+        self.unproven.add('a')
+        self.unproven.kept(['a', 'b'])
+        self.assertEqual(['a'], self.unproven.ids())
+        self.unproven.judged('a')
+        self.unproven.kept(['a'])
+        self.assertEqual([], self.unproven.ids())
+
+    def test_one_that_falls_into_doubt_again_is_asked_about_again(self):
+        self.unproven.add('a')
+        self.unproven.judged('a')
+        self.unproven.told(['a'], '1')
+        self.unproven.add('a')
+        self.unproven.arrived('2')
+        self.assertEqual(['a'], self.unproven.ids())
+
+    def test_one_that_is_no_more_is_not_asked_about(self):
+        self.unproven.add('a')
+        self.unproven.forget('a')
+        self.unproven.judged('a')
+        self.assertEqual([], self.unproven.ids())
+
+    @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())))
+    def test_whatever_is_lost_a_server_is_asked_about_until_its_reader_knows(self, answers):
+        unproven = Unproven()
+        unproven.add('a')
+        unproven.judged('a')
+        known, cursor, second = False, 10, 10
+        for is_lost, is_told, is_same_second in answers:
+            unproven.arrived(str(cursor))
+            self.assertTrue(known or unproven.ids())
+            second += not is_same_second
+            told = unproven.ids() if is_told else []
+            unproven.told(told, str(second))
+            if not is_lost:
+                known, cursor = known or bool(told), second
