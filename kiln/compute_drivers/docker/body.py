@@ -34,6 +34,8 @@ class Chosen:
     """What a build uses, found and checked."""
 
     image: str
+    #: What it is now: a name may come to mean another.
+    image_id: str
     image_labels: Mapping[str, str]
     flavor: Flavor
     networks: Sequence[Hung]

@@ -131,6 +131,7 @@ class Builds:
         content = _content(asked, request, seed.kind_of(settings.seed, image_labels))
         chosen = body.Chosen(
             image=image_name,
+            image_id=str(image['Id']),
             image_labels=image_labels,
             flavor=self.flavor(asked, request.flavor),
             networks=networks,
@@ -202,9 +203,9 @@ class Builds:
         files = seed.files_of(request, kind)
         packed = seed.archive(
             files,
-            self._lacking(asked, container_id, chosen.image, seed.folders_of(files)),
+            self._lacking(asked, container_id, chosen.image_id, seed.folders_of(files)),
             {
-                file.owner: self._ids(asked, container_id, chosen.image, file.owner)
+                file.owner: self._ids(asked, container_id, chosen.image_id, file.owner)
                 for file in files
             },
             self._clock.time(),
@@ -262,7 +263,7 @@ class Builds:
         ids = self._accounts[image].ids(owner)
         if ids is None:
             raise asked.error(
-                InvalidBuildRequest, f'image {image} has no owner {owner!r} to give a file to.'
+                InvalidBuildRequest, f'its image has no owner {owner!r} to give a file to.'
             )
         return ids
 

@@ -14,6 +14,7 @@ ASKED = Asked(verb='build', subject='web')
 REQUEST = BuildRequest(build_key='k1', name='Web_1', owner='site')
 CHOSEN = body.Chosen(
     image='plain:1',
+    image_id='sha256:1',
     image_labels={},
     flavor=Flavor(),
     networks=(),
