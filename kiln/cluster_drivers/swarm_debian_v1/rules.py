@@ -2,7 +2,7 @@
 
 **There is one swarm.** Only :func:`why_not_found` lets one be founded, and only in a
 cluster none of whose operations has succeeded yet, by its oldest manager, where none of
-the others was ever ready and none of those that answer is in a swarm. The managers
+the others was ever ready and each that may have joined says that it is in no swarm. The managers
 that are oldest in two views of a cluster are the same, unless the first of them is
 gone, and its machine with it: nodes are born in the order of their times, and a node is
 gone when its backend says that its machine is. What a process still sends that has
@@ -31,6 +31,8 @@ _NEW = frozenset(
         NodeState.FAILED,
     }
 )
+#: Nobody has had them join yet.
+_NEVER_ASKED = frozenset({NodeState.PLANNED, NodeState.BUILDING, NodeState.BOOTING})
 
 
 def by_age(nodes: Iterable[Node]) -> list[Node]:
@@ -62,6 +64,13 @@ def why_not_found(
     oldest = by_age(managers)[0]
     if oldest.id != node.id:
         return f'{oldest.name} is to found the swarm'
+    silent = [
+        one.name
+        for one in managers
+        if one.id not in (node.id, *seen) and one.address and one.state not in _NEVER_ASKED
+    ]
+    if silent:
+        return f'{silent[0]} does not answer, and may be in a swarm'
     if old := [one.name for one in nodes if one.id != node.id and one.state not in _NEW]:
         return f'{old[0]} has been in a swarm, and no manager of that answers'
     return ''

@@ -8,7 +8,7 @@ from typing import Any
 
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cluster, Node, NodeState
+from kiln.cluster_models import Cluster, Node
 
 from . import rules
 from .engine import Engine
@@ -86,7 +86,7 @@ class View:
         seen: dict[str, EngineInfo] = {}
         reasons: list[str] = []
         for node in self.managers:
-            if not node.address or node.state is NodeState.PLANNED or node == besides:
+            if not node.address or (besides is not None and node.id == besides.id):
                 continue
             with self.engine(node) as engine:
                 try:
@@ -98,7 +98,7 @@ class View:
                         reasons.append(f'{node.name} is {info.membership} in no swarm yet')
                         found = False
                 except (Silent, Refused) as exc:
-                    reasons.append(exc.reason)
+                    reasons.append(exc.reason.rstrip('.'))
                     found = False
                 if found:
                     yield engine

@@ -57,7 +57,7 @@ class Founding(Swarming):
         self.sim.of(second).up = False
         self.gone(first)
         third = self.born(0, 'managers')
-        self.assertIn('web-managers-2 has been in a swarm', self.ask(third).reason)
+        self.assertIn('web-managers-2 does not answer', self.ask(third).reason)
 
 
 class Joining(Swarming):

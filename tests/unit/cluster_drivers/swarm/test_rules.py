@@ -30,15 +30,22 @@ class Founding(unittest.TestCase):
         return rules.why_not_found(cluster or a_cluster(), node, managers, every, infos)
 
     def test_the_oldest_may(self):
-        self.assertEqual('', self.why_not(a_node(1), a_node(2)))
+        self.assertEqual('', self.why_not(a_node(1), a_node(2), n_2=Membership.INACTIVE))
+
+    def test_nobody_may_while_one_that_may_have_joined_does_not_answer(self):
+        self.assertIn('does not answer', self.why_not(a_node(1), a_node(2)))
+        for state in rules._NEVER_ASKED:
+            self.assertEqual('', self.why_not(a_node(1), a_node(2, state=state)))
+        self.assertEqual('', self.why_not(a_node(1), a_node(2, address=None)))
 
     def test_a_younger_one_may_not_whatever_it_sees(self):
         self.assertIn('web-workers-1', self.why_not(a_node(2), a_node(1)))
 
     def test_of_two_that_were_born_at_once_one_is_the_oldest(self):
         first, second = a_node(1, created_at=5.0), a_node(2, created_at=5.0)
-        self.assertEqual(['', 'web-workers-1 is to found the swarm'],
-                         [self.why_not(first, second), self.why_not(second, first)])  # fmt: skip
+        none = Membership.INACTIVE
+        said = [self.why_not(first, second, n_2=none), self.why_not(second, first, n_1=none)]
+        self.assertEqual(['', 'web-workers-1 is to found the swarm'], said)
 
     def test_nobody_may_once_an_operation_has_succeeded(self):
         cluster = a_cluster()
