@@ -126,5 +126,5 @@ class Lives(RuleBasedStateMachine):
 TestLives = Lives.TestCase
 # Of lives that go wrong the shortest takes minutes to find; any of them shows what is wrong.
 TestLives.settings = settings(
-    max_examples=400, stateful_step_count=50, deadline=None, phases=(Phase.generate,)
+    max_examples=250, stateful_step_count=50, deadline=None, phases=(Phase.generate,)
 )
