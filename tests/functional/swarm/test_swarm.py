@@ -110,7 +110,7 @@ class Swarm(SwarmSite):
         )
         said = self.bare.containers.run(
             IMAGE, ['/bin/sh', '-c', f'{script} 2>&1 || true'], privileged=True, remove=True,
-            volumes=['/var/lib/docker'], tmpfs={'/run': ''},
+            tmpfs={'/run': '', '/var/lib/docker': ''},
         )  # fmt: skip
         return said.decode()
 
