@@ -7,10 +7,17 @@ VENV := .venv
 PYTEST ?= python -m pytest
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo demo-swarm test lint docs bench clean
 
 demo: $(STAMP)
 	$(VENV)/bin/kiln demo
+
+# On a real engine of its own, which ends with it; takes a minute more the first time.
+demo-swarm: $(STAMP)
+	$(VENV)/bin/python -m tools.devengine up
+	eval "$$($(VENV)/bin/python -m tools.devengine env)"; \
+	    $(VENV)/bin/kiln demo --swarm "$$DOCKER_HOST"; status=$$?; \
+	    $(VENV)/bin/python -m tools.devengine down; exit $$status
 
 test: $(STAMP)
 	$(VENV)/bin/$(PYTEST)

@@ -88,6 +88,7 @@ _HOMES = {
     'db purge': 'db:Purge',
     'db rotate-key': 'db:RotateKey',
     'completion': 'completion:Completion',
+    'x': 'verb:Run',
     'demo': 'demo:Demo',
 }
 

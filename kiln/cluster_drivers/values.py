@@ -152,6 +152,8 @@ class PlannedGroup:
     name: str
     added: tuple[Place, ...] = ()
     removed: tuple[Node, ...] = ()
+    #: Out of work for a while, and then back where they were.
+    reset: tuple[Node, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

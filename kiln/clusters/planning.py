@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.wanted import Image, Wish
 from kiln.cluster_exceptions import (
@@ -28,9 +30,11 @@ from kiln.cluster_spec import (
     effective,
 )
 from kiln.clusters import requests
+from kiln.clusters.choosing import chosen
 from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.proposals import Proposal
 from kiln.db.store import Store
+from kiln.engine.joining import known_key
 from kiln.engine.planner import resize
 from kiln.engine.plans import ClusterPlan, Shared
 from kiln.engine.wishes import Wishes, Zones
@@ -98,6 +102,8 @@ class Planning:
         named = {node.id: ASKED_FOR for node in removed}
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
+        if (scale := self._scale_manager(there, nodes)) is not None:
+            found = chosen(scale, group, members, found, named)
         spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
         return self._changed(
             there, dataclasses.replace(there, spec=spec), OperationKind.RESIZE,
@@ -278,6 +284,18 @@ class Planning:
         cluster = self._store.clusters.get(name)
         nodes = self._store.nodes.of(cluster.id)
         return cluster, tuple(node for node in nodes if node.state is not NodeState.GONE)
+
+    def _scale_manager(self, there: Cluster, nodes: tuple[Node, ...]) -> ScaleManager | None:
+        """Return who has a say in which nodes go; None where the group's rules alone have."""
+        driver = self._drivers.open(there.pin)
+        if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
+            return None
+        context = Context(
+            defaults=self._defaults,
+            nodes=nodes,
+            join_key=lambda: known_key(self._store, there.id),
+        )
+        return driver.get_scale_manager(context, there)
 
     def _image(self, spec: ClusterSpec) -> Image | None:
         """Return the image that tells what system the cluster has: its own, or a group's."""

@@ -67,7 +67,7 @@ class Preflight:
         able = [self._backends.get(name).capabilities() for name in sorted(names)]
         if (refused := refusal(proposal.kind, driver, able)) is not None:
             raise refused
-        context = Context(defaults=self._defaults)
+        context = Context(defaults=self._defaults, nodes=proposal.nodes)
         problems = list(driver.validate(context, proposal.cluster, proposal.change()))
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:

@@ -49,6 +49,11 @@ class Proposal:
     notices: tuple[str, ...] = ()
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes of the cluster that are not gone, as far as kiln plans them."""
+        return tuple(node for group in self.plan.groups for node in (*group.live, *group.leaving))
+
+    @property
     def changes_spec(self) -> bool:
         """Whether what is wanted of the cluster changes."""
         return self.kind not in _DOING
@@ -106,6 +111,7 @@ class Proposal:
                     *(act.node for act in group.removes),
                     *(act.node for act in group.replaces),
                 ),
+                reset=tuple(node for node in self.touched if node.group == group.group),
             )
             for group in self.plan.groups
         )

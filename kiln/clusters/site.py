@@ -17,6 +17,7 @@ from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.planning import Planning
 from kiln.clusters.preflight import Preflight
 from kiln.clusters.service import Clusters
+from kiln.clusters.verbs import Verbs
 from kiln.compute import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
@@ -60,6 +61,7 @@ class Site:
         self._settings = settings or EngineSettings()
         self._work_source = work_source or DatabaseSource(store)
         preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
+        self.verbs = Verbs(store, drivers, site=name, defaults=defaults)
         self.clusters = Clusters(
             store,
             Planning(

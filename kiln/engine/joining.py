@@ -13,6 +13,15 @@ _NAME = 'join-key'
 _BYTES = 32
 
 
+def known_key(store: Store, cluster_id: str) -> bytes:
+    """Return the key of a cluster that has one.
+
+    :raises ClusterNotFound: none of its nodes was to join yet.
+    :raises StoreError: it cannot be read.
+    """
+    return bytes.fromhex(store.secrets.read(cluster_id, _NAME).value)
+
+
 class JoinKey:
     """Reads the key when it is first needed, and makes it where there is none.
 
@@ -35,15 +44,15 @@ class JoinKey:
         """
         with self._lock:
             if not self._key:
-                self._key = bytes.fromhex(self._kept())
+                self._key = self._kept()
             return self._key
 
-    def _kept(self) -> str:
+    def _kept(self) -> bytes:
         scope = self._lease.scope
         try:
-            return self._store.secrets.read(scope, _NAME).value
+            return known_key(self._store, scope)
         except ClusterNotFound:
-            fresh = secrets.token_hex(_BYTES)
+            fresh = secrets.token_bytes(_BYTES)
         with self._store.writing(self._lease) as batch:
-            batch.secret(Secret(cluster_id=scope, name=_NAME, value=fresh))
+            batch.secret(Secret(cluster_id=scope, name=_NAME, value=fresh.hex()))
         return fresh

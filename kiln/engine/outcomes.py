@@ -136,17 +136,20 @@ class Outcomes:
             self._roster.change(entry, member, state=NodeState.FAILED, cause=cause)
             entry.tell('node-failed', f'{node.name}: {ready.reason}', node)
             return True
+        self._look_again(entry, member, cause)
+        return False
+
+    def _look_again(self, entry: Entry, member: Member, cause: Cause | None) -> None:
         # It is asked again and again; only what is new is written.
-        if node.cause != cause:
+        if member.node.cause != cause:
             self._roster.change(entry, member, cause=cause)
         member.not_before = entry.moment + lifecycle.LOOK_S
-        return False
 
     def _drained(self, drained: Drained, entry: Entry, member: Member, _: Wishes) -> bool:
         if drained.done:
             self._roster.change(entry, member, state=NodeState.DELETING, cause=None)
         else:
-            member.not_before = entry.moment + lifecycle.LOOK_S
+            self._look_again(entry, member, _why_undrained(drained))
         return False
 
     def _relieved(self, drained: Drained, entry: Entry, member: Member, _: Wishes) -> bool:
@@ -155,7 +158,7 @@ class Outcomes:
             # From now on it has the time of one that starts.
             self._roster.change(entry, member, since=entry.now, cause=None)
         else:
-            member.not_before = entry.moment + lifecycle.LOOK_S
+            self._look_again(entry, member, _why_undrained(drained))
         return False
 
     def _rebooted(self, _: None, entry: Entry, member: Member, __: Wishes) -> bool:
@@ -188,3 +191,7 @@ class Outcomes:
         if state is NodeState.UNKNOWN:
             member.not_before = entry.moment + lifecycle.LOOK_S
         return state is not NodeState.UNKNOWN
+
+
+def _why_undrained(drained: Drained) -> Cause | None:
+    return Cause(code='not_drained', message=drained.reason) if drained.reason else None

@@ -45,6 +45,8 @@ class Roster:
         #: By group, what failed since a node of it was last ready. Not written: who takes
         #: over begins without pauses.
         self.setbacks: dict[str, Setback] = {}
+        self._all: tuple[Node, ...] | None = None
+        self._last_birth = 0.0
         for node in nodes:
             self.names.add(node.name)
             if node.state is not NodeState.GONE:
@@ -64,9 +66,19 @@ class Roster:
         """Return all of them, with what is known beside what is written."""
         return list(self._members.values())
 
-    def nodes(self) -> list[Node]:
-        """Return all of them."""
-        return [member.node for member in self._members.values()]
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all of them; the same tuple until one changes, so it costs little to hand on."""
+        if self._all is None:
+            self._all = tuple(member.node for member in self._members.values())
+        return self._all
+
+    def birth(self, now: float) -> float:
+        """Return when a node is born that is made now.
+
+        It is younger than those there are, whatever clocks say: cluster drivers may
+        leave to the oldest what only one must do.
+        """
+        return max(now, math.nextafter(self._last_birth, math.inf))
 
     def restless(self) -> Iterator[Node]:
         """Yield those that are not yet what they are to be."""
@@ -110,6 +122,7 @@ class Roster:
     def correct(self, member: Member, **changes: Any) -> None:
         """Change a node as somebody else has written it."""
         member.node = node = dataclasses.replace(member.node, **changes)
+        self._all = None
         if node.state is NodeState.READY and not node.doomed:
             self._restless.discard(node.id)
         else:
@@ -119,6 +132,7 @@ class Roster:
         """Let go of a node that is gone, and have that written."""
         self.change(entry, member, state=NodeState.GONE, cause=None)
         del self._members[member.node.id]
+        self._all = None
         self._restless.discard(member.node.id)
 
     def renew(self) -> None:
@@ -139,6 +153,7 @@ class Roster:
 
     def _enter(self, node: Node) -> None:
         self._members[node.id] = member = Member(node)
+        self._last_birth = max(self._last_birth, node.created_at)
         self.correct(member)
         self.touch(node.id)
 

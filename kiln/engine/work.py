@@ -259,7 +259,7 @@ class ClusterWork(Work):
             place=place,
             backend=backend,
             made_with=self._wishes.made_with(group),
-            created_at=entry.now,
+            created_at=self._roster.birth(entry.now),
             since=entry.now,
         )
         self._backends.add(backend)
@@ -389,7 +389,7 @@ class ClusterWork(Work):
         place = self._wishes.place(node)
         hard = self._operation is not None and bool(self._operation.args.get('hard'))
         patience_s = self._wishes.startup_timeout_s(node.group)
-        context = self._context(node)
+        context = self._context(*self._roster.nodes())
         due = Due(context, self._cluster, node, machine, place, hard, patience_s)
         self._acts.begin(act, due)
 
@@ -398,7 +398,6 @@ class ClusterWork(Work):
         return Wishes(self._cluster, self._context(), zones, templates)
 
     def _context(self, *nodes: Node) -> Context:
-        # All nodes in each context would make n calls cost n times n.
         return Context(
             site=self._parts.site,
             defaults=self._parts.defaults,

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import kiln
 from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conformance
+from kiln.testing.clusters.answers import Answers
+from kiln.testing.clusters.declaration import Declaration
 from kiln.testing.conformance import BehaviourOutcome
 
 NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
@@ -17,6 +19,13 @@ class NodesConformance(ClusterDriverConformance, unittest.TestCase):
 
 class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
+
+
+class SwarmConformance(Declaration, Answers, unittest.TestCase):
+    """As far as it needs no engines; with them it is judged in tests/functional/swarm."""
+
+    driver = 'kiln.cluster_drivers.swarm_debian_v1.driver:Driver'
+    role = 'control'
 
 
 class Report(unittest.TestCase):

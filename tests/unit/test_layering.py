@@ -124,7 +124,7 @@ LONGEST = 45
 HOMES = {
     'alembic': ('kiln.db.upgrade', 'kiln.db.migrations'),
     'cliff': ('kiln.cli',),
-    'cryptography': ('kiln.db.keys',),
+    'cryptography': ('kiln.db.keys', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
     'rich': ('kiln.cli',),
     'keystoneauth1': (
         *(

@@ -20,6 +20,12 @@ class Demo(KilnCommand):
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
+        add(
+            '--swarm',
+            metavar='URL',
+            help='Show a real Docker Swarm, on the Docker Engine of this URL, such as '
+            'unix:///var/run/docker.sock.',
+        )
         add('--compute', action='store_true', help='Show a fleet of machines, and no cluster.')
         add(
             '--fleet',
@@ -39,7 +45,11 @@ class Demo(KilnCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Play; fail if any expectation does."""
         stage = Stage(self.app.stdout)
-        if parsed_args.compute:
+        if parsed_args.swarm:
+            from kiln.cli.demo import swarm
+
+            swarm.play(stage, parsed_args.swarm)
+        elif parsed_args.compute:
             from kiln.cli.demo import fleet
 
             fleet.play(stage, parsed_args.fleet, parsed_args.pace)

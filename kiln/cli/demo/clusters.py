@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import contextlib
 import os
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kiln import conf as kiln_conf
 from kiln.cli.course import GroupGoal, goal_of
@@ -86,19 +87,128 @@ def play(stage: Stage, pace: float) -> None:
             configured_site(kiln_conf.load([str(config)], [], environment={})) as site,
             contextlib.closing(NoopCloud(folder / 'cloud.db')) as cloud,
         ):
-            Play(stage, site, cloud, config).run()
+            CloudPlay(stage, site, cloud, config).run()
 
 
-class Play:
-    """The five acts."""
+class Play(abc.ABC):
+    """Has things done to a cluster, shows them, and looks what came of it."""
 
-    def __init__(self, stage: Stage, site: Site, cloud: NoopCloud, config: Path) -> None:
+    #: The cluster that it is about.
+    page: ClassVar[str]
+
+    def __init__(self, stage: Stage, site: Site, config: Path) -> None:
         self._stage = stage
         self._site = site
-        self._cloud = cloud
         self._config = config
         # What the cloud has ever made.
         self._made: set[str] = set()
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Play all acts."""
+
+    @abc.abstractmethod
+    def _machines(self) -> list[Amphora]:
+        """Return what there is in the backend."""
+
+    def _declare(self) -> None:
+        with clusters_extra():
+            from kiln.cluster_file.reading import read
+        from kiln.clusters.requests import Declare
+
+        for line in self.page.splitlines():
+            self._stage.say(f'  {line}', '90')
+        (spec,) = read(self.page).clusters
+        self._do(Declare(spec=spec))
+
+    def _repair(self, dead: list[Node]) -> None:
+        """Ask for nothing: the engine finds the dead by itself, and makes others for them."""
+        groups = collections.Counter(node.group for node in dead)
+        goal = {
+            name: GroupGoal(makes=count, leave=frozenset(n.id for n in dead if n.group == name))
+            for name, count in groups.items()
+        }
+        lost = {node.id for node in dead}
+        give_up = time.monotonic() + _PATIENCE_S
+        with self._site.conducting():
+            while self._ids() & lost and time.monotonic() < give_up:
+                after = self._site.clusters.last_event()
+                if (operation := self._newest()).state.ended:
+                    time.sleep(0.05)
+                    continue
+                self._watch(Entered(cluster='demo', operation=operation, goal=goal, after=after))
+
+    def _newest(self) -> Operation:
+        operation = self._site.clusters.show('demo').operation
+        assert operation is not None
+        return operation
+
+    def _delete_and_show(self) -> None:
+        from kiln.clusters.requests import Delete
+
+        self._do(Delete(cluster='demo'), shown=False)
+        receipt = self._site.clusters.receipt('demo')
+        self._stage.say(
+            f'The receipt names {len(receipt.holdings)} machines, and when each was confirmed '
+            f'gone; {len(receipt.abandoned)} were given up.'
+        )
+        named = {one.id for one in receipt.holdings}
+        self._stage.expect('no machine is left', self._machines(), [])
+        self._stage.expect('every machine there ever was is on it', self._made - named, set())
+
+    def _do(self, request: Request, *, shown: bool = True) -> None:
+        """Show what a request would do, and have it done."""
+        clusters = self._site.clusters
+        proposal = clusters.plan(request)
+        if shown:
+            self._show(proposal)
+        after = clusters.last_event()
+        operation = clusters.apply(proposal)
+        goal = goal_of(proposal)
+        self._follow(Entered(cluster='demo', operation=operation, goal=goal, after=after))
+
+    def _show(self, proposal: Proposal) -> None:
+        for line in proposal_lines(proposal, colours=self._stage.drawn):
+            self._stage.say(line)
+        self._stage.say('')
+
+    def _follow(self, entered: Entered) -> None:
+        with self._site.conducting():
+            self._watch(entered)
+
+    def _watch(self, entered: Entered) -> None:
+        with screen(self._stage.out) as shown:
+            (ended,) = Follower(self._site.clusters, SYSTEM_CLOCK, shown).follow([entered])
+        self._made |= {one.id for one in self._machines()}
+        kind = entered.operation.kind.value
+        if ended.state is not OperationState.SUCCEEDED:
+            self._stage.expect(f'the {kind} came to its end', ended.state, 'succeeded')
+
+    def _expect_whole(self, count: int) -> None:
+        """Expect as many nodes, each with the one machine that runs for it."""
+        nodes = self._nodes()
+        ready = [node for node in nodes if node.state is NodeState.READY]
+        self._stage.expect(f'{count} nodes are ready', len(ready), count)
+        running = {one.id for one in self._machines() if one.state is State.ACTIVE}
+        mine = {node.compute_id for node in nodes}
+        self._stage.expect('each has one machine, and no other is there', running, mine)
+
+    def _nodes(self, group: str | None = None) -> list[Node]:
+        nodes = self._site.clusters.show('demo').nodes or ()
+        return [node for node in nodes if group in (None, node.group)]
+
+    def _ids(self) -> set[str]:
+        return {node.id for node in self._nodes()}
+
+
+class CloudPlay(Play):
+    """The five acts on a simulated cloud."""
+
+    page = PAGE
+
+    def __init__(self, stage: Stage, site: Site, cloud: NoopCloud, config: Path) -> None:
+        super().__init__(stage, site, config)
+        self._cloud = cloud
 
     def run(self) -> None:
         """Play them."""
@@ -108,18 +218,9 @@ class Play:
         self._kill_the_engine()
         self._delete()
 
-    # ---- the acts ------------------------------------------------------------------
-
     def _create(self) -> None:
-        with clusters_extra():
-            from kiln.cluster_file.reading import read
-        from kiln.clusters.requests import Declare
-
         self._stage.title('1. A page becomes a cluster')
-        for line in PAGE.splitlines():
-            self._stage.say(f'  {line}', '90')
-        (spec,) = read(PAGE).clusters
-        self._do(Declare(spec=spec))
+        self._declare()
         self._expect_whole(12)
         places = [node.place for node in self._nodes('work')]
         flavors = collections.Counter(place.flavor for place in places)
@@ -150,28 +251,6 @@ class Play:
         self._stage.expect('nobody else was touched', others - after, set())
         self._expect_whole(10)
 
-    def _repair(self, dead: list[Node]) -> None:
-        """Ask for nothing: the engine finds the dead by itself, and makes others for them."""
-        groups = collections.Counter(node.group for node in dead)
-        goal = {
-            name: GroupGoal(makes=count, leave=frozenset(n.id for n in dead if n.group == name))
-            for name, count in groups.items()
-        }
-        lost = {node.id for node in dead}
-        give_up = time.monotonic() + _PATIENCE_S
-        with self._site.conducting():
-            while self._ids() & lost and time.monotonic() < give_up:
-                after = self._site.clusters.last_event()
-                if (operation := self._newest()).state.ended:
-                    time.sleep(0.05)
-                    continue
-                self._watch(Entered(cluster='demo', operation=operation, goal=goal, after=after))
-
-    def _newest(self) -> Operation:
-        operation = self._site.clusters.show('demo').operation
-        assert operation is not None
-        return operation
-
     def _kill_the_engine(self) -> None:
         self._stage.title('4. Grow by four, and kill -9 the engine in the middle')
         after = self._site.clusters.last_event()
@@ -194,48 +273,8 @@ class Play:
         self._expect_whole(14)
 
     def _delete(self) -> None:
-        from kiln.clusters.requests import Delete
-
         self._stage.title('5. Delete it, and keep the receipt')
-        self._do(Delete(cluster='demo'), shown=False)
-        receipt = self._site.clusters.receipt('demo')
-        self._stage.say(
-            f'The receipt names {len(receipt.holdings)} machines, and when each was confirmed '
-            f'gone; {len(receipt.abandoned)} were given up.'
-        )
-        named = {one.id for one in receipt.holdings}
-        self._stage.expect('no machine is left', self._machines(), [])
-        self._stage.expect('every machine there ever was is on it', self._made - named, set())
-
-    # ---- what they are made of -----------------------------------------------------
-
-    def _do(self, request: Request, *, shown: bool = True) -> None:
-        """Show what a request would do, and have it done."""
-        clusters = self._site.clusters
-        proposal = clusters.plan(request)
-        if shown:
-            self._show(proposal)
-        after = clusters.last_event()
-        operation = clusters.apply(proposal)
-        goal = goal_of(proposal)
-        self._follow(Entered(cluster='demo', operation=operation, goal=goal, after=after))
-
-    def _show(self, proposal: Proposal) -> None:
-        for line in proposal_lines(proposal, colours=self._stage.drawn):
-            self._stage.say(line)
-        self._stage.say('')
-
-    def _follow(self, entered: Entered) -> None:
-        with self._site.conducting():
-            self._watch(entered)
-
-    def _watch(self, entered: Entered) -> None:
-        with screen(self._stage.out) as shown:
-            (ended,) = Follower(self._site.clusters, SYSTEM_CLOCK, shown).follow([entered])
-        self._made |= {one.id for one in self._machines()}
-        kind = entered.operation.kind.value
-        if ended.state is not OperationState.SUCCEEDED:
-            self._stage.expect(f'the {kind} came to its end', ended.state, 'succeeded')
+        self._delete_and_show()
 
     def _until_it_builds(self, engine: subprocess.Popen[bytes]) -> None:
         give_up = time.monotonic() + _PATIENCE_S
@@ -243,22 +282,6 @@ class Play:
             if any(node.state is NodeState.BOOTING for node in self._nodes()):
                 return
             time.sleep(0.05)
-
-    def _expect_whole(self, count: int) -> None:
-        """Expect as many nodes, each with the one machine that runs for it."""
-        nodes = self._nodes()
-        ready = [node for node in nodes if node.state is NodeState.READY]
-        self._stage.expect(f'{count} nodes are ready', len(ready), count)
-        running = {one.id for one in self._machines() if one.state is State.ACTIVE}
-        mine = {node.compute_id for node in nodes}
-        self._stage.expect('each has one machine, and no other is there', running, mine)
-
-    def _nodes(self, group: str | None = None) -> list[Node]:
-        nodes = self._site.clusters.show('demo').nodes or ()
-        return [node for node in nodes if group in (None, node.group)]
-
-    def _ids(self) -> set[str]:
-        return {node.id for node in self._nodes()}
 
     def _machines(self) -> list[Amphora]:
         return [one for one in self._cloud.instances() if one.state is not State.DELETED]

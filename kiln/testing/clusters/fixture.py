@@ -39,6 +39,8 @@ class ClusterFixture(_Behaviours):
     parameters: Mapping[str, Any] = MappingProxyType({})
     #: How machines are made, on a backend that is not simulated.
     machine: MachineSpec = MachineSpec()
+    #: The role of the nodes, where it must be another one than most have.
+    role: str = 'worker'
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
     #: Seconds within which every answer must come.
@@ -74,7 +76,7 @@ class ClusterFixture(_Behaviours):
         machine = samples.merged(
             self.filled_machine(opened), MachineSpec(parameters=dict(parameters))
         )
-        return samples.cluster(self.driver_class, machine, 3)
+        return samples.of_role(samples.cluster(self.driver_class, machine, 3), self.role)
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
         """Return the arguments with which every method is called: context and cluster."""

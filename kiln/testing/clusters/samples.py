@@ -56,6 +56,12 @@ def cluster(
     return Cluster(id=id_, name='kit', spec=spec, generation=1, pin=pin_of(driver_class))
 
 
+def of_role(cluster: Cluster, role: str) -> Cluster:
+    """Return a cluster whose nodes have a role."""
+    groups = tuple(dataclasses.replace(one, role=role) for one in cluster.spec.groups)
+    return dataclasses.replace(cluster, spec=dataclasses.replace(cluster.spec, groups=groups))
+
+
 def node(cluster_id: str, number: int = 1) -> Node:
     """Return a node whose machine runs."""
     return Node(

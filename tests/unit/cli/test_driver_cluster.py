@@ -69,7 +69,7 @@ class Lists(ClusterShell):
         states = {name: row['state'] for name, row in rows.items() if row['kind'] == 'cluster'}
         self.assertEqual(
             {'beta_v1': 'beta', 'broken_v1': 'broken', 'example_v1': 'disabled',
-             'nodes_v1': 'active'},
+             'nodes_v1': 'active', 'swarm_debian_v1': 'active'},
             states,
         )  # fmt: skip
         self.assertIn('disabled_drivers', rows['example_v1']['reason'])

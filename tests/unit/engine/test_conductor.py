@@ -311,6 +311,15 @@ class DriverSays(Site):
         self.succeeded(operation)
         self.assertEqual([None, None], [node.cause for node in self.nodes(cluster)])
 
+    def test_why_a_node_has_not_gone_yet_is_told_in_the_words_of_the_driver(self):
+        self.driver.drain = lambda *_, **__: Drained(False, 'it has work')
+        cluster = self.created(group(2))
+        victim = self.nodes(cluster)[0]
+        self.change(cluster, group(1), doomed=[victim.id])
+        self.until(lambda: self.store.nodes.get(cluster.id, victim.id).cause)
+        self.assertEqual('it has work', self.store.nodes.get(cluster.id, victim.id).cause.message)
+        self.driver.drain = lambda *_, **__: DRAINED
+
     def test_a_node_is_drained_before_it_goes(self):
         cluster = self.created(group(2))
         victim = self.nodes(cluster)[0]

@@ -1,0 +1,126 @@
+"""A real Docker Swarm: made of containers, looked at, repaired after a death, deleted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kiln import conf as kiln_conf
+from kiln.cli.demo.clusters import Play
+from kiln.cli.demo.stage import Stage
+from kiln.cli.stores import configured_site
+from kiln.cluster_models import Node
+from kiln.models import Amphora, State
+
+DRIVER = 'swarm_debian_v1'
+CONFIG = """\
+[compute]
+default_backend = demo
+owner = demo
+[compute:demo]
+driver = docker
+url = {url}
+privileged = true
+zones = az1,az2,az3
+watch_interval = 0.5
+[db]
+url = sqlite:///{folder}/kiln.db
+key_file = {folder}/keys
+[clusters]
+driver_path =
+lease = 5
+quiesce = 1
+watch = 2
+"""
+PAGE = """\
+cluster: demo
+driver: swarm_debian_v1
+server_type: container
+image: kiln/swarm-node:latest
+nodegroups:
+  - name: managers
+    role: control
+    count: 3
+    zones: spread
+    health: {unhealthy_after: 1}
+  - name: workers
+    count: 2
+    parameters:
+      labels: {tier: front}
+    health: {unhealthy_after: 1, max_unhealthy: 60%}
+"""
+
+
+def play(stage: Stage, url: str) -> None:
+    """Play it on an engine; return once everything of it but the image is gone."""
+    with tempfile.TemporaryDirectory(prefix='kiln-demo-') as name:
+        folder = Path(name)
+        config = folder / 'kiln.conf'
+        config.write_text(CONFIG.format(folder=folder, url=url))
+        stage.title('0. An image with an engine in it; a minute the first time')
+        _build_image(config)
+        with configured_site(kiln_conf.load([str(config)], [], environment={})) as site:
+            SwarmPlay(stage, site, config).run()
+
+
+def _build_image(config: Path) -> None:
+    subprocess.run(  # noqa: S603  # this very program
+        [
+            sys.executable, '-m', 'kiln.cli', '--config-file', str(config), 'image', 'build',
+            'swarm-node', '--max-age', '30d', '--into', 'demo',
+        ],
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+        check=True,
+    )  # fmt: skip
+
+
+class SwarmPlay(Play):
+    """The four acts."""
+
+    page = PAGE
+
+    def run(self) -> None:
+        """Play them."""
+        self._create()
+        self._list('Its managers say of it')
+        self._lose('workers')
+        self._lose('managers')
+        self._list('After both, they say')
+        self._delete()
+
+    def _create(self) -> None:
+        self._stage.title('1. A page becomes a Swarm')
+        self._declare()
+        self._expect_whole(5)
+
+    def _list(self, title: str) -> None:
+        self._stage.say(f'{title}:')
+        found = self._site.verbs.run(DRIVER, 'nodes', 'demo', {})
+        for name, what in found.items():
+            self._stage.say(f'  {name}: {what}')
+        names = {node.name for node in self._nodes()}
+        self._stage.expect('the swarm lists just the nodes of kiln', set(found), names)
+
+    def _lose(self, group: str) -> None:
+        victim = self._nodes(group)[0]
+        number = {'workers': 2, 'managers': 3}[group]
+        self._stage.title(f'{number}. {victim.name} is destroyed behind the back of kiln')
+        self._destroy(victim)
+        self._repair([victim])
+        self._stage.expect(f'{victim.name} was replaced', victim.id in self._ids(), False)
+        self._expect_whole(5)
+
+    def _delete(self) -> None:
+        self._stage.title('4. Delete it, and keep the receipt')
+        self._delete_and_show()
+
+    def _destroy(self, node: Node) -> None:
+        assert node.compute_id is not None
+        self._site.backends.get(node.backend).delete(node.compute_id, wait=True).result()
+
+    def _machines(self) -> list[Amphora]:
+        listed = self._site.backends.get(None).list_amphorae().result()
+        return [one for one in listed if one.state is not State.DELETED]

@@ -1,0 +1,130 @@
+"""What users may ask of this driver alone: ``kiln x swarm_debian_v1 VERB CLUSTER``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_drivers.parameters import Parameter, ParameterType
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_drivers.verbs import Verb
+from kiln.cluster_exceptions import ClusterDriverError
+from kiln.cluster_models import Cluster
+
+from . import rules
+from .docker_context import write_context
+from .line import PORT
+from .opening import authority_of, view_of
+from .values import Role
+
+_LONGEST_DAYS = 3650
+
+
+def nodes(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the list of the swarm, and a warning where its majority is at stake."""
+    with view_of(context, cluster).manager() as manager:
+        peers = manager.peers()
+    shown: dict[str, Any] = {
+        peer.hostname: f'{peer.role}, {"ready" if peer.ready else "down"}, {peer.availability}'
+        + (', leader' if peer.leader else '')
+        for peer in sorted(peers, key=lambda one: (one.role, one.hostname))
+    }
+    warning = rules.lost_quorum(peers)
+    return {**shown, 'warning': warning} if warning else shown
+
+
+def services(
+    context: Context, cluster: Cluster, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return each service, and how many of its tasks run."""
+    with view_of(context, cluster).manager() as manager:
+        found, tasks = manager.services(), manager.tasks()
+    return {
+        one['Spec']['Name']: sum(task.service_id == one['ID'] and task.running for task in tasks)
+        for one in found
+    }
+
+
+def tokens(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Make all tokens useless that anybody may have; those of kiln are used once anyway."""
+    with view_of(context, cluster).manager() as manager:
+        for role in Role:
+            manager.rotate_token(manager.swarm(), role)
+    return {'rotated': [role.value for role in Role]}
+
+
+def certificates(
+    context: Context, cluster: Cluster, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Begin to give each node a new certificate within the swarm; services go on."""
+    with view_of(context, cluster).manager() as manager:
+        manager.rotate_authority(manager.swarm())
+    return {'rotating': 'the authority of the swarm'}
+
+
+def docker_context(
+    context: Context, cluster: Cluster, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Write a new certificate for a person, and a context for docker that uses it."""
+    view = view_of(context, cluster)
+    addresses = [node.address for node in view.managers if node.address]
+    if not addresses:
+        raise ClusterDriverError(f'Cluster {cluster.name} has no manager with an address yet.')
+    authority = authority_of(context, cluster)
+    papers = authority.for_person(arguments['name'], SYSTEM_CLOCK.time(), arguments['days'])
+    host = addresses[0]
+    endpoint = f'tcp://[{host}]:{PORT}' if ':' in host else f'tcp://{host}:{PORT}'
+    folder = Path(arguments['to']).expanduser().absolute()
+    file = write_context(folder, cluster.name, endpoint, authority.certificate, papers)
+    return {
+        'endpoint': endpoint,
+        'folder': str(folder),
+        'import': f'docker context import {cluster.name} {file}',
+        'use': f'docker --context {cluster.name} node ls',
+    }
+
+
+def recover(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Go on with one manager where the majority is lost for ever; what the others knew is."""
+    view = view_of(context, cluster)
+    named = [node for node in view.managers if arguments['node'] in (node.name, node.id)]
+    if not named:
+        raise ClusterDriverError(
+            f'Cluster {cluster.name} has no manager {arguments["node"]}.',
+            f'It has {", ".join(node.name for node in view.managers) or "none"}.',
+        )
+    if view.works():
+        raise ClusterDriverError(
+            f'The managers of {cluster.name} agree with each other: nothing is to be recovered.',
+            'Replace single nodes instead.',
+        )
+    with view.engine(named[0]) as engine:
+        engine.found(anew=bool(engine.info().peer_id))
+    return {'manager': named[0].name}
+
+
+verbs = {
+    'nodes': Verb(run=nodes, help='Show the list of the swarm.'),
+    'services': Verb(run=services, help='Show services, and how many of their tasks run.'),
+    'tokens': Verb(run=tokens, help='Make all join tokens useless that anybody may have.'),
+    'certificates': Verb(run=certificates, help='Renew the certificates within the swarm.'),
+    'context': Verb(
+        run=docker_context,
+        help='Write a certificate and a context for docker.',
+        parameters=(
+            Parameter(name='to', required=True, help='Folder to write; made where it is not.'),
+            Parameter(name='name', default='user', help='For whom the certificate is.'),
+            Parameter(
+                name='days', type=ParameterType.INTEGER, default=365, minimum=1,
+                maximum=_LONGEST_DAYS, help='How long the certificate is good for.',
+            ),
+        ),
+    ),
+    'recover': Verb(
+        run=recover,
+        help='Go on with one manager where the majority is lost for ever.',
+        parameters=(Parameter(name='node', required=True, help='Manager that is to go on.'),),
+    ),
+}  # fmt: skip

@@ -1,0 +1,43 @@
+"""How a cluster's authority, engines and view are come by, from a context alone."""
+
+from __future__ import annotations
+
+import functools
+import ssl
+
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_models import Cluster, Node
+
+from .engine import Engine
+from .line import TlsLine, trust
+from .pki import Authority
+from .view import Params, View
+
+
+def authority_of(context: Context, cluster: Cluster) -> Authority:
+    """Return who vouches in a cluster.
+
+    :raises ClusterError: the cluster's key cannot be had.
+    """
+    return Authority(context.join_key(), cluster.id, cluster.created_at)
+
+
+def view_of(context: Context, cluster: Cluster, params: Params | None = None) -> View:
+    """Return a cluster as a call sees it; nobody is asked anything yet."""
+    return View(context, cluster, params or _no_params, open_engine)
+
+
+def open_engine(context: Context, cluster: Cluster, node: Node) -> Engine:
+    """Return a way to the engine of a node; nothing is asked yet."""
+    tls = _trust(context.join_key(), cluster.id, cluster.created_at)
+    return Engine(TlsLine(node, tls), node.address or '')
+
+
+@functools.lru_cache(maxsize=256)
+def _trust(key: bytes, cluster_id: str, since: float) -> ssl.SSLContext:
+    # Reading keys takes longer than a look, and each look needs them.
+    return trust(Authority(key, cluster_id, since))
+
+
+def _no_params(context: Context, cluster: Cluster, node: Node) -> dict[str, object]:
+    raise AssertionError(f'nobody asks here what {node.name} is to be')

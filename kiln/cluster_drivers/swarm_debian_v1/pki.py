@@ -1,0 +1,167 @@
+"""The certificates of a cluster, all made of its one key; only home of cryptography here.
+
+The same key gives the same bytes for ever, so nothing of this is kept anywhere. Each
+node gets an authority of its own, which can vouch for that one node and for no client:
+with it the node makes a certificate for whatever addresses it has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import hashlib
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kiln.cluster_models import Node
+
+#: A clock on a machine that was only just started may be behind.
+_SKEW = datetime.timedelta(hours=1)
+_FOR_AS_LONG_AS_IT_LIVES = datetime.timedelta(days=20 * 365)
+_SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Papers:
+    """A certificate and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes = dataclasses.field(repr=False)
+
+
+def identity(node: Node) -> str:
+    """Return the name that the engine of one attempt of a node proves to have."""
+    return f'{node.id}.{node.attempt}.kiln'
+
+
+class Authority:
+    """Vouches for the nodes of one cluster, and for whom their engines obey."""
+
+    def __init__(self, key: bytes, cluster_id: str, since: float) -> None:
+        self._key, self._cluster_id = key, cluster_id
+        self._since = _moment(since)
+
+    @functools.cached_property
+    def certificate(self) -> bytes:
+        """What all of the cluster believe in, in PEM."""
+        return _pem(self._root)
+
+    def for_node(self, node: Node) -> Papers:
+        """Return the authority of one attempt of a node; the same for each call."""
+        name = identity(node)
+        key = self._derived(f'node {name}')
+        constraints = x509.NameConstraints([x509.DNSName(name)], None)
+        builder = self._builder(name, key, _SERVER, authority=True).add_extension(
+            constraints, critical=True
+        )
+        return _papers(builder, key, self._signer)
+
+    @functools.cached_property
+    def kiln(self) -> Papers:
+        """What kiln itself shows to the engines."""
+        key = self._derived('kiln')
+        return _papers(self._builder('kiln', key, _CLIENT), key, self._signer)
+
+    def for_person(self, name: str, now: float, days: int) -> Papers:
+        """Return a new key for a person, good for so many days; another for each call."""
+        key = Ed25519PrivateKey.generate()
+        since = _moment(now)
+        builder = self._builder(
+            name, key, _CLIENT, since=since, until=since + datetime.timedelta(days=days)
+        ).serial_number(x509.random_serial_number())
+        return _papers(builder, key, self._signer)
+
+    # ---- how they are made -----------------------------------------------------
+
+    @functools.cached_property
+    def _signer(self) -> Ed25519PrivateKey:
+        return self._derived('authority')
+
+    @functools.cached_property
+    def _root(self) -> x509.Certificate:
+        return self._builder('authority', self._signer, authority=True).sign(self._signer, None)
+
+    def _derived(self, purpose: str) -> Ed25519PrivateKey:
+        info = f'kiln swarm\0{self._cluster_id}\0{purpose}'.encode()
+        derived = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info)
+        return Ed25519PrivateKey.from_private_bytes(derived.derive(self._key))
+
+    def _builder(
+        self,
+        name: str,
+        key: Ed25519PrivateKey,
+        *usages: x509.ObjectIdentifier,
+        authority: bool = False,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+    ) -> x509.CertificateBuilder:
+        """Return a certificate to be signed; ``usages`` is empty for the root alone."""
+        since = since or self._since
+        issuer = x509.SubjectKeyIdentifier.from_public_key(self._signer.public_key())
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(self._name(name))
+            .issuer_name(self._name('authority'))
+            .public_key(key.public_key())
+            .not_valid_before(since - _SKEW)
+            .not_valid_after(until or since + _FOR_AS_LONG_AS_IT_LIVES)
+            .add_extension(
+                x509.BasicConstraints(authority, None if not usages else 0 if authority else None),
+                critical=True,
+            )
+            .add_extension(_key_usage(authority), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer),
+                critical=False,
+            )
+        )
+        if until is None:
+            builder = builder.serial_number(self._serial(name))
+        if usages:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        return builder
+
+    def _name(self, name: str) -> x509.Name:
+        # Longer than 64 no common name may be, and none needs to be: it is for people.
+        attributes = [(NameOID.ORGANIZATION_NAME, self._cluster_id), (NameOID.COMMON_NAME, name)]
+        return x509.Name([x509.NameAttribute(oid, text[:64]) for oid, text in attributes])
+
+    def _serial(self, name: str) -> int:
+        digest = hashlib.sha256(f'{self._cluster_id}\0{name}'.encode()).digest()
+        # Positive, and short enough for all who read certificates.
+        return int.from_bytes(digest[:15]) | 1
+
+
+def _moment(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+
+
+def _key_usage(authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority, key_cert_sign=authority, crl_sign=authority,
+        content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _papers(
+    builder: x509.CertificateBuilder, key: Ed25519PrivateKey, signer: Ed25519PrivateKey
+) -> Papers:
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return Papers(_pem(builder.sign(signer, None)), secret)

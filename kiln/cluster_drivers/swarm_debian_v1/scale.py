@@ -1,0 +1,40 @@
+"""Which nodes may go."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+
+from kiln.cluster_drivers.scale import ScaleManager
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_exceptions import ClusterError
+from kiln.cluster_models import Cluster, Node, NodeState
+from kiln.cluster_spec import NodeGroupSpec
+
+from .view import View
+
+
+class SwarmScaleManager(ScaleManager):
+    """Lets those go first that do not work, then those with the fewest tasks.
+
+    The leader of the managers goes last. Of a swarm that does not answer, nodes go in
+    the order of the group's rules.
+    """
+
+    def __init__(self, context: Context, cluster: Cluster, view: View) -> None:
+        super().__init__(context, cluster)
+        self._view = view
+
+    def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
+        """Return the nodes in the order in which they should go; asks a manager twice."""
+        try:
+            with self._view.manager() as manager:
+                peers, tasks = manager.peers(), manager.tasks()
+        except ClusterError:
+            return nodes
+        load = collections.Counter(task.peer_id for task in tasks if task.there)
+        of = {peer.node_id: (peer.leader, load[peer.id]) for peer in peers if peer.ready}
+        return sorted(
+            nodes,
+            key=lambda node: (node.state is NodeState.READY, of.get(node.id, (False, 0))),
+        )

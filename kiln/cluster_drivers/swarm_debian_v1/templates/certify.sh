@@ -1,0 +1,27 @@
+#!/bin/sh
+# Makes the certificate of this node's engine, for its name and for the addresses that it
+# has now. The authority next to it is good for this one name, and for servers only.
+set -eu
+umask 077
+cd /etc/kiln-swarm
+name=$(openssl x509 -in authority.pem -noout -subject -nameopt sep_multiline,sname |
+    sed -n 's/^ *CN=//p')
+names="DNS:$name"
+for address in $(hostname -I); do
+    names="$names,IP:$address"
+done
+[ -s key.pem ] || openssl genpkey -algorithm ed25519 -out key.pem
+cat >extensions.cnf <<EXTENSIONS
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = serverAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+subjectAltName = $names
+EXTENSIONS
+openssl req -new -key key.pem -subj "/CN=engine" -out request.pem
+openssl x509 -req -in request.pem -CA authority.pem -CAkey authority.pem \
+    -set_serial "0x00$(openssl rand -hex 15)" -days 7300 -extfile extensions.cnf -out leaf.pem
+{ cat leaf.pem && openssl x509 -in authority.pem; } >cert.pem.new
+mv cert.pem.new cert.pem
+rm -f leaf.pem request.pem extensions.cnf

@@ -1,0 +1,278 @@
+"""A site of kiln's whose machines are containers with an engine inside, asked by its commands."""
+
+import functools
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+import docker
+
+from kiln.cluster_models import NodeState
+from kiln.db.store import open_store
+from tests.functional.engines import COMMAND, engine, plain_tar
+
+ROOT = pathlib.Path(__file__).parents[3]
+IMAGE = 'kiln/swarm-node:latest'
+#: What services run, known to each inner engine by being loaded there.
+APP = 'kiln-tests/app:1'
+WAIT_S = 240.0
+
+CONF = """
+[compute]
+default_backend = containers
+owner = {owner}
+[compute:containers]
+driver = docker
+url = {url}
+privileged = true
+zones = az1,az2,az3
+watch_interval = 0.5
+[db]
+url = sqlite:///{folder}/kiln.db
+key_file = {folder}/keys
+[clusters]
+lease = 5
+quiesce = 1
+watch = 2
+"""
+
+PAGE = """
+cluster: web
+driver: swarm_debian_v1
+server_type: container
+image: {image}
+nodegroups:
+  - name: managers
+    role: control
+    count: {managers}
+    zones: spread
+    parameters: {parameters}
+    health: {health}
+  - name: workers
+    count: {workers}
+    health: {health}
+"""
+HEALTH = '{unhealthy_after: 1s, startup_timeout: 120s, max_unhealthy: 50%}'
+
+
+def kiln(conf, *arguments, check=True):
+    """Run a command of kiln; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    if check and done.returncode:
+        raise AssertionError(f'kiln {" ".join(arguments)}: {done.stdout}\n{done.stderr}')
+    return done.stdout
+
+
+def conduct(conf):
+    """Start a conductor; who asked ends it."""
+    return subprocess.Popen(
+        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), 'conductor'],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@functools.cache
+def app_tar():
+    """Return the root file system of what services run."""
+    with tempfile.TemporaryDirectory() as folder:
+        return plain_tar(pathlib.Path(folder, 'app.tar')).read_bytes()
+
+
+class SwarmSite(unittest.TestCase):
+    """One cluster for all tests of a class, whole before and after each of them."""
+
+    managers, workers = 3, 3
+    kept = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.place = engine()
+        cls.bare = docker.DockerClient(base_url=cls.place.url, timeout=60)
+        cls.addClassCleanup(cls.bare.close)
+        cls.owner = f't{uuid.uuid4().hex[:8]}'
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.conf = cls.folder / 'kiln.conf'
+        cls.conf.write_text(CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder))
+        kiln(cls.conf, 'image', 'build', 'swarm-node', '--max-age', '30d', '--into', 'containers')
+        cls.addClassCleanup(cls.remove_what_is_left)
+        cls.up()
+
+    @classmethod
+    def up(cls, **more):
+        page = cls.folder / 'swarm.yaml'
+        given = {'managers': cls.managers, 'workers': cls.workers, 'image': IMAGE,
+                 'parameters': '{}', 'health': HEALTH}  # fmt: skip
+        page.write_text(PAGE.format(**given | more))
+        return kiln(cls.conf, 'up', str(page), '--yes')
+
+    @classmethod
+    def remove_what_is_left(cls):
+        for one in cls.containers():
+            one.remove(force=True, v=True)
+
+    # ---- what there is, as each of the three says it ------------------------------
+
+    @classmethod
+    def containers(cls):
+        found = cls.bare.containers.list(all=True)
+        return [one for one in found if cls.owner in one.labels.values()]
+
+    @classmethod
+    def store(cls):
+        if cls.kept is None:
+            cls.kept = open_store(f'sqlite:///{cls.folder}/kiln.db')
+            cls.addClassCleanup(cls.kept.close)
+        return cls.kept
+
+    def nodes(self):
+        """Return the nodes that are not gone, by name, as they are written now."""
+        nodes = self.store().nodes.of(self.store().clusters.get('web').id)
+        return {one.name: one for one in nodes if one.state is not NodeState.GONE}
+
+    def at_rest(self):
+        """Whether all nodes are ready, and nothing is under way."""
+        ready = {one.state for one in self.nodes().values()} == {NodeState.READY}
+        return ready and not self.store().operations.open(self.store().clusters.get('web').id)
+
+    def container_of(self, node):
+        """Return the container of a node of kiln's; None where there is none."""
+        try:
+            return self.bare.containers.get(node.compute_id)
+        except docker.errors.NotFound:
+            return None
+
+    def inside(self, container, *command):
+        if container is None:
+            return None
+        try:
+            status, output = container.exec_run(['docker', *command])
+        except docker.errors.APIError:
+            # It is not running any more.
+            return None
+        return output.decode() if status == 0 else None
+
+    def asked(self, *command):
+        """Return what a manager with a quorum behind it answers to its own docker command."""
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            for node in self.nodes().values():
+                if node.group != 'managers' or node.state is not NodeState.READY:
+                    continue
+                said = self.inside(self.container_of(node), *command)
+                if said is not None:
+                    return said
+            time.sleep(1)
+        raise AssertionError(f'no manager answers {command}')
+
+    def listed(self):
+        lines = self.asked('node', 'ls', '--format', '{{json .}}').splitlines()
+        return {one['Hostname']: one for one in map(json.loads, lines)}
+
+    def assert_agreed(self, managers=None, workers=None):
+        """Check that docker node ls, kiln's store and the engine have the same nodes."""
+        managers = self.managers if managers is None else managers
+        workers = self.workers if workers is None else workers
+        # A leader that is new has to hear of each node first.
+        self.until(
+            lambda: {one['Status'] for one in self.listed().values()} == {'Ready'},
+            'nodes stay on the list that are not ready',
+        )
+        nodes, listed = self.nodes(), self.listed()
+        self.assertEqual({NodeState.READY}, {one.state for one in nodes.values()})
+        self.assertEqual(set(nodes), set(listed))
+        self.assertEqual(len(nodes), len(self.containers()))
+        by_role = sorted(name for name, one in listed.items() if one['ManagerStatus'])
+        self.assertEqual(
+            by_role, sorted(name for name, one in nodes.items() if one.group == 'managers')
+        )
+        self.assertEqual((managers, workers), (len(by_role), len(nodes) - len(by_role)))
+
+    def until(self, so, message):
+        end = time.monotonic() + WAIT_S
+        while not so():
+            self.assertLess(time.monotonic(), end, message)
+            time.sleep(0.5)
+
+    # ---- a service ------------------------------------------------------------------
+
+    def load(self):
+        """Have each inner engine know the image of the service."""
+        for node in self.nodes().values():
+            container = self.container_of(node)
+            if self.inside(container, 'image', 'inspect', APP) is None:
+                container.put_archive('/root', _tar({'app.tar': app_tar()}))
+                self.inside(container, 'import', '/root/app.tar', APP)
+
+    def serve(self, replicas):
+        """Deploy a service; return once all of it runs."""
+        self.load()
+        self.asked(
+            'service', 'create', '--name', 'app', '--replicas', str(replicas), '--detach',
+            '--no-resolve-image', '--stop-grace-period', '1s', '--endpoint-mode', 'dnsrr',
+            '--restart-delay', '1s', APP, *COMMAND,
+        )  # fmt: skip
+        self.until(lambda: self.running() == replicas, 'the service does not come up')
+
+    def running(self):
+        """Return how many containers of the service run, whatever managers believe."""
+        found = 0
+        for container in self.containers():
+            said = self.inside(container, 'ps', '-q', '--filter', f'ancestor={APP}')
+            found += len((said or '').split())
+        return found
+
+
+class Watching(threading.Thread):
+    """Looks at the replicas of a service all the while, and keeps the fewest that it saw."""
+
+    def __init__(self, site):
+        super().__init__(daemon=True)
+        self._site, self._over = site, threading.Event()
+        self.fewest = None
+
+    def run(self):
+        while not self._over.is_set():
+            try:
+                now = self._site.running()
+            except docker.errors.APIError:
+                # One of them went while it was asked.
+                continue
+            self.fewest = now if self.fewest is None else min(self.fewest, now)
+            self._over.wait(0.5)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self.join(30)
+
+
+def _tar(files):
+    import tarfile
+
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode='w') as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+def crashes():
+    """Return how many processes of kiln are killed."""
+    return int(os.environ.get('KILN_SWARM_CRASHES', '2'))

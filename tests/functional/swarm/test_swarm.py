@@ -1,0 +1,179 @@
+"""A real Swarm of containers with engines inside, through what happens to Swarms."""
+
+import json
+import os
+import random
+import signal
+import socket
+import ssl
+import subprocess
+import time
+
+from tests.functional.swarm.site import IMAGE, SwarmSite, Watching, conduct, crashes, kiln
+
+REPLICAS = 4
+
+
+class Swarm(SwarmSite):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        site = cls('test_what_was_asked_for_is_there')
+        site.assert_agreed()
+        site.serve(REPLICAS)
+
+    def setUp(self):
+        self.load()
+        self.until(lambda: self.running() == REPLICAS, 'the service is not whole')
+
+    def tearDown(self):
+        self.assert_agreed()
+
+    def a_node(self, group, index=0):
+        return sorted(
+            (one for one in self.nodes().values() if one.group == group),
+            key=lambda one: one.name,
+        )[index]
+
+    # ---- what there is ---------------------------------------------------------------
+
+    def test_what_was_asked_for_is_there(self):
+        self.assertEqual({'Active'}, {one['Availability'] for one in self.listed().values()})
+        for node in self.nodes().values():
+            said = json.loads(self.asked('node', 'inspect', node.name))
+            labels = said[0]['Spec']['Labels']
+            self.assertEqual(node.id, labels['kiln.node'])
+            self.assertEqual(node.group, labels['kiln.group'])
+
+    def test_nobody_without_a_certificate_gives_an_engine_orders(self):
+        anybody = ssl.create_default_context()
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        address = self.a_node('workers').address
+        with (
+            socket.create_connection((address, 2376), 10) as plain,
+            self.assertRaisesRegex(OSError, 'certificate required|bad certificate'),
+            anybody.wrap_socket(plain) as line,
+        ):
+            line.sendall(b'GET /info HTTP/1.0\r\n\r\n')
+            line.recv(1)
+
+    def test_a_machine_was_given_no_token_and_keeps_its_key_to_itself(self):
+        container = self.container_of(self.a_node('workers'))
+        tokens = self.asked('swarm', 'join-token', '-q', 'worker').strip()
+        said = container.exec_run(['sh', '-c', 'grep -rl SWMTKN /etc /var/lib/cloud /root']).output
+        self.assertNotIn(b'/', said.replace(b'grep:', b'').strip() or b'')
+        self.assertTrue(tokens.startswith('SWMTKN'))
+        mode = container.exec_run(['stat', '-c', '%a', '/etc/kiln-swarm/authority.pem']).output
+        self.assertEqual(b'600', mode.strip())
+
+    def test_001_5_verbs_tell_of_the_swarm_and_make_a_context_for_docker(self):
+        self.assertEqual(set(self.nodes()), set(self.verb('nodes')))
+        self.assertEqual({'app': REPLICAS}, self.verb('services'))
+        used = self.token()
+        self.verb('tokens')
+        self.assertNotEqual(used, self.token())
+        self.verb('certificates')
+        folder = self.folder / 'context'
+        said = self.verb('context', f'to={folder}', 'days=1')
+        environment = {**os.environ, 'DOCKER_CONFIG': str(self.folder / 'docker')}
+        for words in (said['import'].split()[1:], ['--context', 'web', 'node', 'ls', '-q']):
+            done = subprocess.run(
+                ['docker', *words], env=environment, capture_output=True, text=True, check=True
+            )
+        self.assertEqual(len(self.nodes()), len(done.stdout.split()))
+
+    def verb(self, name, *arguments):
+        words = ('x', 'swarm_debian_v1', name, 'web', *arguments, '-f', 'json')
+        return json.loads(kiln(self.conf, *words))
+
+    # ---- what people do ----------------------------------------------------------------
+
+    def test_a_worker_in_the_middle_goes_and_another_comes(self):
+        with Watching(self) as seen:
+            kiln(self.conf, 'node', 'remove', 'web', self.a_node('workers', 1).name, '--yes')
+            self.assert_agreed(workers=2)
+            used = self.token()
+            kiln(self.conf, 'cluster', 'scale', 'web', 'workers=3', '--yes')
+        self.assertGreaterEqual(seen.fewest, REPLICAS - 2)
+        self.assertNotEqual(used, self.token())
+        self.assertIn('valid join token is necessary', self.joined_with(used))
+
+    def token(self):
+        return self.asked('swarm', 'join-token', '-q', 'worker').strip()
+
+    def joined_with(self, token):
+        """Return what a stranger's engine hears that joins with a token that was used."""
+        address = self.a_node('managers').address
+        script = (
+            'dockerd >/dev/null 2>&1 & until docker info >/dev/null 2>&1; do sleep 0.2; done; '
+            f'docker swarm join --token {token} {address}:2377'
+        )
+        said = self.bare.containers.run(
+            IMAGE, ['/bin/sh', '-c', f'{script} 2>&1 || true'], privileged=True, remove=True,
+            tmpfs={'/run': '', '/var/lib/docker': ''},
+        )  # fmt: skip
+        return said.decode()
+
+    def test_an_even_number_of_managers_is_refused_before_anything_is_done(self):
+        before = self.nodes()
+        said = kiln(self.conf, 'cluster', 'scale', 'web', 'managers=2', '--yes', check=False)
+        self.assertNotIn('succeeded', said)
+        self.assertEqual(before, self.nodes())
+
+    def test_managers_are_replaced_one_by_one_and_the_service_stays(self):
+        old = set(self.nodes())
+        with Watching(self) as seen:
+            self.up(parameters='{log_max_files: 2}')
+        self.assertEqual(3, len(old & set(self.nodes())))
+        self.assertGreaterEqual(seen.fewest, REPLICAS - 2)
+
+    # ---- what happens ------------------------------------------------------------------
+
+    def test_a_worker_that_dies_is_replaced(self):
+        self._die('workers')
+
+    def test_a_manager_that_dies_is_replaced(self):
+        self._die('managers')
+
+    def _die(self, group):
+        victim = self.a_node(group)
+        conductor = conduct(self.conf)
+        try:
+            self.container_of(victim).kill('SIGKILL')
+            self.until(lambda: victim.name not in self.nodes() and self._whole(), 'no other came')
+        finally:
+            conductor.terminate()
+            conductor.wait(30)
+
+    def _whole(self):
+        return len(self.nodes()) == self.managers + self.workers and self.at_rest()
+
+    def test_kiln_dies_again_and_again_and_goes_on_from_there(self):
+        chance = random.Random(os.environ.get('KILN_SWARM_SEED', '7'))
+        for _ in range(crashes()):
+            victim = chance.choice(sorted(self.nodes()))
+            asked = conduct(self.conf)
+            try:
+                kiln(self.conf, 'node', 'replace', 'web', victim, '--yes', '--no-wait')
+                time.sleep(chance.uniform(0.2, 12.0))
+            finally:
+                os.kill(asked.pid, signal.SIGKILL)
+                asked.wait()
+            after = conduct(self.conf)
+            try:
+                self.until(lambda old=victim: old not in self.nodes() and self._whole(), victim)
+            finally:
+                after.terminate()
+                after.wait(30)
+            self.assert_agreed()
+
+
+class Ending(SwarmSite):
+    managers, workers = 1, 1
+
+    def test_nothing_is_left_of_a_cluster_that_is_deleted(self):
+        volumes = {one.name for one in self.bare.volumes.list()}
+        kiln(self.conf, 'cluster', 'delete', 'web', '--yes')
+        self.assertEqual([], self.containers())
+        left = {one.name for one in self.bare.volumes.list()}
+        self.assertLess(left, volumes)

@@ -1,0 +1,180 @@
+"""Real TLS on the loopback: who is believed, and who is not."""
+
+import contextlib
+import http.server
+import json
+import logging
+import ssl
+import subprocess
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+from kiln.clock import Deadline, deadline_scope
+from kiln.cluster_drivers.swarm_debian_v1.line import Refused, Silent, TlsLine, trust
+from kiln.cluster_drivers.swarm_debian_v1.pki import Authority, identity
+
+from .case import a_node
+
+CERTIFY = Path('kiln/cluster_drivers/swarm_debian_v1/templates/certify.sh')
+KEY = b'k' * 32
+
+
+def authority(key=KEY):
+    return Authority(key, 'c-1', 1_700_000_000.0)
+
+
+def certified(folder, node, mine):
+    """Have a node's own script make its certificate, in another folder than on a machine."""
+    papers = mine.for_node(node)
+    (folder / 'ca.pem').write_bytes(mine.certificate)
+    (folder / 'authority.pem').write_bytes(papers.certificate + papers.key)
+    script = CERTIFY.read_text().replace('/etc/kiln-swarm', str(folder))
+    subprocess.run(['/bin/sh', '-c', script], check=True, capture_output=True)
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    status, content = 200, b'{}'
+
+    def do_GET(self):
+        self.server.asked.append((self.command, self.path))
+        self.send_response(self.server.status)
+        self.send_header('Content-Length', str(len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content)
+
+    def do_POST(self):
+        length = int(self.headers.get('Content-Length') or 0)
+        self.server.body = json.loads(self.rfile.read(length) or b'null')
+        self.do_GET()
+
+    def log_message(self, *of):
+        pass
+
+
+class Lines(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.node = a_node(1, address='127.0.0.1')
+
+    def serve(self, node, mine, clients=None):
+        certified(self.folder, node, mine)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.folder / 'cert.pem', self.folder / 'key.pem')
+        tls.load_verify_locations(cadata=(clients or mine).certificate.decode())
+        tls.verify_mode = ssl.CERT_REQUIRED
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Answers)
+        server.handle_error = lambda *of: None
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        server.asked, server.status, server.content, server.body = [], 200, b'{}', None
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server
+
+    def line(self, server, node=None, mine=None):
+        line = TlsLine(node or self.node, trust(mine or authority()), port=server.server_port)
+        self.addCleanup(line.close)
+        return line
+
+    def test_an_engine_is_known_by_its_name_whatever_its_address_is(self):
+        server = self.serve(self.node, authority())
+        server.content = b'{"a": 1}'
+        line = self.line(server)
+        self.assertEqual({'a': 1}, line.ask('GET', '/info'))
+        self.assertIsNone(self._posted(line, server))
+        self.assertEqual([('GET', '/info'), ('POST', '/swarm/join')], server.asked)
+
+    def _posted(self, line, server):
+        server.content = b''
+        answer = line.ask('POST', '/swarm/join', {'b': 2})
+        self.assertEqual({'b': 2}, server.body)
+        return answer
+
+    def test_another_attempt_of_the_same_node_is_a_stranger(self):
+        stray = a_node(1, attempt=2)
+        server = self.serve(stray, authority())
+        with self.assertRaisesRegex(Silent, 'is not its own'):
+            self.line(server).ask('GET', '/info')
+        self.assertEqual([], server.asked)
+
+    def test_an_engine_of_another_cluster_is_a_stranger(self):
+        server = self.serve(self.node, authority(b'x' * 32), clients=authority())
+        with self.assertRaisesRegex(Silent, 'is not its own'):
+            self.line(server).ask('GET', '/info')
+
+    def test_an_engine_obeys_nobody_from_elsewhere(self):
+        server = self.serve(self.node, authority(), clients=authority(b'x' * 32))
+        with self.assertRaises(Silent):
+            self.line(server).ask('GET', '/info')
+        self.assertEqual([], server.asked)
+
+    def test_what_a_node_vouches_for_is_itself_alone_and_no_client(self):
+        mine = authority()
+        other = a_node(2)
+        papers = mine.for_node(self.node)
+        for name, usage in ((identity(other), 'serverAuth'), (identity(self.node), 'clientAuth')):
+            with self.subTest(name, usage=usage):
+                self._refused(papers, name, usage, mine)
+
+    def _refused(self, papers, name, usage, mine):
+        folder = self.folder
+        (folder / 'a.pem').write_bytes(papers.certificate)
+        (folder / 'a.key').write_bytes(papers.key)
+        (folder / 'root.pem').write_bytes(mine.certificate)
+        (folder / 'x').write_text(f'subjectAltName=DNS:{name}\nextendedKeyUsage={usage}\n')
+        purpose = 'sslserver' if usage == 'serverAuth' else 'sslclient'
+        script = f"""set -e; cd {folder}
+        openssl genpkey -algorithm ed25519 -out l.key
+        openssl req -new -key l.key -subj /CN=l -out l.req
+        openssl x509 -req -in l.req -CA a.pem -CAkey a.key -days 9 -extfile x -out l.pem
+        openssl verify -attime 1700000100 -purpose {purpose} -CAfile root.pem \\
+            -untrusted a.pem l.pem
+        """
+        done = subprocess.run(['/bin/sh', '-c', script], capture_output=True, text=True)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn('verification failed', done.stderr)
+
+    def test_what_an_engine_refuses_is_told_in_its_own_words(self):
+        server = self.serve(self.node, authority())
+        server.status = 503
+        for content, told in (
+            (b'{"message": "no leader."}', 'no leader'), (b'oh', 'oh'), (b'', 'it does not say'),
+            (b'[]', r'\[\]'),
+        ):  # fmt: skip
+            server.content = content
+            with self.assertRaisesRegex(Refused, f'of node {self.node.name} refuses: {told}'):
+                self.line(server).ask('GET', '/info')
+
+    def test_what_is_no_json_is_no_answer(self):
+        server = self.serve(self.node, authority())
+        server.content = b'<html>'
+        with self.assertRaisesRegex(Silent, 'no JSON'):
+            self.line(server).ask('GET', '/info')
+
+    def test_a_line_that_broke_is_opened_again(self):
+        server = self.serve(self.node, authority())
+        line = self.line(server)
+        line.ask('GET', '/info')
+        line._connection.sock.shutdown(2)
+        with contextlib.suppress(Silent):
+            line.ask('GET', '/info')
+        self.assertEqual({}, line.ask('GET', '/info'))
+
+    def test_a_dead_address_is_silence_by_the_deadline(self):
+        server = http.server.HTTPServer(('127.0.0.1', 0), Answers)
+        self.addCleanup(server.server_close)
+        with deadline_scope(Deadline.after(0.1)), self.assertRaises(Silent):
+            self.line(server).ask('GET', '/info')
+
+    def test_no_key_is_logged_or_shown(self):
+        mine = authority()
+        with self.assertNoLogs(level=logging.DEBUG):
+            shown = repr(
+                [mine, mine.kiln, mine.for_node(self.node), mine.for_person('me', 1e9, 1)]
+            )
+        self.assertNotIn('PRIVATE', shown)

@@ -1,0 +1,64 @@
+"""What cluster drivers rely on: they see all nodes, and know which one is the oldest."""
+
+import unittest
+
+from kiln.cluster_drivers.values import READY
+from kiln.cluster_models import Node
+from kiln.cluster_spec import Place
+from kiln.engine.entry import Entry
+from kiln.engine.roster import Roster
+from tests.unit.engine.site import Plain, Site, group
+
+
+class Curious(Plain):
+    """Remembers how many nodes it was shown."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def is_ready(self, context, cluster, node):
+        self.seen.append({one.id for one in context.nodes})
+        assert node in context.nodes
+        return READY
+
+
+class Shown(Site):
+    def setUp(self):
+        self.driver = Curious()
+        super().setUp()
+
+    def test_a_driver_is_shown_all_nodes_whatever_it_is_asked(self):
+        cluster = self.created(group(3))
+        everyone = {node.id for node in self.nodes(cluster)}
+        self.assertEqual([everyone] * 3, self.driver.seen)
+
+    def test_nodes_that_are_made_together_have_an_order_too(self):
+        cluster = self.created(group(5))
+        self.assertEqual(5, len({node.created_at for node in self.nodes(cluster)}))
+
+
+class Births(unittest.TestCase):
+    def a_node(self, number, born):
+        return Node(
+            id=f'n-{number}', cluster_id='c', group='work', name=f'n{number}', place=Place(),
+            backend='noop', created_at=born,
+        )  # fmt: skip
+
+    def test_who_is_made_now_is_the_youngest_though_the_clock_has_gone_back(self):
+        roster = Roster([self.a_node(1, 100.0)])
+        self.assertEqual(200.0, roster.birth(200.0))
+        self.assertGreater(roster.birth(50.0), 100.0)
+        entry = Entry('c', None, now=50.0, moment=0.0)
+        roster.add(entry, self.a_node(2, roster.birth(50.0)))
+        self.assertGreater(roster.birth(50.0), roster.get('n-2').node.created_at)
+
+    def test_the_nodes_are_one_tuple_until_one_changes(self):
+        roster = Roster([self.a_node(1, 1.0), self.a_node(2, 2.0)])
+        before = roster.nodes()
+        self.assertIs(before, roster.nodes())
+        entry = Entry('c', None, now=50.0, moment=0.0)
+        roster.change(entry, roster.get('n-1'), address='a')
+        self.assertEqual(['a', None], [one.address for one in roster.nodes()])
+        roster.drop(entry, roster.get('n-1'))
+        self.assertEqual(['n-2'], [one.id for one in roster.nodes()])
