@@ -28,6 +28,7 @@ class Silent(ClusterDriverError):
     """An engine does not answer, or is not the one that it should be."""
 
     code = 'engine_silent'
+    remedy = 'See whether the machine runs and its network is there; it is asked again.'
 
     def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
         super().__init__(reason, hint, retryable)
@@ -37,6 +38,7 @@ class Refused(ClusterDriverError):
     """An engine answers that it will not."""
 
     code = 'engine_refused'
+    remedy = 'Read what the engine says; it is asked again where that can help.'
 
     def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
         super().__init__(reason, hint, retryable)

@@ -26,6 +26,7 @@ class NoManager(ClusterDriverError):
     """No manager can be asked; ``seen`` is what the engines of some said of themselves."""
 
     code = 'no_manager'
+    remedy = 'Bring a majority of the managers back, or see "kiln x swarm_debian_v1 recover".'
 
     def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
         super().__init__(reason, hint, retryable)
