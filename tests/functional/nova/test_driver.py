@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from kiln.compute_drivers.nova import user_data
+from kiln.compute_drivers import user_data
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
