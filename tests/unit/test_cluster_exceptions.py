@@ -38,7 +38,9 @@ class Errors(unittest.TestCase):
         self.assertNotIn('abc', str(error) + error.hint)
 
     def test_every_error_has_a_code_of_its_own_and_a_remedy(self):
-        found = [ClusterError, *kinds(ClusterError)]
+        # Copies of drivers, which other tests have loaded, have errors of their own.
+        everyone = [ClusterError, *kinds(ClusterError)]
+        found = [kind for kind in everyone if kind.__module__.startswith('kiln.')]
         self.assertEqual(len(found), len({kind.code for kind in found}))
         self.assertEqual([], [kind for kind in found if not kind.__dict__.get('remedy')
                               and kind.__name__ != 'DriverSelectionError'])  # fmt: skip
