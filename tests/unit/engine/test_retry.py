@@ -47,7 +47,7 @@ class Hooks(HookSite):
 
 class Nodes(HookSite):
     def test_pain_9_a_creation_that_came_too_late_goes_on_from_what_there_is(self):
-        self.fault('build:hang:times=1')
+        self.fault('build:hang:seconds=2,times=1')
         cluster, operation = self.create(group(3), within_s=0.5)
         self.assertIs(OperationState.FAILED, self.ended(operation).state)
         there = {node.id for node in self.nodes(cluster)}
