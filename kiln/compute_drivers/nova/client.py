@@ -138,7 +138,9 @@ class Services:
 
         The page after the last full one is asked for too: Nova itself may
         allow less than was asked for, and says so only by a link. A server
-        that gets its host meanwhile moves down the list, past the marker.
+        that gets its host meanwhile moves down the list, past the marker; and while
+        it moves, Nova's page may be short, and end the list before its time. Who
+        misses a server has to ask for it by id.
         """
         marker: dict[str, Any] = {}
         seen: set[str] = set()
