@@ -114,9 +114,12 @@ class Trouble(CountedCase):
                 self.gone_or_known_to_be_stuck(amphora_id, delete)
         self.assertIn('so Nova is polled', logs.output[0])
         self.assertIn('Nova is listened to', logs.output[1])
-        # Whether Nova itself survives it in the middle of a build is Nova's affair.
-        active = {server['id'] for server in self.servers() if server['status'] == 'ACTIVE'}
-        self.assertEqual(active, {b.result() for b, e in zip(builds, ended, strict=True) if not e})
+        said = {b.result() for b, error in zip(builds, ended, strict=True) if not error}
+        states = {server['id']: server['status'] for server in self.servers()}
+        self.assertLessEqual({one for one, state in states.items() if state == 'ACTIVE'}, said)
+        # Whether Nova survives it in the middle of a build is its own affair: it may take
+        # back that one is ACTIVE, when what it has to write down meanwhile is lost.
+        self.assertLessEqual({states[one] for one in said}, {'ACTIVE', 'ERROR'})
         self.proxy.forget()
         self.build(3)
         self.assertEqual(3, self.asked()['POST /servers'])
