@@ -220,7 +220,7 @@ class Processes(unittest.TestCase):
         faulty = {
             'KILN_COMPUTE_NOOP__FAULTS': '*:refuse',
             'KILN_COMPUTE_NOOP__CIRCUIT_MINIMUM_CALLS': '1',
-            'KILN_COMPUTE_NOOP__CALL_TIMEOUT': '0.1',
+            'KILN_COMPUTE_NOOP__CALL_TIMEOUT': '2',
         }
         with tempfile.TemporaryDirectory() as folder:
             path, config = pathlib.Path(folder, 'kiln.log'), pathlib.Path(folder, 'kiln.conf')
@@ -237,7 +237,7 @@ class Processes(unittest.TestCase):
             '-v', 'compute', 'list',
             KILN_COMPUTE_NOOP__FAULTS='*:refuse',
             KILN_COMPUTE_NOOP__CIRCUIT_MINIMUM_CALLS='1',
-            KILN_COMPUTE_NOOP__CALL_TIMEOUT='0.1',
+            KILN_COMPUTE_NOOP__CALL_TIMEOUT='2',
         )  # fmt: skip
         _, err = process.communicate(timeout=20)
         self.assertIn('Circuit noop/read: closed -> open', err)
