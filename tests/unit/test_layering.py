@@ -11,6 +11,7 @@ PACKAGE = ROOT / 'kiln'
 
 VALUES = {'kiln.exceptions', 'kiln.models'}
 BASE = {
+    'kiln.compute_drivers.asked',
     'kiln.compute_drivers.base',
     'kiln.compute_drivers.calls',
     'kiln.compute_drivers.hooks',
@@ -18,6 +19,7 @@ BASE = {
     'kiln.compute_drivers.own_errors',
     'kiln.compute_drivers.pools',
     'kiln.compute_drivers.redaction',
+    'kiln.compute_drivers.tables',
     'kiln.compute_drivers.user_data',
     'kiln.compute_drivers.validation',
     'kiln.compute_drivers.wording',

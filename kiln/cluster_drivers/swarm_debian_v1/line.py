@@ -128,6 +128,7 @@ class _Connection(http.client.HTTPSConnection):
         plain = socket.create_connection((self.host, self.port), self.timeout)
         try:
             self.sock = self._tls.wrap_socket(plain, server_hostname=self._identity)
+        # Nobody else knows of it yet, whatever went wrong.
         except BaseException:
             plain.close()
             raise

@@ -10,16 +10,15 @@ import contextlib
 import os
 import sqlite3
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from kiln.compute_drivers import tables
 from kiln.exceptions import ConfigurationError, ServiceUnavailable
 
 _VERSION = 1
-_BUSY_S = 30.0
 # One counter, `last`, orders changes and uses: what is greater came later.
 _SCHEMA = """
 CREATE TABLE pool (prefix TEXT NOT NULL, last INTEGER NOT NULL);
@@ -97,24 +96,14 @@ class Store:
             ) from exc
 
     def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-        )
+        db = tables.connected(self._path)
         weakref.finalize(self, db.close)
-        db.row_factory = sqlite3.Row
-        _patiently(db, 'PRAGMA journal_mode = WAL')
+        tables.share(db)
         db.execute('PRAGMA synchronous = FULL')
         # What is deleted is overwritten: it may have been a key.
         db.execute('PRAGMA secure_delete = ON')
-        db.execute('BEGIN IMMEDIATE')
-        version = db.execute('PRAGMA user_version').fetchone()[0]
-        if version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f'it has version {version}, not {_VERSION}')
-        if not version:
-            for statement in _statements(_SCHEMA):
-                db.execute(statement)
+        if tables.lay_out(db, _SCHEMA, _VERSION):
             db.execute('INSERT INTO pool VALUES (?, 0)', (uuid.uuid4().hex[:12],))
-            db.execute(f'PRAGMA user_version = {_VERSION}')
         #: Begins the cursors of this pool, and of no other.
         self.prefix: str = db.execute('SELECT prefix FROM pool').fetchone()[0]
         db.execute('COMMIT')
@@ -174,28 +163,3 @@ def next_number(db: sqlite3.Connection) -> int:
     db.execute('UPDATE pool SET last = last + 1')
     number: int = db.execute('SELECT last FROM pool').fetchone()[0]
     return number
-
-
-def _patiently(db: sqlite3.Connection, statement: str) -> None:
-    # SQLite's own patience does not cover the change to WAL, which another
-    # process that opens or leaves the file may be in the way of.
-    give_up = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            db.execute(statement)
-            return
-        except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
-                raise
-        time.sleep(0.01)
-
-
-def _statements(script: str) -> Iterator[str]:
-    # executescript() would commit first, and two processes that open one new
-    # file at a time must not both make its tables.
-    statement = ''
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ''

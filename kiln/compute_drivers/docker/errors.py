@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.compute_drivers import asked as asked_base
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
@@ -146,33 +147,11 @@ _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """What a request was for: the words and facts of the errors it may end in."""
+class Asked(asked_base.Asked):
+    """What a request to an engine was for, and whether it makes a container."""
 
-    verb: str
-    subject: str
-    amphora_id: str | None = None
-    build_key: str | None = None
-    resource_id: str | None = None
     #: Whether a container may come of this very request.
     making: bool = False
-
-    @property
-    def building(self) -> bool:
-        """Whether it is about a build, and so are its errors."""
-        return self.verb == 'build'
-
-    def error(
-        self, kind: type[AmphoraComputeError], why: str, **facts: Any
-    ) -> AmphoraComputeError:
-        """Return an error that says what could not be done, and why."""
-        return kind(
-            f'Cannot {self.verb} {self.subject}: {why}',
-            amphora_id=self.amphora_id,
-            build_key=self.build_key,
-            resource_id=self.resource_id,
-            **facts,
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

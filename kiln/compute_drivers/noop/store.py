@@ -12,11 +12,11 @@ import os
 import random
 import sqlite3
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Iterator
 
+from kiln.compute_drivers import tables
 from kiln.exceptions import ConfigurationError, ServiceUnavailable
 
 _VERSION = 1
@@ -25,7 +25,6 @@ _VERSION = 1
 # of the database, that of a savepoint does not.
 _IN_FILE = ('BEGIN IMMEDIATE', 'COMMIT', 'ROLLBACK')
 _IN_MEMORY = ('SAVEPOINT change', 'RELEASE change', 'ROLLBACK TO change')
-_BUSY_S = 30.0
 
 # One counter, `last`, numbers machines and changes alike: a number is never
 # given twice, so neither are ids, and a change is newer where it is greater.
@@ -105,20 +104,6 @@ END;
 """
 
 
-def _patiently(db: sqlite3.Connection, statement: str) -> None:
-    # SQLite's own patience does not cover the change to WAL, which another
-    # process that opens or leaves the file may be in the way of.
-    give_up = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            db.execute(statement)
-            return
-        except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
-                raise
-        time.sleep(0.01)
-
-
 class Store:
     """The tables, and the one lock and connection through which they are seen."""
 
@@ -136,27 +121,19 @@ class Store:
             ) from exc
 
     def _open(self, path: str, dice: random.Random | None) -> sqlite3.Connection:
-        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        db = tables.connected(path)
         # Whoever forgets to close a cloud, or cannot open one, leaves nothing open.
         weakref.finalize(self, db.close)
-        db.row_factory = sqlite3.Row
         if self.shared:
-            _patiently(db, 'PRAGMA journal_mode = WAL')
+            tables.share(db)
             # Enough to survive the death of a process; only that of the whole
             # host could undo the newest calls.
             db.execute('PRAGMA synchronous = NORMAL')
             db.execute('PRAGMA cache_size = -65536')
-        db.execute('BEGIN IMMEDIATE')
-        version = db.execute('PRAGMA user_version').fetchone()[0]
-        if version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f'it has version {version}, not {_VERSION}')
-        if not version:
-            for statement in _statements(_SCHEMA):
-                db.execute(statement)
+        if tables.lay_out(db, _SCHEMA, _VERSION):
             bits = dice.getrandbits(128) if dice else uuid.uuid4().int
             prefix = str(uuid.UUID(int=bits, version=4))[:24]
             db.execute('INSERT INTO cloud VALUES (?, 0)', (prefix,))
-            db.execute(f'PRAGMA user_version = {_VERSION}')
         self.prefix: str = db.execute('SELECT prefix FROM cloud').fetchone()[0]
         if self.shared:
             db.execute('COMMIT')
@@ -248,14 +225,3 @@ class Store:
             f'Cannot use the simulated cloud in {self._where}: {exc}. Look at the file, its '
             f'disk, and the processes that have it open.'
         )
-
-
-def _statements(script: str) -> Iterator[str]:
-    # executescript() would commit first, and two processes that open one new
-    # file at a time must not both make its tables.
-    statement = ''
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ''
