@@ -282,8 +282,12 @@ def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
     # the server ends his session, and those who wait go on.
     idle_s = min(lock_timeout_s, _IDLE_S)
     if kind == 'postgresql':
+        # Only here, for it needs the package that a store on SQLite does without.
+        from kiln.db.postgresql import Cursor
+
         return {
             'connect_timeout': 10,
+            'cursor_factory': Cursor,
             'options': f'-c lock_timeout={int(lock_timeout_s * 1000)} '
             f'-c idle_in_transaction_session_timeout={int(idle_s * 1000)}',
         }

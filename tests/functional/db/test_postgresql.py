@@ -1,7 +1,19 @@
 """Every promise of the store, on a real PostgreSQL."""
 
+import concurrent.futures
+import time
+
+import sqlalchemy as sa
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_exceptions import StoreError
+from kiln.db.store import open_store
 from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import PostgresServer
+from tests.functional.db.wire import Wire
+from tests.unit.db import samples
+
+NODES = 12
 
 
 def setUpModule():
@@ -14,7 +26,47 @@ def tearDownModule():
 
 
 class PostgresLocks(Locks):
-    pass
+    def test_who_stops_anywhere_in_a_change_holds_nobody_up_for_longer_than_a_lease_lasts(self):
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            waits_s = list(pool.map(self._wait_for_one_stopped_after, range(1, 2 * NODES + 10)))
+        # Some of them stopped before the end, and some were through.
+        self.assertIn(None, waits_s)
+        self.assertGreater(len([one for one in waits_s if one is not None]), 3, waits_s)
+        self.assertLess(max(filter(None, waits_s)), 10.0, waits_s)
+
+    def _wait_for_one_stopped_after(self, pieces):
+        """Return how long its successor waits, or None if it came to its end."""
+        name = f'web{pieces}'
+        self.create(name)
+        lease = self.claim(f'c-{name}')
+        wire = Wire(self.server.port)
+        url = sa.make_url(self.url).set(port=wire.port).render_as_string(hide_password=False)
+        store = open_store(url, clock=SYSTEM_CLOCK, keys=self.folder / 'kiln.keys')
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        try:
+            store.leases.get(lease.scope)
+            wire.fall_silent_after(pieces)
+            written = pool.submit(self._write_all, store, lease)
+            while not wire.silent and not written.done():
+                time.sleep(0.01)
+            begun = time.monotonic()
+            self.assertEqual(2, self.store.leases.raise_epoch(lease.scope, 'you').epoch)
+            return None if written.done() and written.result() else time.monotonic() - begun
+        finally:
+            wire.close()
+            pool.shutdown()
+            store.close()
+
+    def _write_all(self, store, lease):
+        try:
+            with store.writing(lease) as batch:
+                for number in range(NODES):
+                    node_id = f'{lease.scope}-{number}'
+                    batch.node(samples.node(node_id, lease.scope))
+                    batch.holding(samples.holding(f'p-{node_id}', lease.scope))
+        except StoreError:
+            return False
+        return True
 
 
 del Locks

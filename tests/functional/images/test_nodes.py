@@ -85,6 +85,11 @@ class Booting(unittest.TestCase):
         cls.bare = docker.APIClient(base_url=cls.place.url, version='auto', timeout=END_S)
         cls.addClassCleanup(cls.bare.close)
 
+    def setUp(self):
+        super().setUp()
+        #: Where each node is, by what the engine calls it.
+        self.addresses = {}
+
     def driver(self):
         options = options_of(url=self.place.url, privileged=True, timeout=120.0)
         owner = f't-{uuid.uuid4().hex[:8]}'
@@ -105,10 +110,11 @@ class Booting(unittest.TestCase):
             keys=[KEY],
         )
         self.addCleanup(driver.delete, amphora_id)
-        self.address = driver.get_amphora(amphora_id=amphora_id).addresses[0].address
+        address = driver.get_amphora(amphora_id=amphora_id).addresses[0].address
         (found,) = self.bare.containers(
             all=True, filters={'label': [f'kiln.owner={driver.owner}']}
         )
+        self.addresses[found['Id']] = address
         return found['Id']
 
     def said_in(self, node, *command):
@@ -133,7 +139,9 @@ class Booting(unittest.TestCase):
         self.assertEqual([], result['v1']['errors'])
         self.assertIn('DataSourceNoCloud', result['v1']['datasource'])
         self.assertIn(KEY, self.wait(node, 'cat', '/root/.ssh/authorized_keys'))
-        with socket.create_connection((self.address, 22), timeout=END_S) as connection:
+        # cloud-init may be through before a busy machine comes to start the last service.
+        self.wait(node, 'systemctl', 'is-active', 'ssh')
+        with socket.create_connection((self.addresses[node], 22), timeout=END_S) as connection:
             self.assertTrue(connection.recv(64).startswith(b'SSH-2.0-OpenSSH'))
         self.assertEqual('', self.said_in(node, 'systemctl', '--failed', '--no-legend')[1])
         return self.said_in(node, 'cat', '/etc/machine-id')[1]
