@@ -388,6 +388,22 @@ class NodeClusterDriver(ClusterDriver):
         """
         return DRAINED
 
+    def tend(self, context: Context, cluster: Cluster) -> None:
+        """Put right what of a whole cluster has gone wrong by itself; one look where nothing has.
+
+        Asked now and then while nobody works on the cluster, and never of one whose last
+        change failed. Nobody else changes it meanwhile, and :func:`current_deadline` says
+        until when. A driver that does not override it is not asked.
+
+        :raises ClusterDriverError: what is wrong and stays so; people are shown it until
+            a later call finds nothing.
+        """
+
+    @property
+    def tends(self) -> bool:
+        """Whether it has something to do for a cluster on which nobody works."""
+        return type(self).tend is not NodeClusterDriver.tend
+
     # ---- what the engine does with that ------------------------------------
 
     def validate(

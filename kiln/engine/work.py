@@ -302,9 +302,11 @@ class ClusterWork(Work):
         else:
             cause = why_undone(operation, self._cluster.name, self._undone)
             entry.end(OperationState.ROLLED_BACK, cause)
-        if self._cluster.former != self._cluster.aim:
+        cluster = self._cluster
+        if cluster.former != cluster.aim or cluster.trouble:
+            # What is still wrong is found again by the next look.
             entry.cluster = dataclasses.replace(
-                self._cluster, former=self._cluster.aim, updated_at=entry.now
+                cluster, former=cluster.aim, trouble=None, updated_at=entry.now
             )
 
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
