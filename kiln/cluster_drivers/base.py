@@ -314,6 +314,9 @@ class NodeClusterDriver(ClusterDriver):
 
     #: How a node is known to be ready.
     ready: ClassVar[ReadyRule] = WhenActive()
+    #: Whether no other node is built before one of a control group is ready. Not needed
+    #: where machines are told nothing of each other: then all of them boot at a time.
+    control_first: ClassVar[bool] = True
 
     _by_engine = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT, Cap.NODEGROUPS})
     _overrides: Path | None = None

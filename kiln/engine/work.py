@@ -397,7 +397,10 @@ class ClusterWork(Work):
 
     def _wishes_now(self) -> Wishes:
         zones, templates = self._parts.backends.zones, self._driver.changed_templates
-        return Wishes(self._cluster, self._context(), zones, templates)
+        return Wishes(
+            self._cluster, self._context(), zones, templates,
+            control_first=self._driver.control_first,
+        )  # fmt: skip
 
     def _context(self, *nodes: Node) -> Context:
         return Context(

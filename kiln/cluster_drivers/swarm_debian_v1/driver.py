@@ -37,6 +37,8 @@ class Driver(NodeClusterDriver):
     version = manifest.version
     provides = manifest.provides
     verbs = api.verbs
+    # Nobody is told of a manager on its way: kiln leads each node to one.
+    control_first = False
 
     def get_template_definition(self) -> SwarmTemplateDefinition:
         """Return the templates, and what fills them in."""

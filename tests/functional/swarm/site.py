@@ -176,12 +176,17 @@ class SwarmSite(unittest.TestCase):
         """Check that docker node ls, kiln's store and the engine have the same nodes."""
         managers = self.managers if managers is None else managers
         workers = self.workers if workers is None else workers
+        listed = {}
+
+        def ready():
+            nonlocal listed
+            # An answer gets lost now and then on its way out of a container.
+            listed = self.listed()
+            return {one['Status'] for one in listed.values()} == {'Ready'}
+
         # A leader that is new has to hear of each node first.
-        self.until(
-            lambda: {one['Status'] for one in self.listed().values()} == {'Ready'},
-            'nodes stay on the list that are not ready',
-        )
-        nodes, listed = self.nodes(), self.listed()
+        self.until(ready, 'nodes stay on the list that are not ready')
+        nodes = self.nodes()
         self.assertEqual({NodeState.READY}, {one.state for one in nodes.values()})
         self.assertEqual(set(nodes), set(listed))
         self.assertEqual(len(nodes), len(self.containers()))
