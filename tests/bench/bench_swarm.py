@@ -44,7 +44,7 @@ waited=''
 for node in $nodes; do boot "$node" & waited="$waited $!"; done
 for one in $waited; do wait "$one"; done
 first=$OWNER-m1
-address=$(docker exec "$first" hostname -I | cut -d' ' -f1)
+address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$first")
 docker exec "$first" docker swarm init --advertise-addr "$address" >/dev/null
 manager=$(docker exec "$first" docker swarm join-token -q manager)
 worker=$(docker exec "$first" docker swarm join-token -q worker)
