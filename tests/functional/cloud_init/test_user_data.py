@@ -12,12 +12,9 @@ import unittest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kiln.cluster_drivers.swarm_debian_v1.driver import Driver
-from kiln.cluster_drivers.values import Context
 from kiln.compute_drivers import user_data
 from kiln.models import InjectedFile
 from tests.functional.cloud_init.package import CloudInit
-from tests.unit.cluster_drivers.swarm.case import a_cluster, a_node
 from tests.unit.compute_drivers.nova.loopback import Loopback
 
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'
@@ -302,31 +299,3 @@ class Property(unittest.TestCase):
 
 if __name__ == '__main__':
     unittest.main()
-
-
-class Swarm(unittest.TestCase):
-    """What the nodes of a Swarm are given."""
-
-    def given(self, **parameters):
-        context = Context(join_key=lambda: b'k' * 32)
-        given = Driver.open().bootstrap(context, a_cluster(**parameters), a_node(1))
-        return read(user_data.compose(given.user_data, given.files))
-
-    def test_it_is_a_cloud_config_as_the_schema_of_cloud_init_wants_it(self):
-        for parameters in ({}, {'labels': {'a': 'it\'s "b"\n- c: ['}, 'install': False}):
-            with self.subTest(parameters):
-                found = self.given(**parameters)
-                self.assertEqual([], found['mistakes'])
-                self.assertEqual([['/etc/kiln-swarm/start']], found['config']['runcmd'])
-
-    def test_the_schema_finds_mistakes(self):
-        wrong = '#cloud-config\nruncmd: 7\n'
-        found = cloud_init.read(user_data.compose(wrong.encode(), []))
-        self.assertIn('runcmd', ' '.join(found['mistakes']))
-
-    def test_what_the_engine_needs_is_written_with_its_rights(self):
-        modes = {path: one['mode'] for path, one in self.given()['files'].items()}
-        self.assertEqual(0o600, modes['/etc/kiln-swarm/authority.pem'])
-        self.assertEqual(0o755, modes['/etc/kiln-swarm/start'])
-        self.assertEqual(0o755, modes['/etc/kiln-swarm/certify'])
-        self.assertIn('/etc/docker/daemon.json', modes)

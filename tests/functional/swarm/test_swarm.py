@@ -140,10 +140,11 @@ class Swarm(SwarmSite):
 
     seed = os.environ.get('KILN_SWARM_SEED', '7')
 
+    def _whole(self):
+        return len(self.nodes()) == self.managers + self.workers and self.at_rest()
+
     def is_replaced(self, victims):
-        there = self.nodes()
-        whole = len(there) == self.managers + self.workers and self.at_rest()
-        return whole and victims.isdisjoint(there)
+        return victims.isdisjoint(self.nodes()) and self._whole()
 
     def test_a_worker_in_the_middle_goes_and_another_comes(self):
         def begin(turn):
