@@ -143,6 +143,14 @@ class Answers(ClusterFixture):
                     continue  # counts as "not yet"
             self.assertIsInstance(found, kind)
 
+    def test_a_cluster_is_tended_by_its_deadline_and_trouble_is_told_as_an_error(self) -> None:
+        opened = self.nodes_driver()
+        with self.soon('Tending'), deadline_scope(Deadline.after(self.soon_s / 2)):
+            try:
+                opened.tend(**self.asked(opened))
+            except ClusterDriverError as exc:
+                self.assertTrue(exc.reason, 'people are told what is wrong')
+
     def test_measuring_never_waits_and_never_fails(self) -> None:
         opened = self.driver_class.open()
         monitor = opened.get_monitor(**self.asked(opened))
