@@ -389,7 +389,7 @@ class ClusterWork(Work):
         place = self._wishes.place(node)
         hard = self._operation is not None and bool(self._operation.args.get('hard'))
         patience_s = self._wishes.startup_timeout_s(node.group)
-        context = self._context(*self._roster.nodes())
+        context = self._context(self._roster.nodes())
         due = Due(context, self._cluster, node, machine, place, hard, patience_s)
         self._acts.begin(act, due)
 
@@ -397,7 +397,7 @@ class ClusterWork(Work):
         zones, templates = self._parts.backends.zones, self._driver.changed_templates
         return Wishes(self._cluster, self._context(), zones, templates)
 
-    def _context(self, *nodes: Node) -> Context:
+    def _context(self, nodes: tuple[Node, ...] = ()) -> Context:
         return Context(
             site=self._parts.site,
             defaults=self._parts.defaults,
