@@ -90,6 +90,8 @@ class Wire:
         chosen = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet, gateway=gateway)])
         self.carrier = engine.networks.create(name, ipam=chosen)
         self.id = cloud.make('network', name=name, shared=True)
+        # One with both kinds of addresses; the machines have a carrier for the older one.
+        cloud.make('subnet', network_id=self.id, ip_version=6, cidr='fd00:6b69:6c6e::/64')
         cloud.make('subnet', network_id=self.id, ip_version=4, cidr=subnet, gateway_ip=gateway)
 
 
@@ -155,8 +157,8 @@ class Bodies(threading.Thread):
 
     def _embody(self, server):
         (port,) = self._cloud.ports(device_id=server['id'])
-        (fixed,) = port['fixed_ips']
-        endpoint = EndpointConfig('1.41', ipv4_address=fixed['ip_address'])
+        (address,) = (ip for one in port['fixed_ips'] if ':' not in (ip := one['ip_address']))
+        endpoint = EndpointConfig('1.41', ipv4_address=address)
         machine = self._engine.containers.create(
             self._image, '/sbin/init', hostname=server['OS-EXT-SRV-ATTR:hostname'],
             labels={SERVER: server['id']}, mac_address=port['mac_address'],
