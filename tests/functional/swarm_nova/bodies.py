@@ -43,16 +43,18 @@ class Cloud:
         return {one['id']: one for one in found}
 
     def reboots(self, server_id):
-        """Return which reboots of a server are over."""
+        """Return which reboots a server was asked for."""
         found = self.get('compute', f'/servers/{server_id}/os-instance-actions')
-        return {
-            one['request_id']
-            for one in found['instanceActions']
-            if one['action'] == 'reboot' and one['start_time'] != one['updated_at']
-        }
+        return {one['request_id'] for one in found['instanceActions'] if one['action'] == 'reboot'}
 
     def delete_server(self, server_id):
         self._session.delete(f'/servers/{server_id}', endpoint_filter={'service_type': 'compute'})
+
+    def stop_server(self, server_id):
+        endpoint = {'service_type': 'compute'}
+        self._session.post(
+            f'/servers/{server_id}/action', endpoint_filter=endpoint, json={'os-stop': None}
+        )
 
     def ports(self, **query):
         return self.get('network', '/v2.0/ports', **query)['ports']
@@ -143,20 +145,25 @@ class Bodies(threading.Thread):
 
     def _follow(self, server, machine):
         """Switch a machine on or off, or have it boot again, as its server was."""
-        if self._seen.get(server['id']) == server['updated']:
+        seen = _seen(server)
+        # While Nova is at it, it is not said yet what becomes of the machine.
+        if server['OS-EXT-STS:task_state'] or seen == self._seen[server['id']]:
             return
-        self._seen[server['id']] = server['updated']
         reboots = self._cloud.reboots(server['id'])
         if server['OS-EXT-STS:vm_state'] == 'stopped':
-            machine.kill()
+            machine.stop(timeout=0)
         elif reboots != self._reboots[server['id']]:
             machine.restart(timeout=5)
         else:
             machine.start()
-        self._reboots[server['id']] = reboots
+        self._seen[server['id']], self._reboots[server['id']] = seen, reboots
 
     def _embody(self, server):
-        (port,) = self._cloud.ports(device_id=server['id'])
+        ports = self._cloud.ports(device_id=server['id'])
+        if not ports:
+            # It went since it was listed.
+            return
+        (port,) = ports
         (address,) = (ip for one in port['fixed_ips'] if ':' not in (ip := one['ip_address']))
         endpoint = EndpointConfig('1.41', ipv4_address=address)
         machine = self._engine.containers.create(
@@ -171,7 +178,11 @@ class Bodies(threading.Thread):
         )  # fmt: skip
         machine.put_archive('/', _drive(server))
         machine.start()
-        self._seen[server['id']], self._reboots[server['id']] = server['updated'], set()
+        self._seen[server['id']], self._reboots[server['id']] = _seen(server), set()
+
+
+def _seen(server):
+    return server['updated'], server['OS-EXT-STS:vm_state']
 
 
 def _drive(server):

@@ -6,6 +6,7 @@ from tests.functional.cloud import clean_cloud
 from tests.functional.swarm.site import IMAGE, SwarmSite
 from tests.functional.swarm_nova.bodies import Bodies, Cloud, Wire
 
+FULL = bool(os.environ.get('KILN_FULL'))
 EAST = """
 [compute:east]
 driver = nova
@@ -25,7 +26,7 @@ watch_interval = 0.5
 class NovaSwarmSite(SwarmSite):
     """A cluster whose nodes are servers of a project; an engine gives these their bodies."""
 
-    managers, workers = (3, 3) if os.environ.get('KILN_FULL') else (1, 2)
+    managers, workers = (3, 3) if FULL else (1, 2)
     kind, image = 'vm', 'debian-12'
 
     @classmethod

@@ -8,7 +8,7 @@ three managers and three workers.
 import json
 
 from tests.functional.swarm.site import conduct, kiln
-from tests.functional.swarm_nova.site import NovaSwarmSite
+from tests.functional.swarm_nova.site import FULL, NovaSwarmSite
 
 
 class SwarmOnNova(NovaSwarmSite):
@@ -18,7 +18,9 @@ class SwarmOnNova(NovaSwarmSite):
         self._every_node_is_as_wanted()
         self._a_worker_in_the_middle_goes()
         self._a_worker_boots_again_and_is_the_same_node()
-        self._a_server_that_somebody_deletes_is_replaced()
+        self._a_server_is_replaced_after(self.cloud.delete_server)
+        if FULL:
+            self._a_server_is_replaced_after(self.cloud.stop_server)
         self._nothing_is_left_of_a_cluster_that_is_deleted()
 
     def workers_there(self):
@@ -57,11 +59,11 @@ class SwarmOnNova(NovaSwarmSite):
         container = self.container_of(self.nodes()[name])
         return container.attrs['State']['StartedAt']
 
-    def _a_server_that_somebody_deletes_is_replaced(self):
+    def _a_server_is_replaced_after(self, what_somebody_does):
         victim, *_ = self.workers_there()
         conductor = conduct(self.conf)
         try:
-            self.cloud.delete_server(self.nodes()[victim].compute_id)
+            what_somebody_does(self.nodes()[victim].compute_id)
             self.until(lambda: victim not in self.nodes() and self._whole(), 'no other came')
         finally:
             conductor.terminate()
