@@ -27,12 +27,13 @@ class NovaSwarmSite(SwarmSite):
     """A cluster whose nodes are servers of a project; an engine gives these their bodies."""
 
     managers, workers = (3, 3) if FULL else (1, 2)
-    kind, image = 'vm', 'debian-12'
+    kind = 'vm'
 
     @classmethod
     def configuration(cls):
         cls.site = clean_cloud()
         cls.cloud = Cloud(cls.site.session())
+        cls.image = f'debian-{cls.owner}'
         cls.cloud.add_image(cls.image, os_distro='debian')
         cls.wire = Wire(cls.cloud, cls.bare, cls.owner)
         cls.addClassCleanup(cls.wire.carrier.remove)
