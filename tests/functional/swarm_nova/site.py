@@ -3,9 +3,11 @@
 import os
 
 from tests.functional.cloud import clean_cloud
-from tests.functional.swarm.site import IMAGE, SwarmSite
+from tests.functional.swarm.site import SwarmSite
 from tests.functional.swarm_nova.bodies import Bodies, Cloud, Wire
 
+#: What the servers' bodies are made of.
+BODY = 'kiln/swarm-node:latest'
 FULL = bool(os.environ.get('KILN_FULL'))
 EAST = """
 [compute:east]
@@ -37,7 +39,7 @@ class NovaSwarmSite(SwarmSite):
         cls.cloud.add_image(cls.image, os_distro='debian')
         cls.wire = Wire(cls.cloud, cls.bare, cls.owner)
         cls.addClassCleanup(cls.wire.carrier.remove)
-        cls.bodies = cls.enterClassContext(Bodies(cls.cloud, cls.bare, cls.wire, IMAGE))
+        cls.bodies = cls.enterClassContext(Bodies(cls.cloud, cls.bare, cls.wire, BODY))
         east = EAST.format(network=cls.wire.id, **cls.site.auth('kiln-user'))
         return super().configuration().replace('= containers', '= east') + east
 
