@@ -130,7 +130,9 @@ class Bodies(threading.Thread):
 
     def machines(self):
         """Return the machines that there are, by the ids of their servers."""
-        found = self._engine.containers.list(all=True, filters={'label': SERVER})
+        mine = {'label': SERVER}
+        # The others are listed though one goes at this moment.
+        found = self._engine.containers.list(all=True, filters=mine, ignore_removed=True)
         return {one.labels[SERVER]: one for one in found}
 
     def look(self):
