@@ -47,7 +47,7 @@ watch = 2
 PAGE = """
 cluster: web
 driver: swarm_debian_v1
-server_type: container
+server_type: {kind}
 image: {image}
 nodegroups:
   - name: managers
@@ -93,6 +93,7 @@ class SwarmSite(unittest.TestCase):
     """One cluster for all tests of a class, whole before and after each of them."""
 
     managers, workers = 3, 3
+    kind, image = 'container', IMAGE
     kept = None
 
     @classmethod
@@ -104,16 +105,21 @@ class SwarmSite(unittest.TestCase):
         cls.owner = f't{uuid.uuid4().hex[:8]}'
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.conf = cls.folder / 'kiln.conf'
-        cls.conf.write_text(CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder))
+        cls.conf.write_text(cls.configuration())
         kiln(cls.conf, 'image', 'build', 'swarm-node', '--max-age', '30d', '--into', 'containers')
         cls.addClassCleanup(cls.remove_what_is_left)
         cls.up()
 
     @classmethod
+    def configuration(cls):
+        """Return the text of kiln.conf; backends that it names must be there."""
+        return CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder)
+
+    @classmethod
     def up(cls, **more):
         page = cls.folder / 'swarm.yaml'
-        given = {'managers': cls.managers, 'workers': cls.workers, 'image': IMAGE,
-                 'parameters': '{}', 'health': HEALTH}  # fmt: skip
+        given = {'managers': cls.managers, 'workers': cls.workers, 'kind': cls.kind,
+                 'image': cls.image, 'parameters': '{}', 'health': HEALTH}  # fmt: skip
         page.write_text(PAGE.format(**given | more))
         return kiln(cls.conf, 'up', str(page), '--yes')
 
