@@ -20,7 +20,7 @@ import requests.adapters
 import urllib3.exceptions
 
 from kiln.clock import Clock, current_deadline
-from kiln.compute_drivers.docker import errors, failures
+from kiln.compute_drivers.docker import errors, failures, ssh
 from kiln.compute_drivers.docker.errors import Asked, Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
 
@@ -37,6 +37,8 @@ _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
 #: How the SDK, and what is below it, says that there was no answer.
 _NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+#: What requests name that go through ssh; nobody is asked there.
+_NOWHERE = 'tcp://docker:2375'
 _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 
 
@@ -61,6 +63,7 @@ class Engine:
     def __init__(self, conf: Any, clock: Clock) -> None:
         self._url = conf.url
         self._tls = _tls(conf)
+        self._ssh_config = conf.ssh_config
         self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
         # A thread that finds the pool empty opens a connection and throws it away.
         self._connections = getattr(conf, 'max_workers', _DEFAULT_WORKERS) + _SPARE_CONNECTIONS
@@ -127,19 +130,23 @@ class Engine:
             return self._session
 
     def _made(self, version: str) -> Session:
+        by_ssh = self._url.startswith('ssh://')
         session = Session(
-            base_url=self._url,
+            base_url=_NOWHERE if by_ssh else self._url,
             version=version,
             timeout=self._timeout_s,
-            tls=self._tls,
-            use_ssh_client=True,
+            tls=False if by_ssh else self._tls,
             max_pool_size=self._connections,
         )
         session.connect_timeout_s = self._connect_timeout_s
         # The environment knows nothing of engines: its proxies are not for them, and what
         # it says of authorities would go before what the backend says.
         session.trust_env = False
-        if '+' not in session.base_url:
+        if by_ssh:
+            session.mount(
+                'http://', ssh.SshAdapter(self._url, self._ssh_config, self._connections)
+            )
+        elif '+' not in session.base_url:
             pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
             session.mount('http://', pool)
             session.mount('https://', pool)

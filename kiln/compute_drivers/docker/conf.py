@@ -12,7 +12,8 @@ _TALK = [
         'url',
         default='unix:///var/run/docker.sock',
         regex=r'^(unix|tcp|https?|ssh)://.+$',
-        help='Where the engine listens: unix:///PATH, tcp://HOST:PORT or ssh://USER@HOST. '
+        help='Where the engine listens: unix:///PATH, tcp://HOST:PORT or ssh://USER@HOST, '
+        'with a port and the path of a socket if they are not the usual ones. '
         'That of Podman is usually unix:///run/podman/podman.sock.',
     ),
     cfg.StrOpt(
@@ -22,6 +23,11 @@ _TALK = [
     ),
     cfg.StrOpt('tls_cert', help='File with the certificate that kiln shows to the engine.'),
     cfg.StrOpt('tls_key', help='File with the key of tls_cert.'),
+    cfg.StrOpt(
+        'ssh_config',
+        help='File with options of ssh, such as keys and known hosts, for ssh://. Unset: those of '
+        'the user that kiln runs as.',
+    ),
     cfg.FloatOpt(
         'timeout',
         default=60.0,
