@@ -109,9 +109,10 @@ _SHAPE = [
     cfg.ListOpt('dns', default=[], help='Addresses of name servers. Unset: those of the host.'),
     cfg.StrOpt(
         'restart',
-        default='no',
-        help='When the engine itself starts a container again that has ended: no, always, '
-        'unless-stopped or on-failure:TIMES.',
+        default='unless-stopped',
+        help='When the engine itself starts a container again that has ended, or that ran when '
+        'the engine ended: no, always, unless-stopped (or killed on purpose) or '
+        'on-failure:TIMES.',
     ),
     cfg.BoolOpt(
         'init',
