@@ -63,7 +63,7 @@ class Engine:
     def __init__(self, conf: Any, clock: Clock) -> None:
         self._url = conf.url
         self._tls = _tls(conf)
-        self._ssh_config = conf.ssh_config
+        self._ssh = _ssh(conf)
         self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
         # A thread that finds the pool empty opens a connection and throws it away.
         self._connections = getattr(conf, 'max_workers', _DEFAULT_WORKERS) + _SPARE_CONNECTIONS
@@ -130,22 +130,19 @@ class Engine:
             return self._session
 
     def _made(self, version: str) -> Session:
-        by_ssh = self._url.startswith('ssh://')
         session = Session(
-            base_url=_NOWHERE if by_ssh else self._url,
+            base_url=_NOWHERE if self._ssh else self._url,
             version=version,
             timeout=self._timeout_s,
-            tls=False if by_ssh else self._tls,
+            tls=False if self._ssh else self._tls,
             max_pool_size=self._connections,
         )
         session.connect_timeout_s = self._connect_timeout_s
         # The environment knows nothing of engines: its proxies are not for them, and what
         # it says of authorities would go before what the backend says.
         session.trust_env = False
-        if by_ssh:
-            session.mount(
-                'http://', ssh.SshAdapter(self._url, self._ssh_config, self._connections)
-            )
+        if self._ssh:
+            session.mount('http://', ssh.SshAdapter(self._ssh, self._connections))
         elif '+' not in session.base_url:
             pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
             session.mount('http://', pool)
@@ -197,6 +194,15 @@ class Engine:
 def _is_podman(version: Any) -> bool:
     parts = [str(part.get('Name', '')) for part in version.get('Components') or ()]
     return any('podman' in part.lower() for part in parts)
+
+
+def _ssh(conf: Any) -> tuple[str, ...] | None:
+    if not conf.url.startswith('ssh://'):
+        return None
+    try:
+        return ssh.command(conf.url, conf.ssh_config)
+    except ValueError as exc:
+        raise ConfigurationError(f'Cannot use url {conf.url!r}: {exc}.') from exc
 
 
 def _tls(conf: Any) -> Any:

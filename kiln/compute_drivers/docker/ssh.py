@@ -73,15 +73,13 @@ class SshError(OSError):
 
 
 class SshAdapter(requests.adapters.HTTPAdapter):
-    """Carries requests to the engine that ``ssh://USER@HOST:PORT/SOCKET`` names.
+    """Carries requests to the engine that a command talks to.
 
-    Each connection is one run of ``ssh``, and is kept.
+    Each connection is one run of it, and is kept.
     """
 
-    def __init__(self, url: str, config: str | None, connections: int) -> None:
-        self._dial = functools.partial(
-            _Connection, command(url, config), threading.BoundedSemaphore(_AT_ONCE)
-        )
+    def __init__(self, command: tuple[str, ...], connections: int) -> None:
+        self._dial = functools.partial(_Connection, command, threading.BoundedSemaphore(_AT_ONCE))
         super().__init__(pool_maxsize=connections)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -97,10 +95,12 @@ class SshAdapter(requests.adapters.HTTPAdapter):
 
 
 def command(url: str, config: str | None = None) -> tuple[str, ...]:
-    """Return the command that talks to an engine by its input and its output.
+    """Return what talks to the engine that ``ssh://USER@HOST:PORT/SOCKET`` names.
 
     It never asks anything: there is nobody to answer. What is not said here is as the
     configuration of ssh says: a file of one's own, or that of the user.
+
+    :raises ValueError: the URL cannot be read.
     """
     parts = urllib.parse.urlsplit(url)
     file = ('-F', config) if config else ()

@@ -115,6 +115,8 @@ class Engines(Case):
         ]
         killed, once = self.build(driver, 'killed'), self.build(frail, 'once')
         self.bare.kill(killed)
+        # An engine that ends has all go on, so that they can end.
+        driver.suspend(made[0])
         before = self.addresses(driver, made)
         cursor = driver.changes().cursor
         run('docker', 'down')

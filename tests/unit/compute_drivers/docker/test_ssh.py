@@ -2,7 +2,11 @@
 
 import unittest
 
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.docker.client import Engine
 from kiln.compute_drivers.docker.ssh import command, meaning
+from kiln.exceptions import ConfigurationError
+from tests.unit.compute_drivers.docker.test_settings import options
 
 
 class Commands(unittest.TestCase):
@@ -32,6 +36,11 @@ class Commands(unittest.TestCase):
     def test_a_host_cannot_be_taken_for_an_option(self):
         words = command('ssh://-oProxyCommand=reboot/')
         self.assertEqual('--', words[words.index('-oproxycommand=reboot') - 1])
+
+    def test_a_url_that_cannot_be_read_is_refused_when_the_backend_is_opened(self):
+        with self.assertRaises(ConfigurationError) as caught:
+            Engine(options(url='ssh://far:99999'), SYSTEM_CLOCK)
+        self.assertIn("Cannot use url 'ssh://far:99999': Port out of range", str(caught.exception))
 
 
 class Meanings(unittest.TestCase):
