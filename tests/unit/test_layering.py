@@ -167,6 +167,7 @@ HOMES = {
     ),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),
+    'psycopg': ('kiln.db.postgresql',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
     'sqlalchemy': ('kiln.db',),
