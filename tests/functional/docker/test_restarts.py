@@ -21,6 +21,7 @@ class Ends(Case):
         driver = self.open_local()
         made = self.build(driver, network_ids=[self.network])
         address = driver.get_amphora(amphora_id=made).addresses[0].address
+        self.until(lambda: driver.console_log(made) == 'up\n', 'it runs')
         os.kill(self.bare.inspect_container(made)['State']['Pid'], signal.SIGKILL)
         self.until(lambda: driver.console_log(made).count('up') == 2, 'it runs again')
         self.until(lambda: driver.status(made).ready, 'it is ready')
