@@ -142,12 +142,14 @@ HOMES = {
     'requests': (
         'kiln.compute_drivers.docker.client',
         'kiln.compute_drivers.docker.failures',
+        'kiln.compute_drivers.docker.ssh',
         'kiln.compute_drivers.nova.session',
         'kiln.compute_drivers.nova.failures',
     ),
     'urllib3': (
         'kiln.compute_drivers.docker.client',
         'kiln.compute_drivers.docker.failures',
+        'kiln.compute_drivers.docker.ssh',
         'kiln.compute_drivers.nova.failures',
     ),
     'futurist': ('kiln.wrappers.executor',),
@@ -165,6 +167,7 @@ HOMES = {
     ),
     'oslo_log': ('kiln.cli',),
     'prometheus_client': ('kiln.telemetry.prometheus',),
+    'psycopg': ('kiln.db.postgresql',),
     'pybreaker': ('kiln.wrappers.breaker', 'kiln.wrappers.circuit'),
     'redis': ('kiln.wrappers.circuit_storage',),
     'sqlalchemy': ('kiln.db',),

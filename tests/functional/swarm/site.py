@@ -17,7 +17,7 @@ import docker
 
 from kiln.cluster_models import NodeState
 from kiln.db.store import open_store
-from tests.functional.engines import COMMAND, engine, plain_tar
+from tests.functional.engines import COMMAND, engine, make_network, plain_tar
 
 ROOT = pathlib.Path(__file__).parents[3]
 IMAGE = 'kiln/swarm-node:latest'
@@ -34,6 +34,7 @@ driver = docker
 url = {url}
 privileged = true
 zones = az1,az2,az3
+networks = {owner}
 watch_interval = 0.5
 [db]
 url = sqlite:///{folder}/kiln.db
@@ -74,10 +75,10 @@ def kiln(conf, *arguments, check=True):
     return done.stdout
 
 
-def conduct(conf):
+def conduct(conf, *options):
     """Start a conductor; who asked ends it."""
     return subprocess.Popen(
-        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), 'conductor'],
+        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *options, 'conductor'],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -113,6 +114,9 @@ class SwarmSite(unittest.TestCase):
     @classmethod
     def configuration(cls):
         """Return the text of kiln.conf; backends that it names must be there."""
+        # Without a subnet nodes would have other addresses after each restart of theirs.
+        made = make_network(cls.bare.api, cls.owner)
+        cls.addClassCleanup(cls.bare.api.remove_network, made)
         return CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder)
 
     @classmethod

@@ -82,19 +82,13 @@ class Wire:
     """A network of Neutron's, and the one of an engine that carries it."""
 
     def __init__(self, cloud, engine, name):
-        found = engine.networks.create(name)
-        found.reload()
-        # An address is given only on a network whose addresses were chosen. The engine
-        # has just said which ones are free on this machine.
-        (pool,) = found.attrs['IPAM']['Config']
-        found.remove()
-        subnet, gateway = pool['Subnet'], pool['Gateway'].partition('/')[0]
-        chosen = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet, gateway=gateway)])
-        self.carrier = engine.networks.create(name, ipam=chosen)
+        self.carrier = engine.networks.list(names=[name])[0]
+        # The engine has chosen it, for it knows which addresses are free on this machine.
+        subnet = self.carrier.attrs['IPAM']['Config'][0]['Subnet']
         self.id = cloud.make('network', name=name, shared=True)
         # One with both kinds of addresses; the machines have a carrier for the older one.
         cloud.make('subnet', network_id=self.id, ip_version=6, cidr='fd00:6b69:6c6e::/64')
-        cloud.make('subnet', network_id=self.id, ip_version=4, cidr=subnet, gateway_ip=gateway)
+        cloud.make('subnet', network_id=self.id, ip_version=4, cidr=subnet)
 
 
 class Bodies(threading.Thread):

@@ -33,15 +33,15 @@ class NovaSwarmSite(SwarmSite):
 
     @classmethod
     def configuration(cls):
+        text = super().configuration()
         cls.site = clean_cloud()
         cls.cloud = Cloud(cls.site.session())
         cls.image = f'debian-{cls.owner}'
         cls.cloud.add_image(cls.image, os_distro='debian')
         cls.wire = Wire(cls.cloud, cls.bare, cls.owner)
-        cls.addClassCleanup(cls.wire.carrier.remove)
         cls.bodies = cls.enterClassContext(Bodies(cls.cloud, cls.bare, cls.wire, BODY))
         east = EAST.format(network=cls.wire.id, **cls.site.auth('kiln-user'))
-        return super().configuration().replace('= containers', '= east') + east
+        return text.replace('= containers', '= east') + east
 
     @classmethod
     def containers(cls):
