@@ -161,6 +161,8 @@ class Cluster:
     former: Aim | None = None
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
+    #: What its driver found wrong when it last tended it; None where nothing was.
+    trouble: Cause | None = None
     paused: bool = False
     created_at: float = 0.0
     updated_at: float = 0.0

@@ -314,6 +314,9 @@ class NodeClusterDriver(ClusterDriver):
 
     #: How a node is known to be ready.
     ready: ClassVar[ReadyRule] = WhenActive()
+    #: Whether no other node is built before one of a control group is ready. Not needed
+    #: where machines are told nothing of each other: then all of them boot at a time.
+    control_first: ClassVar[bool] = True
 
     _by_engine = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT, Cap.NODEGROUPS})
     _overrides: Path | None = None
@@ -387,6 +390,22 @@ class NodeClusterDriver(ClusterDriver):
         Asked again until it has, or until the group's deadline.
         """
         return DRAINED
+
+    def tend(self, context: Context, cluster: Cluster) -> None:
+        """Put right what of a whole cluster has gone wrong by itself; one look where nothing has.
+
+        Asked now and then while nobody works on the cluster, and never of one whose last
+        change failed. Nobody else changes it meanwhile, and :func:`current_deadline` says
+        until when. A driver that does not override it is not asked.
+
+        :raises ClusterDriverError: what is wrong and stays so; people are shown it until
+            a later call finds nothing.
+        """
+
+    @property
+    def tends(self) -> bool:
+        """Whether it has something to do for a cluster on which nobody works."""
+        return type(self).tend is not NodeClusterDriver.tend
 
     # ---- what the engine does with that ------------------------------------
 

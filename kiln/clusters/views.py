@@ -46,4 +46,5 @@ class ClusterView:
             return 'paused' if self.cluster.paused else operation.state.value
         if operation is not None and operation.state is OperationState.FAILED:
             return 'failed'
-        return 'ready' if self.ready == self.wanted else 'degraded'
+        well = self.ready == self.wanted and self.cluster.trouble is None
+        return 'ready' if well else 'degraded'

@@ -71,6 +71,9 @@ def why(
         yield _of_nodes(view, (node,), now)
         return
     yield _of_cluster(view, now, worker)
+    settled = view.operation is None or view.operation.state.ended
+    if view.cluster.trouble is not None and settled:
+        yield _of_driver(view, view.cluster.trouble)
     alike: dict[object, list[Node]] = collections.defaultdict(list)
     for one in view.nodes or ():
         if one.cause is not None or one.state not in _EVEN:
@@ -93,6 +96,14 @@ def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
         cause = operation.cause or _blocked(view, now)
     next_, do = _cluster_next(view, now, worker)
     return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
+
+
+def _of_driver(view: ClusterView, trouble: Cause) -> Reason:
+    return Reason(
+        about=f'{view.cluster.name}, as {view.cluster.pin.name} sees it',
+        said='not as it should be', cause=trouble, do=_do(trouble),
+        next='has it tended again and again, and tells when it is well',
+    )  # fmt: skip
 
 
 def _blocked(view: ClusterView, now: float) -> Cause | None:

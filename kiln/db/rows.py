@@ -119,6 +119,7 @@ def progress_row(cluster: Cluster) -> Row:
         'former': _dumped(cluster.former),
         'driver_handle': cluster.driver_handle,
         'driver_state': _mapping(cluster.driver_state),
+        'trouble': _dumped(cluster.trouble),
         'updated_at': cluster.updated_at,
     }
 
@@ -140,6 +141,7 @@ def cluster_of(row: Any) -> Cluster:
         former=loads(Aim, row.former) if row.former else None,
         driver_handle=row.driver_handle,
         driver_state=_facts(row.driver_state),
+        trouble=_cause(row.trouble),
         paused=row.paused,
         created_at=row.created_at,
         updated_at=row.updated_at,

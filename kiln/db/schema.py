@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store that is elsewhere is not used.
-REVISION = '0001'
+REVISION = '0002'
 
 metadata = sa.MetaData()
 
@@ -58,6 +58,7 @@ cluster = sa.Table(
     sa.Column('former', _TEXT),
     sa.Column('driver_handle', _NAME),
     sa.Column('driver_state', _TEXT),
+    sa.Column('trouble', _TEXT),
     sa.Column('paused', sa.Boolean(), nullable=False),
     sa.Column('created_at', _TIME, nullable=False),
     sa.Column('updated_at', _TIME, nullable=False),

@@ -122,7 +122,9 @@ def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator
     sick = sorted((node for node in live if node.state in _SICK), key=lambda node: node.name)
     # While somebody works on it, what is missing is on its way.
     short = '' if at_work else _short(cluster, live)
-    if sick:
+    if cluster.trouble is not None and not at_work:
+        yield Condition(kind=ConditionKind.DEGRADED, cause=cluster.trouble)
+    elif sick:
         names = ', '.join(f'{node.name} is {node.state.value}' for node in sick[:3])
         more = f' and {len(sick) - 3} more are not well' if len(sick) > 3 else ''
         inner = next((node.cause for node in sick if node.cause), None)

@@ -26,8 +26,11 @@ from kiln.exceptions import (
 #: Seconds from the first failure until the next attempt; doubled each time.
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-#: Seconds between two looks whether a node is ready, drained, or gone.
+#: Seconds between two looks whether a node is ready, drained, or gone: at least, and at most.
+FIRST_LOOK_S = 0.2
 LOOK_S = 2.0
+#: Looks at the nodes of one cluster in a second, at most.
+_LOOKS = 200
 
 
 class Act(enum.StrEnum):
@@ -113,6 +116,15 @@ def next_act(
     act = (_DOOMED if node.doomed else _STAYING).get(node.state, Act.REST)
     # What has no id yet can only be found by its build key.
     return Act.FIND if act in _BY_ID and node.compute_id is None else act
+
+
+def look_pause_s(waited_s: float, nodes: int) -> float:
+    """Return how long to wait before the next look at one of so many nodes.
+
+    A tenth of the time that it has taken so far: who is soon done is soon seen, and
+    who takes long is not looked at all the time.
+    """
+    return min(LOOK_S, max(FIRST_LOOK_S, waited_s / 10, nodes / _LOOKS))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -143,7 +143,8 @@ class Outcomes:
         # It is asked again and again; only what is new is written.
         if member.node.cause != cause:
             self._roster.change(entry, member, cause=cause)
-        member.not_before = entry.moment + lifecycle.LOOK_S
+        waited_s = entry.now - member.node.since
+        member.not_before = entry.moment + lifecycle.look_pause_s(waited_s, len(self._roster))
 
     def _drained(self, drained: Drained, entry: Entry, member: Member, _: Wishes) -> bool:
         if drained.done:

@@ -26,6 +26,7 @@ from kiln.engine.remediation import remediate
 from kiln.engine.rollout import MAKING
 from kiln.engine.roster import Roster
 from kiln.engine.survey import Sight, Survey, apply
+from kiln.engine.tending import Tending, borrowed
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class _Settled:
 
 
 class Watch:
-    """Looks at all settled clusters of a site, every ``watch_s`` seconds.
+    """Looks at all settled clusters of a site, every ``watch_s`` seconds, and has them tended.
 
     A tick costs one call per backend, one question to the store, and more only for
     what has changed. Of several conductors one watches; when it dies, the next one.
@@ -57,6 +58,7 @@ class Watch:
         self._owner = f'{owner}.watch'
         self._offer = offer
         self._survey = Survey(parts.backends)
+        self._tending = Tending(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
         self._closed = threading.Event()
@@ -70,6 +72,7 @@ class Watch:
     def close(self, wait_s: float = 10.0) -> None:
         """Stop, and leave it to another conductor."""
         self._closed.set()
+        self._tending.close()
         if self._thread is not None:
             self._thread.join(wait_s)
         if self._lease is not None:
@@ -94,6 +97,7 @@ class Watch:
         for cluster_id, one in list(self._settled.items()):
             if any(node.state not in _SETTLED for node in one.nodes):
                 self._remedy(cluster_id, one.newest)
+        self._tending.begin({key: one.newest for key, one in self._settled.items()})
 
     def _run(self) -> None:
         while not self._closed.wait(self._parts.settings.watch_s):
@@ -132,26 +136,15 @@ class Watch:
 
     def _write(self, cluster_id: str, one: _Settled, sights: Mapping[str, Sight]) -> None:
         store, clock = self._parts.store, self._parts.clock
-        # A lease that a jobboard has given has no time of its own: to claim it would
-        # be to take it away.
-        if store.operations.open(cluster_id):
-            return
-        lease = store.leases.claim(cluster_id, self._owner, self._parts.settings.lease_s)
-        # Somebody works on it, and sees for himself.
-        if lease is None:
-            return
-        try:
-            if store.operations.open(cluster_id):
+        with borrowed(self._parts, cluster_id, self._owner) as lease:
+            # Somebody works on it, and sees for himself.
+            if lease is None:
                 return
             roster = Roster(store.nodes.of(cluster_id))
             entry = Entry(cluster_id, None, now=clock.time(), moment=clock.monotonic())
             apply(entry, roster, sights)
             entry.write(store, lease)
             self._settled[cluster_id] = _Settled(one.newest, tuple(roster.nodes()))
-        except LeaseLost as exc:
-            LOG.info('%s', exc)
-        finally:
-            store.leases.release(lease)
 
     def _remedy(self, cluster_id: str, newest: Operation) -> None:
         try:

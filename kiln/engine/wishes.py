@@ -45,16 +45,20 @@ class Wishes:
         context: Context,
         zones: Zones = lambda backend: (),
         templates: str = '',
+        *,
+        control_first: bool = True,
     ) -> None:
         """Take what is wanted.
 
         :param zones: returns the zones of a backend, None if unknown.
         :param templates: the digest of the operator's own templates, if there are any.
+        :param control_first: whether other groups wait for a control node to come to.
         """
         self._cluster = cluster
         self._context = context
         self._zones = zones
         self._templates = templates
+        self._control_first = control_first
         self._effective: dict[str, Effective] = {}
         self._digests: dict[str, str] = {}
 
@@ -131,7 +135,7 @@ class Wishes:
             turns.append((group.group, turn))
             holds += turn.holds
             more = more or bool(turn.holds or group.replaces)
-            if not _open(group, nodes):
+            if self._control_first and not _open(group, nodes):
                 more = True
                 break
         return Next(turns=tuple(turns), holds=tuple(holds), more=more)

@@ -302,9 +302,11 @@ class ClusterWork(Work):
         else:
             cause = why_undone(operation, self._cluster.name, self._undone)
             entry.end(OperationState.ROLLED_BACK, cause)
-        if self._cluster.former != self._cluster.aim:
+        cluster = self._cluster
+        if cluster.former != cluster.aim or cluster.trouble:
+            # What is still wrong is found again by the next look.
             entry.cluster = dataclasses.replace(
-                self._cluster, former=self._cluster.aim, updated_at=entry.now
+                cluster, former=cluster.aim, trouble=None, updated_at=entry.now
             )
 
     def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
@@ -395,7 +397,10 @@ class ClusterWork(Work):
 
     def _wishes_now(self) -> Wishes:
         zones, templates = self._parts.backends.zones, self._driver.changed_templates
-        return Wishes(self._cluster, self._context(), zones, templates)
+        return Wishes(
+            self._cluster, self._context(), zones, templates,
+            control_first=self._driver.control_first,
+        )  # fmt: skip
 
     def _context(self, nodes: tuple[Node, ...] = ()) -> Context:
         return Context(

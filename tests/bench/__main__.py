@@ -13,6 +13,7 @@ SIZES = {
     'bench_engine': [([], ['--nodes', '50', '200'])],
     'bench_noop': [([], ['--sizes', '1000,10000'])],
     'bench_proxy': [([], ['--requests', '200'])],
+    'bench_swarm': [([], ['--managers', '1', '--workers', '1', '--rounds', '1'])],
     'bench_watcher': [([], ['--waits', '10000'])],
     'bench_fleet': [
         (['--builds', '10000', '--latency', '30'], ['--builds', '1000', '--latency', '5']),

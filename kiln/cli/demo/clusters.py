@@ -131,12 +131,18 @@ class Play(abc.ABC):
         lost = {node.id for node in dead}
         give_up = time.monotonic() + _PATIENCE_S
         with self._site.conducting():
-            while self._ids() & lost and time.monotonic() < give_up:
+            while time.monotonic() < give_up:
+                # Looked up first: what is gone by then has an operation, under way or done.
+                gone = not self._ids() & lost
                 after = self._site.clusters.last_event()
-                if (operation := self._newest()).state.ended:
+                operation = self._newest()
+                if not operation.state.ended:
+                    entered = Entered(cluster='demo', operation=operation, goal=goal, after=after)
+                    self._watch(entered)
+                elif gone:
+                    return
+                else:
                     time.sleep(0.05)
-                    continue
-                self._watch(Entered(cluster='demo', operation=operation, goal=goal, after=after))
 
     def _newest(self) -> Operation:
         operation = self._site.clusters.show('demo').operation

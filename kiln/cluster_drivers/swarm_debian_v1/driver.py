@@ -20,7 +20,7 @@ from kiln.cluster_models import Cluster, Node, Operation
 from kiln.models import InjectedFile
 
 # From beside this file, so that a copy of the folder works wherever it is.
-from . import api, joining, leaving, planned
+from . import api, joining, leaving, planned, tending
 from . import version as manifest
 from .line import Refused, Silent
 from .monitor import SwarmMonitor
@@ -37,6 +37,8 @@ class Driver(NodeClusterDriver):
     version = manifest.version
     provides = manifest.provides
     verbs = api.verbs
+    # Nobody is told of a manager on its way: kiln leads each node to one.
+    control_first = False
 
     def get_template_definition(self) -> SwarmTemplateDefinition:
         """Return the templates, and what fills them in."""
@@ -72,6 +74,10 @@ class Driver(NodeClusterDriver):
             return leaving.drained(self.view(context, cluster), node)
         except (Silent, Refused, NoManager) as exc:
             return Drained(done=False, reason=exc.reason)
+
+    def tend(self, context: Context, cluster: Cluster) -> None:
+        """Keep the list of a swarm as it is wanted, and say where it is not, or has no quorum."""
+        tending.tend(self.view(context, cluster))
 
     def post_create_cluster(
         self, context: Context, cluster: Cluster, operation: Operation

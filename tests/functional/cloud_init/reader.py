@@ -17,6 +17,7 @@ sys.path.insert(0, sys.argv[1])
 
 from cloudinit import handlers, helpers, util
 from cloudinit.config import cc_write_files
+from cloudinit.config.schema import SchemaValidationError, validate_cloudconfig_schema
 from cloudinit.handlers.boot_hook import BootHookPartHandler
 from cloudinit.handlers.cloud_config import CloudConfigPartHandler
 from cloudinit.handlers.jinja_template import JinjaTemplatePartHandler
@@ -78,6 +79,7 @@ def understood(blob, folder):
     return {
         'parts': parts,
         'config': config,
+        'mistakes': mistakes_in(message),
         'scripts': scripts,
         'files': write(config.get('write_files') or [], f'{folder}/root'),
     }
@@ -113,6 +115,19 @@ def handle(message, paths):
                 util.load_file(f'{folder}/{name}', decode=False)
             )
     return util.load_yaml(util.load_file(paths.get_ipath('cloud_config')), default={}), scripts
+
+
+def mistakes_in(message):
+    """Return what cloud-init's own schema has against the parts that are cloud-config."""
+    found = []
+    for part in message.walk():
+        if part.get_content_type() == 'text/cloud-config':
+            text = util.fully_decoded_payload(part)
+            try:
+                validate_cloudconfig_schema(util.load_yaml(text, default={}), strict=True)
+            except SchemaValidationError as exc:
+                found.append(str(exc))
+    return found
 
 
 def write(entries, root):

@@ -1,8 +1,9 @@
 """A real Swarm of containers with engines inside, through what happens to Swarms."""
 
+import functools
+import itertools
 import json
 import os
-import random
 import signal
 import socket
 import ssl
@@ -10,10 +11,14 @@ import subprocess
 import time
 
 from tests.functional.engines import run
-from tests.functional.swarm.site import IMAGE, SwarmSite, Watching, conduct, crashes, kiln
+from tests.functional.swarm.dying import Kills
+from tests.functional.swarm.service import BASE, MARK, Watching, least, node_image
+from tests.functional.swarm.site import SwarmSite, conduct, crashes, kiln
 from tools.devengine.engine import Engine
 
 REPLICAS = 4
+#: What happens to the Swarm while kiln is killed.
+DISTURBANCES = 5
 #: How the engine under a Swarm ends: as if by a loss of power, and in soaks as asked too.
 ENDS = (signal.SIGKILL, signal.SIGTERM) if os.environ.get('KILN_FULL') else (signal.SIGKILL,)
 AWAY_S = 3.0
@@ -30,7 +35,6 @@ class Swarm(SwarmSite):
         site.serve(REPLICAS)
 
     def setUp(self):
-        self.load()
         self.until(lambda: self.running() == REPLICAS, 'the service is not whole')
 
     def tearDown(self):
@@ -93,17 +97,11 @@ class Swarm(SwarmSite):
         words = ('x', 'swarm_debian_v1', name, 'web', *arguments, '-f', 'json')
         return json.loads(kiln(self.conf, *words))
 
-    # ---- what people do ----------------------------------------------------------------
-
-    def test_a_worker_in_the_middle_goes_and_another_comes(self):
-        with Watching(self) as seen:
-            kiln(self.conf, 'node', 'remove', 'web', self.a_node('workers', 1).name, '--yes')
-            self.assert_agreed(workers=2)
-            used = self.token()
-            kiln(self.conf, 'cluster', 'scale', 'web', 'workers=3', '--yes')
-        self.assertGreaterEqual(seen.fewest, REPLICAS - 2)
-        self.assertNotEqual(used, self.token())
-        self.assertIn('valid join token is necessary', self.joined_with(used))
+    def test_an_even_number_of_managers_is_refused_before_anything_is_done(self):
+        before = self.nodes()
+        said = kiln(self.conf, 'cluster', 'scale', 'web', 'managers=2', '--yes', check=False)
+        self.assertNotIn('succeeded', said)
+        self.assertEqual(before, self.nodes())
 
     def token(self):
         return self.asked('swarm', 'join-token', '-q', 'worker').strip()
@@ -116,25 +114,66 @@ class Swarm(SwarmSite):
             f'docker swarm join --token {token} {address}:2377'
         )
         said = self.bare.containers.run(
-            IMAGE, ['/bin/sh', '-c', f'{script} 2>&1 || true'], privileged=True, remove=True,
+            BASE, ['/bin/sh', '-c', f'{script} 2>&1 || true'], privileged=True, remove=True,
             tmpfs={'/run': '', '/var/lib/docker': ''}, network=self.owner,
         )  # fmt: skip
         return said.decode()
 
-    def test_an_even_number_of_managers_is_refused_before_anything_is_done(self):
-        before = self.nodes()
-        said = kiln(self.conf, 'cluster', 'scale', 'web', 'managers=2', '--yes', check=False)
-        self.assertNotIn('succeeded', said)
-        self.assertEqual(before, self.nodes())
+    # ---- what happens, while kiln dies and another goes on -------------------------------
 
-    def test_managers_are_replaced_one_by_one_and_the_service_stays(self):
-        old = set(self.nodes())
-        with Watching(self) as seen:
-            self.up(parameters='{log_max_files: 2}')
-        self.assertEqual(3, len(old & set(self.nodes())))
-        self.assertGreaterEqual(seen.fewest, REPLICAS - 2)
+    def disturb(self, begin, is_over, groups=1):
+        """Begin something and kill kiln at it until the share of this test is used up.
 
-    # ---- what happens ------------------------------------------------------------------
+        Whatever is killed, no more replicas are away than the plan takes at a time.
+        """
+        kills = Kills(-(-crashes() // DISTURBANCES), f'{self.seed}.{self.id()}')
+        bound = least(REPLICAS, self.managers + self.workers, groups)
+        for turn in itertools.count(1):
+            with Watching(self) as seen:
+                over = functools.partial(is_over, begin(turn))
+                killed = kills.go_on(lambda: conduct(self.conf), over)
+                last = conduct(self.conf)
+                try:
+                    self.until(over, f'it does not come to its end, turn {turn}')
+                finally:
+                    last.terminate()
+                    last.wait(30)
+                self.assert_agreed()
+                self.until(lambda: self.running() == REPLICAS, 'the service is not whole')
+            print(f'{self._testMethodName}: turn {turn}, {killed} killed, '
+                  f'{seen.fewest} of {REPLICAS} ran at least in {seen.looks} looks')  # fmt: skip
+            self.assertGreaterEqual(seen.fewest, bound)
+            self.assertLessEqual(seen.leaving, 1)
+            if not kills.left:
+                return
+
+    seed = os.environ.get('KILN_SWARM_SEED', '7')
+
+    def _whole(self):
+        return len(self.nodes()) == self.managers + self.workers and self.at_rest()
+
+    def is_replaced(self, victims):
+        return victims.isdisjoint(self.nodes()) and self._whole()
+
+    def test_a_worker_in_the_middle_goes_and_another_comes(self):
+        def begin(turn):
+            victim = self.a_node('workers', 1).name
+            kiln(self.conf, 'node', 'remove', 'web', victim, '--yes', '--no-wait')
+            return victim
+
+        def is_over(victim):
+            if victim in self.nodes() or not self.at_rest():
+                return False
+            if len(self.nodes()) == self.managers + self.workers:
+                return True
+            kiln(self.conf, 'cluster', 'scale', 'web', f'workers={self.workers}', '--yes',
+                 '--no-wait')  # fmt: skip
+            return False
+
+        used = self.token()
+        self.disturb(begin, is_over)
+        self.assertNotEqual(used, self.token())
+        self.assertIn('valid join token is necessary', self.joined_with(used))
 
     def test_a_worker_that_dies_is_replaced(self):
         self._die('workers')
@@ -143,14 +182,39 @@ class Swarm(SwarmSite):
         self._die('managers')
 
     def _die(self, group):
-        victim = self.a_node(group)
-        conductor = conduct(self.conf)
-        try:
+        def begin(turn):
+            victim = self.a_node(group, turn % 3)
             self.container_of(victim).kill('SIGKILL')
-            self.until(lambda: victim.name not in self.nodes() and self._whole(), 'no other came')
-        finally:
-            conductor.terminate()
-            conductor.wait(30)
+            return {victim.name}
+
+        self.disturb(begin, self.is_replaced)
+
+    def test_managers_are_replaced_one_by_one_and_workers_stay(self):
+        workers = {name for name, one in self.nodes().items() if one.group == 'workers'}
+
+        def begin(turn):
+            self.up('--no-wait', parameters=f'{{log_max_files: {3 + turn}}}')
+            return {name for name in self.nodes() if name not in workers}
+
+        self.disturb(begin, self.is_replaced)
+        self.assertLess(workers, set(self.nodes()))
+
+    def test_an_image_with_another_engine_takes_the_place_of_the_first(self):
+        def begin(turn):
+            old = set(self.nodes())
+            self.up('--no-wait', image=node_image(self.bare, 1 + turn))
+            return old
+
+        before = self.marks()
+        # A manager and a worker at a time.
+        self.disturb(begin, self.is_replaced, groups=2)
+        after = self.marks()
+        self.assertEqual((1, 1), (len(before), len(after)))
+        self.assertNotEqual(before, after)
+
+    def marks(self):
+        """Return which images the nodes are made from, as they say themselves."""
+        return {one.exec_run(['cat', MARK]).output for one in self.containers()}
 
     def test_all_is_as_it_was_when_the_engine_under_it_was_started_anew(self):
         log = self.folder / 'conductor.log'
@@ -188,28 +252,6 @@ class Swarm(SwarmSite):
             {name: (one.compute_id, one.address) for name, one in before.items()},
             {name: (one.compute_id, one.address) for name, one in after.items()},
         )
-
-    def _whole(self):
-        return len(self.nodes()) == self.managers + self.workers and self.at_rest()
-
-    def test_kiln_dies_again_and_again_and_goes_on_from_there(self):
-        chance = random.Random(os.environ.get('KILN_SWARM_SEED', '7'))
-        for _ in range(crashes()):
-            victim = chance.choice(sorted(self.nodes()))
-            asked = conduct(self.conf)
-            try:
-                kiln(self.conf, 'node', 'replace', 'web', victim, '--yes', '--no-wait')
-                time.sleep(chance.uniform(0.2, 12.0))
-            finally:
-                os.kill(asked.pid, signal.SIGKILL)
-                asked.wait()
-            after = conduct(self.conf)
-            try:
-                self.until(lambda old=victim: old not in self.nodes() and self._whole(), victim)
-            finally:
-                after.terminate()
-                after.wait(30)
-            self.assert_agreed()
 
 
 class Ending(SwarmSite):

@@ -16,7 +16,7 @@ import json
 import tarfile
 import threading
 
-from docker.types import EndpointConfig, IPAMConfig, IPAMPool
+from docker.types import EndpointConfig
 
 LOOK_S = 0.5
 SERVER = 'kiln-tests.server'

@@ -283,7 +283,7 @@ class TroubleAtTheBeginning(Site):
 
 
 class Slow(Plain):
-    """Says of each node twice that it is not ready, and once that it still has work."""
+    """Says of each node a few times that it is not ready, and once that it still has work."""
 
     def __init__(self):
         self.asked = {}
@@ -291,7 +291,7 @@ class Slow(Plain):
 
     def is_ready(self, context, cluster, node):
         self.asked[node.id] = self.asked.get(node.id, 0) + 1
-        return READY if self.asked[node.id] > 1 else Readiness.not_yet('its agent is silent')
+        return READY if self.asked[node.id] > 4 else Readiness.not_yet('its agent is silent')
 
     def drain(self, context, cluster, node):
         self.drained[node.id] = self.drained.get(node.id, 0) + 1
@@ -325,6 +325,24 @@ class DriverSays(Site):
         victim = self.nodes(cluster)[0]
         self.succeeded(self.change(cluster, group(1), doomed=[victim.id]))
         self.assertEqual({victim.id: 2}, self.driver.drained)
+
+
+class Strangers(Plain):
+    """Has machines that are told nothing of each other, and none of which is ever ready."""
+
+    control_first = False
+
+    def is_ready(self, context, cluster, node):
+        return Readiness.not_yet('it boots')
+
+
+class NobodyWaits(Site):
+    driver = Strangers()
+
+    def test_where_machines_are_told_nothing_of_each_other_all_are_built_at_once(self):
+        cluster, operation = self.create(group(2), group(1, 'control', role='control'), within_s=5)
+        self.until(lambda: self.states(cluster) == {NodeState.JOINING: 3})
+        self.store.operations.cancel(operation.id)
 
 
 class Broken(Plain):

@@ -7,10 +7,13 @@ from kiln.cluster_exceptions import ClusterDriverError
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import Place
 from kiln.engine.lifecycle import (
+    FIRST_LOOK_S,
     LONGEST_PAUSE_S,
+    LOOK_S,
     Act,
     after_failure,
     cause_of,
+    look_pause_s,
     next_act,
     pause_s,
 )
@@ -176,3 +179,16 @@ class Causes(unittest.TestCase):
     def test_a_defect_is_told_as_what_it_is(self):
         cause = cause_of(KeyError())
         self.assertEqual(('unforeseen', 'KeyError'), (cause.code, cause.message))
+
+
+class Looks(unittest.TestCase):
+    def test_a_look_is_late_by_a_tenth_of_the_wait_and_never_by_more_than_the_longest(self):
+        pauses = [look_pause_s(waited_s, 6) for waited_s in (0, 1, 5, 20, 3600)]
+        self.assertEqual([FIRST_LOOK_S, FIRST_LOOK_S, 0.5, LOOK_S, LOOK_S], pauses)
+
+    def test_a_clock_that_steps_back_makes_no_busy_loop(self):
+        self.assertEqual(FIRST_LOOK_S, look_pause_s(-3600, 6))
+
+    def test_many_nodes_are_looked_at_less_often(self):
+        self.assertEqual(0.5, look_pause_s(0, 100))
+        self.assertEqual(LOOK_S, look_pause_s(0, 1000))

@@ -81,6 +81,7 @@ class Sources(unittest.TestCase):
         for source in snapshot_sources('bookworm', '20250520T000000Z'):
             self.assertIn('/20250520T000000Z', source.uri)
             self.assertEqual({'check-valid-until': 'no'}, source.options)
+            self.assertIn(f'[check-valid-until=no] {source.uri} bookworm', str(source))
 
     def test_of_a_host_only_the_suite_and_its_corrections_count(self):
         said = (
