@@ -206,6 +206,18 @@ class Amphora:
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
 
+    @property
+    def address(self) -> str | None:
+        """Where it is reached: at its first port, and there by IPv4 if it has both."""
+        ports = [(one.network_id, one.port_id, one.mac) for one in self.addresses]
+        first = [
+            one.address
+            for one, port in zip(self.addresses, ports, strict=True)
+            if port == ports[0]
+        ]
+        # In which order those of one port come is the backend's whim.
+        return next((one for one in first if ':' not in one), first[0] if first else None)
+
     def status(self, observed_at: float) -> ComputeStatus:
         """Return the part of this that changes with time."""
         return ComputeStatus(

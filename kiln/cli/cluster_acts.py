@@ -153,8 +153,8 @@ class _OnNodes(ChangingCluster):
         )
 
 
-class Reboot(_OnNodes):
-    """Reboot nodes, a few at a time."""
+class Rebooting(ChangingCluster):
+    """A command that reboots, whichever nodes it takes."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of this one."""
@@ -166,6 +166,10 @@ class Reboot(_OnNodes):
         from kiln.clusters.requests import Reboot as Request
 
         return Request(cluster=args.cluster, nodes=tuple(args.nodes), hard=args.hard)
+
+
+class Reboot(Rebooting, _OnNodes):
+    """Reboot nodes, a few at a time."""
 
 
 class Rebuild(_OnNodes):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format, whole
 from kiln.cli.changing import ChangingCluster
-from kiln.cli.cluster_acts import Reboot as RebootNodes
+from kiln.cli.cluster_acts import Rebooting
 from kiln.cli.cluster_fields import NODE_BRIEF, node_fields
 from kiln.cli.cluster_look import add_cluster
 from kiln.cli.stores import configured_site
@@ -100,7 +100,7 @@ class Replace(_OnNodes):
         return Request(cluster=args.cluster, nodes=tuple(args.nodes))
 
 
-class Reboot(RebootNodes, _OnNodes):
+class Reboot(Rebooting, _OnNodes):
     """Reboot nodes, a few at a time."""
 
 

@@ -126,7 +126,7 @@ def without_distro(image: Image | None) -> ImageWithoutDistro:
     return ImageWithoutDistro(
         f'{str(image).capitalize()} has no distro, without which a cluster driver cannot be '
         f'matched. Set its property {first}, such as {first}=ubuntu '
-        f'({" and ".join(others)} are also read).'
+        f'({" and ".join(others)} are also read), or name a driver as NAME:OS.'
     )
 
 

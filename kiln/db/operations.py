@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 import sqlalchemy as sa
@@ -126,12 +126,12 @@ class Operations:
         with self._database.reading() as connection:
             return connection.execute(question.limit(1)).first() is not None
 
-    def runnable(self, *, limit: int = 100) -> tuple[str, ...]:
+    def runnable(self, *, besides: Collection[str] = (), limit: int = 100) -> tuple[str, ...]:
         """Return the clusters that have work and nobody at it, the longest waiting first.
 
         They have an operation that has not ended, and their lease is over. One that
         is paused has only the work to end what was cancelled. Another engine may be
-        faster, so claim each before you act.
+        faster, so claim each before you act; what did not fit is named once you have.
         """
         question = (
             sa.select(table.c.cluster_id)
@@ -140,10 +140,12 @@ class Operations:
             .where(*_RUNNABLE, lease.c.expires < self._database.now)
             .group_by(table.c.cluster_id)
             .order_by(sa.func.min(table.c.seq))
-            .limit(limit)
+            # A statement may not name as many as a caller may leave out.
+            .limit(limit + len(besides))
         )
         with self._database.reading() as connection:
-            return tuple(connection.scalars(question))
+            found = connection.scalars(question)
+            return tuple(one for one in found if one not in besides)[:limit]
 
     def _read(self, question: sa.Select[tuple[object, ...]]) -> tuple[Operation, ...]:
         with self._database.reading() as connection:

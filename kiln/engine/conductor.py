@@ -171,10 +171,9 @@ class Conductor:
                 continue
             self._turn(scope, [])
         now = self._parts.clock.monotonic()
-        for scope in self._source.take():
-            ours = scope in self._works or scope in self._quiet
-            if not ours and self._shunned.get(scope, now) <= now:
-                self._shunned.pop(scope, None)
+        self._shunned = {scope: until for scope, until in self._shunned.items() if until > now}
+        for scope in self._source.take(self._shunned.keys()):
+            if scope not in self._works and scope not in self._quiet:
                 self._claim(scope)
 
     def _claim(self, scope: str) -> None:

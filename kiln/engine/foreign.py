@@ -169,7 +169,7 @@ class ForeignWork(Work):
         else:
             self._tell(News(cluster.id, value=answer))
 
-    def _context(self, *_: Node) -> Context:
+    def _context(self, _: tuple[Node, ...] = ()) -> Context:
         return Context(site=self._parts.site, defaults=self._parts.defaults)
 
     # ---- what was said ---------------------------------------------------------------

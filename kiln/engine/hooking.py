@@ -69,7 +69,7 @@ class Hooking:
         parts: Parts,
         driver: ClusterDriver,
         roster: Roster,
-        context: Callable[..., Context],
+        context: Callable[[tuple[Node, ...]], Context],
         tell: Callable[[News], None],
     ) -> None:
         self._parts = parts
@@ -295,7 +295,7 @@ class Hooking:
     def _bound(self, call: Call, cluster: Cluster, operation: Operation) -> Call:
         """Return the call of a driver's method with what it takes as things are now."""
         method = getattr(self._driver, _METHODS[call.hook.point])
-        context = self._context(*self._roster.nodes())
+        context = self._context(self._roster.nodes())
 
         def function(_: object) -> Answer | None:
             try:

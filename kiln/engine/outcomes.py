@@ -120,7 +120,7 @@ class Outcomes:
         return False
 
     def _watched(self, amphora: Amphora, entry: Entry, member: Member, _: Wishes) -> bool:
-        address = amphora.addresses[0].address if amphora.addresses else None
+        address = amphora.address
         self._roster.change(entry, member, state=NodeState.JOINING, address=address, cause=None)
         return False
 

@@ -391,7 +391,7 @@ class ClusterWork(Work):
         place = self._wishes.place(node)
         hard = self._operation is not None and bool(self._operation.args.get('hard'))
         patience_s = self._wishes.startup_timeout_s(node.group)
-        context = self._context(*self._roster.nodes())
+        context = self._context(self._roster.nodes())
         due = Due(context, self._cluster, node, machine, place, hard, patience_s)
         self._acts.begin(act, due)
 
@@ -402,7 +402,7 @@ class ClusterWork(Work):
             control_first=self._driver.control_first,
         )  # fmt: skip
 
-    def _context(self, *nodes: Node) -> Context:
+    def _context(self, nodes: tuple[Node, ...] = ()) -> Context:
         return Context(
             site=self._parts.site,
             defaults=self._parts.defaults,

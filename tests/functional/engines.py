@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tarfile
 
+import docker
+
 from tools.devengine.place import Place, default_home
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -58,6 +60,18 @@ def _claim(home, kind):
     fcntl.flock(lock, fcntl.LOCK_EX)
     if run(kind, 'status', check=False).returncode == STOPPED:
         atexit.register(run, kind, 'down', check=False)
+
+
+def make_network(client, name, labels=None):
+    """Have an engine make a network with a subnet, on which addresses can be chosen.
+
+    Which subnet is free knows the engine, so it chooses one first.
+    """
+    tried = client.create_network(name)['Id']
+    subnet = client.inspect_network(tried)['IPAM']['Config'][0]['Subnet']
+    client.remove_network(tried)
+    pool = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool(subnet=subnet)])
+    return client.create_network(name, ipam=pool, labels=labels)['Id']
 
 
 def plain_tar(path):

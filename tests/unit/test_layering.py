@@ -142,12 +142,14 @@ HOMES = {
     'requests': (
         'kiln.compute_drivers.docker.client',
         'kiln.compute_drivers.docker.failures',
+        'kiln.compute_drivers.docker.ssh',
         'kiln.compute_drivers.nova.session',
         'kiln.compute_drivers.nova.failures',
     ),
     'urllib3': (
         'kiln.compute_drivers.docker.client',
         'kiln.compute_drivers.docker.failures',
+        'kiln.compute_drivers.docker.ssh',
         'kiln.compute_drivers.nova.failures',
     ),
     'futurist': ('kiln.wrappers.executor',),

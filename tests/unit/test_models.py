@@ -5,13 +5,26 @@ import dataclasses
 import pickle
 import unittest
 
-from kiln.models import Amphora, BuildRequest, ComputeStatus, State
+from kiln.models import Address, Amphora, BuildRequest, ComputeStatus, State
 
 VALUES = (
     Amphora(id='id-1', name='web-1', state=State.ACTIVE),
     ComputeStatus(amphora_id='id-1', state=State.ACTIVE),
     BuildRequest(build_key='key-1', name='web-1', owner='site'),
 )
+
+
+class Reached(unittest.TestCase):
+    def at(self, *addresses):
+        found = tuple(Address(address=text, mac=mac) for text, mac in addresses)
+        return Amphora(id='id-1', name='web-1', state=State.ACTIVE, addresses=found).address
+
+    def test_an_amphora_is_reached_at_its_first_port_and_by_ipv4_if_it_has_both(self):
+        self.assertIsNone(self.at())
+        self.assertEqual('10.0.0.2', self.at(('10.0.0.2', 'a'), ('10.0.0.3', 'b')))
+        self.assertEqual('10.0.0.2', self.at(('fd00::2', 'a'), ('10.0.0.2', 'a')))
+        self.assertEqual('fd00::2', self.at(('fd00::2', 'a'), ('10.0.0.3', 'b')))
+        self.assertEqual('fd00::2', self.at(('fd00::2', None)))
 
 
 class ValuesTest(unittest.TestCase):

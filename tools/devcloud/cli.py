@@ -1,12 +1,10 @@
 """The command line: ``python -m tools.devcloud COMMAND``."""
 
 import argparse
-import contextlib
-import fcntl
-import pathlib
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+
+from tools.command import alone, folder, stopwatch
 
 from .clients import exports
 from .cloud import Cloud
@@ -28,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         prog='devcloud', description='A real, small OpenStack on loopback.'
     )
     result.add_argument(
-        '--home', type=_home, default=default_home(), help='its folder (KILN_CLOUD_HOME)'
+        '--home', type=folder, default=default_home(), help='its folder (KILN_CLOUD_HOME)'
     )
     commands = result.add_subparsers(dest='command', required=True)
     _add_up(commands.add_parser('up', help='install, start and fill what is not up yet'))
@@ -70,10 +68,6 @@ def _add_up(up: argparse.ArgumentParser) -> None:
     )
 
 
-def _home(text: str) -> pathlib.Path:
-    return pathlib.Path(text).absolute()
-
-
 def _setting(text: str) -> Setting:
     try:
         return Setting.parse(text)
@@ -91,15 +85,6 @@ def _services(text: str) -> tuple[str, ...]:
     return names
 
 
-@contextlib.contextmanager
-def _alone(home: pathlib.Path) -> Iterator[None]:
-    """Keep two commands from changing one cloud at a time."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / 'lock').open('w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status."""
     options = parser().parse_args(arguments)
@@ -111,11 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    began = time.monotonic()
-
-    def say(text: str) -> None:
-        print(f'{time.monotonic() - began:6.1f} s  {text}', file=sys.stderr, flush=True)
-
+    say = stopwatch()
     wishes = Wishes.load(options.home / 'wishes.json')
     if options.command == 'up':
         wishes = wishes.and_also(
@@ -129,7 +110,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.command in REPORTS:
         return REPORTS[options.command](place, options)
     cloud = Cloud(place, wishes, say)
-    with _alone(options.home):
+    with alone(options.home):
         if options.command == 'down' and options.wipe:
             cloud.wipe()
         elif options.command == 'down':

@@ -1,12 +1,10 @@
 """The command line: ``python -m tools.devengine COMMAND``."""
 
 import argparse
-import contextlib
-import fcntl
-import pathlib
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+
+from tools.command import alone, folder, stopwatch
 
 from .engine import Engine
 from .errors import EngineError
@@ -22,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
         prog='devengine', description="A real Docker Engine, or Podman, of one's own."
     )
     result.add_argument(
-        '--home', type=_home, default=default_home(), help='its folder (KILN_ENGINE_HOME)'
+        '--home', type=folder, default=default_home(), help='its folder (KILN_ENGINE_HOME)'
     )
     commands = result.add_subparsers(dest='command', required=True)
     up = commands.add_parser('up', help='install and start what is not up yet')
@@ -37,19 +35,6 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def _home(text: str) -> pathlib.Path:
-    return pathlib.Path(text).absolute()
-
-
-@contextlib.contextmanager
-def _alone(home: pathlib.Path) -> Iterator[None]:
-    """Keep two commands from changing one engine at a time."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / 'lock').open('w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status."""
     options = parser().parse_args(arguments)
@@ -61,23 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    began = time.monotonic()
-
-    def say(text: str) -> None:
-        print(f'{time.monotonic() - began:6.1f} s  {text}', file=sys.stderr, flush=True)
-
     place = Place(options.home, options.kind)
-    engine = Engine(place, say)
+    engine = Engine(place, stopwatch())
     match options.command:
         case 'env':
             print(f'export DOCKER_HOST={place.url}')
         case 'status':
             return _status(engine)
         case 'up':
-            with _alone(options.home):
+            with alone(options.home):
                 engine.up()
         case 'down':
-            with _alone(options.home):
+            with alone(options.home):
                 engine.down(wipe=options.wipe)
     return 0
 

@@ -62,6 +62,7 @@ class Engine:
         self.place.pid_file.unlink(missing_ok=True)
         self.place.socket.unlink(missing_ok=True)
         host.leave(self.place)
+        host.forget_groups(one.name for one in self.place.data.glob('containers/*'))
         shutil.rmtree(self.place.run, ignore_errors=True)
         if wipe:
             shutil.rmtree(self.place.root, ignore_errors=True)

@@ -9,11 +9,12 @@ import contextlib
 import fcntl
 import ipaddress
 import json
+import os
 import pathlib
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .errors import EngineError
 from .place import NUMBERS, Networks, Place
@@ -24,6 +25,7 @@ _TABLES = ('filter', 'nat')
 #: Chains that engines make.
 _CHAINS = ('DOCKER', 'NETAVARK', 'CNI-')
 _UNMOUNT_S = 5
+_GROUPS = pathlib.Path('/sys/fs/cgroup')
 
 
 def _run(*command: str, check: bool = True) -> str:
@@ -94,6 +96,20 @@ def unmount(folder: pathlib.Path) -> None:
             _run('umount', '-l', mount, check=False)
         if time.monotonic() > end:
             raise EngineError(f'{mounts[0]} cannot be unmounted')
+
+
+def forget_groups(containers: Iterable[str]) -> None:
+    """Remove the control groups of containers that were killed, as a loss of power does.
+
+    In one with others below it no privileged container can start again.
+    """
+    for container in containers:
+        # One tree for each controller, or one for all of them.
+        for pattern in (f'*/docker/{container}', f'docker/{container}'):
+            for group in _GROUPS.glob(pattern):
+                for folder, _, _ in os.walk(group, topdown=False):
+                    with contextlib.suppress(OSError):
+                        os.rmdir(folder)
 
 
 def _mounts(folder: pathlib.Path) -> list[str]:

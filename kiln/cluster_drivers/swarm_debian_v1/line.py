@@ -28,7 +28,10 @@ class Silent(ClusterDriverError):
     """An engine does not answer, or is not the one that it should be."""
 
     code = 'engine_silent'
-    remedy = 'See whether the machine runs and its network is there; it is asked again.'
+    remedy = (
+        'See whether the machine runs, and its network and security groups let kiln in; it is '
+        'asked again.'
+    )
 
     def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
         super().__init__(reason, hint, retryable)
@@ -106,7 +109,8 @@ class TlsLine:
             ) from exc
         except (OSError, http.client.HTTPException) as exc:
             self.close()
-            raise Silent(f'The engine of node {name} does not answer: {exc}.') from exc
+            where = f'{connection.host}:{connection.port}'
+            raise Silent(f'The engine of node {name} does not answer at {where}: {exc}.') from exc
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
             raise Refused(f'The engine of node {name} refuses: {_message(said)}.')
         return _read(said, name)

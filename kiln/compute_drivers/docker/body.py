@@ -18,7 +18,7 @@ from kiln.models import BuildRequest
 _SYSTEMD_TMPFS = {'/run': '', '/run/lock': ''}
 _SYSTEMD_SIGNAL = 'SIGRTMIN+3'
 #: Networks that know neither names nor addresses of one's choice.
-_PREDEFINED = frozenset({'bridge', 'host', 'none', 'default', 'podman'})
+PREDEFINED = frozenset({'bridge', 'host', 'none', 'default', 'podman'})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +27,8 @@ class Hung:
 
     network: str
     address: str | None = None
+    #: Whether kiln has chosen the address, so that any other would do.
+    chosen: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ def checked_address(asked: Asked, kind: type[Any], address: str) -> str:
 
 def endpoint(hung: Hung, host_name: str) -> dict[str, Any]:
     """Return how a container hangs on a network."""
-    if hung.network in _PREDEFINED:
+    if hung.network in PREDEFINED:
         return {}
     wanted: dict[str, Any] = {'Aliases': [host_name]}
     if hung.address:

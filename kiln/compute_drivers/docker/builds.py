@@ -10,6 +10,7 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.docker import body, names, seed, states, translate
+from kiln.compute_drivers.docker.addresses import Addresses
 from kiln.compute_drivers.docker.client import Engine
 from kiln.compute_drivers.docker.errors import Asked, Trouble, trouble_in
 from kiln.compute_drivers.docker.flavors import Flavor
@@ -48,6 +49,7 @@ class Builds:
         self._images = images
         self._settings = settings
         self._clock = clock
+        self._addresses = Addresses(engine)
         # What an image holds never changes, so it is asked once: folders, accounts.
         self._folders: dict[tuple[str, str], bool] = {}
         self._accounts: dict[str, seed.Accounts] = {}
@@ -77,6 +79,11 @@ class Builds:
                 return self._brought_up(asked, request, found, chosen)
             except InstanceNotFoundError:
                 continue
+            except (BuildConflict, InvalidBuildRequest) as exc:
+                networks = chosen.networks if chosen else ()
+                if not self._addresses.may_choose_again(networks, _trouble(exc)):
+                    raise
+                chosen = None
         raise asked.error(
             BuildConflict,
             'its name is taken, and there is no container that has it.',
@@ -134,7 +141,7 @@ class Builds:
             image_id=str(image['Id']),
             image_labels=image_labels,
             flavor=self.flavor(asked, request.flavor),
-            networks=networks,
+            networks=self._addresses.chosen(asked, networks),
             labels=names.labels_of(
                 request,
                 zone=zone,

@@ -20,7 +20,7 @@ import requests.adapters
 import urllib3.exceptions
 
 from kiln.clock import Clock, current_deadline
-from kiln.compute_drivers.docker import errors, failures
+from kiln.compute_drivers.docker import errors, failures, ssh
 from kiln.compute_drivers.docker.errors import Asked, Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
 
@@ -37,6 +37,8 @@ _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
 #: How the SDK, and what is below it, says that there was no answer.
 _NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+#: What requests name that go through ssh; nobody is asked there.
+_NOWHERE = 'tcp://docker:2375'
 _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 
 
@@ -61,6 +63,7 @@ class Engine:
     def __init__(self, conf: Any, clock: Clock) -> None:
         self._url = conf.url
         self._tls = _tls(conf)
+        self._ssh = _ssh(conf)
         self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
         # A thread that finds the pool empty opens a connection and throws it away.
         self._connections = getattr(conf, 'max_workers', _DEFAULT_WORKERS) + _SPARE_CONNECTIONS
@@ -128,18 +131,19 @@ class Engine:
 
     def _made(self, version: str) -> Session:
         session = Session(
-            base_url=self._url,
+            base_url=_NOWHERE if self._ssh else self._url,
             version=version,
             timeout=self._timeout_s,
-            tls=self._tls,
-            use_ssh_client=True,
+            tls=False if self._ssh else self._tls,
             max_pool_size=self._connections,
         )
         session.connect_timeout_s = self._connect_timeout_s
         # The environment knows nothing of engines: its proxies are not for them, and what
         # it says of authorities would go before what the backend says.
         session.trust_env = False
-        if '+' not in session.base_url:
+        if self._ssh:
+            session.mount('http://', ssh.SshAdapter(self._ssh, self._connections))
+        elif '+' not in session.base_url:
             pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
             session.mount('http://', pool)
             session.mount('https://', pool)
@@ -190,6 +194,15 @@ class Engine:
 def _is_podman(version: Any) -> bool:
     parts = [str(part.get('Name', '')) for part in version.get('Components') or ()]
     return any('podman' in part.lower() for part in parts)
+
+
+def _ssh(conf: Any) -> tuple[str, ...] | None:
+    if not conf.url.startswith('ssh://'):
+        return None
+    try:
+        return ssh.command(conf.url, conf.ssh_config)
+    except ValueError as exc:
+        raise ConfigurationError(f'Cannot use url {conf.url!r}: {exc}.') from exc
 
 
 def _tls(conf: Any) -> Any:

@@ -12,7 +12,8 @@ _TALK = [
         'url',
         default='unix:///var/run/docker.sock',
         regex=r'^(unix|tcp|https?|ssh)://.+$',
-        help='Where the engine listens: unix:///PATH, tcp://HOST:PORT or ssh://USER@HOST. '
+        help='Where the engine listens: unix:///PATH, tcp://HOST:PORT or ssh://USER@HOST, '
+        'with a port and the path of a socket if they are not the usual ones. '
         'That of Podman is usually unix:///run/podman/podman.sock.',
     ),
     cfg.StrOpt(
@@ -22,6 +23,11 @@ _TALK = [
     ),
     cfg.StrOpt('tls_cert', help='File with the certificate that kiln shows to the engine.'),
     cfg.StrOpt('tls_key', help='File with the key of tls_cert.'),
+    cfg.StrOpt(
+        'ssh_config',
+        help='File with options of ssh, such as keys and known hosts, for ssh://. Unset: those of '
+        'the user that kiln runs as.',
+    ),
     cfg.FloatOpt(
         'timeout',
         default=60.0,
@@ -103,9 +109,10 @@ _SHAPE = [
     cfg.ListOpt('dns', default=[], help='Addresses of name servers. Unset: those of the host.'),
     cfg.StrOpt(
         'restart',
-        default='no',
-        help='When the engine itself starts a container again that has ended: no, always, '
-        'unless-stopped or on-failure:TIMES.',
+        default='unless-stopped',
+        help='When the engine itself starts a container again that has ended, or that ran when '
+        'the engine ended: no, always, unless-stopped (or killed on purpose) or '
+        'on-failure:TIMES.',
     ),
     cfg.BoolOpt(
         'init',

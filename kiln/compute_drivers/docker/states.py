@@ -56,10 +56,11 @@ def life_of(condition: Condition) -> Life:
         case 'paused':
             return Life(state=State.SUSPENDED)
         case 'restarting':
-            # By its restart policy; it may come to run, or go on like this.
-            return Life(state=State.ACTIVE, task='restarting', fault=_end(condition))
+            return _restarting(condition)
         case 'exited':
-            return _exited(condition)
+            return Life(
+                state=State.ERROR if _failed(condition) else State.STOPPED, fault=_end(condition)
+            )
         case 'removing':
             return Life(state=State.DELETING)
         case 'dead':
@@ -84,10 +85,17 @@ def _running(condition: Condition) -> Life:
     return Life(state=State.ACTIVE)
 
 
-def _exited(condition: Condition) -> Life:
-    if condition.oom_killed or condition.error or condition.exit_code not in _ASKED:
-        return Life(state=State.ERROR, fault=_end(condition))
-    return Life(state=State.STOPPED, fault=_end(condition))
+def _restarting(condition: Condition) -> Life:
+    """Return where a container is that has ended, and that its engine starts again soon."""
+    if _failed(condition):
+        # It may come to run, or go on like this: until it runs, nobody is to rely on it.
+        return Life(state=State.ERROR, fault=f'{_end(condition)}; the engine starts it again')
+    # As a machine does that reboots itself.
+    return Life(state=State.ACTIVE, task=REBOOTING)
+
+
+def _failed(condition: Condition) -> bool:
+    return bool(condition.oom_killed or condition.error or condition.exit_code not in _ASKED)
 
 
 def _end(condition: Condition) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 
 class WorkSource(abc.ABC):
@@ -32,11 +32,13 @@ class WorkSource(abc.ABC):
         """
 
     @abc.abstractmethod
-    def take(self) -> tuple[str, ...]:
+    def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
         """Return the clusters to look at now, the longest waiting first.
 
         A cluster is named again by each call until ``done``, be it worked on or not.
 
+        :param besides: those that cannot be worked on here for now. They are not named,
+            stand in nobody's way, and are left to others until a call without them.
         :raises StoreError: the store cannot be asked; take again.
         """
 

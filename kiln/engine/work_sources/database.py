@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kiln.db.store import Store
 from kiln.engine.work_sources.base import WorkSource
@@ -24,9 +24,9 @@ class DatabaseSource(WorkSource):
         if self._wake is not None:
             self._wake()
 
-    def take(self) -> tuple[str, ...]:
+    def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
         """Ask the store; whoever is worked on or paused is not named."""
-        return self._store.operations.runnable()
+        return self._store.operations.runnable(besides=besides)
 
     def done(self, cluster_id: str) -> None:
         """Take it from the store: nothing is kept here."""

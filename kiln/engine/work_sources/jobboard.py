@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_exceptions import ClusterError
@@ -19,6 +19,8 @@ LOG = logging.getLogger(__name__)
 LOOK_S = 1.0
 #: Seconds after which a board that is away is tried again: doubled up to the second.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+#: As many clusters a sweep names at once; what is left is named by the next look.
+SWEEP = 100
 
 
 class JobboardSource(WorkSource):
@@ -52,6 +54,7 @@ class JobboardSource(WorkSource):
         self._look_now = False
         self._offered: dict[str, None] = {}
         self._finished: set[str] = set()
+        self._unwanted: frozenset[str] = frozenset()
         self._held: dict[str, Job] = {}
         # The thread's own.
         self._board: Board | None = None
@@ -74,15 +77,22 @@ class JobboardSource(WorkSource):
             self._offered[cluster_id] = None
             self._have_thread()
 
-    def take(self) -> tuple[str, ...]:
-        """Return what is claimed; after them, once in a while, what a sweep finds."""
+    def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
+        """Return what is claimed; after them, once in a while, what a sweep finds.
+
+        Jobs of those that are not wanted are given back, for others to claim.
+        """
         with self._changed:
-            claimed = tuple(self._held)
+            self._unwanted = frozenset(besides)
+            if not self._unwanted.isdisjoint(self._held):
+                self._have_thread()
+            claimed = tuple(one for one in self._held if one not in self._unwanted)
         now = self._clock.monotonic()
         if not self._away and now < self._sweep_at:
             return claimed
-        found = self._store.operations.runnable()
-        self._sweep_at = now + self._sweep_s
+        found = self._store.operations.runnable(besides=besides, limit=SWEEP)
+        if len(found) < SWEEP:
+            self._sweep_at = now + self._sweep_s
         return tuple(dict.fromkeys((*claimed, *found)))
 
     def done(self, cluster_id: str) -> None:
@@ -140,6 +150,7 @@ class JobboardSource(WorkSource):
 
     def _round(self, board: Board) -> None:
         self._finish(board)
+        self._give_back(board)
         self._post(board)
         self._keep(board)
         if self._wake is not None:
@@ -156,6 +167,14 @@ class JobboardSource(WorkSource):
             # Who offered more in the meantime saw this job, and posted none.
             if self._has_more(job.cluster_id):
                 board.post(job.cluster_id)
+
+    def _give_back(self, board: Board) -> None:
+        with self._changed:
+            unwanted = [self._held[one] for one in self._unwanted if one in self._held]
+        for job in unwanted:
+            board.abandon(job)
+            with self._changed:
+                self._held.pop(job.cluster_id, None)
 
     def _has_more(self, cluster_id: str) -> bool:
         try:
@@ -192,7 +211,9 @@ class JobboardSource(WorkSource):
     def _claim(self, board: Board) -> None:
         for job in board.free():
             # A second job of one cluster waits until the first one is done.
-            if job.cluster_id in self._held or (claimed := board.claim(job)) is None:
+            if job.cluster_id in self._held or job.cluster_id in self._unwanted:
+                continue
+            if (claimed := board.claim(job)) is None:
                 continue
             with self._changed:
                 self._held[job.cluster_id] = claimed

@@ -1,6 +1,8 @@
 """cloud-init itself, from the packages of Debian or a descendant; it is not on PyPI."""
 
+import atexit
 import base64
+import functools
 import json
 import pathlib
 import re
@@ -65,6 +67,27 @@ class CloudInit:
         self._process.wait()
         self._process.stdout.close()
         self._folder.cleanup()
+
+
+@functools.cache
+def cloud_init():
+    """Return the one of this run of the tests; to fetch it takes seconds."""
+    fetched = CloudInit()
+    atexit.register(fetched.close)
+    return fetched
+
+
+def read(user_data):
+    """Return what cloud-init makes of user data, which must be without complaint."""
+    found = cloud_init().read(user_data)
+    if 'error' in found or found['complaints']:
+        raise AssertionError(found.get('error') or found['complaints'])
+    return found
+
+
+def content(found, path):
+    """Return what cloud-init has written at a path."""
+    return base64.b64decode(found['files'][path]['content'])
 
 
 def _output(command, home):

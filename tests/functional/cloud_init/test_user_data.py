@@ -14,33 +14,15 @@ from hypothesis import strategies as st
 
 from kiln.compute_drivers import user_data
 from kiln.models import InjectedFile
-from tests.functional.cloud_init.package import CloudInit
+from tests.functional.cloud_init.package import cloud_init, content, read
 from tests.unit.compute_drivers.nova.loopback import Loopback
 
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'
 PEM = b'-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
 
 
-def setUpModule():
-    global cloud_init
-    cloud_init = CloudInit()
-    unittest.addModuleCleanup(cloud_init.close)
-
-
 def file(path, content=b'x', mode=0o644, owner='root'):
     return InjectedFile(path=path, content=content, mode=mode, owner=owner)
-
-
-def read(blob):
-    """Return what cloud-init makes of user data, which must be without complaint."""
-    found = cloud_init.read(blob)
-    if 'error' in found or found['complaints']:
-        raise AssertionError(found.get('error') or found['complaints'])
-    return found
-
-
-def content(found, path):
-    return base64.b64decode(found['files'][path]['content'])
 
 
 class Files(unittest.TestCase):
@@ -191,8 +173,8 @@ class Callers(unittest.TestCase):
     """Whatever the caller's own user data is, it stays that."""
 
     def stays(self, callers):
-        alone = cloud_init.read(callers)
-        beside = cloud_init.read(user_data.compose(callers, [file('/ours', b'ours')], [KEY]))
+        alone = cloud_init().read(callers)
+        beside = cloud_init().read(user_data.compose(callers, [file('/ours', b'ours')], [KEY]))
         self.assertNotIn('error', alone)
         self.assertNotIn('error', beside)
         self.assertEqual(self.known(alone['parts']), self.known(beside['parts'][:-1]))
@@ -231,7 +213,7 @@ class Callers(unittest.TestCase):
         }.items():
             with self.subTest(what):
                 self.assertEqual(
-                    kinds, [kind for kind, _ in cloud_init.read(CALLERS[what])['parts']]
+                    kinds, [kind for kind, _ in cloud_init().read(CALLERS[what])['parts']]
                 )
 
     def test_an_include_is_fetched(self):
@@ -252,7 +234,7 @@ class Callers(unittest.TestCase):
     )
     def test_bytes_of_any_kind_stay_what_they_are(self, head, rest):
         callers = head + rest
-        if not callers or 'error' in cloud_init.read(callers):
+        if not callers or 'error' in cloud_init().read(callers):
             # What cloud-init itself cannot read takes everything else with it.
             return
         if b'mime-version:' in callers.lower():
@@ -288,7 +270,7 @@ class Property(unittest.TestCase):
             # More than fits unless all of it is packed.
             files = [*files, file('/large', bytes(range(256)) * 40), file('/large2', b'a' * 10240)]
             callers = (callers or b'') + b'\n#' * 25_000 if callers != b'' else callers
-        found = cloud_init.read(user_data.compose(callers, files))
+        found = cloud_init().read(user_data.compose(callers, files))
         for one in files:
             written = found['files'][one.path]
             self.assertEqual(one.content, content(found, one.path))

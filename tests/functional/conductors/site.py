@@ -46,7 +46,9 @@ class Member:
         self._reap()
 
     def pause(self):
+        """Stop it; return once all of it stands still, within a call of the system or not."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)

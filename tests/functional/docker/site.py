@@ -17,10 +17,10 @@ from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.conf import compute as compute_conf
 from kiln.driver_manager import stack_settings
 from kiln.models import ImageFile
-from kiln.testing.conformance import Bench
-from kiln.testing.proxy import Answer, FaultProxy, LoseAnswer, html_page
+from kiln.testing.proxy import Answer, FaultProxy
 from tests.functional.docker.relay import Relay
-from tests.functional.engines import COMMAND, engine, plain_tar
+from tests.functional.engines import COMMAND, engine, make_network, plain_tar
+from tests.functional.proxy_bench import ProxyBench
 
 GROUP = 'compute:docker'
 #: One container: how requests about it are told from requests for lists.
@@ -76,14 +76,9 @@ class EngineCase(unittest.TestCase):
 
     @classmethod
     def make_network(cls, **labels):
-        # Addresses of one's choice need a subnet of one's choice, and the engine knows a free one.
         name = f'kit-{uuid.uuid4().hex[:8]}'
-        tried = cls.bare.create_network(name)['Id']
-        subnet = cls.bare.inspect_network(tried)['IPAM']['Config'][0]['Subnet']
-        cls.bare.remove_network(tried)
-        pool = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool(subnet=subnet)])
-        made = cls.bare.create_network(name, ipam=pool, labels=labels or None)
-        cls.addClassCleanup(cls.drop_network, made['Id'])
+        made = make_network(cls.bare, name, labels or None)
+        cls.addClassCleanup(cls.drop_network, made)
         return name
 
     @classmethod
@@ -160,28 +155,14 @@ _REQUESTS = {
 }
 
 
-class DockerBench(Bench):
+class DockerBench(ProxyBench):
     """Makes the real engine fail, by the proxy before it."""
 
-    def __init__(self, driver, case):
-        super().__init__(driver)
-        self._case = case
-
-    def refuse(self, call):
-        self._next(call, html_page(404) if call is Call.BUILD else Answer(503))
-
-    def lose_answer(self, call):
-        self._next(call, LoseAnswer(Answer(502)))
-
-    def limit_rate(self, call, retry_after):
-        self._next(call, Answer(429, retry_after=retry_after))
+    requests = _REQUESTS
 
     def exhaust_capacity(self):
         said = '{"message": "write /var/lib: no space left on device"}'
-        self._next(Call.BUILD, Answer(500, body=said))
+        self.fail_next(Call.BUILD, Answer(500, body=said))
 
     def vanish(self, amphora_id):
-        self._case.bare.remove_container(amphora_id, force=True, v=True)
-
-    def _next(self, call, fault):
-        self._case.proxy.fault(fault, *_REQUESTS[call], times=1)
+        self.case.bare.remove_container(amphora_id, force=True, v=True)

@@ -13,11 +13,10 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     InvalidRequest,
     PermissionDenied,
-    ServiceUnavailable,
 )
 from kiln.models import AmphoraType, ImageFile, Resource, State
 from tests.functional.docker.site import PLAIN, EngineCase, plain_image
-from tests.functional.engines import COMMAND, ROOT, plain_tar, run
+from tests.functional.engines import COMMAND, ROOT, plain_tar
 
 WAIT_S = 30
 
@@ -320,23 +319,6 @@ class Events(Case):
             ] == [State.STOPPED],
             'the end of one is told',
         )  # fmt: skip
-
-    def test_an_engine_that_was_restarted_has_everything_looked_at(self):
-        driver = self.open_driver()
-        made = self.build(driver, 'k1')
-        cursor = driver.changes().cursor
-        run('docker', 'down')
-        try:
-            with self.assertRaises(ServiceUnavailable):
-                driver.status(made)
-        finally:
-            run('docker', 'up')
-        told = driver.changes(cursor)
-        self.assertTrue(told.complete)
-        self.assertEqual([made], [one.amphora_id for one in told.statuses])
-        self.assertIs(told.statuses[0].state, State.STOPPED)
-        driver.reboot(made)
-        self.until(lambda: driver.status(made).ready, 'it runs again')
 
 
 _CRASH = """

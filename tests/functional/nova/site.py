@@ -13,10 +13,10 @@ from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.conf import compute as compute_conf
 from kiln.driver_manager import stack_settings
-from kiln.testing.conformance import Bench
-from kiln.testing.proxy import Answer, Fault, FaultProxy, LoseAnswer, html_page, nova_error
+from kiln.testing.proxy import Fault, FaultProxy, nova_error
 from kiln.testing.proxy.exchanges import Request
 from tests.functional.cloud import CloudTestCase
+from tests.functional.proxy_bench import ProxyBench
 
 GROUP = 'compute:nova'
 #: One server: how requests about it are told from requests for lists.
@@ -163,37 +163,28 @@ _REQUESTS = {
 }
 
 
-class NovaBench(Bench):
+class NovaBench(ProxyBench):
     """Makes the real Nova fail: by the proxy before it, and by its hypervisor's knobs."""
 
-    def __init__(self, driver, case):
-        super().__init__(driver)
-        self._case = case
+    requests = _REQUESTS
 
-    def refuse(self, call):
-        # After a 503 a build is of unknown outcome; a page of somebody else's is not.
-        self._next(call, html_page(404) if call is Call.BUILD else nova_error(503))
+    def unavailable(self):
+        return nova_error(503)
 
-    def lose_answer(self, call):
-        self._next(call, LoseAnswer(Answer(502)))
-
-    def limit_rate(self, call, retry_after):
-        self._next(call, nova_error(429, retry_after=retry_after))
+    def slow_down(self, retry_after):
+        return nova_error(429, retry_after=retry_after)
 
     def exhaust_quota(self):
         said = 'Quota exceeded for instances: Requested 1, but already used 2 of 2 instances'
-        self._next(Call.BUILD, nova_error(403, said))
+        self.fail_next(Call.BUILD, nova_error(403, said))
 
     def fail_build(self, text):
-        self._next(Call.BUILD, Knob('spawn_abort', text))
+        self.fail_next(Call.BUILD, Knob('spawn_abort', text))
 
     def stall_build(self):
-        self._next(Call.BUILD, Knob('spawn_delay', '20'))
+        self.fail_next(Call.BUILD, Knob('spawn_delay', '20'))
 
     def vanish(self, amphora_id):
-        self._case.admin.delete(
+        self.case.admin.delete(
             f'/servers/{amphora_id}', endpoint_filter={'service_type': 'compute'}
         )
-
-    def _next(self, call, fault):
-        self._case.proxy.fault(fault, *_REQUESTS[call], times=1)

@@ -14,7 +14,7 @@ import docker
 
 from kiln.cluster_models import NodeState
 from kiln.db.store import open_store
-from tests.functional.engines import COMMAND, engine
+from tests.functional.engines import COMMAND, engine, make_network
 from tests.functional.swarm.service import APP, node_image, running
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -29,6 +29,7 @@ driver = docker
 url = {url}
 privileged = true
 zones = az1,az2,az3
+networks = {owner}
 watch_interval = 0.5
 [db]
 url = sqlite:///{folder}/kiln.db
@@ -42,7 +43,7 @@ watch = 2
 PAGE = """
 cluster: web
 driver: swarm_debian_v1
-server_type: container
+server_type: {kind}
 image: {image}
 nodegroups:
   - name: managers
@@ -69,10 +70,10 @@ def kiln(conf, *arguments, check=True):
     return done.stdout
 
 
-def conduct(conf):
+def conduct(conf, *options):
     """Start a conductor; who asked ends it."""
     return subprocess.Popen(
-        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), 'conductor'],
+        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *options, 'conductor'],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -81,6 +82,8 @@ class SwarmSite(unittest.TestCase):
     """One cluster for all tests of a class, whole before and after each of them."""
 
     managers, workers = 3, 3
+    #: The image of the nodes; None is one that brings the service along.
+    kind, image = 'container', None
     kept = None
 
     @classmethod
@@ -92,12 +95,21 @@ class SwarmSite(unittest.TestCase):
         cls.owner = f't{uuid.uuid4().hex[:8]}'
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.conf = cls.folder / 'kiln.conf'
-        cls.conf.write_text(CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder))
+        cls.conf.write_text(cls.configuration())
         kiln(cls.conf, 'image', 'build', 'swarm-node', '--max-age', '30d', '--into', 'containers')
         cls.addClassCleanup(cls.remove_what_is_left)
         cls.page = {'managers': cls.managers, 'workers': cls.workers, 'parameters': '{}',
-                    'health': HEALTH, 'image': node_image(cls.bare, 1)}  # fmt: skip
+                    'health': HEALTH, 'kind': cls.kind,
+                    'image': cls.image or node_image(cls.bare, 1)}  # fmt: skip
         cls.up()
+
+    @classmethod
+    def configuration(cls):
+        """Return the text of kiln.conf; backends that it names must be there."""
+        # Without a subnet nodes would have other addresses after each restart of theirs.
+        made = make_network(cls.bare.api, cls.owner)
+        cls.addClassCleanup(cls.bare.api.remove_network, made)
+        return CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder)
 
     @classmethod
     def up(cls, *options, **changes):

@@ -4,17 +4,26 @@ import functools
 import itertools
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
+import time
 
+from tests.functional.engines import run
 from tests.functional.swarm.dying import Kills
 from tests.functional.swarm.service import BASE, MARK, Watching, least, node_image
 from tests.functional.swarm.site import SwarmSite, conduct, crashes, kiln
+from tools.devengine.engine import Engine
 
 REPLICAS = 4
 #: What happens to the Swarm while kiln is killed.
 DISTURBANCES = 5
+#: How the engine under a Swarm ends: as if by a loss of power, and in soaks as asked too.
+ENDS = (signal.SIGKILL, signal.SIGTERM) if os.environ.get('KILN_FULL') else (signal.SIGKILL,)
+AWAY_S = 3.0
+OPENED = 'closed -> open'
+PATIENT = '{unhealthy_after: 30s, startup_timeout: 120s, max_unhealthy: 50%}'
 
 
 class Swarm(SwarmSite):
@@ -106,7 +115,7 @@ class Swarm(SwarmSite):
         )
         said = self.bare.containers.run(
             BASE, ['/bin/sh', '-c', f'{script} 2>&1 || true'], privileged=True, remove=True,
-            tmpfs={'/run': '', '/var/lib/docker': ''},
+            tmpfs={'/run': '', '/var/lib/docker': ''}, network=self.owner,
         )  # fmt: skip
         return said.decode()
 
@@ -206,6 +215,43 @@ class Swarm(SwarmSite):
     def marks(self):
         """Return which images the nodes are made from, as they say themselves."""
         return {one.exec_run(['cat', MARK]).output for one in self.containers()}
+
+    def test_all_is_as_it_was_when_the_engine_under_it_was_started_anew(self):
+        log = self.folder / 'conductor.log'
+        if len(ENDS) > 1:
+            # An engine that ends as asked ends its containers first, and tells of it.
+            self.up(health=PATIENT)
+        conductor = conduct(self.conf, '--log-file', str(log))
+        try:
+            self.until(log.exists, 'the conductor does not start')
+            for end in ENDS:
+                self._restart(end, log)
+        finally:
+            conductor.terminate()
+            conductor.wait(30)
+
+    def _restart(self, end, log):
+        before, outer, opened = self.nodes(), Engine(self.place), log.read_text().count(OPENED)
+        os.kill(outer.engine_pid(), end)
+        try:
+            self.until(lambda: log.read_text().count(OPENED) > opened, 'the circuit stays closed')
+            # Longer than a node may be dead before another takes its place.
+            time.sleep(AWAY_S)
+            self.assertFalse(outer.answers())
+            self.assertEqual(set(before), set(self.nodes()))
+            if end is signal.SIGKILL:
+                # One that ends as asked has told of each container before it went.
+                self.assertEqual(before, self.nodes())
+        finally:
+            run('docker', 'up')
+        self.until(lambda: self.running() == REPLICAS, 'the service does not run again')
+        self.until(self._whole, 'it does not come to rest')
+        self.assert_agreed()
+        after = self.nodes()
+        self.assertEqual(
+            {name: (one.compute_id, one.address) for name, one in before.items()},
+            {name: (one.compute_id, one.address) for name, one in after.items()},
+        )
 
 
 class Ending(SwarmSite):

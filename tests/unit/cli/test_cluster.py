@@ -155,6 +155,12 @@ class Acting(SiteShell):
         self.assertRegex(shown, r'front: !2 \(reboot\): web-front-\w+, web-front-\w+\n')
         self.assertIn('work: !3 (reboot)', shown)
 
+    def test_001_8_of_nodes_that_are_named_no_other_is_rebooted(self):
+        (victim, *_) = self.nodes()
+        shown = self.ok('node', 'reboot', 'web', victim['name'], '--plan')
+        self.assertIn(f'!1 (reboot): {victim["name"]}\n', shown)
+        self.assertEqual(1, shown.count('(reboot)'))
+
     def test_parameters_are_json_or_text(self):
         for given, path in (('run=["a"]', 'run'), ('run=a[', 'run'), ('packages=vim', 'packages')):
             with self.subTest(given):

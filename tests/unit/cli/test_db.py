@@ -11,6 +11,7 @@ from kiln.cli.exit_codes import ExitCode
 from kiln.cli.stores import configured_store
 from kiln.cluster_models import Event, Secret
 from kiln.conf.db import default_url
+from kiln.db.schema import REVISION
 from tests.unit.cli.shell import Shell
 from tests.unit.db import samples
 
@@ -48,7 +49,7 @@ class Commands(Shell):
 
     def test_upgrade_says_what_it_did(self):
         self.ok('db', 'upgrade')
-        self.assertIn('has revision 0001 already', self.err)
+        self.assertIn(f'has revision {REVISION} already', self.err)
         self.sql('DROP TABLE alembic_version')
         for name in ('step', 'operation', 'node', 'secret', 'cluster', 'cluster_template', 'lease',
                      'event', 'counter', 'holding', 'tombstone'):  # fmt: skip
@@ -56,7 +57,7 @@ class Commands(Shell):
         self.assertEqual(ExitCode.UNAVAILABLE, self.sh('db', 'check', '-f', 'json'))
         self.assertIs(False, json.loads(self.out)['usable'])
         self.ok('db', 'upgrade')
-        self.assertIn('has revision 0001; it had no tables', self.err)
+        self.assertIn(f'has revision {REVISION}; it had no tables', self.err)
         self.ok('db', 'check')
 
     def test_check_names_leases_whose_owners_are_gone(self):

@@ -150,6 +150,13 @@ class Help(Shell):
                 if action.dest not in ('metadata',):
                     self.assertTrue(action.help, f'{name} {action.dest}')
 
+    def test_no_two_places_of_a_command_have_one_name(self):
+        # The second one would forget what the first was given.
+        for name, entry in CommandTable():
+            parser = entry.load()(self.app(), None).get_parser(name)
+            places = [one.dest for one in parser._get_positional_actions()]
+            self.assertEqual(len(set(places)), len(places), f'{name}: {places}')
+
 
 class Processes(unittest.TestCase):
     def start(self, *argv, **more):

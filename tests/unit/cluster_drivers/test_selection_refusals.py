@@ -131,7 +131,8 @@ class Refusals(Choosing):
                 self.assertEqual(
                     'Image ubuntu-24.04 7c1e has no distro, without which a cluster driver '
                     'cannot be matched. Set its property kiln_distro, such as '
-                    'kiln_distro=ubuntu (magnum_distro and os_distro are also read).',
+                    'kiln_distro=ubuntu (magnum_distro and os_distro are also read), or name '
+                    'a driver as NAME:OS.',
                     said,
                 )
         self.assertIn('Name an image', self.refused(ImageWithoutDistro, HEAT, image=None))

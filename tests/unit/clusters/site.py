@@ -57,6 +57,7 @@ class SiteCase(unittest.TestCase):
 
     cloud_options = CLOUD
     settings = SETTINGS
+    check_timeout_s = 30.0
     conducts = False
 
     def setUp(self):
@@ -77,6 +78,7 @@ class SiteCase(unittest.TestCase):
             SiteDrivers(self.discover),
             Backends(self.open_backend, default='noop'),
             settings=self.settings,
+            check_timeout_s=self.check_timeout_s,
         )
         self.addCleanup(site.close)
         return site

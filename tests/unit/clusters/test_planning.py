@@ -215,8 +215,10 @@ class Unable(SiteCase):
 
     def test_a_backend_that_cannot_be_asked_now_is_no_mistake_of_the_page(self):
         self.cloud.faults.add(Fault.parse('validate_flavor:refuse'))
+        # It is asked again and again for as long.
+        self.check_timeout_s = 0.5
         with self.assertRaises(AmphoraComputeError) as caught:
-            self.plan()
+            self.open_site().clusters.plan(declared(WEB))
         self.assertTrue(caught.exception.retryable)
 
     def test_001_8_what_the_backend_cannot_do_is_refused_before_it_is_entered(self):

@@ -137,6 +137,15 @@ class Work(StoreCase):
         self.assertEqual(('c-b', 'c-a', 'c-c'), self.store.operations.runnable())
         self.assertEqual(('c-b',), self.store.operations.runnable(limit=1))
 
+    def test_those_that_nobody_here_can_work_on_do_not_stand_before_the_others(self):
+        asked = [f'c-{number}' for number in range(250)]
+        for cluster_id in asked:
+            self.create(cluster_id.removeprefix('c-'))
+        runnable = self.store.operations.runnable
+        self.assertEqual(tuple(asked[:100]), runnable())
+        self.assertEqual(tuple(asked[200:]), runnable(besides=asked[:200]))
+        self.assertEqual(tuple(asked[201:203]), runnable(besides=asked[:201], limit=2))
+
     def test_what_somebody_works_on_is_not_offered_until_its_lease_is_over(self):
         self.create()
         lease = self.claim()

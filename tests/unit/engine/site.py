@@ -116,11 +116,11 @@ class Site(unittest.TestCase):
             deadline_at=now + within_s,
         )  # fmt: skip
 
-    def create(self, *groups, name='web', within_s=WAIT_S):
+    def create(self, *groups, name='web', within_s=WAIT_S, pin=PIN):
         """Ask for a cluster; return it and the operation."""
         cluster = Cluster(
             id=str(uuid.uuid4()), name=name, spec=ClusterSpec(name=name, groups=groups),
-            generation=1, pin=PIN,
+            generation=1, pin=pin,
         )  # fmt: skip
         operation = self.operation(cluster.id, OperationKind.CREATE, within_s=within_s)
         self.store.clusters.create(cluster, operation)

@@ -8,7 +8,7 @@ from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
 from kiln.engine.conductor import Conductor
 from kiln.engine.work import ClusterWork
 from kiln.engine.work_sources.base import WorkSource
-from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
+from tests.unit.engine.site import PIN, SETTINGS, OneDriver, Plain, Site, group
 
 
 class Told(WorkSource):
@@ -25,8 +25,8 @@ class Told(WorkSource):
         self.named.append(cluster_id)
         self.wake()
 
-    def take(self):
-        return tuple(self.named)
+    def take(self, besides=()):
+        return tuple(one for one in self.named if one not in besides)
 
     def done(self, cluster_id):
         self.finished.append(cluster_id)
@@ -210,12 +210,33 @@ class Launching(Site):
         self.assertEqual(self.lease.owner, renewed.owner)
 
 
-class Shunned(Site):
-    def test_a_cluster_that_cannot_be_begun_here_is_no_harm_to_others(self):
-        class Missing(OneDriver):
-            def open(self, pin):
-                raise ClusterDriverUnknown('Cluster driver "plain" 1.0.0 is not installed.')
+class Missing(OneDriver):
+    """Has the driver of clusters that are called ``here``, and of no other."""
 
+    def open(self, pin):
+        if pin.name != 'here':
+            raise ClusterDriverUnknown('Cluster driver "plain" 1.0.0 is not installed.')
+        return super().open(pin)
+
+
+class Shunned(Site):
+    def test_of_however_many_clusters_cannot_be_begun_here_the_next_one_is(self):
+        self.conductor.close()
+        self.parts = dataclasses.replace(self.parts, drivers=Missing(self.driver))
+        # More than one look at the store names.
+        for number in range(101):
+            self.create(group(1), name=f'web-{number}')
+        here = dataclasses.replace(PIN, name='here')
+        last, operation = self.create(group(1), pin=here)
+        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+            self.conductor = Conductor(self.parts)
+            self.addCleanup(self.conductor.close)
+            self.conductor.start()
+            self.succeeded(operation)
+        self.assertEqual(101, len(logs.output))
+        self.assert_whole(last, 1)
+
+    def test_a_cluster_that_cannot_be_begun_here_is_no_harm_to_others(self):
         self.conductor.close()
         whole, self.parts = self.parts, dataclasses.replace(self.parts, drivers=Missing(None))
         with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:

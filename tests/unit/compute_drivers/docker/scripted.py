@@ -36,6 +36,8 @@ class Server:
                     client.sendall(answer)
 
     def close(self):
+        # Who waits for a client hears of nothing else.
+        self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
         self.thread.join(5)
 

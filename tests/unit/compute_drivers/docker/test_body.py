@@ -41,7 +41,7 @@ class Bodies(unittest.TestCase):
                 'ExposedPorts': {},
                 'HostConfig': {
                     'Privileged': False,
-                    'RestartPolicy': {'Name': 'no', 'MaximumRetryCount': 0},
+                    'RestartPolicy': {'Name': 'unless-stopped', 'MaximumRetryCount': 0},
                 },
             },
             made(),

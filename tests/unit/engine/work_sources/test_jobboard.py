@@ -185,7 +185,53 @@ class Claims(BoardCase):
         self.until(source.take)
 
 
+class GivenBack(BoardCase):
+    """What cannot be worked on here may be worked on elsewhere."""
+
+    def test_a_job_that_is_not_wanted_goes_to_another(self):
+        one = self.source('one')
+        self.bulletin.post('c-web')
+        self.claimed('one', 'c-web')
+        self.assertEqual((), one.take({'c-web'}))
+        self.claimed('', 'c-web')
+        two = self.source('two')
+        self.claimed('two', 'c-web')
+        self.assertEqual((('c-web',), ()), (two.take(), one.take({'c-web'})))
+
+    def test_a_job_that_is_not_wanted_is_claimed_again_once_it_is(self):
+        source = self.source()
+        self.bulletin.post('c-web')
+        self.bulletin.post('c-db')
+        self.claimed('me', 'c-web', 'c-db')
+        self.assertEqual(('c-db',), source.take({'c-web'}))
+        self.until(lambda: self.bulletin.owners() == {'c-web': '', 'c-db': 'me'})
+        self.clock.advance(5)
+        self.assertEqual({'c-web': '', 'c-db': 'me'}, self.bulletin.owners())
+        self.assertEqual(('c-db',), source.take())
+        self.claimed('me', 'c-web', 'c-db')
+
+    def test_a_sweep_does_not_name_what_is_not_wanted(self):
+        source = self.source()
+        self.create('web')
+        self.create('db')
+        self.clock.advance(SWEEP_S)
+        self.assertEqual(('c-db',), source.take({'c-web'}))
+
+
 class Sweeps(BoardCase):
+    def test_a_sweep_that_has_not_named_all_goes_on_with_the_next_look(self):
+        source = self.source()
+        asked = [f'c-{number}' for number in range(250)]
+        for cluster_id in asked:
+            self.create(cluster_id.removeprefix('c-'))
+        self.clock.advance(SWEEP_S)
+        named = []
+        while found := source.take():
+            for cluster_id in found:
+                self.claim(cluster_id)
+            named += found
+        self.assertEqual(asked, named)
+
     def test_a_post_that_got_lost_is_found_by_the_next_sweep(self):
         source = self.source()
         self.create()

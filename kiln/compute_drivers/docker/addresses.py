@@ -1,0 +1,104 @@
+"""Addresses that a container has again when it, or its engine, is started anew.
+
+An engine keeps an address for a container only if it was asked for. So kiln asks for
+one that is free, wherever an engine lets callers choose: on networks that were made
+with a subnet. Which is taken decides the engine alone, when the container starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import ipaddress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kiln.compute_drivers.docker import body, translate
+from kiln.compute_drivers.docker.client import Engine
+from kiln.compute_drivers.docker.errors import Asked, Trouble
+
+#: Drivers whose networks have addresses that are the engine's to give.
+_ADDRESSED = frozenset({'bridge', 'macvlan', 'ipvlan'})
+
+
+class Addresses:
+    """Chooses addresses on the networks of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        # Only a refusal tells that a network was made without a subnet.
+        self._refusing: set[str] = set()
+
+    def chosen(self, asked: Asked, networks: Sequence[body.Hung]) -> list[body.Hung]:
+        """Return networks, each with an address that is free now where none is given."""
+        return [self._with_address(asked, hung) for hung in networks]
+
+    def may_choose_again(self, networks: Iterable[body.Hung], trouble: Trouble | None) -> bool:
+        """Tell whether a build that was refused may do better with other addresses."""
+        ours = [hung.network for hung in networks if hung.chosen]
+        if trouble is Trouble.WRONG_ADDRESS:
+            self._refusing.update(ours)
+        return bool(ours) and trouble in (Trouble.WRONG_ADDRESS, Trouble.ADDRESS_TAKEN)
+
+    def _with_address(self, asked: Asked, hung: body.Hung) -> body.Hung:
+        name = hung.network
+        if hung.address or name in body.PREDEFINED or name in self._refusing:
+            return hung
+        network = self._engine.ask(asked, lambda session: session.inspect_network(name))
+        if network.get('Driver') not in _ADDRESSED:
+            return hung
+        wanted = {'network': [network['Id']]}
+        there = self._engine.ask(
+            asked, lambda session: session.containers(all=True, filters=wanted)
+        )
+        taken = {
+            address
+            for entry in there
+            for one in translate.networks_of(entry).values()
+            for address in addresses_in(one)
+        }
+        address = free_address(network, taken, asked.build_key or '')
+        return dataclasses.replace(hung, address=address, chosen=address is not None)
+
+
+def addresses_in(hung: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the addresses that a container has on a network, or is to have once it runs."""
+    asked_for = (hung.get('IPAMConfig') or {}).get('IPv4Address')
+    yield from filter(None, (hung.get('IPAddress'), asked_for))
+
+
+def free_address(network: Mapping[str, Any], taken: Collection[str], build_key: str) -> str | None:
+    """Return an address of a network that nobody has; None where kiln knows of none.
+
+    Where to begin follows from the build key, so that builds beside each other seldom
+    want the same one.
+    """
+    for config in (network.get('IPAM') or {}).get('Config') or ():
+        pool = _pool(config)
+        if pool is None:
+            continue
+        subnet = ipaddress.IPv4Network(config['Subnet'])
+        reserved = {subnet[0], subnet[1], subnet[-1], *_named(config)}
+        used = reserved | {ipaddress.IPv4Address(address) for address in taken}
+        begin = int.from_bytes(hashlib.sha256(build_key.encode()).digest()[:8])
+        size = pool.num_addresses
+        # One more than are used must be free, if there is any.
+        for step in range(min(size, len(used) + 1)):
+            address = pool[(begin + step) % size]
+            if address not in used:
+                return str(address)
+    return None
+
+
+def _pool(config: Mapping[str, Any]) -> ipaddress.IPv4Network | None:
+    """Return what the engine may give of a subnet; the rest may be other machines'."""
+    try:
+        return ipaddress.IPv4Network(config.get('IPRange') or config['Subnet'])
+    except (ValueError, KeyError):
+        return None
+
+
+def _named(config: Mapping[str, Any]) -> Iterator[ipaddress.IPv4Address]:
+    named = [config.get('Gateway'), *(config.get('AuxiliaryAddresses') or {}).values()]
+    for address in filter(None, named):
+        yield ipaddress.IPv4Address(address)

@@ -1,0 +1,69 @@
+"""A conductor that lacks a cluster's driver, and one that has it, on each of the real boards."""
+
+import dataclasses
+import threading
+
+from kiln.engine.conductor import Conductor
+from kiln.engine.work_sources.jobboard import JobboardSource
+from kiln.engine.work_sources.opening import open_board, parse
+from tests.functional.conductors.boards import EtcdServer, RedisServer, ZookeeperServer
+from tests.unit.engine.site import Site, group
+from tests.unit.engine.test_sharing import Missing
+
+CLAIM_S = 60
+#: Nothing is found by a sweep of the store, but what is there at the start.
+SWEEP_S = 3600.0
+
+
+class Lacking:
+    server = None
+
+    def setUp(self):
+        super().setUp()
+        self.conductor.close()
+        self.bulletin = self.server()
+        self.addCleanup(self.bulletin.close)
+
+    def conduct(self, name, parts, may_look):
+        """Start a conductor whose source comes to the board once it may."""
+
+        def open_when_it_may():
+            may_look.wait()
+            return open_board(parse(self.bulletin.url), owner=name, claim_s=CLAIM_S)
+
+        source = JobboardSource(open_when_it_may, self.store, claim_s=CLAIM_S, sweep_s=SWEEP_S)
+        conductor = Conductor(parts, source=source)
+        self.addCleanup(source.close)
+        self.addCleanup(conductor.close)
+        # The sweep of the beginning is over before there is any work.
+        source.take()
+        conductor.start()
+        return source
+
+    def test_a_job_goes_from_one_that_lacks_the_driver_to_one_that_has_it(self):
+        parts = dataclasses.replace(self.parts, drivers=Missing(self.driver))
+        now, later = threading.Event(), threading.Event()
+        now.set()
+        self.addCleanup(later.set)
+        lacking = self.conduct('lacking', parts, now)
+        self.conduct('having', self.parts, later)
+        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+            cluster, operation = self.create(group(1))
+            lacking.offer(cluster.id)
+            self.until(lambda: logs.output)
+        later.set()
+        self.succeeded(operation)
+        self.assert_whole(cluster, 1)
+        self.assertEqual(1, len(logs.output))
+
+
+class OnZookeeper(Lacking, Site):
+    server = ZookeeperServer
+
+
+class OnEtcd(Lacking, Site):
+    server = EtcdServer
+
+
+class OnRedis(Lacking, Site):
+    server = RedisServer

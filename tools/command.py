@@ -1,0 +1,32 @@
+"""What the command lines of the tools have in common."""
+
+import contextlib
+import fcntl
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+
+def folder(text: str) -> pathlib.Path:
+    """Return a folder as it was given on a command line."""
+    return pathlib.Path(text).absolute()
+
+
+@contextlib.contextmanager
+def alone(home: pathlib.Path) -> Iterator[None]:
+    """Keep two commands from changing what lives in a folder at a time."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / 'lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def stopwatch() -> Callable[[str], None]:
+    """Return what tells people how far it has come, and since when."""
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f'{time.monotonic() - began:6.1f} s  {text}', file=sys.stderr, flush=True)
+
+    return say
