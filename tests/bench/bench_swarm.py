@@ -20,7 +20,9 @@ import tempfile
 import time
 import uuid
 
-from tests.functional.engines import engine
+import docker
+
+from tests.functional.engines import engine, make_network
 from tests.functional.swarm.service import BASE
 from tests.functional.swarm.site import CONF, HEALTH, PAGE, kiln
 
@@ -79,6 +81,7 @@ class Bench:
     def __init__(self, folder, managers, workers):
         self._folder, self._managers, self._workers = folder, managers, workers
         self._url = engine().url
+        self._bare = docker.APIClient(base_url=self._url, version='auto')
         seed = folder / 'cloud' / 'seed' / 'nocloud'
         seed.mkdir(parents=True)
         (seed / 'user-data').write_text(USER_DATA)
@@ -95,7 +98,9 @@ class Bench:
 
     def with_kiln(self):
         """Return the seconds that a command of kiln takes, from its start to its end."""
-        conf = self._conf(f'b{uuid.uuid4().hex[:8]}')
+        owner = f'b{uuid.uuid4().hex[:8]}'
+        conf = self._conf(owner)
+        network = make_network(self._bare, owner)
         page = conf.with_name('swarm.yaml')
         page.write_text(PAGE.format(
             managers=self._managers, workers=self._workers, image=BASE, parameters='{}',
@@ -107,6 +112,7 @@ class Bench:
             return time.monotonic() - started
         finally:
             kiln(conf, 'cluster', 'delete', 'web', '--yes', check=False)
+            self._bare.remove_network(network)
 
     def by_hand(self):
         """Return the seconds that the script takes."""
