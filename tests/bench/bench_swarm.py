@@ -104,7 +104,7 @@ class Bench:
         page = conf.with_name('swarm.yaml')
         page.write_text(PAGE.format(
             managers=self._managers, workers=self._workers, image=BASE, parameters='{}',
-            health=HEALTH,
+            health=HEALTH, kind='container',
         ))  # fmt: skip
         try:
             started = time.monotonic()
