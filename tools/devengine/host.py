@@ -1,7 +1,8 @@
 """What engines change on the machine, and how it is put back.
 
 An engine turns on forwarding, has the firewall drop what it does not know, and adds
-rules and bridges. Each takes its own away when it ends; the last one also puts back
+rules and bridges; and a dozen systemds in containers need more inotify instances than
+a user usually has. Each takes its own away when it ends; the last one also puts back
 what it found. Who is up is noted in one folder for the whole machine.
 """
 
@@ -21,6 +22,8 @@ from .place import NUMBERS, Networks, Place
 
 NOTES = pathlib.Path('/run/kiln-devengine')
 _FORWARDING = pathlib.Path('/proc/sys/net/ipv4/ip_forward')
+_INOTIFY = pathlib.Path('/proc/sys/fs/inotify/max_user_instances')
+_INSTANCES = 1024
 _TABLES = ('filter', 'nat')
 #: Chains that engines make.
 _CHAINS = ('DOCKER', 'NETAVARK', 'CNI-')
@@ -55,9 +58,12 @@ def enter(place: Place) -> Networks:
         if not up:
             notes['before'] = {
                 'forwarding': _FORWARDING.read_text(),
+                'inotify': _INOTIFY.read_text(),
                 'policy': _run('iptables', '-S', 'FORWARD').split()[2],
                 'chains': sorted(_chains()),
             }
+            if int(_INOTIFY.read_text()) < _INSTANCES:
+                _INOTIFY.write_text(str(_INSTANCES))
         if place.digest not in up:
             up[place.digest] = _free_number(place.first_number, set(up.values()))
         return Networks(up[place.digest])
@@ -174,3 +180,4 @@ def _put_back(before: object) -> None:
         _run('iptables', '-t', table, '-X', chain, check=False)
     _run('iptables', '-P', 'FORWARD', before['policy'])
     _FORWARDING.write_text(before['forwarding'])
+    _INOTIFY.write_text(before['inotify'])

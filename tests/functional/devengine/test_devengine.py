@@ -24,6 +24,7 @@ def machine():
     mounts = pathlib.Path('/proc/mounts').read_text().splitlines()
     return {
         'forwarding': pathlib.Path('/proc/sys/net/ipv4/ip_forward').read_text(),
+        'inotify': pathlib.Path('/proc/sys/fs/inotify/max_user_instances').read_text(),
         'links': sorted(os.listdir('/sys/class/net')),
         'mounts': sorted(one.split()[1] for one in mounts if 'kiln' in one),
         'rules': sorted(line for one in rules for line in one.stdout.splitlines()),
