@@ -56,13 +56,21 @@ nodegroups:
     count: {workers}
     health: {health}
 """
+#: A join token, or a key of a certificate, be it in base64.
+SECRET = 'SWMTKN-|PRIVATE KEY|UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW'
 HEALTH = '{unhealthy_after: 1s, startup_timeout: 120s, max_unhealthy: 50%}'
+
+
+def command(conf, *arguments):
+    """Return the words of a command that logs whatever it can beside its configuration."""
+    log = ('--debug', '--log-file', str(conf.with_suffix('.log')))
+    return [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *log, *arguments]
 
 
 def kiln(conf, *arguments, check=True):
     """Run a command of kiln; return what it printed."""
     done = subprocess.run(
-        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *arguments],
+        command(conf, *arguments),
         cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     if check and done.returncode:
@@ -73,7 +81,7 @@ def kiln(conf, *arguments, check=True):
 def conduct(conf, *options):
     """Start a conductor; who asked ends it."""
     return subprocess.Popen(
-        [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *options, 'conductor'],
+        command(conf, *options, 'conductor'),
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -208,6 +216,12 @@ class SwarmSite(unittest.TestCase):
             by_role, sorted(name for name, one in nodes.items() if one.group == 'managers')
         )
         self.assertEqual((managers, workers), (len(by_role), len(nodes) - len(by_role)))
+
+    def assert_no_log_tells_a_secret(self):
+        logs = [log.read_text() for log in self.folder.glob('*.log')]
+        self.assertIn(' DEBUG ', ''.join(logs))
+        for text in logs:
+            self.assertNotRegex(text, SECRET)
 
     def until(self, so, message):
         end = time.monotonic() + WAIT_S
