@@ -27,7 +27,7 @@ from kiln.testing.proxy import (
 )
 from tests.functional.nova.site import NovaCase
 
-BUILDS = int(os.environ.get('KILN_STORM_BUILDS', '16'))
+BUILDS = int(os.environ.get('KILN_STORM_BUILDS', '24'))
 SEED = int(os.environ.get('KILN_STORM_SEED', '7'))
 SETTLE_S = 600 + 6 * BUILDS
 
