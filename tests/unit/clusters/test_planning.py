@@ -320,7 +320,8 @@ class Changing(ConductedCase):
         self.assertTrue(self.clusters.plan(GoBack(cluster='web')).empty)
         self.cloud.faults.add(Fault.parse('build:refuse'))
         growing = self.clusters.plan(Resize(cluster='web', group='front', count=4))
-        operation = self.clusters.apply(growing, timeout_s=0.3)
+        # Long enough for its nodes to be planned, however busy the machine is.
+        operation = self.clusters.apply(growing, timeout_s=3.0)
         self.clusters.wait(operation.id, timeout_s=20.0)
         lines = self.lines(GoBack(cluster='web'))
         self.assertTrue(lines)
