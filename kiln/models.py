@@ -153,6 +153,11 @@ class Address:
     port_id: str | None = None
     mac: str | None = None
 
+    def on_port_of(self, other: Address) -> bool:
+        """Whether both are addresses of one port."""
+        mine = self.network_id, self.port_id, self.mac
+        return mine == (other.network_id, other.port_id, other.mac)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ComputeStatus:
@@ -209,12 +214,7 @@ class Amphora:
     @property
     def address(self) -> str | None:
         """Where it is reached: at its first port, and there by IPv4 if it has both."""
-        ports = [(one.network_id, one.port_id, one.mac) for one in self.addresses]
-        first = [
-            one.address
-            for one, port in zip(self.addresses, ports, strict=True)
-            if port == ports[0]
-        ]
+        first = [one.address for one in self.addresses if one.on_port_of(self.addresses[0])]
         # In which order those of one port come is the backend's whim.
         return next((one for one in first if ':' not in one), first[0] if first else None)
 

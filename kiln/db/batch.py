@@ -61,6 +61,7 @@ class Writing:
         self.database = database
         self.keys = keys
         self.proof = proof(database)
+        self.acceptance = Statement(database, _ACCEPT)
         self.events = EventWriter(database)
         node = database.upsert(
             schema.node,
@@ -172,7 +173,7 @@ class Batch:
         connection = self._open()
         self._flush_rows()
         mine = {'node_id': node.id, 'mine': node.attempt, 'found': compute_id}
-        return bool(connection.execute(_ACCEPT, mine).rowcount)
+        return bool(self._writing.acceptance.run(connection, mine).rowcount)
 
     def doom(self, reasons: Mapping[str, str]) -> None:
         """Say of nodes, by id, why they are to go; an empty reason spares one."""

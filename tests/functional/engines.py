@@ -74,6 +74,17 @@ def make_network(client, name, labels=None):
     return client.create_network(name, ipam=pool, labels=labels)['Id']
 
 
+def packed(files, mode=0o644):
+    """Return an archive of files, given by their paths in a container."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode='w') as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name.lstrip('/'))
+            member.size, member.mode = len(content), mode
+            tar.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
 def plain_tar(path):
     """Write the root file system of a plain container: one static shell."""
     busybox = shutil.which('busybox')

@@ -1,17 +1,15 @@
 """What the nodes of a Swarm run for the tests, and how many of it there are at each moment."""
 
 import functools
-import io
 import math
 import pathlib
-import tarfile
 import tempfile
 import threading
 
 import docker
 
 from kiln.cluster_models import NodeState
-from tests.functional.engines import COMMAND, plain_tar
+from tests.functional.engines import COMMAND, packed, plain_tar
 
 BASE = 'kiln/swarm-node:latest'
 #: What services run. There is no registry, so the image of the nodes brings it along.
@@ -34,7 +32,7 @@ def node_image(client, number):
     """Make an image of nodes that know what services run; each number is another image."""
     made = client.containers.create(BASE)
     try:
-        made.put_archive('/', _tar({
+        made.put_archive('/', packed({
             _TAR: _app(),
             MARK: b'%d\n' % number,
             '/etc/systemd/system/docker.service.d/app.conf': _LOAD.encode(),
@@ -43,16 +41,6 @@ def node_image(client, number):
     finally:
         made.remove()
     return f'kiln-tests/swarm-node:{number}'
-
-
-def _tar(files):
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode='w') as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name.lstrip('/'))
-            member.size, member.mode = len(content), 0o644
-            tar.addfile(member, io.BytesIO(content))
-    return made.getvalue()
 
 
 def running(containers):

@@ -11,12 +11,12 @@ A machine is a container with systemd, cloud-init and an engine of its own.
 """
 
 import base64
-import io
 import json
-import tarfile
 import threading
 
 from docker.types import EndpointConfig
+
+from tests.functional.engines import packed
 
 LOOK_S = 0.5
 SERVER = 'kiln-tests.server'
@@ -193,10 +193,4 @@ def _drive(server):
         f'{DRIVE}/meta_data.json': json.dumps(meta).encode(),
         f'{DRIVE}/user_data': base64.b64decode(server['OS-EXT-SRV-ATTR:user_data']),
     }
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode='w') as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o600
-            tar.addfile(member, io.BytesIO(content))
-    return made.getvalue()
+    return packed(files, 0o600)
