@@ -63,12 +63,17 @@ class Follower:
         seqs = {one.operation.id: one.after for one in entered}
         look_at = 0.0
         while True:
+            due = self._clock.monotonic() >= look_at
+            # First: else it may tell of an end, and what held it up before that be shown after.
+            news = self._news(entered, seqs) if due else []
             found = [self._clusters.operation(one.operation.id) for one in entered]
             over = all(one.state.ended for one in found)
-            if over or self._clock.monotonic() >= look_at:
+            if over or due:
                 look_at = self._clock.monotonic() + LOOK_S
+                if over:
+                    news += self._news(entered, seqs)
                 courses = [self._course(*pair) for pair in zip(entered, found, strict=True)]
-                self._screen.show(courses, self._news(entered, seqs))
+                self._screen.show(courses, news)
             if over:
                 return found
             self._clock.sleep(ASK_S)

@@ -230,9 +230,10 @@ class Invocation:
                 hint="Resolve what it says; then 'kiln cluster retry' calls it again.",
             )
         said = self.message or 'it was called, and has not answered yet'
+        todo = 'Resolve what it says' if self.message else 'Wait for it'
         return Cause(
             code='hook',
             message=f'Hook {self.hook} holds it up: {said}.',
-            hint=f'Resolve what it says, or have it passed over: '
+            hint=f'{todo}, or have it passed over: '
             f'kiln hook skip {self.operation_id} {self.hook} --reason REASON.',
         )

@@ -41,15 +41,13 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender('kiln', 'kiln'),
+    Contender('kiln, listening', 'kiln', {'listen': True}),
+    Contender('kiln, polling', 'kiln'),
     Contender('bare loop', 'bare'),
     Contender('kiln, port lock', 'kiln', {'port_lock': True}),
     Contender('Octavia 1 s', 'octavia', {'wait_s': 1}, 'octavia-venv'),
     Contender('Octavia 10 s', 'octavia', {'wait_s': 10}, 'octavia-venv'),
 )
-
-#: Beside each other on a cloud whose Nova tells of its servers on the message bus.
-LISTENING = (Contender('kiln, listening', 'kiln', {'listen': True}), *CONTENDERS[:2])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,12 +85,11 @@ class Run:
 
 
 class Field:
-    """The cloud with the proxies before it; a context manager."""
+    """The cloud with the proxies before it, whose Nova tells what it does; a context manager."""
 
-    def __init__(self, cloud, *, listening=False):
+    def __init__(self, cloud):
         self._cloud = cloud
-        if listening:
-            self._notification_url = notify(cloud)
+        self._notification_url = notify(cloud)
         self.session = cloud.session('kiln-user')
         self._admin = cloud.session()
         base = json.loads((cloud.home / 'wishes.json').read_text())['base_port']
