@@ -246,7 +246,8 @@ class AmphoraComputeDriver(ComputeHooks):
         """Have ``hurry`` called when there may be something new to look at.
 
         A driver that is told of changes by its backend does so, from any
-        thread; one that has to ask never does.
+        thread; one that has to ask never does. It may be asked for changes
+        several times a second then.
         """
 
     # ---- execution state ------------------------------------------------

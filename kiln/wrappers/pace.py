@@ -12,6 +12,9 @@ from kiln.exceptions import ConfigurationError
 #: Part of the time nothing has moved that may pass until the next look. So the
 #: end of a wait is seen at most about a tenth later than it came, however long.
 QUIET_SHARE = 0.1
+#: Seconds from a look to the next one when the backend itself has told of news: then
+#: a look costs it nothing.
+NEWS_S = 0.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,15 +69,17 @@ class Pace:
         self._chance = chance
         self._quiet_since = -math.inf
         self._failures = 0
-        # Not even somebody in a hurry makes the next look come before this.
-        self._earliest = -math.inf
+        # Not even somebody in a hurry makes the next look come before this; nor do
+        # news before that.
+        self._earliest = self._earliest_news = -math.inf
         #: When the next look is due; infinite until somebody hurries.
         self.due = math.inf
 
-    def hurry(self, moment: float) -> bool:
-        """Look then, as somebody new waits; say if that is sooner than was planned."""
+    def hurry(self, moment: float, *, news: bool = False) -> bool:
+        """Look then, as somebody new waits, or for news; say if that is sooner than planned."""
         self._quiet_since = max(self._quiet_since, moment)
-        planned, self.due = self.due, max(self._earliest, min(self.due, moment))
+        earliest = self._earliest_news if news else self._earliest
+        planned, self.due = self.due, min(self.due, max(earliest, moment))
         return self.due < planned
 
     def rest(self) -> None:
@@ -94,6 +99,7 @@ class Pace:
         # when it is longer: there is never more than one question at a time.
         rested = ended + min(ended - started, fast_s)
         self._earliest = max(started + fast_s * spread, rested)
+        self._earliest_news = min(self._earliest, ended + NEWS_S)
         self.due = max(started + interval_s * spread, rested)
 
     def failed(self, ended: float, retry_after: float | None) -> None:
@@ -103,4 +109,5 @@ class Pace:
         grown = self._settings.interval_s * 2 ** min(self._failures, 30)
         wait_s = max(min(self._settings.max_interval_s, grown), retry_after or 0.0)
         # Only ever later: retry_after is a promise not to come before.
-        self._earliest = self.due = ended + wait_s * (1 + self._settings.jitter * self._chance())
+        self.due = ended + wait_s * (1 + self._settings.jitter * self._chance())
+        self._earliest = self._earliest_news = self.due

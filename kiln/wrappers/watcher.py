@@ -66,7 +66,7 @@ class Watcher:
         # Only the thread sets these.
         self._outage: BaseException | None = None
         self._outage_began = 0.0
-        driver.on_news(self._hurry)
+        driver.on_news(functools.partial(self._hurry, news=True))
 
     # ---- for callers ----------------------------------------------------
 
@@ -153,9 +153,9 @@ class Watcher:
             )
             self._thread.start()
 
-    def _hurry(self, in_s: float = 0.0) -> None:
+    def _hurry(self, in_s: float = 0.0, *, news: bool = False) -> None:
         with self._wake:
-            if self._pace.hurry(self._clock.monotonic() + in_s):
+            if self._pace.hurry(self._clock.monotonic() + in_s, news=news):
                 self._wake.notify()
 
     def ended(self, watch: Watch[Any]) -> None:

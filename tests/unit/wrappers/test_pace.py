@@ -4,7 +4,7 @@ import itertools
 import unittest
 
 from kiln.exceptions import ConfigurationError
-from kiln.wrappers.pace import Pace, WatcherSettings
+from kiln.wrappers.pace import NEWS_S, Pace, WatcherSettings
 
 
 class SettingsTest(unittest.TestCase):
@@ -71,6 +71,29 @@ class PaceTest(unittest.TestCase):
         self.assertTrue(pace.hurry(101.0))
         self.assertEqual(101.0, pace.due)
 
+    def test_news_do_not_wait_for_the_short_interval_but_for_a_moment(self):
+        pace = self.hurried(now=0.0, interval_s=2.0)
+        pace.looked(10.0, 10.1, moved=True)
+        self.assertTrue(pace.hurry(10.15, news=True))
+        self.assertAlmostEqual(10.1 + NEWS_S, pace.due)
+        pace.looked(20.0, 20.1, moved=True)
+        self.assertTrue(pace.hurry(21.0, news=True))
+        self.assertEqual(21.0, pace.due)
+
+    def test_somebody_new_does_not_put_off_the_look_that_news_have_brought(self):
+        pace = self.hurried(now=0.0, interval_s=2.0)
+        pace.looked(10.0, 10.1, moved=True)
+        pace.hurry(11.0, news=True)
+        self.assertFalse(pace.hurry(11.0))
+        self.assertEqual(11.0, pace.due)
+
+    def test_news_bring_no_look_later_than_a_short_interval_would(self):
+        pace = self.hurried(now=0.0, interval_s=NEWS_S / 4, jitter=0.0)
+        pace.looked(10.0, 10.0, moved=True)
+        self.assertAlmostEqual(10.0 + NEWS_S / 4, pace.due)
+        pace.hurry(10.0, news=True)
+        self.assertAlmostEqual(10.0 + NEWS_S / 4, pace.due)
+
     def test_quiet_begins_with_the_last_who_waits(self):
         pace = self.hurried(now=50.0)
         pace.hurry(20.0)
@@ -114,11 +137,11 @@ class PaceTest(unittest.TestCase):
         self.assertEqual(30.0, pace.due)
 
     def test_nobody_and_no_chance_brings_a_look_before_retry_after(self):
-        for chance, hurry in itertools.product((0.0, 1.0), (True, False)):
+        for chance, hurries in itertools.product((0.0, 1.0), ((), (False,), (True,))):
             pace = self.hurried(now=0.0, chance=chance)
             pace.failed(10.0, 100.0)
-            if hurry:
-                pace.hurry(20.0)
+            for news in hurries:
+                pace.hurry(20.0, news=news)
             self.assertTrue(110.0 <= pace.due < 120.1, pace.due)
 
     def test_an_answer_ends_the_back_off(self):

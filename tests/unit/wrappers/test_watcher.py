@@ -16,6 +16,7 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.models import State
+from kiln.wrappers.pace import NEWS_S
 from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver, status
 from tests.unit.wrappers.watching import WatchingTest
 
@@ -45,6 +46,14 @@ class NewsTest(WatchingTest):
         self.driver.hurry()
         self.assertTrue(future.result(timeout=5).ready)
         self.assertEqual(quiet + self.settings.interval_s * 2, self.clock.monotonic())
+
+    def test_news_just_after_a_look_are_looked_at_in_a_moment(self):
+        future = self.begin()
+        self.looks(1)
+        self.driver.put('a', State.ACTIVE)
+        self.driver.hurry()
+        self.clock.advance(NEWS_S)
+        self.assertTrue(future.result(timeout=5).ready)
 
     def test_news_while_nobody_waits_wake_nobody(self):
         self.driver.hurry()
