@@ -15,6 +15,8 @@ from kiln.compute_drivers.nova.news import TRUSTED_S, News, Server
 from kiln.compute_drivers.nova.notifications import Bus
 from kiln.models import BuildRequest, Changes, ComputeStatus, DriverHealth, State
 
+_MAKING = (State.PENDING, State.BUILDING)
+
 
 class ListeningDriver(NovaDriver):
     """Answers from Nova's notifications while it hears them without a break.
@@ -59,10 +61,13 @@ class ListeningDriver(NovaDriver):
     def _heard(self, server: Server) -> None:
         if not self._ours(server):
             return
-        if translate.state_of(server) is State.DELETED:
+        state = translate.state_of(server)
+        if state is State.DELETED:
             self._builds.gone(server['id'])
         self._news.tell(server)
-        self._hurry()
+        # How far a build has come is told many times, and can wait for the next look.
+        if state not in _MAKING:
+            self._hurry()
 
     def _ours(self, server: Server) -> bool:
         if server['tags']:

@@ -11,6 +11,7 @@ import argparse
 import configparser
 import csv
 import os
+import shutil
 import subprocess
 import sys
 
@@ -123,6 +124,8 @@ class Tempest:
     def run(self, regex, concurrency):
         """Run the tests; return the outcome of each."""
         path = f'{self._programs}{os.pathsep}{os.environ["PATH"]}'
+        # Or a run that was broken off would be taken for the one before it.
+        shutil.rmtree(self._folder / '.stestr', ignore_errors=True)
         command = [
             'tempest', 'run', '--config-file', 'etc/tempest.conf',
             '--concurrency', str(concurrency), '--regex', regex,

@@ -61,9 +61,9 @@ class ListeningCase(unittest.TestCase):
 
     def tell(self, event, server_id, **changes):
         """Have Nova tell, and wait until the driver has heard."""
-        heard = self.news
+        heard = self.driver.cursor()
         self.exchange.tell(event, server_id, **changes)
-        until(lambda: self.news > heard)
+        until(lambda: self.driver.cursor() != heard)
 
     def build(self, server_id):
         self.cloud.answers['POST /servers'] = (202, {}, {'server': {'id': server_id}})
@@ -252,6 +252,17 @@ class Strangers(ListeningCase):
 
 
 class Doubt(ListeningCase):
+    def test_a_look_is_hurried_by_what_a_build_comes_to_and_not_by_each_step_of_it(self):
+        self.connect()
+        cursor = self.driver.cursor()
+        self.tell('instance.update', 'a', state='building', task_state='spawning', tags=TAGS)
+        self.assertEqual(1, self.news)
+        self.assertEqual(
+            ['a'], [status.amphora_id for status in self.driver.changes(cursor).statuses]
+        )
+        self.tell('instance.create.end', 'a', tags=TAGS)
+        until(lambda: self.news == 2)
+
     def test_what_was_told_long_ago_is_asked_for_again(self):
         self.connect()
         self.build('a')
