@@ -6,8 +6,8 @@ import io
 import json
 import pathlib
 import socket
-import threading
 
+from kiln.cli.main import KilnApp
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from tests.unit.cli.shell import Shell
 
@@ -289,7 +289,27 @@ class LiveProgress(Shell):
         self.assertEqual('', self.err)
 
 
+class Told(io.StringIO):
+    """Calls somebody, once, as soon as something has been told."""
+
+    then = None
+
+    def flush(self):
+        super().flush()
+        if self.then is not None and self.getvalue():
+            then, self.then = self.then, None
+            then()
+
+
 class Watching(Shell):
+    #: Called after the first look.
+    once_told = None
+
+    def app(self):
+        stdout = Told()
+        stdout.then = self.once_told
+        return KilnApp(stdout=stdout, stderr=io.StringIO())
+
     def events(self, *argv):
         self.ok('compute', 'watch', '-f', 'json', '--interval', '0.02', *argv)
         return [json.loads(line) for line in self.out.splitlines()]
@@ -302,7 +322,7 @@ class Watching(Shell):
     def test_it_tells_each_change_until_the_state_asked_for(self):
         amphora_id = self.build('web')
         cloud = self.cloud()
-        threading.Timer(0.1, cloud.suspend, [amphora_id]).start()
+        self.once_told = lambda: cloud.suspend(amphora_id)
         events = self.events('web', '--until', 'suspended')
         self.assertEqual(('active', None), (events[0]['state'], events[0]['task_state']))
         self.assertEqual('suspended', events[-1]['state'])
@@ -311,22 +331,22 @@ class Watching(Shell):
     def test_it_ends_when_all_that_are_named_are_gone(self):
         amphora_id = self.build('web')
         cloud = self.cloud()
-        threading.Timer(0.1, cloud.vanish, [amphora_id]).start()
+        self.once_told = lambda: cloud.vanish(amphora_id)
         self.assertEqual(['active', 'deleted'], [event['state'] for event in self.events('web')])
 
     def test_what_can_never_be_reached_is_status_3(self):
         amphora_id = self.build('web')
         cloud = self.cloud()
-        threading.Timer(0.1, cloud.vanish, [amphora_id]).start()
+        self.once_told = lambda: cloud.vanish(amphora_id)
         err = self.fails(3, 'compute', 'watch', 'web', '--until', 'stopped', '--interval', '0.02')
         self.assertIn('Cannot wait for web to be stopped', err)
 
     def test_without_names_it_follows_all_until_its_time_is_over(self):
         self.build('web')
         cloud = self.cloud()
-        threading.Timer(0.1, lambda: cloud.crash(cloud.instances()[0].id, 'the host died')).start()
+        self.once_told = lambda: cloud.crash(cloud.instances()[0].id, 'the host died')
         self.assertEqual(6, self.sh(
-            'compute', 'watch', '--interval', '0.02', '--timeout', '0.6'))  # fmt: skip
+            'compute', 'watch', '--interval', '0.02', '--timeout', '2'))  # fmt: skip
         lines = self.out.splitlines()
         self.assertRegex(lines[0], r'^\S+Z  \S+  web  active$')
         self.assertRegex(lines[-1], r'web  error: the host died$')
