@@ -102,10 +102,10 @@ class SharedSite:
         return fresh[-1]
 
     def replace(self, member):
-        """Kill a member, and start another one in its place."""
+        """Kill a member, and start another one in its place; return once it is at work."""
         self.members.remove(member)
         member.kill()
-        self.members.append(Member(self))
+        self.start()
 
     # ---- what people ask ---------------------------------------------------------
 

@@ -32,7 +32,10 @@ def tearDownModule():
 
 
 class Deaths:
-    """Kills one conductor after the other, each some seconds after the one before."""
+    """Kills one conductor after the other, each some seconds after the last was replaced.
+
+    Else a machine that takes longer to start one than that would soon have none.
+    """
 
     def __init__(self, site, every_s):
         self._site = site
@@ -49,6 +52,11 @@ class Deaths:
     def __exit__(self, *_):
         self._over.set()
         self._thread.join()
+
+    @property
+    def missing(self):
+        """Whether there are to be more; there will be none where a member did not start."""
+        return self.count < KILLS and self._thread.is_alive()
 
     def _run(self):
         while not self._over.wait(self._every_s):
@@ -76,9 +84,10 @@ class Chaos(OnServer):
         began = time.monotonic()
         lives = 0
         with Deaths(self.site, float(KILL_S)) as deaths:
-            while deaths.count < KILLS:
+            while deaths.missing:
                 self._live(f'life{lives}')
                 lives += 1
+        self.assertGreaterEqual(deaths.count, KILLS, self.site.said())
         print(
             f'{self.bulletin.kind}: {lives} x {CLUSTERS} clusters of {NODES}, '
             f'{deaths.count} conductors killed, {time.monotonic() - began:.1f} s'
