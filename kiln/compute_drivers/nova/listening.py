@@ -15,7 +15,8 @@ from kiln.compute_drivers.nova.news import TRUSTED_S, News, Server
 from kiln.compute_drivers.nova.notifications import Bus
 from kiln.models import BuildRequest, Changes, ComputeStatus, DriverHealth, State
 
-_MAKING = (State.PENDING, State.BUILDING)
+#: Seconds that a check waits for the first connection to the broker.
+_CONNECT_S = 1.0
 
 
 class ListeningDriver(NovaDriver):
@@ -65,8 +66,8 @@ class ListeningDriver(NovaDriver):
         if state is State.DELETED:
             self._builds.gone(server['id'])
         self._news.tell(server)
-        # How far a build has come is told many times, and can wait for the next look.
-        if state not in _MAKING:
+        # Each step on the way is told, and can wait for the next look.
+        if state.settled:
             self._hurry()
 
     def _ours(self, server: Server) -> bool:
@@ -84,7 +85,9 @@ class ListeningDriver(NovaDriver):
     def _check(self) -> DriverHealth:
         # Who checks will want something soon, and then it should be heard already.
         self._bus.start()
-        return super()._check()
+        health = super()._check()
+        how = 'listened to' if self._bus.is_up(_CONNECT_S) else 'polled, no notifications'
+        return dataclasses.replace(health, detail=f'{health.detail}, {how}')
 
     def _build(self, request: BuildRequest) -> str:
         self._bus.start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
+import re
 import ssl
 import threading
 import urllib.parse
@@ -20,12 +22,17 @@ LOG = logging.getLogger(__name__)
 #: Seconds until the next attempt to connect: one more after each, up to these.
 _AGAIN_S = 10.0
 _CONNECT_S = 5.0
-#: Seconds after which a quiet thread looks whether it is to end.
-_QUIET_S = 0.25
+#: Seconds for which messages gather: to wake for each of them costs more than to read
+#: it, and nobody who waits for a machine misses these.
+_GATHER_S = 0.5
 #: A broker that is silent for twice as long is gone.
 _HEARTBEAT_S = 5
 #: How long close() waits for the thread.
 _CLOSE_S = 2.0
+
+#: The kind of event in a message that is not parsed: JSON within JSON. Words of users
+#: have one more backslash before each of their quotes, so they cannot look like it.
+_EVENT = re.compile(r'\\"event_type\\": \\"([^"\\]*)\\"')
 
 _TLS = {'ssl_ca_file': 'ca_certs', 'ssl_cert_file': 'certfile', 'ssl_key_file': 'keyfile'}
 
@@ -53,6 +60,9 @@ class Bus:
         self._exchange, self._topic = exchange, topic
         self._on_server, self._on_up, self._on_down = on_server, on_up, on_down
         self._closed = threading.Event()
+        # Set for good once the first attempt to connect has come to something.
+        self._tried = threading.Event()
+        self._up = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         # Only the thread sets these: an outage and a defect are logged once.
@@ -69,6 +79,11 @@ class Bus:
                     target=self._run, name='nova-notifications', daemon=True
                 )
                 self._thread.start()
+
+    def is_up(self, within_s: float) -> bool:
+        """Return whether it hears; waits for the first attempt to connect, but not longer."""
+        self._tried.wait(within_s)
+        return self._up
 
     def close(self) -> None:
         """Stop listening; safe to repeat."""
@@ -87,6 +102,7 @@ class Bus:
                 if not self._failures:
                     LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url), exc)
                 self._failures += 1
+                self._tried.set()
             if self._closed.wait(min(self._failures, _AGAIN_S)):
                 return
 
@@ -106,17 +122,19 @@ class Bus:
                 LOG.info('Nova is listened to through %s', _host(url))
                 self._failures = 0
                 self._on_up()
+                self._up = True
+                self._tried.set()
                 try:
                     self._hear(connection)
                 finally:
+                    self._up = False
                     self._on_down()
 
     def _hear(self, connection: Any) -> None:
-        while not self._closed.is_set():
-            try:
-                connection.drain_events(timeout=_QUIET_S)
-            except TimeoutError:
-                pass
+        while not self._closed.wait(_GATHER_S):
+            with contextlib.suppress(TimeoutError):
+                while not self._closed.is_set():
+                    connection.drain_events(timeout=0)
             connection.heartbeat_check()
 
     def _take(self, message: Any) -> None:
@@ -143,9 +161,13 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
     Only the end is an event's to tell: Nova writes it into the state first, and
     then still gives back what the server has of the host.
     """
+    # Half of what Nova says is passed over, at a tenth of the price.
+    early = _EVENT.search(body if isinstance(body, str) else bytes(body).decode())
+    if early is not None and not _telling(early[1]):
+        return None
     message = json.loads(json.loads(body)['oslo.message'])
     event = message['event_type']
-    if not event.startswith('instance.'):
+    if not _telling(event):
         return None
     told = message['payload']['nova_object.data']
     if told['state'] == 'deleted' and event != 'instance.delete.end':
@@ -158,6 +180,11 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
         # Not every kind of event has them, and the first one of a server not yet.
         'tags': [str(tag) for tag in told.get('tags') or ()],
     }
+
+
+def _telling(event: str) -> bool:
+    # What is shut down has been told to be deleting, or stopping, before.
+    return event.startswith('instance.') and not event.startswith('instance.shutdown.')
 
 
 def _word(value: Any) -> str | None:

@@ -30,6 +30,9 @@ class Connections(requests.Session):
 
     def __init__(self, *, connect_timeout_s: float, timeout_s: float) -> None:
         super().__init__()
+        # A request has its token. Without this every one would have ~/.netrc read, and a
+        # password that it keeps for the host sent beside the token.
+        self.auth = _as_it_is
         self._timeouts_s = (connect_timeout_s, timeout_s)
         self._settings: dict[tuple[Any, ...], Any] = {}
 
@@ -55,6 +58,10 @@ class Connections(requests.Session):
             self._settings[about] = found
         # A redirect may change them.
         return found | {'proxies': dict(found['proxies'])}
+
+
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
 
 
 def open_session(conf: Any) -> tuple[Session, str | None]:

@@ -95,13 +95,15 @@ class OneRequest(ListeningCase):
         self.connect()
         cursor = self.driver.changes().cursor
         self.assertEqual([DETAIL], self.asked())
-        for number in range(20):
-            self.build(f's-{number}')
-            self.tell('instance.create.end', f's-{number}', tags=TAGS)
+        names = [f's-{number}' for number in range(20)]
+        for name in names:
+            self.build(name)
+            self.exchange.tell('instance.create.end', name, tags=TAGS)
+        until(lambda: set(self.states(*names).values()) == {State.ACTIVE})
         changes = self.driver.changes(cursor)
         self.assertFalse(changes.complete)
         told = [(status.amphora_id, status.state) for status in changes.statuses]
-        self.assertEqual([(f's-{number}', State.ACTIVE) for number in range(20)], told)
+        self.assertEqual([(name, State.ACTIVE) for name in names], told)
         self.assertEqual((), self.driver.changes(changes.cursor).statuses)
         self.assertEqual(20 * ['POST /servers'], self.asked())
 
@@ -116,8 +118,9 @@ class OneRequest(ListeningCase):
 
     def test_a_look_at_the_backend_begins_to_listen(self):
         self.cloud.answers |= {'GET /servers': {'servers': []}}
-        self.driver.check()
-        until(lambda: self.news == 1)
+        health = self.driver.check()
+        self.assertEqual(1, self.news)
+        self.assertEqual('microversion 2.96, listened to', health.detail)
 
     def test_a_server_made_here_is_told_before_nova_tells_of_it(self):
         self.connect()
@@ -262,6 +265,8 @@ class Doubt(ListeningCase):
         )
         self.tell('instance.create.end', 'a', tags=TAGS)
         until(lambda: self.news == 2)
+        self.tell('instance.update', 'a', state='active', task_state='deleting', tags=TAGS)
+        self.assertEqual(2, self.news)
 
     def test_what_was_told_long_ago_is_asked_for_again(self):
         self.connect()

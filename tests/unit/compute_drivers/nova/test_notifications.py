@@ -4,7 +4,11 @@ import contextlib
 import json
 import logging
 import socket
+import threading
 import unittest
+
+import hypothesis
+from hypothesis import strategies
 
 from kiln.compute_drivers.nova.notifications import Bus, server_of
 from kiln.exceptions import ConfigurationError
@@ -12,6 +16,13 @@ from tests.unit.compute_drivers.nova.bus import TOPIC, URL, Exchange, envelope, 
 from tests.unit.compute_drivers.nova.corpus import NOTIFICATIONS
 from tests.unit.compute_drivers.nova.loopback import listening
 
+#: Among them such as look like a part of a message.
+WORDS = strategies.text() | strategies.sampled_from(
+    [
+        '"event_type": "scheduler.x"', '\\"event_type\\": \\"scheduler.x\\"',
+        '\\\\"event_type\\\\": \\\\"scheduler.x\\\\"',
+    ]
+)  # fmt: skip
 LOGGER = 'kiln.compute_drivers.nova.notifications'
 
 
@@ -40,6 +51,21 @@ class OneMessage(unittest.TestCase):
 
     def test_what_is_not_about_a_server_is_passed_over(self):
         self.assertIsNone(self.told('scheduler.select_destinations.end'))
+
+    def test_a_server_that_is_shut_down_on_its_way_is_passed_over(self):
+        for event in ('instance.shutdown.start', 'instance.shutdown.end'):
+            message = notification('instance.update') | {'event_type': event}
+            self.assertIsNone(server_of(envelope(message)))
+
+    @hypothesis.given(WORDS, WORDS)
+    def test_no_words_of_users_pass_for_another_kind_of_event(self, name, value):
+        told = self.told('instance.update', metadata={name: value}, display_name=value)
+        self.assertEqual({name: value}, told['metadata'])
+        other = notification('instance.update', metadata={name: value})
+        other['event_type'] = 'instance.shutdown.end'
+        # What comes before it is Nova's, and users have a hand in some of it.
+        first = {'publisher_id': value} | other
+        self.assertIsNone(server_of(envelope(first)))
 
     def test_every_recorded_message_is_understood(self):
         told = [server_of(envelope(message)) for message in NOTIFICATIONS]
@@ -111,6 +137,13 @@ class Listening(BusCase):
         bus.start()
         self.assertEqual(['up', 'down'], self.heard)
 
+    def test_it_is_up_until_it_is_closed(self):
+        bus = self.bus()
+        bus.start()
+        self.assertTrue(bus.is_up(10))
+        bus.close()
+        self.assertFalse(bus.is_up(10))
+
     def test_what_is_closed_before_it_began_never_begins(self):
         bus = self.bus()
         bus.close()
@@ -172,6 +205,7 @@ class Places(BusCase):
         bus = self.bus(f'rabbit://kiln:Tr0ub4dor@127.0.0.1:{port}/')
         with self.assertLogs(level=logging.DEBUG) as logs:
             bus.start()
+            self.assertFalse(bus.is_up(10))
             until(lambda: any('so Nova is polled' in line for line in logs.output))
         self.assertNotIn('Tr0ub4dor', '\n'.join(logs.output))
         self.assertIn(f'127.0.0.1:{port}', '\n'.join(logs.output))
@@ -194,6 +228,17 @@ class Places(BusCase):
             bus.close()
         self.assertEqual(b'AMQP\x00\x00\x09\x01', met[0])
         self.assertEqual(1, len(logs.output), 'one outage is one line')
+
+    def test_a_broker_that_does_not_answer_is_not_waited_for(self):
+        over = threading.Event()
+        with listening(lambda connection: over.wait(10)) as port:
+            bus = self.bus(f'rabbit://a:b@127.0.0.1:{port}/')
+            bus.start()
+            self.assertFalse(bus.is_up(0.01))
+            over.set()
+            with self.assertLogs(LOGGER, 'WARNING'):
+                self.assertFalse(bus.is_up(10))
+            bus.close()
 
     def test_with_ssl_the_broker_is_spoken_to_in_tls(self):
         met = []

@@ -159,6 +159,18 @@ class FromOptions(SessionCase):
             session.get('http://nova.invalid/here')
             self.assertEqual(2, len(proxy.asked))
 
+    def test_no_password_that_is_kept_for_the_host_is_sent(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / 'netrc').write_text('default login demo password Tr0ub4dor\n')
+        session, _ = self.open('auth_type = none')
+        # The environment is the real one, and put back afterwards.
+        with (
+            Loopback({'GET /here': {}}) as cloud,
+            mock.patch.dict(os.environ, {'NETRC': str(folder / 'netrc')}),
+        ):
+            session.get(f'{cloud.url}/here')
+            self.assertNotIn('Authorization', cloud.asked[-1][1])
+
     def test_a_proxy_given_with_a_request_is_used(self):
         session, _ = self.open('auth_type = none')
         with Loopback({'GET /here': {}}) as proxy:
