@@ -161,7 +161,7 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
     Only the end is an event's to tell: Nova writes it into the state first, and
     then still gives back what the server has of the host.
     """
-    # Half of what Nova says is passed over, at a tenth of the price.
+    # A third of what Nova says is passed over, at a tenth of the price.
     early = _EVENT.search(body if isinstance(body, str) else bytes(body).decode())
     if early is not None and not _telling(early[1]):
         return None
