@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -76,8 +77,10 @@ class Builds:
         self._prove_at = float('-inf')
         # Those of which that could not be told yet.
         self.unproven = Unproven()
-        # The lock ports of the servers made here.
+        # The lock ports of the servers made here, and the build keys of those
+        # that were found.
         self._port_of = Memory()
+        self._key_of = Memory()
         self._clock = clock
         #: When the requests were sent that made the servers made here.
         self.sent = Memory()
@@ -265,6 +268,7 @@ class Builds:
             return server['id'] != taken, failed, server['created'], server['id']
 
         kept, *others = sorted(twins, key=worse)
+        self._key_of[kept['id']] = asked.build_key
         if asked.build_key in self._doubted or others:
             self._take(asked.build_key, kept['id'])
         for other in others:
@@ -352,11 +356,8 @@ class Builds:
     def delete(self, asked: Asked, owner: str) -> None:
         """Delete a server and the port that was made for it."""
         assert asked.amphora_id is not None
-        ports: list[str] = []
-        if self._conf.port_lock:
-            known = self._port_of.pop(asked.amphora_id, None)
-            # After the delete Neutron no longer knows whose it was.
-            ports = [known] if known else self._ports.of_server(asked, owner, asked.amphora_id)
+        # After the delete nobody knows any more whose they were.
+        ports = self._ports_of(asked, owner, asked.amphora_id) if self._conf.port_lock else []
         try:
             self._services.ask(asked, 'DELETE', f'/servers/{asked.amphora_id}')
         except InstanceNotFoundError:
@@ -369,6 +370,21 @@ class Builds:
             raise
         self.departures.began(asked.amphora_id)
         self._reap(ports)
+
+    def _ports_of(self, asked: Asked, owner: str, server_id: str) -> list[str]:
+        """Return the ports that were made for a server."""
+        if known := self._port_of.pop(server_id, None):
+            return [known]
+        if (build_key := self._key_of.get(server_id)) is None:
+            if found := self._ports.of_server(asked, owner, server_id):
+                return found
+            # It never had a host, or its build failed on one: Nova has let go of
+            # its port, which only tells the build that it was for.
+            with contextlib.suppress(InstanceNotFoundError):
+                looked = dataclasses.replace(asked, looking=True)
+                answer = self._services.ask(looked, 'GET', f'/servers/{server_id}')
+                build_key = translate.key_of(answer['server'])
+        return self._ports.of_build(asked, owner, build_key, server_id) if build_key else []
 
     def _reap(self, ports: list[str]) -> None:
         for port_id in ports:

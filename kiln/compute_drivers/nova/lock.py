@@ -57,7 +57,7 @@ class PortLocks:
             return made
         # Made first and looked at then, so that of two who do this at a time
         # at least one sees both.
-        ports = self._of_build(asked, owner)
+        ports = self._of_build(asked, owner, asked.build_key)
         ports.sort(key=lambda one: (not one['device_id'], one.get('created_at') or '', one['id']))
         kept = ports[0]['id'] if ports else made
         for other in ports[1:]:
@@ -75,9 +75,14 @@ class PortLocks:
         query = {'device_id': server_id, 'description': OWNER_TAG + owner, 'fields': 'id'}
         return [port['id'] for port in self._ask(asked, 'GET', '', query=query)['ports']]
 
+    def of_build(self, asked: Asked, owner: str, build_key: str, server_id: str) -> list[str]:
+        """Return the ids of the ports of a build that a server has, or none has."""
+        ports = self._of_build(asked, owner, build_key)
+        return [port['id'] for port in ports if port['device_id'] in ('', server_id)]
+
     def drop_build(self, asked: Asked, owner: str) -> None:
         """Delete the ports of a build that no server has: what may come of it cannot run."""
-        for port in self._of_build(asked, owner):
+        for port in self._of_build(asked, owner, asked.build_key):
             if not port['device_id']:
                 self.drop(asked, port['id'])
 
@@ -109,8 +114,8 @@ class PortLocks:
                 created_at=seconds_of(port.get('created_at')),
             )
 
-    def _of_build(self, asked: Asked, owner: str) -> list[dict[str, Any]]:
-        query = {'name': f'{_NAME}{asked.build_key}', 'description': OWNER_TAG + owner}
+    def _of_build(self, asked: Asked, owner: str, build_key: str | None) -> list[dict[str, Any]]:
+        query = {'name': f'{_NAME}{build_key}', 'description': OWNER_TAG + owner}
         found: list[dict[str, Any]] = self._ask(asked, 'GET', '', query=query)['ports']
         return found
 

@@ -409,6 +409,15 @@ class Ports(DriverCase):
         driver.delete(amphora_id)
         self.eventually(lambda: not list(driver.list_resources()))
 
+    def test_a_server_that_never_had_a_host_takes_its_lock_port_whoever_deletes_it(self):
+        amphora_id = self.open_driver(port_lock=True).build(amphora_flavor='impossible')
+        another = self.open_driver(port_lock=True)
+        self.settled(amphora_id, another)
+        (port,) = another.list_resources()
+        self.assertIsNone(port.amphora_id)
+        another.delete(amphora_id)
+        self.eventually(lambda: not list(another.list_resources()))
+
     def test_a_refused_build_leaves_no_lock_port(self):
         driver = self.open_driver(port_lock=True)
         with self.assertRaises(InvalidBuildRequest):
