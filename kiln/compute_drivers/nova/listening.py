@@ -12,11 +12,12 @@ from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.news import TRUSTED_S, News, Server
-from kiln.compute_drivers.nova.notifications import Bus
+from kiln.compute_drivers.nova.notifications import DOUBTFUL, Bus
 from kiln.models import BuildRequest, Changes, ComputeStatus, DriverHealth, State
 
 #: Seconds that a check waits for the first connection to the broker.
 _CONNECT_S = 1.0
+_BEING_BUILT = (State.PENDING, State.BUILDING)
 
 
 class ListeningDriver(NovaDriver):
@@ -67,7 +68,7 @@ class ListeningDriver(NovaDriver):
             self._builds.gone(server['id'])
         self._news.tell(server)
         # Each step on the way is told, and can wait for the next look.
-        if state.settled:
+        if state.settled or DOUBTFUL in server:
             self._hurry()
 
     def _ours(self, server: Server) -> bool:
@@ -123,6 +124,14 @@ class ListeningDriver(NovaDriver):
         """Return the present moment, and how much has been told."""
         return f'{super().cursor()}/{self._news.place()}'
 
+    def _act(self, asked: Asked, action: str, how: Any = None) -> Any:
+        assert asked.amphora_id is not None
+        try:
+            return super()._act(asked, action, how)
+        finally:
+            # Nova agrees to it, and tells of it when a host begins.
+            self._news.doubt(asked.amphora_id)
+
     # ---- how much is known -----------------------------------------------
 
     def _recent(self, moment: str) -> bool:
@@ -138,19 +147,21 @@ class ListeningDriver(NovaDriver):
         # Of one that is deleted before it has a host nothing is told.
         overdue = self._builds.unheard(())
         unsaid = {one for one in overdue if not self._leaving(one)}
+        doubtful: set[str] = set()
         statuses: dict[str, ComputeStatus] = {}
         gone: set[str] = set()
         for server in servers:
             state = translate.state_of(server)
             if state is State.DELETED:
                 gone.add(server['id'])
-            elif state is State.ERROR and 'fault' not in server:
-                # Why it failed is told to those who ask.
-                unsaid.add(server['id'])
+            elif DOUBTFUL in server or (state is State.ERROR and 'fault' not in server):
+                # Whether and why it failed is told to those who ask.
+                doubtful.add(server['id'])
             elif server['id'] not in unsaid:
                 taken = self._builds.accepted(asked, dict(server))
                 statuses[server['id']] = translate.status_of(taken, now)
-        found = self._asked(unsaid - gone)
+        unsaid |= doubtful
+        found = self._asked(unsaid - gone, doubtful)
         gone |= unsaid - found.keys()
         return Changes(statuses=(*statuses.values(), *found.values()), gone=tuple(gone))
 
@@ -158,8 +169,14 @@ class ListeningDriver(NovaDriver):
         server = self._news.known(server_id)
         return server is not None and translate.state_of(server) is State.DELETING
 
-    def _asked(self, server_ids: Collection[str]) -> Mapping[str, ComputeStatus]:
-        """Ask Nova, and know from now on what it said."""
+    def _asked(
+        self, server_ids: Collection[str], doubtful: Collection[str] = ()
+    ) -> Mapping[str, ComputeStatus]:
+        """Ask Nova, and know from now on what it said.
+
+        A doubtful one that is being built is doubtful yet: it goes on on another host,
+        which is told, or fails soon, which may not be.
+        """
         if not server_ids:
             return {}
         place = self._news.place()
@@ -171,6 +188,8 @@ class ListeningDriver(NovaDriver):
                 if status is None
                 else {'fault': None, **status.raw}
             )
+            if server_id in doubtful and status is not None and status.state in _BEING_BUILT:
+                said = {**said, DOUBTFUL: True}
             self._news.note(said, place)
         # From the place of its reader on this is told, so that it cannot get lost.
         self._builds.unproven.kept(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections import OrderedDict
@@ -78,6 +79,12 @@ class News:
             known = self._entries.get(server['id'])
             if number is not None and (known is None or known.number <= number):
                 self._put(server)
+
+    def doubt(self, server_id: str) -> None:
+        """Hold nothing of a server for certain until more is told of it."""
+        with self._lock:
+            if entry := self._entries.get(server_id):
+                self._entries[server_id] = entry._replace(at=-math.inf)
 
     def _put(self, server: Server) -> None:
         self._newest += 1

@@ -4,7 +4,6 @@ import configparser
 
 WISHES = {
     'nova.notifications.notification_format': 'versioned',
-    'nova.notifications.notify_on_state_change': 'vm_state',
     'nova.oslo_messaging_notifications.driver': 'messagingv2',
 }
 

@@ -4,7 +4,7 @@ import collections
 import re
 
 from kiln.building import Until
-from kiln.exceptions import AmphoraBuildError, DeleteTimeout
+from kiln.exceptions import AmphoraBuildError, DeleteTimeout, InsufficientCapacity
 from kiln.testing.conformance.building import Building
 from kiln.testing.conformance.deleting import Deleting
 from kiln.testing.conformance.execution import Execution
@@ -51,6 +51,10 @@ class CountedCase(ListeningCase):
         for delete in deletes:
             delete.result(SETTLE_S)
 
+    def looked(self):
+        """Say whether Nova had to be asked what nobody had told."""
+        return any('changes-since' in one.target for one in self.proxy.requests)
+
     def asked(self):
         """Return how often Nova was asked what since this was last asked."""
         found = collections.Counter(
@@ -93,6 +97,12 @@ class Trouble(CountedCase):
         (build,) = self.begin(1, **{'devcloud:spawn_abort': 'the disk is made of cheese'})
         self.assertIsInstance(build.exception(SETTLE_S), AmphoraBuildError)
         self.assertIn('the disk is made of cheese', str(build.exception()))
+        self.assertFalse(self.looked())
+
+    def test_a_build_that_no_host_takes_says_so(self):
+        build = self.compute.build(amphora_flavor='impossible', until=Until.ACTIVE)
+        self.assertIsInstance(build.exception(SETTLE_S), InsufficientCapacity)
+        self.assertFalse(self.looked())
 
     def test_a_build_that_fails_on_one_host_goes_on_on_another(self):
         # The first host fails it, and so do the next two: only then it has failed.

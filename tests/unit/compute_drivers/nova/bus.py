@@ -30,7 +30,7 @@ def notification(event, server_id=None, **changes):
     told = message['payload']['nova_object.data']
     told.update(changes)
     if server_id is not None:
-        told['uuid'] = server_id
+        told['uuid' if 'uuid' in told else 'instance_uuid'] = server_id
     return message
 
 

@@ -6,7 +6,7 @@ import unittest
 
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.compute_drivers.nova.news import TRUSTED_S
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.bus import URL, Exchange, until
@@ -72,6 +72,9 @@ class ListeningCase(unittest.TestCase):
     def states(self, *server_ids):
         found = self.driver.statuses(server_ids)
         return {server_id: status.state for server_id, status in found.items()}
+
+    def changed(self, cursor):
+        return [status.state for status in self.driver.changes(cursor).statuses]
 
     def asked(self):
         """Return the requests about servers since it was last asked."""
@@ -195,10 +198,55 @@ class Errors(ListeningCase):
 
     def test_an_attempt_that_failed_on_one_host_ends_nothing(self):
         self.connect()
+        cursor = self.driver.cursor()
         self.build('a')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
         self.tell('instance.create.error', 'a', tags=TAGS)
+        self.assertEqual([State.BUILDING], self.changed(cursor))
+        # On the next host.
+        self.tell('instance.update', 'a', state='building', task_state='networking', tags=TAGS)
+        self.asked()
+        self.assertEqual([State.BUILDING], self.changed(cursor))
         self.assertEqual({'a': State.BUILDING}, self.states('a'))
-        self.assertEqual(['POST /servers'], self.asked())
+        self.assertEqual([], self.asked())
+
+    def test_what_a_failed_attempt_comes_to_is_asked_for_until_it_is_known(self):
+        self.connect()
+        cursor = self.driver.cursor()
+        self.build('a')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
+        self.tell('instance.create.error', 'a', tags=TAGS)
+        self.assertEqual(2, self.news)
+        self.asked()
+        for _ in range(2):
+            changes = self.driver.changes(cursor)
+            self.assertEqual([State.BUILDING], [one.state for one in changes.statuses])
+            cursor = changes.cursor
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'error')}
+        changes = self.driver.changes(cursor)
+        self.assertEqual([State.ERROR], [one.state for one in changes.statuses])
+        self.assertEqual(3 * ['GET /servers/a'], self.asked())
+        self.driver.changes(changes.cursor)
+        self.assertEqual({'a': State.ERROR}, self.states('a'))
+        self.assertEqual([], self.asked())
+
+    def test_a_server_that_no_host_takes_is_in_error_though_nova_may_show_that_later(self):
+        self.connect()
+        self.build('a')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
+        self.tell('compute_task.build_instances.error', 'a')
+        self.assertEqual(2, self.news)
+        self.assertEqual({'a': State.BUILDING}, self.states('a'))
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'error')}
+        self.assertEqual({'a': State.ERROR}, self.states('a'))
+
+    def test_of_a_stranger_that_no_host_takes_nothing_is_asked(self):
+        self.connect()
+        cursor = self.driver.cursor()
+        self.exchange.tell('compute_task.build_instances.error', 'other')
+        self.tell('instance.create.end', 'ours', tags=TAGS)
+        self.assertEqual([State.ACTIVE], self.changed(cursor))
+        self.assertEqual([], self.asked())
 
     def test_of_one_deleted_before_it_had_a_host_the_end_is_asked_for(self):
         self.connect()
@@ -235,6 +283,31 @@ class Errors(ListeningCase):
         self.clock.advance(4)
         self.assertEqual({'a': State.DELETING}, self.states('a'))
         self.assertEqual([], self.asked())
+
+
+class Actions(ListeningCase):
+    def test_what_was_told_before_an_action_is_not_certain_after_it(self):
+        self.connect()
+        self.build('a')
+        self.tell('instance.create.end', 'a', tags=TAGS)
+        self.assertEqual({'a': State.ACTIVE}, self.states('a'))
+        self.cloud.answers['POST /servers/a/action'] = (202, {}, '')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active', 'rebooting')}
+        self.driver.reboot('a')
+        self.asked()
+        (status,) = self.driver.statuses(['a']).values()
+        self.assertEqual('rebooting', status.task_state)
+        self.assertEqual(['GET /servers/a'], self.asked())
+
+    def test_nor_is_it_after_one_that_got_lost(self):
+        self.connect()
+        self.build('a')
+        self.tell('instance.create.end', 'a', tags=TAGS)
+        self.cloud.answers['POST /servers/a/action'] = (502, {}, '')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'suspended')}
+        with self.assertRaises(AmphoraComputeError):
+            self.driver.suspend('a')
+        self.assertEqual({'a': State.SUSPENDED}, self.states('a'))
 
 
 class Strangers(ListeningCase):

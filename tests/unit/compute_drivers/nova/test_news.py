@@ -21,6 +21,22 @@ class NewsCase(unittest.TestCase):
         return [one['id'] for one in self.news.since(place).servers]
 
 
+class Certain(NewsCase):
+    def test_what_is_doubted_is_known_again_when_more_is_told_of_it(self):
+        self.news.tell(server('a'))
+        place = self.news.place()
+        self.news.doubt('a')
+        self.assertIsNone(self.news.known('a'))
+        self.assertIn('a', self.news)
+        self.assertEqual([], self.told(place))
+        self.news.tell(server('a', 'active'))
+        self.assertEqual(server('a', 'active'), self.news.known('a'))
+
+    def test_what_was_never_told_of_cannot_be_doubted(self):
+        self.news.doubt('a')
+        self.assertNotIn('a', self.news)
+
+
 class Places(NewsCase):
     def test_what_is_told_since_a_place_is_told_in_order(self):
         self.news.tell(server('a'))

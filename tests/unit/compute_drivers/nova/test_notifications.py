@@ -10,7 +10,7 @@ import unittest
 import hypothesis
 from hypothesis import strategies
 
-from kiln.compute_drivers.nova.notifications import Bus, server_of
+from kiln.compute_drivers.nova.notifications import DOUBTFUL, Bus, server_of
 from kiln.exceptions import ConfigurationError
 from tests.unit.compute_drivers.nova.bus import TOPIC, URL, Exchange, envelope, notification, until
 from tests.unit.compute_drivers.nova.corpus import NOTIFICATIONS
@@ -40,6 +40,13 @@ class OneMessage(unittest.TestCase):
     def test_an_attempt_that_failed_is_not_yet_an_error(self):
         told = self.told('instance.create.error')
         self.assertEqual('building', told['OS-EXT-STS:vm_state'])
+        self.assertTrue(told[DOUBTFUL])
+        self.assertNotIn(DOUBTFUL, self.told('instance.create.end'))
+
+    def test_of_a_server_that_no_host_takes_the_conductor_tells(self):
+        told = server_of(envelope(notification('compute_task.build_instances.error', 'a')))
+        self.assertEqual(('a', 'error'), (told['id'], told['OS-EXT-STS:vm_state']))
+        self.assertTrue(told[DOUBTFUL])
 
     def test_an_event_without_tags_has_none(self):
         self.assertEqual([], self.told('instance.delete.end')['tags'])
@@ -69,7 +76,7 @@ class OneMessage(unittest.TestCase):
 
     def test_every_recorded_message_is_understood(self):
         told = [server_of(envelope(message)) for message in NOTIFICATIONS]
-        self.assertEqual([True] + 8 * [False], [one is None for one in told])
+        self.assertEqual([True] + 9 * [False], [one is None for one in told])
 
 
 class BusCase(unittest.TestCase):
