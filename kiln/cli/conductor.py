@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import threading
+import time
 
 from kiln.cli.base import KilnCommand
 from kiln.cli.stores import configured_site
+
+#: The kernel may hand a signal to any thread, and that wakes no other one: the main
+#: thread, on which Python heeds it, has to wake by itself.
+_HEED_S = 1.0
 
 
 class Conduct(KilnCommand):
@@ -30,5 +34,6 @@ class Conduct(KilnCommand):
             with site.conducting():
                 with contextlib.suppress(KeyboardInterrupt):
                     self.app.say('Working on clusters; SIGTERM or Ctrl-C ends it.')
-                    threading.Event().wait()
+                    while True:
+                        time.sleep(_HEED_S)
                 self.app.say('Stopping.')

@@ -56,6 +56,16 @@ class Running(unittest.TestCase):
                 self.assertEqual(ExitCode.OK, self.end(process, how))
                 self.assertEqual('kiln: Stopping.\n', process.stderr.read())
 
+    def test_a_signal_that_another_thread_takes_ends_it_too(self):
+        process = self.start()
+        tasks = pathlib.Path(f'/proc/{process.pid}/task')
+        # By then all of its threads have begun to wait; sooner it would prove nothing.
+        time.sleep(1)
+        other = max(int(task.name) for task in tasks.iterdir())
+        # As the kernel may choose: Linux gives it to the thread that is named.
+        os.kill(other, signal.SIGTERM)
+        self.assertEqual(ExitCode.OK, process.wait(30))
+
     def test_it_takes_what_there_is_to_do_and_gives_it_up_at_its_end(self):
         cluster = samples.cluster()
         operation = Operation(id='op', cluster_id=cluster.id, kind=OperationKind.CREATE)
