@@ -13,6 +13,7 @@ from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.compute_drivers.nova.errors import Asked
 from kiln.compute_drivers.nova.news import TRUSTED_S, News, Server
 from kiln.compute_drivers.nova.notifications import DOUBTFUL, Bus
+from kiln.exceptions import InstanceNotFoundError
 from kiln.models import BuildRequest, Changes, ComputeStatus, DriverHealth, State
 
 #: Seconds that a check waits for the first connection to the broker.
@@ -100,6 +101,19 @@ class ListeningDriver(NovaDriver):
             self._news.note({'id': server_id, 'OS-EXT-STS:vm_state': 'building'}, place)
         return server_id
 
+    def _status(self, amphora_id: str) -> ComputeStatus:
+        self._bus.start()
+        place = self._news.place()
+        try:
+            status = super()._status(amphora_id)
+        except InstanceNotFoundError:
+            self._note(amphora_id, None, place)
+            raise
+        # Nova writes a state down before it tells of it, and what one reader was
+        # answered here is no news to come for another.
+        self._note(amphora_id, status, place)
+        return status
+
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
         self._bus.start()
         known = [self._news.known(amphora_id) for amphora_id in amphora_ids]
@@ -147,21 +161,19 @@ class ListeningDriver(NovaDriver):
         # Of one that is deleted before it has a host nothing is told.
         overdue = self._builds.unheard(())
         unsaid = {one for one in overdue if not self._leaving(one)}
-        doubtful: set[str] = set()
         statuses: dict[str, ComputeStatus] = {}
         gone: set[str] = set()
         for server in servers:
             state = translate.state_of(server)
             if state is State.DELETED:
                 gone.add(server['id'])
-            elif DOUBTFUL in server or (state is State.ERROR and 'fault' not in server):
+            elif _told_an_error(server):
                 # Whether and why it failed is told to those who ask.
-                doubtful.add(server['id'])
+                unsaid.add(server['id'])
             elif server['id'] not in unsaid:
                 taken = self._builds.accepted(asked, dict(server))
                 statuses[server['id']] = translate.status_of(taken, now)
-        unsaid |= doubtful
-        found = self._asked(unsaid - gone, doubtful)
+        found = self._asked(unsaid - gone)
         gone |= unsaid - found.keys()
         return Changes(statuses=(*statuses.values(), *found.values()), gone=tuple(gone))
 
@@ -169,28 +181,39 @@ class ListeningDriver(NovaDriver):
         server = self._news.known(server_id)
         return server is not None and translate.state_of(server) is State.DELETING
 
-    def _asked(
-        self, server_ids: Collection[str], doubtful: Collection[str] = ()
-    ) -> Mapping[str, ComputeStatus]:
-        """Ask Nova, and know from now on what it said.
-
-        A doubtful one that is being built is doubtful yet: it goes on on another host,
-        which is told, or fails soon, which may not be.
-        """
+    def _asked(self, server_ids: Collection[str]) -> Mapping[str, ComputeStatus]:
+        """Ask Nova, and know from now on what it said."""
         if not server_ids:
             return {}
         place = self._news.place()
         found = super()._statuses(tuple(server_ids))
         for server_id in server_ids:
-            status = found.get(server_id)
-            said = (
-                {'id': server_id, 'OS-EXT-STS:vm_state': 'deleted'}
-                if status is None
-                else {'fault': None, **status.raw}
-            )
-            if server_id in doubtful and status is not None and status.state in _BEING_BUILT:
-                said = {**said, DOUBTFUL: True}
-            self._news.note(said, place)
+            self._note(server_id, found.get(server_id), place)
         # From the place of its reader on this is told, so that it cannot get lost.
         self._builds.unproven.kept(found)
         return found
+
+    def _note(self, server_id: str, status: ComputeStatus | None, place: str) -> None:
+        """Know from now on what Nova said of a server, which is None where it is no more.
+
+        One of which an error was told, and that is being built, is doubtful yet: it goes
+        on on another host, which is told, or fails soon, which may not be.
+        """
+        last = self._news.last(server_id)
+        if status is None:
+            said: dict[str, Any] = {'id': server_id, 'OS-EXT-STS:vm_state': 'deleted'}
+        # What becomes of a stranger is not listened to, so its state would soon be old.
+        elif translate.owner_of(status.raw) != self.owner:
+            return
+        else:
+            said = {'fault': None, **status.raw}
+            if status.state in _BEING_BUILT and last is not None and _told_an_error(last):
+                said[DOUBTFUL] = True
+        self._news.note(said, place)
+
+
+def _told_an_error(server: Server) -> bool:
+    """Return whether the bus told of an error, of which Nova was not asked yet."""
+    if DOUBTFUL in server:
+        return True
+    return translate.state_of(server) is State.ERROR and 'fault' not in server

@@ -114,6 +114,12 @@ class News:
                 servers.append(entry.server)
             return Told(servers[::-1], self._place())
 
+    def last(self, server_id: str) -> Server | None:
+        """Return what was last told of a server, certain or not."""
+        with self._lock:
+            entry = self._entries.get(server_id)
+            return None if entry is None else entry.server
+
     def known(self, server_id: str) -> Server | None:
         """Return what a server is, where that is certain."""
         with self._lock:

@@ -6,7 +6,7 @@ import unittest
 
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.compute_drivers.nova.news import TRUSTED_S
-from kiln.exceptions import AmphoraComputeError, ConfigurationError
+from kiln.exceptions import AmphoraComputeError, ConfigurationError, InstanceNotFoundError
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.bus import URL, Exchange, until
@@ -171,6 +171,19 @@ class OneRequest(ListeningCase):
         self.assertEqual({'a': State.SUSPENDED}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
+    def test_what_one_reader_was_answered_is_told_to_all(self):
+        self.connect()
+        cursor = self.driver.cursor()
+        self.build('a')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
+        self.assertEqual(State.ACTIVE, self.driver.status('a').state)
+        self.assertEqual([State.ACTIVE], self.changed(cursor))
+        self.cloud.answers['GET /servers/a'] = GONE
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.status('a')
+        self.assertEqual(('a',), self.driver.changes(cursor).gone)
+        self.assertEqual(['POST /servers', *2 * ['GET /servers/a']], self.asked())
+
 
 class Errors(ListeningCase):
     def test_why_a_build_failed_is_asked_of_nova_once(self):
@@ -325,6 +338,17 @@ class Strangers(ListeningCase):
         changes = self.driver.changes(cursor)
         self.assertEqual(['ours'], [status.amphora_id for status in changes.statuses])
         self.assertEqual((), changes.gone)
+
+    def test_a_server_of_others_is_asked_for_each_time_and_told_to_nobody(self):
+        self.connect()
+        cursor = self.driver.cursor()
+        theirs = server('other', 'active', tags=['kiln-site:west'])
+        self.cloud.answers['GET /servers/other'] = {'server': theirs}
+        for _ in range(2):
+            self.assertEqual({'other': State.ACTIVE}, self.states('other'))
+        self.driver.status('other')
+        self.assertEqual([], self.changed(cursor))
+        self.assertEqual(3 * ['GET /servers/other'], self.asked())
 
 
 class Doubt(ListeningCase):
