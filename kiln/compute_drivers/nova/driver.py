@@ -362,9 +362,8 @@ class NovaDriver(AmphoraComputeDriver):
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
         wanted = {} if lines is None else {'length': lines}
-        answer = self._act(
-            _about('read the console log of', amphora_id), 'os-getConsoleOutput', wanted
-        )
+        asked = _about('read the console log of', amphora_id)
+        answer = self._post_action(asked, 'os-getConsoleOutput', wanted)
         return str(answer['output'])
 
     # ---- the requests these are made of ----------------------------------
@@ -385,7 +384,11 @@ class NovaDriver(AmphoraComputeDriver):
     def _detail(self, asked: Asked, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         return self._services.pages(asked, '/servers/detail', 'servers', query, self._page_size)
 
-    def _act(self, asked: Asked, action: str, how: Any = None) -> Any:
+    def _act(self, asked: Asked, action: str, how: Any = None) -> None:
+        """Have Nova begin what changes a server."""
+        self._post_action(asked, action, how)
+
+    def _post_action(self, asked: Asked, action: str, how: Any) -> Any:
         path = f'/servers/{asked.amphora_id}/action'
         return self._services.ask(asked, 'POST', path, body={action: how})
 

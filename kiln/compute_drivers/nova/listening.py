@@ -138,10 +138,10 @@ class ListeningDriver(NovaDriver):
         """Return the present moment, and how much has been told."""
         return f'{super().cursor()}/{self._news.place()}'
 
-    def _act(self, asked: Asked, action: str, how: Any = None) -> Any:
+    def _act(self, asked: Asked, action: str, how: Any = None) -> None:
         assert asked.amphora_id is not None
         try:
-            return super()._act(asked, action, how)
+            super()._act(asked, action, how)
         finally:
             # Nova agrees to it, and tells of it when a host begins.
             self._news.doubt(asked.amphora_id)
@@ -187,8 +187,9 @@ class ListeningDriver(NovaDriver):
             return {}
         place = self._news.place()
         found = super()._statuses(tuple(server_ids))
-        for server_id in server_ids:
-            self._note(server_id, found.get(server_id), place)
+        # Of those that are no more it was noted when they were asked for by id.
+        for server_id, status in found.items():
+            self._note(server_id, status, place)
         # From the place of its reader on this is told, so that it cannot get lost.
         self._builds.unproven.kept(found)
         return found

@@ -186,6 +186,17 @@ class OneRequest(ListeningCase):
 
 
 class Errors(ListeningCase):
+    def build_that_fails(self, event, **changes):
+        """Have Nova tell of an error and show nothing of it yet; return the cursor before."""
+        self.connect()
+        cursor = self.driver.cursor()
+        self.build('a')
+        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
+        self.tell(event, 'a', **changes)
+        # Whoever waits is to look at once.
+        until(lambda: self.news == 2)
+        return cursor
+
     def test_why_a_build_failed_is_asked_of_nova_once(self):
         self.connect()
         cursor = self.driver.changes().cursor
@@ -210,11 +221,7 @@ class Errors(ListeningCase):
         self.assertEqual(['GET /servers/a'], self.asked())
 
     def test_an_attempt_that_failed_on_one_host_ends_nothing(self):
-        self.connect()
-        cursor = self.driver.cursor()
-        self.build('a')
-        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
-        self.tell('instance.create.error', 'a', tags=TAGS)
+        cursor = self.build_that_fails('instance.create.error', tags=TAGS)
         self.assertEqual([State.BUILDING], self.changed(cursor))
         # On the next host.
         self.tell('instance.update', 'a', state='building', task_state='networking', tags=TAGS)
@@ -224,12 +231,7 @@ class Errors(ListeningCase):
         self.assertEqual([], self.asked())
 
     def test_what_a_failed_attempt_comes_to_is_asked_for_until_it_is_known(self):
-        self.connect()
-        cursor = self.driver.cursor()
-        self.build('a')
-        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
-        self.tell('instance.create.error', 'a', tags=TAGS)
-        self.assertEqual(2, self.news)
+        cursor = self.build_that_fails('instance.create.error', tags=TAGS)
         self.asked()
         for _ in range(2):
             changes = self.driver.changes(cursor)
@@ -244,11 +246,7 @@ class Errors(ListeningCase):
         self.assertEqual([], self.asked())
 
     def test_a_server_that_no_host_takes_is_in_error_though_nova_may_show_that_later(self):
-        self.connect()
-        self.build('a')
-        self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
-        self.tell('compute_task.build_instances.error', 'a')
-        self.assertEqual(2, self.news)
+        self.build_that_fails('compute_task.build_instances.error')
         self.assertEqual({'a': State.BUILDING}, self.states('a'))
         self.cloud.answers['GET /servers/a'] = {'server': server('a', 'error')}
         self.assertEqual({'a': State.ERROR}, self.states('a'))
@@ -299,6 +297,15 @@ class Errors(ListeningCase):
 
 
 class Actions(ListeningCase):
+    def test_to_read_the_console_puts_nothing_in_doubt(self):
+        self.connect()
+        self.build('a')
+        self.cloud.answers['POST /servers/a/action'] = {'output': 'booted'}
+        self.assertEqual('booted', self.driver.console_log('a'))
+        self.asked()
+        self.assertEqual({'a': State.PENDING}, self.states('a'))
+        self.assertEqual([], self.asked())
+
     def test_what_was_told_before_an_action_is_not_certain_after_it(self):
         self.connect()
         self.build('a')
