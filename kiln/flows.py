@@ -28,7 +28,7 @@ from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
 from kiln.wrappers.operation import Operation, OperationState
 from kiln.wrappers.scheduler import Appointment
-from kiln.wrappers.watch import Watch
+from kiln.wrappers.watch import Moment, Watch
 
 Probe = Callable[[Amphora], bool]
 OnStatus = Callable[[ComputeStatus], None]
@@ -145,6 +145,7 @@ class BuildFlow:
         until: Until,
         probe: Probe | None = None,
         on_status: OnStatus | None = None,
+        begun: Moment | None = None,
     ) -> None:
         assert operation.deadline is not None
         assert operation.build_key is not None
@@ -155,6 +156,7 @@ class BuildFlow:
         self._until = until
         self._probe = probe
         self._on_status = on_status
+        self._begun = begun
         self._sent: Operation[str] | None = None
         self._waiting: Watch[ComputeStatus] | None = None
         self._not_ready = ''
@@ -187,6 +189,7 @@ class BuildFlow:
             deadline=self._deadline,
             on_status=self._status,
             soonest_s=self._stack.driver.soonest_build_s,
+            since=self._begun,
         )
         self._waiting.add_done_callback(self._active)
 

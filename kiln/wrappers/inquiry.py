@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.models import ComputeStatus
+from kiln.wrappers.watch import Moment
 from kiln.wrappers.watch_table import WatchTable, missing
 
 #: Up to so many amphorae are asked for by id while that may be cheaper.
@@ -28,10 +29,12 @@ class Inquiry:
     * A driver with a useful cursor is asked what changed since: one request,
       and as much work as has changed, however many wait. What a new watch
       waits for may have happened before the cursor, so it is looked at by id
-      once, together with all that are new.
+      once, together with all that are new; one that was not there yet is told
+      of by the cursor.
     * Where nobody depends on what an old cursor has to tell, a driver that can
       give a new one without being asked begins with that: an old one may have
-      hours to tell of.
+      hours to tell of. The best to begin with is from just before the first of
+      those watched was made.
     * Of other drivers a cursor costs one answer with everything there is, most
       of which may be of no interest. So ``FEW`` are asked for by id: the driver
       has the choice between a request for each and one list, and takes the
@@ -48,12 +51,21 @@ class Inquiry:
     def __init__(self, driver: AmphoraComputeDriver, *, full_sweep_s: float) -> None:
         self._driver = driver
         self._full_sweep_s = full_sweep_s
-        self._cursor = ''
+        self._cursor = Moment(float('-inf'), '')
         # Whether the driver lacks cursors; None until it was asked.
         self._cursorless: bool | None = None
         # Whether the last answer to a cursor was less than everything.
         self._incremental = False
         self._swept_at = driver.clock.monotonic()
+
+    def moment(self) -> Moment | None:
+        """Return the present moment; None of a driver that cannot name one unasked."""
+        cursor = self._driver.cursor()
+        return self._moment(cursor) if cursor else None
+
+    def _moment(self, cursor: str) -> Moment:
+        """Return a moment that is not before that of a cursor."""
+        return Moment(self._driver.clock.monotonic(), cursor)
 
     def ask(self, table: WatchTable) -> Iterator[Answer]:
         """Yield answers that tell of every amphora watched what is new.
@@ -62,15 +74,19 @@ class Inquiry:
         moves on only after that, so what was not taken in is told again.
         """
         now = self._driver.clock.monotonic()
-        if table.all_unseen() and (cursor := self._driver.cursor()):
-            self._cursor, self._incremental = cursor, True
+        if table.all_unseen() and (present := self.moment()):
+            begun = table.before_all()
+            # Who was made elsewhere, and found, is not told of by the moment of its build.
+            if begun is None or begun.at < self._cursor.at:
+                begun = present
+            self._cursor, self._incremental = begun, True
         if self._by_id(len(table), now):
             yield self._statuses(table.ids())
             if not self._cursorless:
                 self._swept_at = now
             return
-        new = table.unseen()
-        changes = self._driver.changes(self._cursor)
+        new = table.unseen(self._cursor.at)
+        changes = self._driver.changes(self._cursor.cursor)
         yield Answer(changes.statuses, changes.gone)
         told = {status.amphora_id for status in changes.statuses}.union(changes.gone)
         # A list may leave out what is hard to reach; by id is certain.
@@ -80,7 +96,7 @@ class Inquiry:
             self._swept_at = now
         self._incremental = not changes.complete
         self._cursorless = not changes.cursor
-        self._cursor = changes.cursor
+        self._cursor = self._moment(changes.cursor)
 
     def _by_id(self, watched: int, now: float) -> bool:
         sweep = now - self._swept_at >= self._full_sweep_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -25,6 +25,14 @@ OnStatus = Callable[[ComputeStatus], None]
 T = TypeVar('T')
 
 _BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
+
+
+class Moment(NamedTuple):
+    """A moment of which a backend can tell what changed since."""
+
+    #: By the monotonic clock; not before that of the cursor.
+    at: float
+    cursor: str
 
 
 class Keeper(Protocol):
@@ -51,6 +59,8 @@ class Watch(Promise[T], abc.ABC):
         self.told = False
         #: Its deadline.
         self.appointment: Appointment | None = None
+        #: When the amphora was not there yet, if that is known.
+        self.since: Moment | None = None
         self._on_status = on_status
 
     @property

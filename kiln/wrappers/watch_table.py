@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kiln.models import ComputeStatus
-from kiln.wrappers.watch import Watch
+from kiln.wrappers.watch import Moment, Watch
 
 #: Amphorae nobody watches any more whose last status is still remembered.
 REMEMBERED = 4096
@@ -44,7 +45,8 @@ class WatchTable:
         self._lock = threading.Lock()
         self._arrivals: dict[Watch[Any], None] = {}
         self._watched: dict[str, _Watched] = {}
-        self._unseen: set[str] = set()
+        # Each with when it was not there yet, where that is known.
+        self._unseen: dict[str, Moment | None] = {}
         self._past: OrderedDict[str, Sighting] = OrderedDict()
         # The last moment at which all that was watched was asked about, by the
         # monotonic clock and by the wall's.
@@ -62,16 +64,16 @@ class WatchTable:
         """Let those added take part in what is seen from now on."""
         with self._lock:
             if not self._unseen:
-                # A set keeps the room it once had, and reading it takes as
+                # A dict keeps the room it once had, and reading it takes as
                 # long: a crowd that came and was seen must not slow each look.
-                self._unseen = set()
+                self._unseen = {}
             for watch in self._arrivals:
                 watched = self._watched.get(watch.amphora_id)
                 if watched is None:
                     watched = _Watched(self._past.pop(watch.amphora_id, None))
                     self._watched[watch.amphora_id] = watched
                 watched.watches.append(watch)
-                self._unseen.add(watch.amphora_id)
+                self._unseen[watch.amphora_id] = watch.since
             self._arrivals.clear()
 
     def drop(self, watch: Watch[Any]) -> None:
@@ -92,7 +94,7 @@ class WatchTable:
                 if len(self._past) > REMEMBERED:
                     self._past.popitem(last=False)
             del self._watched[amphora_id]
-            self._unseen.discard(amphora_id)
+            self._unseen.pop(amphora_id, None)
 
     def watches(self) -> list[Watch[Any]]:
         """Return all watches."""
@@ -107,10 +109,24 @@ class WatchTable:
         with self._lock:
             return tuple(self._watched)
 
-    def unseen(self) -> tuple[str, ...]:
-        """Return the ids for which a watch has not been looked at once."""
+    def unseen(self, since: float = math.inf) -> tuple[str, ...]:
+        """Return the ids for which a watch has not been looked at once.
+
+        All that happened to those not there yet by then (on the monotonic clock) has
+        happened since; they are left out.
+        """
         with self._lock:
-            return tuple(self._unseen)
+            return tuple(
+                amphora_id
+                for amphora_id, begun in self._unseen.items()
+                if begun is None or begun.at < since
+            )
+
+    def before_all(self) -> Moment | None:
+        """Return when none of the unseen was there yet; None where that is not known."""
+        with self._lock:
+            begun = [moment for moment in self._unseen.values() if moment is not None]
+            return min(begun) if len(begun) == len(self._unseen) and begun else None
 
     def all_unseen(self) -> bool:
         """Tell whether nothing that is watched has been looked at yet."""
@@ -130,10 +146,10 @@ class WatchTable:
                 return ()
             old, watched.sighting = watched.sighting, sighting
             if old is None or _differ(old.status, status):
-                self._unseen.discard(amphora_id)
+                self._unseen.pop(amphora_id, None)
                 return tuple(watched.watches)
             if amphora_id in self._unseen:
-                self._unseen.discard(amphora_id)
+                del self._unseen[amphora_id]
                 return tuple(watch for watch in watched.watches if not watch.told)
             return ()
 
@@ -141,7 +157,7 @@ class WatchTable:
         """Take in that an amphora is gone; return the watches to be told."""
         with self._lock:
             self._past.pop(amphora_id, None)
-            self._unseen.discard(amphora_id)
+            self._unseen.pop(amphora_id, None)
             watched = self._watched.get(amphora_id)
             if watched is None:
                 return ()

@@ -21,7 +21,7 @@ from kiln.models import ComputeStatus, State
 from kiln.wrappers.inquiry import Inquiry
 from kiln.wrappers.pace import Pace, WatcherSettings
 from kiln.wrappers.scheduler import Scheduler
-from kiln.wrappers.watch import GoneWatch, OnStatus, StateWatch, Watch
+from kiln.wrappers.watch import GoneWatch, Moment, OnStatus, StateWatch, Watch
 from kiln.wrappers.watch_table import WatchTable
 
 __all__ = ['Watcher', 'WatcherSettings']
@@ -78,12 +78,14 @@ class Watcher:
         deadline: Deadline | None = None,
         on_status: OnStatus | None = None,
         soonest_s: float = 0.0,
+        since: Moment | None = None,
     ) -> Watch[ComputeStatus]:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
         ACTIVE counts once no task is under way. ``on_status`` hears of each
         change until then; it must be quick. Cancel the promise to stop. Before
-        ``soonest_s`` have passed nobody looks for its sake.
+        ``soonest_s`` have passed nobody looks for its sake. ``since`` is a moment at
+        which the amphora was not there yet: one look less may do then.
 
         It fails with InstanceNotFoundError when the amphora is gone;
         InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
@@ -91,6 +93,7 @@ class Watcher:
         watcher is closed.
         """
         watch = StateWatch(self, self._backend, amphora_id, _states(frozenset(goal)), on_status)
+        watch.since = since
         self._begin(watch, deadline, soonest_s)
         return watch
 
@@ -103,6 +106,10 @@ class Watcher:
         watch = GoneWatch(self, self._backend, amphora_id)
         self._begin(watch, deadline)
         return watch
+
+    def moment(self) -> Moment | None:
+        """Return the present moment; None of a backend that cannot name one unasked."""
+        return self._inquiry.moment()
 
     def latest(self, amphora_id: str) -> ComputeStatus | None:
         """Return what was last seen of an amphora that is or was watched; ask nobody.

@@ -3,7 +3,8 @@
 import contextlib
 
 from kiln.clock import Deadline
-from kiln.compute import Until
+from kiln.compute import Compute, Until
+from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import (
     BuildTimeout,
@@ -85,6 +86,43 @@ class EffectTest(FacadeTest):
         operation.cancel()
         self.assertIsInstance(operation.exception(), OperationCancelled)
         self.nothing_left()
+
+
+class CursorAtHand(NoopDriver):
+    """Names the present moment unasked, and counts who was asked for by id."""
+
+    soonest_build_s = 5.0
+
+    def __init__(self, cloud):
+        super().__init__(cloud=cloud)
+        self.asked = []
+
+    def cursor(self):
+        return self._changes('').cursor
+
+    def _statuses(self, amphora_ids):
+        self.asked += amphora_ids
+        return super()._statuses(amphora_ids)
+
+
+class LookTest(FacadeTest):
+    def setUp(self):
+        super().setUp()
+        self.driver = CursorAtHand(self.cloud)
+        self.compute = Compute(self.driver)
+        self.addCleanup(self.compute.close, 0.1)
+
+    def test_builds_are_taken_to_active_by_changes_alone(self):
+        builds = [self.compute.build(until=Until.ACTIVE) for _ in range(4)]
+        self.settle(*builds)
+        self.assertEqual([], self.driver.asked)
+
+    def test_an_instance_found_by_its_build_key_is_asked_for_by_id(self):
+        found = self.build(build_key='k')
+        for _ in range(60):
+            self.clock.advance(1.0)
+        self.assertEqual(found, self.build(build_key='k'))
+        self.assertEqual([found], self.driver.asked)
 
 
 class BuildTest(FacadeTest):

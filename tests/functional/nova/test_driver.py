@@ -203,6 +203,13 @@ class Building(DriverCase):
         build = compute.build(amphora_flavor='impossible', until=Until.ACTIVE)
         self.assertIsInstance(build.exception(WAIT_S), InsufficientCapacity)
 
+    def test_builds_are_taken_to_active_by_lists_alone(self):
+        compute = self.open_compute()
+        for build in [compute.build(until=Until.ACTIVE) for _ in range(4)]:
+            build.result(WAIT_S)
+        asked = {one.path for one in self.proxy.requests if one.path.startswith('/servers')}
+        self.assertEqual({'/servers', '/servers/detail'}, asked)
+
     def test_a_hostname_has_the_domain_of_the_site(self):
         driver = self.open_driver(hostname_domain='lb.example')
         server = self.shown(driver.build(name='Web 1'))

@@ -35,6 +35,9 @@ class Worker:
         shipped = str(home / 'etc' / 'octavia' / 'octavia.conf')
         # Of two files that say something of one option the later one counts.
         self._command = [
+            # A worker that outlives its test takes the messages of another cloud on
+            # the same ports.
+            'setpriv', '--pdeathsig', 'TERM',
             self._python, program, '--config-file', shipped, '--config-file', str(config),
         ]  # fmt: skip
         self._home = home

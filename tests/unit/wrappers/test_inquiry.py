@@ -2,6 +2,7 @@
 
 import unittest
 
+from kiln.exceptions import AmphoraComputeError
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.inquiry import FEW, Inquiry
@@ -21,15 +22,16 @@ class InquiryCase(unittest.TestCase):
         self.driver = driver
         self.inquiry = Inquiry(driver, full_sweep_s=300.0)
 
-    def wait_for(self, count, *, exist=True):
+    def wait_for(self, count, *, exist=True, since=None):
         for _ in range(count):
             amphora_id = f'a{len(self.watches)}'
             if exist:
                 self.driver.put(amphora_id)
             self.watches.append(GoneWatch(Nobody(), 'east', amphora_id))
+            self.watches[-1].since = since
             self.table.add(self.watches[-1])
 
-    def look(self):
+    def look(self, *, all_seen=True):
         """Return the calls of one look, and who was told to be gone."""
         self.driver.calls.clear()
         self.table.admit()
@@ -39,7 +41,8 @@ class InquiryCase(unittest.TestCase):
                 for watch in self.table.saw(status, 0.0):
                     watch.told = True
             gone += answer.gone
-        self.assertEqual((), tuple(set(self.table.unseen()) - set(gone)))
+        if all_seen:
+            self.assertEqual((), tuple(set(self.table.unseen()) - set(gone)))
         return self.driver.calls, gone
 
 
@@ -181,3 +184,66 @@ class CursorAtHandTest(InquiryCase):
         self.driver.put('a0', State.ACTIVE)
         self.wait_for(1, exist=False)
         self.assertEqual(1, self.rows())
+
+    def test_those_made_since_they_were_ordered_are_not_asked_for_by_id(self):
+        for crowd in ((0, 4), (4, 8)):
+            self.clock.advance(60.0)
+            since = self.inquiry.moment()
+            for number in range(*crowd):
+                self.driver.put(f'a{number}')
+            self.clock.advance(1.0)
+            self.wait_for(4, exist=False, since=since)
+            self.assertEqual([('changes', 0)], self.look()[0])
+            for watch in self.watches:
+                self.table.drop(watch)
+
+    def test_the_moment_of_the_first_order_counts_where_there_are_several(self):
+        orders = []
+        for number in range(4):
+            orders.append(self.inquiry.moment())
+            self.driver.put(f'a{number}')
+            self.clock.advance(1.0)
+        for since in reversed(orders):
+            self.wait_for(1, exist=False, since=since)
+        self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_one_of_unknown_age_is_looked_at_by_id_beside_those_made_since(self):
+        since = self.inquiry.moment()
+        self.driver.put('a0')
+        self.clock.advance(1.0)
+        self.wait_for(1, exist=False, since=since)
+        self.wait_for(1, exist=False)
+        self.assertEqual([('changes', 0), ('statuses', 2)], self.look()[0])
+
+    def test_an_order_during_the_looks_of_others_takes_no_question_by_id(self):
+        self.wait_for(1, exist=False)
+        self.look()
+        self.clock.advance(1.0)
+        since = self.inquiry.moment()
+        self.wait_for(1, exist=False, since=since)
+        # Its backend has agreed to it, and tells of it a moment later.
+        self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
+        self.driver.put('a1')
+        self.clock.advance(1.0)
+        self.assertEqual([('changes', 0)], self.look()[0])
+
+    def test_what_was_made_before_it_was_ordered_here_is_asked_for_with_the_second_look(self):
+        self.clock.advance(1.0)
+        since = self.inquiry.moment()
+        self.clock.advance(1.0)
+        self.wait_for(1, exist=False, since=since)
+        self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
+        self.clock.advance(1.0)
+        self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
+
+    def test_a_failed_look_begins_with_the_same_moment_again(self):
+        since = self.inquiry.moment()
+        self.driver.put('a0')
+        self.clock.advance(1.0)
+        self.wait_for(1, exist=False, since=since)
+        self.driver.on_call = lambda hook: 1 / 0
+        with self.assertRaises(AmphoraComputeError):
+            self.look()
+        self.driver.on_call = lambda hook: None
+        self.clock.advance(1.0)
+        self.assertEqual([('changes', 0)], self.look()[0])
