@@ -64,7 +64,7 @@ class Builder:
                 discards=goal.discards,
             )  # fmt: skip
         seconds = seconds or self._longest_s(goal)
-        begun = self._stack.watcher.moment()
+        moment = self._stack.watcher.moment()
         sent = executor.submit(Call.BUILD, request, timeout_s=seconds, priority=goal.priority)
         operation = self._operation(request, seconds)
         flow = BuildFlow(
@@ -74,7 +74,8 @@ class Builder:
             until=goal.until,
             probe=goal.probe,
             on_status=goal.on_status,
-            begun=begun,
+            moment=moment,
+            certain=request.fresh,
         )
         flow.start(sent)
         return operation

@@ -26,9 +26,10 @@ from kiln.exceptions import (
 from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
+from kiln.wrappers.moments import Moment, Order
 from kiln.wrappers.operation import Operation, OperationState
 from kiln.wrappers.scheduler import Appointment
-from kiln.wrappers.watch import Moment, Watch
+from kiln.wrappers.watch import Watch
 
 Probe = Callable[[Amphora], bool]
 OnStatus = Callable[[ComputeStatus], None]
@@ -145,7 +146,8 @@ class BuildFlow:
         until: Until,
         probe: Probe | None = None,
         on_status: OnStatus | None = None,
-        begun: Moment | None = None,
+        moment: Moment | None = None,
+        certain: bool = False,
     ) -> None:
         assert operation.deadline is not None
         assert operation.build_key is not None
@@ -156,7 +158,7 @@ class BuildFlow:
         self._until = until
         self._probe = probe
         self._on_status = on_status
-        self._begun = begun
+        self._moment, self._certain = moment, certain
         self._sent: Operation[str] | None = None
         self._waiting: Watch[ComputeStatus] | None = None
         self._not_ready = ''
@@ -175,6 +177,9 @@ class BuildFlow:
             return
         amphora_id = sent.result()
         self._operation.amphora_id = amphora_id
+        order = None
+        if self._moment is not None:
+            order = Order(self._moment, sent.began_at or self._moment.at, self._certain)
         # The longest part begins: what has done its work is let go, since ten
         # thousand builds may wait here.
         self._sent = None
@@ -189,7 +194,9 @@ class BuildFlow:
             deadline=self._deadline,
             on_status=self._status,
             soonest_s=self._stack.driver.soonest_build_s,
-            since=self._begun,
+            order=order,
+            # Each step on the way is of interest to nobody but who asked to hear of it.
+            brief=self._on_status is None,
         )
         self._waiting.add_done_callback(self._active)
 

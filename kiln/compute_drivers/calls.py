@@ -40,6 +40,7 @@ class Call(enum.Enum):
     STATUS = ('_status', Traffic.READ, True, None)
     STATUSES = ('_statuses', Traffic.READ, True, None)
     CHANGES = ('_changes', Traffic.READ, True, None)
+    REACHED = ('_reached', Traffic.READ, True, None)
     CHECK = ('_check', Traffic.READ, True, None)
     SUSPEND = ('_suspend', Traffic.CHANGE, False, Ability.SUSPEND)
     RESUME = ('_resume', Traffic.CHANGE, False, Ability.RESUME)

@@ -8,7 +8,7 @@ never waits for the effect, and may be called from many threads at once.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.calls import Call
@@ -24,13 +24,14 @@ from kiln.models import (
     ImageFile,
     Resource,
     ServerGroup,
+    State,
 )
 
 _NOBODY = '00000000-0000-0000-0000-000000000000'
 
 
 class ComputeHooks(abc.ABC):
-    """Four hooks to write, six to make faster, sixteen abilities to have or not."""
+    """Four hooks to write, seven to make faster, sixteen abilities to have or not."""
 
     owner: str
     clock: Clock = SYSTEM_CLOCK
@@ -107,6 +108,10 @@ class ComputeHooks(abc.ABC):
         now = self.clock.time()
         statuses = tuple(amphora.status(now) for amphora in self._list(self.owner))
         return Changes(statuses=statuses, complete=True)
+
+    def _reached(self, state: State, since: str) -> Collection[str] | None:
+        """Return who is in a state, of what changed since; here no cheaper than changes."""
+        return None
 
     def _check(self) -> DriverHealth:
         """Look whether the backend answers, by asking for what cannot be."""

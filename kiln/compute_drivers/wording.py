@@ -10,6 +10,7 @@ _PHRASES = {
     'statuses': 'read statuses',
     # Their subject is a cursor, which tells nobody anything.
     'changes': 'read changes',
+    'reached': 'read who is {subject}',
     'check': 'check the backend',
     'attach_port': 'attach port {other} to {subject}',
     'detach_port': 'detach port {other} from {subject}',

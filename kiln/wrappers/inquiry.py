@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+import math
+from collections.abc import Iterator
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.models import ComputeStatus
-from kiln.wrappers.watch import Moment
+from kiln.wrappers.answer import Answer, answer_by_id
+from kiln.wrappers.moments import Moment
+from kiln.wrappers.short_inquiry import ShortInquiry
 from kiln.wrappers.watch_table import WatchTable, missing
 
 #: Up to so many amphorae are asked for by id while that may be cheaper.
 FEW = 16
-
-
-class Answer(NamedTuple):
-    """Part of what the backend said; the gone are known to be gone."""
-
-    statuses: Iterable[ComputeStatus]
-    gone: Iterable[str]
 
 
 class Inquiry:
@@ -29,12 +23,15 @@ class Inquiry:
     * A driver with a useful cursor is asked what changed since: one request,
       and as much work as has changed, however many wait. What a new watch
       waits for may have happened before the cursor, so it is looked at by id
-      once, together with all that are new; one that was not there yet is told
-      of by the cursor.
+      once, together with all that are new; one that was certainly not there yet
+      is told of by the cursor.
     * Where nobody depends on what an old cursor has to tell, a driver that can
       give a new one without being asked begins with that: an old one may have
       hours to tell of. The best to begin with is from just before the first of
       those watched was made.
+    * Where all wait for builds, it will do to know who is ACTIVE; some drivers
+      have that for far less. Who failed is asked for now and then besides, and
+      the next look at everything tells all the rest.
     * Of other drivers a cursor costs one answer with everything there is, most
       of which may be of no interest. So ``FEW`` are asked for by id: the driver
       has the choice between a request for each and one list, and takes the
@@ -51,12 +48,15 @@ class Inquiry:
     def __init__(self, driver: AmphoraComputeDriver, *, full_sweep_s: float) -> None:
         self._driver = driver
         self._full_sweep_s = full_sweep_s
-        self._cursor = Moment(float('-inf'), '')
+        self._cursor = Moment(-math.inf, '')
         # Whether the driver lacks cursors; None until it was asked.
         self._cursorless: bool | None = None
         # Whether the last answer to a cursor was less than everything.
         self._incremental = False
         self._swept_at = driver.clock.monotonic()
+        self._short = ShortInquiry(driver)
+        #: Whether the last look was for some states, and tells nothing of the others.
+        self.brief = False
 
     def moment(self) -> Moment | None:
         """Return the present moment; None of a driver that cannot name one unasked."""
@@ -74,29 +74,43 @@ class Inquiry:
         moves on only after that, so what was not taken in is told again.
         """
         now = self._driver.clock.monotonic()
-        if table.all_unseen() and (present := self.moment()):
-            begun = table.before_all()
+        self.brief = False
+        present = self.moment()
+        if present is not None and table.all_unseen():
+            first, begun = table.first_order(), present
             # Who was made elsewhere, and found, is not told of by the moment of its build.
-            if begun is None or begun.at < self._cursor.at:
-                begun = present
+            if first is not None and first.moment.at >= self._cursor.at:
+                begun = first.moment
             self._cursor, self._incremental = begun, True
+            self._short.begin(begun)
         if self._by_id(len(table), now):
-            yield self._statuses(table.ids())
+            yield answer_by_id(self._driver, table.ids())
+            self._short.all_asked(now)
             if not self._cursorless:
                 self._swept_at = now
             return
+        if present is not None and self._incremental:
+            answers = self._short.ask(table, present, now)
+            if answers is not None:
+                self.brief = True
+                yield from answers
+                return
+        # Also where its answer gets lost: such lists may be more than a backend can do now.
+        self._short.all_asked(now)
         new = table.unseen(self._cursor.at)
         changes = self._driver.changes(self._cursor.cursor)
         yield Answer(changes.statuses, changes.gone)
         told = {status.amphora_id for status in changes.statuses}.union(changes.gone)
         # A list may leave out what is hard to reach; by id is certain.
         if absent := missing(table.ids() if changes.complete else new, told):
-            yield self._statuses(absent)
+            yield answer_by_id(self._driver, absent)
         if changes.complete:
             self._swept_at = now
         self._incremental = not changes.complete
         self._cursorless = not changes.cursor
         self._cursor = self._moment(changes.cursor)
+        if present is not None:
+            self._short.begin(self._cursor)
 
     def _by_id(self, watched: int, now: float) -> bool:
         sweep = now - self._swept_at >= self._full_sweep_s
@@ -104,7 +118,3 @@ class Inquiry:
             # Instead of a sweep, which each look is, see if there is a cursor now.
             return not sweep
         return sweep or (watched <= FEW and not self._incremental)
-
-    def _statuses(self, amphora_ids: tuple[str, ...]) -> Answer:
-        found = self._driver.statuses(amphora_ids)
-        return Answer(found.values(), missing(amphora_ids, found))

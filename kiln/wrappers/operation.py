@@ -53,7 +53,7 @@ class Operation(Promise[T]):
     """The outcome of a call, as soon as there is one, and what happened until then."""
 
     __slots__ = (
-        '_clock', '_events', '_id', 'amphora_id', 'arguments', 'backend', 'build_key',
+        '_clock', '_events', '_id', 'amphora_id', 'arguments', 'backend', 'began_at', 'build_key',
         'deadline', 'kind', 'priority', 'state', 'subject',
     )  # fmt: skip
 
@@ -80,6 +80,8 @@ class Operation(Promise[T]):
         # What it takes to repeat the call after a restart: ids and numbers,
         # never the request of a build.
         self.arguments: tuple[Any, ...] | None = None
+        #: When a thread was first at it, by the monotonic clock.
+        self.began_at: float | None = None
         self._clock = clock
         self._id: str | None = None
         self._events: list[tuple[float, str, str]] | None = None
@@ -167,6 +169,8 @@ class Operation(Promise[T]):
         with self._lock:
             if self.done():
                 return False
+            if state is OperationState.RUNNING and self.began_at is None:
+                self.began_at = self._clock.monotonic()
             self.state = state
             return True
 

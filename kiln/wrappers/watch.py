@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -16,6 +16,7 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.models import ComputeStatus, State
+from kiln.wrappers.moments import Order
 from kiln.wrappers.promise import Promise
 from kiln.wrappers.scheduler import Appointment
 
@@ -25,14 +26,6 @@ OnStatus = Callable[[ComputeStatus], None]
 T = TypeVar('T')
 
 _BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
-
-
-class Moment(NamedTuple):
-    """A moment of which a backend can tell what changed since."""
-
-    #: By the monotonic clock; not before that of the cursor.
-    at: float
-    cursor: str
 
 
 class Keeper(Protocol):
@@ -59,8 +52,10 @@ class Watch(Promise[T], abc.ABC):
         self.told = False
         #: Its deadline.
         self.appointment: Appointment | None = None
-        #: When the amphora was not there yet, if that is known.
-        self.since: Moment | None = None
+        #: When the amphora was ordered, if that is known.
+        self.order: Order | None = None
+        #: Whether it will do to hear that its amphora has been built, and no more of it.
+        self.brief = False
         self._on_status = on_status
 
     @property

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kiln.models import ComputeStatus
-from kiln.wrappers.watch import Moment, Watch
+from kiln.models import ComputeStatus, State
+from kiln.wrappers.moments import Order
+from kiln.wrappers.watch import Watch
 
 #: Amphorae nobody watches any more whose last status is still remembered.
 REMEMBERED = 4096
+
+
+_SENT_AT = operator.attrgetter('sent_at')
+_BUILDING = frozenset({State.PENDING, State.BUILDING})
 
 
 class Sighting(NamedTuple):
@@ -45,8 +51,10 @@ class WatchTable:
         self._lock = threading.Lock()
         self._arrivals: dict[Watch[Any], None] = {}
         self._watched: dict[str, _Watched] = {}
-        # Each with when it was not there yet, where that is known.
-        self._unseen: dict[str, Moment | None] = {}
+        # Each with when it was ordered, where that is known.
+        self._unseen: dict[str, Order | None] = {}
+        # How many watches want to hear of all that happens.
+        self._thorough = 0
         self._past: OrderedDict[str, Sighting] = OrderedDict()
         # The last moment at which all that was watched was asked about, by the
         # monotonic clock and by the wall's.
@@ -73,7 +81,8 @@ class WatchTable:
                     watched = _Watched(self._past.pop(watch.amphora_id, None))
                     self._watched[watch.amphora_id] = watched
                 watched.watches.append(watch)
-                self._unseen[watch.amphora_id] = watch.since
+                self._thorough += not watch.brief
+                self._unseen[watch.amphora_id] = watch.order
             self._arrivals.clear()
 
     def drop(self, watch: Watch[Any]) -> None:
@@ -87,6 +96,7 @@ class WatchTable:
             if watched is None or watch not in watched.watches:
                 return
             watched.watches.remove(watch)
+            self._thorough -= not watch.brief
             if watched.watches:
                 return
             if sighting := self._sighting(amphora_id):
@@ -112,26 +122,44 @@ class WatchTable:
     def unseen(self, since: float = math.inf) -> tuple[str, ...]:
         """Return the ids for which a watch has not been looked at once.
 
-        All that happened to those not there yet by then (on the monotonic clock) has
-        happened since; they are left out.
+        Those that were certainly not there by then, on the monotonic clock, are left
+        out: all that happened to them has happened since.
         """
         with self._lock:
             return tuple(
                 amphora_id
-                for amphora_id, begun in self._unseen.items()
-                if begun is None or begun.at < since
+                for amphora_id, order in self._unseen.items()
+                if order is None or not order.certain or order.sent_at < since
             )
 
-    def before_all(self) -> Moment | None:
-        """Return when none of the unseen was there yet; None where that is not known."""
+    def first_order(self) -> Order | None:
+        """Return the first order of the unseen to be sent; None where one is not known."""
         with self._lock:
-            begun = [moment for moment in self._unseen.values() if moment is not None]
-            return min(begun) if len(begun) == len(self._unseen) and begun else None
+            orders = [order for order in self._unseen.values() if order is not None]
+            if not orders or len(orders) < len(self._unseen):
+                return None
+            return min(orders, key=_SENT_AT)
 
     def all_unseen(self) -> bool:
         """Tell whether nothing that is watched has been looked at yet."""
         with self._lock:
             return len(self._unseen) == len(self._watched)
+
+    def all_brief(self) -> bool:
+        """Tell whether all wait for amphorae to be built, and for nothing else."""
+        return not self._thorough
+
+    def among(self, amphora_ids: Iterable[str]) -> tuple[str, ...]:
+        """Return those that are watched."""
+        with self._lock:
+            return tuple(one for one in amphora_ids if one in self._watched)
+
+    def all_building(self, amphora_ids: Iterable[str]) -> bool:
+        """Tell whether of each, which are all watched, no more is known than its build."""
+        with self._lock:
+            found = [self._watched.get(amphora_id) for amphora_id in amphora_ids]
+        sightings = [watched.sighting for watched in found if watched is not None]
+        return all(one is None or one.status.state in _BUILDING for one in sightings)
 
     # ---- what was answered ----------------------------------------------
 

@@ -19,9 +19,10 @@ from kiln.exceptions import (
 from kiln.listeners import Listener, Listeners
 from kiln.models import ComputeStatus, State
 from kiln.wrappers.inquiry import Inquiry
+from kiln.wrappers.moments import Moment, Order
 from kiln.wrappers.pace import Pace, WatcherSettings
 from kiln.wrappers.scheduler import Scheduler
-from kiln.wrappers.watch import GoneWatch, Moment, OnStatus, StateWatch, Watch
+from kiln.wrappers.watch import GoneWatch, OnStatus, StateWatch, Watch
 from kiln.wrappers.watch_table import WatchTable
 
 __all__ = ['Watcher', 'WatcherSettings']
@@ -78,14 +79,17 @@ class Watcher:
         deadline: Deadline | None = None,
         on_status: OnStatus | None = None,
         soonest_s: float = 0.0,
-        since: Moment | None = None,
+        order: Order | None = None,
+        brief: bool = False,
     ) -> Watch[ComputeStatus]:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
         ACTIVE counts once no task is under way. ``on_status`` hears of each
         change until then; it must be quick. Cancel the promise to stop. Before
-        ``soonest_s`` have passed nobody looks for its sake. ``since`` is a moment at
-        which the amphora was not there yet: one look less may do then.
+        ``soonest_s`` have passed nobody looks for its sake. ``order`` is when
+        the amphora was ordered: a look less may do then. With ``brief``
+        the status may say no more than that what was being built is ACTIVE, which
+        some backends tell for far less.
 
         It fails with InstanceNotFoundError when the amphora is gone;
         InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
@@ -93,7 +97,7 @@ class Watcher:
         watcher is closed.
         """
         watch = StateWatch(self, self._backend, amphora_id, _states(frozenset(goal)), on_status)
-        watch.since = since
+        watch.order, watch.brief = order, brief
         self._begin(watch, deadline, soonest_s)
         return watch
 
@@ -229,7 +233,8 @@ class Watcher:
         except BaseException as exc:
             self._missed(exc)
         else:
-            self._table.covered(started, asked_at)
+            if not self._inquiry.brief:
+                self._table.covered(started, asked_at)
             self._answered(started, moved=moved)
         self._listener.ticked(self._backend, len(self._table), started - due)
 

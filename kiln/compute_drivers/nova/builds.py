@@ -321,6 +321,10 @@ class Builds:
             'fault': {'message': 'It runs, but lost its port to another request for it.'},
         }
 
+    def doubtful(self, server_ids: Collection[str]) -> bool:
+        """Say whether one of them may not be what Nova says that it is."""
+        return any(one in self._suspects or one in self.unproven for one in server_ids)
+
     def unheard(self, heard: Collection[str]) -> list[str]:
         """Return the servers to look at by id: they are in no answer, and should be."""
         found = self.departures.unheard(heard)

@@ -146,6 +146,10 @@ class ListeningDriver(NovaDriver):
             # Nova agrees to it, and tells of it when a host begins.
             self._news.doubt(asked.amphora_id)
 
+    def _reached(self, state: State, since: str) -> Collection[str] | None:
+        # What has been told costs nothing.
+        return None
+
     # ---- how much is known -----------------------------------------------
 
     def _recent(self, moment: str) -> bool:

@@ -20,6 +20,9 @@ class Unproven:
         # and None where there is nothing to be told, for it could not be judged.
         self._servers: dict[str, str | None] = {}
 
+    def __contains__(self, server_id: str) -> bool:
+        return server_id in self._servers
+
     def add(self, server_id: str) -> None:
         """Note a server that could not be judged."""
         with self._lock:

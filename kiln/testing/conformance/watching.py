@@ -69,6 +69,17 @@ class Watching(ConformanceFixture):
         cursor = self.driver.changes().cursor
         self.assertNotIn(self.build_for_other(), self.told(cursor))
 
+    def test_those_who_reached_a_state_since_a_cursor_are_told_in_short(self) -> None:
+        cursor, known = self.driver.changes().cursor, self.build()
+        if self.driver.reached(State.ACTIVE, cursor) is None:
+            return
+        foreign = self.build_for_other()
+        state = self.settle(known).state
+        for asked in (State.ACTIVE, State.ERROR):
+            told = self.driver.reached(asked, cursor) or ()
+            self.assertEqual(asked is state, known in told, asked)
+            self.assertNotIn(foreign, told)
+
     def test_each_answer_has_a_cursor_that_can_be_asked_with(self) -> None:
         cursor = ''
         for _ in range(3):

@@ -159,6 +159,7 @@ _REQUESTS = {
     Call.FIND: ('GET', '/servers/detail'),
     Call.FIND_BUILD: ('GET', '/servers/detail'),
     Call.CHANGES: ('GET', '/servers/detail'),
+    Call.REACHED: ('GET', '/servers'),
     Call.STATUSES: ('GET', rf'/servers/detail|{ONE}'),
 }
 

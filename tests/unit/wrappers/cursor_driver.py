@@ -72,6 +72,10 @@ class CursorDriver(PlainDriver):
         self.always_complete = False
         #: Whether it gives cursors without being asked for changes.
         self.cursor_at_hand = False
+        #: Whether it tells in short who is in a state.
+        self.tells_in_short = False
+        #: The cursor of the last question who is in a state.
+        self.asked_since = None
 
     def put(self, amphora_id, state=State.BUILDING, **more):
         super().put(amphora_id, state, **more)
@@ -80,6 +84,15 @@ class CursorDriver(PlainDriver):
     def remove(self, amphora_id):
         super().remove(amphora_id)
         self._log.append(amphora_id)
+
+    def _reached(self, state, since):
+        if not self.tells_in_short:
+            return None
+        self._called('reached', state)
+        self.asked_since = int(since)
+        changed = dict.fromkeys(self._log[int(since) :])
+        there = [one for one in changed if one in self.machines]
+        return {one for one in there if self.machines[one].state is state}
 
     def cursor(self):
         return str(len(self._log)) if self.cursor_at_hand else ''

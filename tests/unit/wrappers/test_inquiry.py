@@ -6,6 +6,8 @@ from kiln.exceptions import AmphoraComputeError
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.inquiry import FEW, Inquiry
+from kiln.wrappers.moments import Order
+from kiln.wrappers.short_inquiry import FULL_S, TROUBLE_S
 from kiln.wrappers.watch import GoneWatch
 from kiln.wrappers.watch_table import WatchTable
 from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver
@@ -22,14 +24,18 @@ class InquiryCase(unittest.TestCase):
         self.driver = driver
         self.inquiry = Inquiry(driver, full_sweep_s=300.0)
 
-    def wait_for(self, count, *, exist=True, since=None):
+    def wait_for(self, count, *, exist=True, order=None):
         for _ in range(count):
             amphora_id = f'a{len(self.watches)}'
             if exist:
                 self.driver.put(amphora_id)
             self.watches.append(GoneWatch(Nobody(), 'east', amphora_id))
-            self.watches[-1].since = since
+            self.watches[-1].order = order
             self.table.add(self.watches[-1])
+
+    def order_now(self, *, certain=True):
+        """Return an order that is sent at once."""
+        return Order(self.inquiry.moment(), self.clock.monotonic(), certain)
 
     def look(self, *, all_seen=True):
         """Return the calls of one look, and who was told to be gone."""
@@ -188,11 +194,11 @@ class CursorAtHandTest(InquiryCase):
     def test_those_made_since_they_were_ordered_are_not_asked_for_by_id(self):
         for crowd in ((0, 4), (4, 8)):
             self.clock.advance(60.0)
-            since = self.inquiry.moment()
+            order = self.order_now()
             for number in range(*crowd):
                 self.driver.put(f'a{number}')
             self.clock.advance(1.0)
-            self.wait_for(4, exist=False, since=since)
+            self.wait_for(4, exist=False, order=order)
             self.assertEqual([('changes', 0)], self.look()[0])
             for watch in self.watches:
                 self.table.drop(watch)
@@ -200,18 +206,18 @@ class CursorAtHandTest(InquiryCase):
     def test_the_moment_of_the_first_order_counts_where_there_are_several(self):
         orders = []
         for number in range(4):
-            orders.append(self.inquiry.moment())
+            orders.append(self.order_now())
             self.driver.put(f'a{number}')
             self.clock.advance(1.0)
-        for since in reversed(orders):
-            self.wait_for(1, exist=False, since=since)
+        for order in reversed(orders):
+            self.wait_for(1, exist=False, order=order)
         self.assertEqual([('changes', 0)], self.look()[0])
 
     def test_one_of_unknown_age_is_looked_at_by_id_beside_those_made_since(self):
-        since = self.inquiry.moment()
+        order = self.order_now()
         self.driver.put('a0')
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, since=since)
+        self.wait_for(1, exist=False, order=order)
         self.wait_for(1, exist=False)
         self.assertEqual([('changes', 0), ('statuses', 2)], self.look()[0])
 
@@ -219,31 +225,176 @@ class CursorAtHandTest(InquiryCase):
         self.wait_for(1, exist=False)
         self.look()
         self.clock.advance(1.0)
-        since = self.inquiry.moment()
-        self.wait_for(1, exist=False, since=since)
+        order = self.order_now()
+        self.wait_for(1, exist=False, order=order)
         # Its backend has agreed to it, and tells of it a moment later.
         self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
         self.driver.put('a1')
         self.clock.advance(1.0)
         self.assertEqual([('changes', 0)], self.look()[0])
 
+    def test_what_may_have_been_there_is_told_of_or_asked_for_by_id(self):
+        order = self.order_now(certain=False)
+        self.driver.put('a0')
+        self.clock.advance(1.0)
+        self.wait_for(2, exist=False, order=order)
+        self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
+
     def test_what_was_made_before_it_was_ordered_here_is_asked_for_with_the_second_look(self):
         self.clock.advance(1.0)
-        since = self.inquiry.moment()
+        order = self.order_now()
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, since=since)
+        self.wait_for(1, exist=False, order=order)
         self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
         self.clock.advance(1.0)
         self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
 
     def test_a_failed_look_begins_with_the_same_moment_again(self):
-        since = self.inquiry.moment()
+        order = self.order_now()
         self.driver.put('a0')
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, since=since)
+        self.wait_for(1, exist=False, order=order)
         self.driver.on_call = lambda hook: 1 / 0
         with self.assertRaises(AmphoraComputeError):
             self.look()
         self.driver.on_call = lambda hook: None
         self.clock.advance(1.0)
         self.assertEqual([('changes', 0)], self.look()[0])
+
+
+class InShortTest(InquiryCase):
+    def setUp(self):
+        super().setUp()
+        self.use(CursorDriver(self.clock))
+        self.driver.cursor_at_hand = self.driver.tells_in_short = True
+        self.order(4)
+
+    def order(self, count, *, brief=True):
+        """Have so many made, and watch them as builds are watched."""
+        order = self.order_now()
+        self.clock.advance(1.0)
+        new = len(self.watches)
+        self.wait_for(count, order=order)
+        for watch in self.watches[new:]:
+            watch.brief = brief
+
+    def look(self):
+        calls, gone = super().look(all_seen=False)
+        return calls, gone
+
+    def told(self):
+        """Return what one look says of those who are watched."""
+        self.table.admit()
+        answers = list(self.inquiry.ask(self.table))
+        return {one.amphora_id: one.state for answer in answers for one in answer.statuses}
+
+    def test_who_waits_for_new_ones_to_be_active_is_served_by_ids(self):
+        self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
+        self.driver.put('a2', State.ACTIVE)
+        self.assertEqual({'a2': State.ACTIVE}, self.told())
+
+    def test_now_and_then_those_that_failed_are_asked_for_besides_and_why(self):
+        self.driver.put('a1', State.ERROR)
+        self.assertEqual({}, self.told())
+        self.clock.advance(TROUBLE_S)
+        self.driver.put('a2', State.ACTIVE)
+        self.driver.calls.clear()
+        self.assertEqual({'a2': State.ACTIVE, 'a1': State.ERROR}, self.told())
+        calls = [('reached', State.ACTIVE), ('reached', State.ERROR), ('statuses', 1)]
+        self.assertEqual(calls, self.driver.calls)
+        self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
+
+    def test_after_a_while_all_that_happened_is_told(self):
+        self.look()
+        self.driver.remove('a3')
+        self.clock.advance(FULL_S)
+        self.assertEqual(([('changes', 0)], ['a3']), self.look())
+        self.table.gone('a3')
+        self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
+
+    def test_a_look_at_ids_is_no_look_at_everything(self):
+        self.look()
+        self.assertTrue(self.inquiry.brief)
+        self.clock.advance(FULL_S)
+        self.look()
+        self.assertFalse(self.inquiry.brief)
+
+    def test_one_who_wants_to_hear_of_each_step_makes_it_changes_for_all(self):
+        self.look()
+        self.order(1, brief=False)
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.table.drop(self.watches[-1])
+        self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
+
+    def test_a_driver_that_cannot_tell_now_is_asked_for_changes(self):
+        self.driver.tells_in_short = False
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.assertFalse(self.inquiry.brief)
+
+    def test_one_that_may_have_been_there_already_is_looked_at_first(self):
+        self.look()
+        self.driver.put('a4')
+        self.clock.advance(1.0)
+        order = self.order_now(certain=False)
+        self.clock.advance(1.0)
+        self.wait_for(1, exist=False, order=order)
+        self.watches[-1].brief = True
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
+
+    def test_those_seen_on_their_way_are_told_in_short_when_they_are_active(self):
+        self.driver.put('a1', State.PENDING)
+        self.driver.put('a2', State.BUILDING)
+        self.clock.advance(FULL_S)
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.driver.put('a1', State.ACTIVE)
+        self.driver.put('a2', State.ACTIVE)
+        self.driver.calls.clear()
+        self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.told())
+        self.assertEqual([('reached', State.ACTIVE)], self.driver.calls)
+
+    def test_one_that_fails_after_it_was_seen_is_told_in_time(self):
+        self.clock.advance(FULL_S)
+        self.assertEqual([('changes', 0)], self.look()[0])
+        self.driver.put('a1', State.ERROR)
+        told = {}
+        for _ in range(int(TROUBLE_S)):
+            self.clock.advance(1.0)
+            told |= self.told()
+        self.assertEqual({'a1': State.ERROR}, told)
+
+    def test_the_question_moves_on_and_yet_tells_of_an_order_that_took_long(self):
+        slow = self.order_now()
+        for number in range(3):
+            self.driver.put(f'a{number}', State.ACTIVE)
+        self.clock.advance(TROUBLE_S)
+        self.told()
+        for watch in self.watches[:3]:
+            self.table.drop(watch)
+        self.order(1)
+        self.table.drop(self.watches[3])
+        self.look()
+        moved_on = self.driver.asked_since
+        self.assertGreater(moved_on, 4)
+        self.wait_for(1, order=slow)
+        self.watches[-1].brief = True
+        self.driver.put('a5', State.ACTIVE)
+        self.driver.calls.clear()
+        self.assertEqual({'a5': State.ACTIVE}, self.told())
+        self.assertEqual([('reached', State.ACTIVE)], self.driver.calls)
+        self.assertLess(self.driver.asked_since, moved_on)
+
+    def test_one_of_which_more_is_known_than_its_build_takes_a_look_at_everything(self):
+        self.driver.put('a1', State.UNKNOWN)
+        self.clock.advance(FULL_S)
+        self.look()
+        self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
+        self.driver.put('a1', State.ACTIVE)
+        self.driver.put('a2', State.ACTIVE)
+        self.driver.calls.clear()
+        self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.told())
+        self.assertEqual([('reached', State.ACTIVE), ('changes', 0)], self.driver.calls)
+
+    def test_those_for_whom_nobody_waits_are_left_out(self):
+        self.driver.put('a9', State.ACTIVE)
+        self.assertEqual({}, self.told())

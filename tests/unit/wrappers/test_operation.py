@@ -68,6 +68,16 @@ class Outcomes(unittest.TestCase):
         self.assertFalse(op.enter(OperationState.WAITING))
         self.assertTrue(op.cancelled())
 
+    def test_it_tells_when_a_thread_was_first_at_it(self):
+        clock = VirtualClock()
+        op = operation(clock=clock)
+        self.assertIsNone(op.began_at)
+        first = clock.monotonic()
+        for state in (OperationState.RUNNING, OperationState.WAITING, OperationState.RUNNING):
+            op.enter(state)
+            self.assertEqual(first, op.began_at)
+            clock.advance(1.0)
+
     def test_each_has_an_id_of_its_own(self):
         self.assertEqual(len({operation().id for _ in range(100)}), 100)
         op = operation()

@@ -5,7 +5,7 @@ import unittest
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError
-from kiln.models import BuildRequest, Resource
+from kiln.models import BuildRequest, Resource, State
 from kiln.testing.minimal import MinimalDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import Operation
@@ -27,6 +27,7 @@ SENTENCES = {
     Call.STATUS: (('m1',), 'Cannot read the status of m1'),
     Call.STATUSES: ((('m1', 'm2'),), 'Cannot read statuses'),
     Call.CHANGES: (('cursor-7',), 'Cannot read changes'),
+    Call.REACHED: ((State.ACTIVE, 'cursor-7'), 'Cannot read who is active'),
     Call.CHECK: ((), 'Cannot check the backend'),
     Call.SUSPEND: (('m1',), 'Cannot suspend m1'),
     Call.RESUME: (('m1',), 'Cannot resume m1'),

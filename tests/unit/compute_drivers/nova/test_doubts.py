@@ -24,7 +24,9 @@ def active(server_id, key):
     return copy.deepcopy(SERVERS['building']) | {'id': server_id, 'tags': tags} | states
 
 
-class Doubts(unittest.TestCase):
+class DoubtsCase(unittest.TestCase):
+    """Two servers were found after the answers to their builds had been lost."""
+
     def setUp(self):
         self.clock = VirtualClock()
         flavors = {'flavors': [{'id': 'f-1', 'name': 'tiny'}]}
@@ -51,6 +53,8 @@ class Doubts(unittest.TestCase):
         self.cloud.answers[DETAIL] = {'servers': servers}
         self.cloud.queries.clear()
 
+
+class Doubts(DoubtsCase):
     def ready(self):
         changes = self.driver.changes()
         self.assertEqual({State.ACTIVE}, {status.state for status in changes.statuses})

@@ -1,0 +1,158 @@
+"""Whatever happens in whatever order, who waits for a build is told how it ended."""
+
+import unittest
+
+from hypothesis import settings, strategies
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from kiln.exceptions import AmphoraComputeError, ServiceUnavailable
+from kiln.models import State
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.inquiry import Inquiry
+from kiln.wrappers.moments import Order
+from kiln.wrappers.short_inquiry import FULL_S, TROUBLE_S
+from kiln.wrappers.watch import GoneWatch
+from kiln.wrappers.watch_table import WatchTable
+from tests.unit.wrappers.cursor_driver import CursorDriver
+from tests.unit.wrappers.watching import Nobody
+
+ENDS = (State.ACTIVE, State.ERROR)
+
+
+class Builds(RuleBasedStateMachine):
+    """Orders are queued, sent, answered, watched, and come to their ends or vanish."""
+
+    ordered = Bundle('ordered')
+    sent = Bundle('sent')
+    there = Bundle('there')
+
+    def __init__(self):
+        super().__init__()
+        self.clock = VirtualClock()
+        self.driver = CursorDriver(self.clock)
+        self.driver.cursor_at_hand = self.driver.tells_in_short = True
+        self.inquiry = Inquiry(self.driver, full_sweep_s=300.0)
+        self.table = WatchTable()
+        self.count = 0
+        #: Those watched, and what they were last said to be.
+        self.watches = {}
+        self.said = {}
+        self.lost = ()
+
+    @rule(target=ordered)
+    def order(self):
+        self.count += 1
+        return f'a{self.count}', self.inquiry.moment()
+
+    @rule(target=sent, order=consumes(ordered))
+    def send(self, order):
+        amphora_id, moment = order
+        return amphora_id, Order(moment, self.clock.monotonic())
+
+    @rule(target=there, sent=consumes(sent), brief=strategies.sampled_from((True, True, False)))
+    def agree(self, sent, brief):
+        amphora_id, order = sent
+        self.driver.put(amphora_id, State.PENDING)
+        watch = GoneWatch(Nobody(), 'east', amphora_id)
+        watch.order, watch.brief = order, brief
+        self.watches[amphora_id] = watch
+        return amphora_id
+
+    @rule(target=there, known=strategies.sampled_from((State.PENDING, State.BUILDING, *ENDS)))
+    def find(self, known):
+        """Watch one that was built long ago, though it was ordered now."""
+        self.count += 1
+        amphora_id = f'a{self.count}'
+        self.driver.put(amphora_id, known)
+        self.clock.advance(1.0)
+        moment = self.inquiry.moment()
+        watch = GoneWatch(Nobody(), 'east', amphora_id)
+        watch.order, watch.brief = Order(moment, self.clock.monotonic(), certain=False), True
+        self.watches[amphora_id] = watch
+        return amphora_id
+
+    @rule(amphora_id=there)
+    def begin(self, amphora_id):
+        if self.state_of(amphora_id) is State.PENDING:
+            self.driver.put(amphora_id, State.BUILDING)
+
+    @rule(amphora_id=there, state=strategies.sampled_from((State.ACTIVE, *ENDS)))
+    def end(self, amphora_id, state):
+        if self.state_of(amphora_id) in (State.PENDING, State.BUILDING):
+            self.driver.put(amphora_id, state)
+
+    @rule(amphora_id=there)
+    def vanish(self, amphora_id):
+        if self.state_of(amphora_id):
+            self.driver.remove(amphora_id)
+
+    @rule(seconds=strategies.sampled_from((0.1, 1.0, TROUBLE_S, FULL_S)))
+    def wait(self, seconds):
+        self.clock.advance(seconds)
+
+    @rule(lost=strategies.sets(strategies.sampled_from(('changes', 'statuses', 'reached'))))
+    def look_in_vain(self, lost):
+        self.lost = lost
+        try:
+            self.look()
+        except AmphoraComputeError:
+            pass
+        finally:
+            self.lost = ()
+
+    @rule()
+    def look(self):
+        for watch in self.watches.values():
+            if watch.amphora_id not in self.said:
+                self.table.add(watch)
+                self.said[watch.amphora_id] = None
+        self.table.admit()
+        self.driver.on_call = self.lose
+        for answer in self.inquiry.ask(self.table):
+            for status in answer.statuses:
+                for watch in self.table.saw(status, self.clock.monotonic()):
+                    watch.told = True
+                    self.say(watch, status.state)
+            for amphora_id in answer.gone:
+                for watch in self.table.gone(amphora_id):
+                    self.say(watch, State.DELETED)
+        self.none_waits_in_vain({State.ACTIVE})
+
+    def lose(self, hook):
+        if hook in self.lost:
+            raise ServiceUnavailable('Cannot look: the answer was lost.')
+
+    def say(self, watch, state):
+        assert self.state_of(watch.amphora_id) is (None if state is State.DELETED else state)
+        self.said[watch.amphora_id] = state
+        if state in (*ENDS, State.DELETED):
+            self.table.drop(watch)
+
+    def state_of(self, amphora_id):
+        found = self.driver.machines.get(amphora_id)
+        return found and found.state
+
+    def none_waits_in_vain(self, states):
+        for amphora_id, said in self.said.items():
+            state = self.state_of(amphora_id)
+            if state in states:
+                assert said in (*ENDS, State.DELETED), f'{amphora_id} is {state}, said {said}'
+
+    @invariant()
+    def nobody_is_remembered_who_is_not_watched(self):
+        assert len(self.table) <= len(self.watches)
+
+    def teardown(self):
+        for seconds in (0.0, TROUBLE_S, FULL_S, 300.0):
+            self.clock.advance(seconds)
+            self.look()
+            if seconds == TROUBLE_S:
+                self.none_waits_in_vain({*ENDS})
+        self.none_waits_in_vain({*ENDS, None})
+
+
+Builds.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
+
+class BuildsTest(Builds.TestCase, unittest.TestCase):
+    pass
