@@ -317,3 +317,37 @@ class GivesACursorOfItsOwnThatTellsNothing(NoopAnimal):
         if since == self.cursor():
             return Changes(statuses=(), cursor=since)
         return super()._changes(since)
+
+
+class _TellsInShort(MinimalAnimal):
+    """Has a cursor at hand, and tells by id who reached a state."""
+
+    def cursor(self):
+        return 'now'
+
+
+_in_short = caught_by('test_those_who_reached_a_state_since_a_cursor_are_told_in_short')
+
+
+@_in_short
+class TellsInShortOfAllInWhateverState(_TellsInShort):
+    """Forgets for which state it was asked."""
+
+    def _reached(self, state, since):
+        return {known.id for known in self._list(self.owner)}
+
+
+@_in_short
+class TellsInShortOfNobody(_TellsInShort):
+    """Forgets who is there."""
+
+    def _reached(self, state, since):
+        return set()
+
+
+@_in_short
+class TellsInShortOfWhatOthersHave(_TellsInShort):
+    """Forgets whose they are."""
+
+    def _reached(self, state, since):
+        return {id_ for id_, known in self._amphorae.items() if known.state is state}
