@@ -166,7 +166,11 @@ class Compute(OptionalCalls):
         return self._submit(Call.STATUS, amphora_id, timeout=timeout)
 
     def latest(self, amphora_id: str) -> ComputeStatus | None:
-        """Return what the watcher saw last, marked stale where it is; asks nobody."""
+        """Return what the watcher saw last, marked stale where it is; asks nobody.
+
+        None of what it has not seen, which a build on its way may be: who wants to
+        follow one gives it ``on_status``.
+        """
         return self._stack.watcher.latest(validation.check_text('amphora_id', amphora_id))
 
     def get_amphora(

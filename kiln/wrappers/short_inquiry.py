@@ -41,12 +41,14 @@ class ShortInquiry:
     def ask(self, table: WatchTable, present: Moment, now: float) -> Iterator[Answer] | None:
         """Return the answers; None where a look at everything is due."""
         first = table.first_order()
-        first_at = math.inf if first is None else first.sent_at
-        since = self._moments.latest(first_at)
-        oldest_at = max(self._full_at, first_at if first else -math.inf)
+        if first is None:
+            since, waiting_since = self._moments.latest(), self._full_at
+        else:
+            since = self._moments.latest(first.sent_at)
+            waiting_since = max(self._full_at, first.sent_at)
         if (
             since is None
-            or now - oldest_at >= FULL_S
+            or now - waiting_since >= FULL_S
             or not table.all_brief()
             or table.unseen(since.at)
         ):

@@ -17,7 +17,6 @@ from kiln.wrappers.watch import Watch
 #: Amphorae nobody watches any more whose last status is still remembered.
 REMEMBERED = 4096
 
-
 _SENT_AT = operator.attrgetter('sent_at')
 _BUILDING = frozenset({State.PENDING, State.BUILDING})
 

@@ -8,7 +8,7 @@ moment make it ACTIVE.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from kiln.clock import Clock
 
@@ -33,10 +33,6 @@ class Departures:
 
     def __contains__(self, server_id: str) -> bool:
         return server_id in self._due
-
-    def among(self, server_ids: Iterable[str]) -> list[str]:
-        """Return those of some servers that are on their way out."""
-        return [one for one in server_ids if one in self._due]
 
     def began(self, server_id: str) -> None:
         """Expect the end of a server."""

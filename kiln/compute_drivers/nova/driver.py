@@ -193,9 +193,13 @@ class NovaDriver(AmphoraComputeDriver):
             'tags': translate.OWNER_TAG + self.owner,
         }
         rows = self._services.pages(asked, '/servers', 'servers', query, self._brief_page_size)
-        # One whose cell is down is in every list, and nobody knows its state.
-        ids = {server['id'] for server in rows if 'status' not in server}
-        ids.difference_update(self._builds.departures.among(ids))
+        departures = self._builds.departures
+        ids = {
+            server['id']
+            for server in rows
+            # One whose cell is down is in every list, and nobody knows its state.
+            if 'status' not in server and server['id'] not in departures
+        }
         return None if self._builds.doubtful(ids) else ids
 
     def _unheard(self, heard: Collection[str]) -> Mapping[str, ComputeStatus]:
