@@ -24,7 +24,7 @@ _AGAIN_S = 10.0
 _CONNECT_S = 5.0
 #: Seconds for which messages gather: to wake for each of them costs more than to read
 #: it, and nobody who waits for a machine misses these.
-_GATHER_S = 0.5
+_GATHER_S = 0.75
 #: A broker that is silent for twice as long is gone.
 _HEARTBEAT_S = 5
 #: How long close() waits for the thread.

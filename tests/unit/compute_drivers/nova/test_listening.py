@@ -394,6 +394,11 @@ class Doubt(ListeningCase):
         self.assertEqual((), self.driver.changes(changes.cursor).statuses)
         self.assertEqual([DETAIL], self.asked())
 
+    def test_while_the_bus_is_heard_nobody_is_asked_who_was_built(self):
+        self.connect()
+        self.assertIsNone(self.driver.reached(State.ACTIVE, self.driver.cursor()))
+        self.assertEqual([], self.asked())
+
     def test_a_cursor_from_before_a_break_is_answered_by_nova(self):
         self.connect()
         moment, _, _ = self.driver.changes().cursor.partition('/')
@@ -434,6 +439,13 @@ class NotHeard(ListeningCase):
         self.assertEqual(['POST /servers', *2 * ['GET /servers/a'], DETAIL, DETAIL], self.asked())
         self.assertEqual(0, self.news)
         self.assertNotIn('Tr0ub4dor', repr(logs.output))
+
+    def test_without_the_bus_who_was_built_is_asked_for_by_ids(self):
+        self.cloud.answers['GET /servers'] = {'servers': [{'id': 'a'}]}
+        cursor = self.driver.cursor()
+        self.assertEqual({'a'}, self.driver.reached(State.ACTIVE, cursor))
+        ((_, query),) = self.cloud.queries
+        self.assertEqual(cursor, f'{query["changes-since"]}/')
 
 
 class Opening(unittest.TestCase):
