@@ -91,7 +91,9 @@ def archive(
             member.size = len(file.content)
             tar.addfile(member, io.BytesIO(file.content))
         tar.addfile(_member(COMPLETE, _SECRET_MODE, now))
-    return packed.getvalue()
+    # Without what fills up the last record: Podman reads no further than to the end of
+    # the archive, and answers now and then that a pipe broke which had yet to take it.
+    return packed.getvalue()[: tar.offset]
 
 
 def _member(path: str, mode: int, now: float) -> tarfile.TarInfo:

@@ -77,6 +77,12 @@ class Archives(unittest.TestCase):
         )
         self.assertEqual(b'x', content)
 
+    def test_an_archive_ends_where_its_readers_stop(self):
+        packed = seed.archive([file('/a')], [], {'root': (0, 0)}, 0)
+        headers, content, end = 2 * tarfile.BLOCKSIZE, tarfile.BLOCKSIZE, 2 * tarfile.BLOCKSIZE
+        self.assertEqual(headers + content + end, len(packed))
+        self.assertEqual(tarfile.NUL * end, packed[-end:])
+
     def test_the_sign_of_completeness_comes_last(self):
         packed = seed.archive([file('/a')], ['/etc'], {'root': (0, 0)}, 0)
         self.assertEqual(['etc', 'a', 'var/lib/kiln/complete'], list(unpacked(packed)))
