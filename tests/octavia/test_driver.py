@@ -238,7 +238,11 @@ class Waiting(OctaviaCase):
         self.assertEqual('ACTIVE', self.timed(built)[0].status)
 
     def test_a_look_that_is_refused_lets_octavia_sleep(self):
-        self.configure('amp_active_wait_sec = 1\n[compute:noop]\nwatch_interval = 0.2\n')
+        # The retries of a second may be enough to open the circuit, and then nobody looks.
+        self.configure(
+            'amp_active_wait_sec = 1\n[compute:noop]\nwatch_interval = 0.2\n'
+            'circuit_minimum_calls = 100\n'
+        )
         built = self.build()
         # The watcher asks for statuses, so that it sees the amphora all the same.
         self.fail_calls('get', 'refuse')
