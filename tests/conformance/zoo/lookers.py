@@ -345,6 +345,20 @@ class TellsInShortOfNobody(_TellsInShort):
         return set()
 
 
+@caught_by(
+    'test_those_who_reached_a_state_since_a_cursor_are_told_in_short',
+    'test_a_cursor_that_is_at_hand_tells_of_what_is_built_from_then_on',
+)
+class TellsInShortOnceAndThenNothing(GivesACursorOfItsOwnThatTellsNothing):
+    """Leaves to its changes what they do not tell."""
+
+    _asked = False
+
+    def _reached(self, state, since):
+        first, self._asked = not self._asked, True
+        return set() if first else None
+
+
 @_in_short
 class TellsInShortOfWhatOthersHave(_TellsInShort):
     """Forgets whose they are."""
