@@ -150,7 +150,7 @@ class ConformanceFixture(_Behaviours):
             if deadline.passed:
                 self.fail(f'After {self.timeout_s:g} s it is still not so that {sentence}.')
             self.pass_time(step_s)
-            step_s = min(step_s * 1.5, _LONGEST_STEP_S)
+            step_s = min(step_s * 1.25, _LONGEST_STEP_S)
 
     def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
         """Wait until an instance rests in a state, and return its status."""
