@@ -40,6 +40,9 @@ _NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 #: What requests name that go through ssh; nobody is asked there.
 _NOWHERE = 'tcp://docker:2375'
 _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
+#: Podman reads of the process of a container while it answers. Where that ends in
+#: between, Podman says so, and calls it an error of its own.
+_JUST_ENDED = re.compile(r'/proc/\d+/\S+: no such (process|file)')
 
 
 class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
@@ -55,6 +58,15 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
             left_s = min(left_s, max(_SHORTEST_S, deadline.remaining_s()))
         kwargs['timeout'] = (min(self.connect_timeout_s, left_s), left_s)
         return super().send(request, **kwargs)
+
+    def inspect_container(self, container: str) -> Any:
+        """Return what there is to know of a container, looking again if it has just ended."""
+        try:
+            return super().inspect_container(container)
+        except docker.errors.APIError as exc:
+            if not _JUST_ENDED.search(str(exc.explanation)):
+                raise
+        return super().inspect_container(container)
 
 
 class Engine:

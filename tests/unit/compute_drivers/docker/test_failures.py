@@ -46,6 +46,24 @@ class Answers(ScriptedCase):
         with self.assertRaises(BuildOutcomeUnknown):
             engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
 
+    def test_a_container_that_ends_while_podman_looks_at_it_is_looked_at_again(self):
+        for said in (b'read /proc/16440/cgroup: no such process',
+                     b'open /proc/16440/cgroup: no such file or directory'):  # fmt: skip
+            with self.subTest(said):
+                ended = answer(b'{"message": "%s"}' % said, status=500)
+                engine = self.engine(VERSION, ended, answer(b'{"Id": "c1"}'))
+                found = engine.ask(ASKED, lambda session: session.inspect_container('c1'))
+                self.assertEqual({'Id': 'c1'}, found)
+
+    def test_a_container_is_looked_at_again_once_and_for_no_other_reason(self):
+        ended = answer(b'{"message": "read /proc/1/cgroup: no such process"}', status=500)
+        other = answer(b'{"message": "the disk is made of cheese"}', status=500)
+        for answers in ((ended, ended), (other,)):
+            engine = self.engine(VERSION, *answers, answer(b'{"Id": "c1"}'))
+            with self.assertRaises(ServiceUnavailable) as caught:
+                engine.ask(ASKED, lambda session: session.inspect_container('c1'))
+            self.assertTrue(caught.exception.retryable)
+
     def test_an_answer_that_does_not_come_in_time_is_a_timeout(self):
         engine = self.engine(VERSION, 'hang', timeout=0.2)
         with self.assertRaises(ServiceTimeout) as caught:
