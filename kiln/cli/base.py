@@ -162,6 +162,9 @@ def read_file(path: str, max_bytes: int) -> bytes:
             return file.read(max_bytes + 1)
     except OSError as exc:
         raise UsageError(f'Cannot read {path}: {exc.strerror}.') from exc
+    except ValueError as exc:
+        # Of a word that no file can be named, Python says so before it asks the system.
+        raise UsageError(f'Cannot read {path!r}: {exc}.') from exc
 
 
 # ---- amphorae by name or id --------------------------------------------------

@@ -3,7 +3,7 @@
 import contextlib
 import io
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kiln.cli.commands import _HOMES
@@ -34,6 +34,7 @@ class Fuzz(SiteShell):
         max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )  # fmt: skip
     @given(command=st.sampled_from(COMMANDS), words=st.lists(WORDS, max_size=5))
+    @example(command='template save', words=['\x00'])
     def test_no_words_make_a_traceback(self, command, words):
         # What it would wait for is not the question here.
         words = [word for word in words if word != '--follow']

@@ -17,6 +17,8 @@ from tests.unit.wrappers.cursor_driver import CursorDriver
 from tests.unit.wrappers.watching import Nobody
 
 ENDS = (State.ACTIVE, State.ERROR)
+#: A real clock goes on between a look and an order, so that none of them are at one moment.
+TICK_S = 0.001
 
 
 class Builds(RuleBasedStateMachine):
@@ -47,6 +49,7 @@ class Builds(RuleBasedStateMachine):
     @rule(target=sent, order=consumes(ordered))
     def send(self, order):
         amphora_id, moment = order
+        self.clock.advance(TICK_S)
         return amphora_id, Order(moment, self.clock.monotonic())
 
     @rule(target=there, sent=consumes(sent), brief=strategies.sampled_from((True, True, False)))
@@ -107,6 +110,7 @@ class Builds(RuleBasedStateMachine):
                 self.table.add(watch)
                 self.said[watch.amphora_id] = None
         self.table.admit()
+        self.clock.advance(TICK_S)
         self.driver.on_call = self.lose
         for answer in self.inquiry.ask(self.table):
             for status in answer.statuses:
