@@ -1,7 +1,6 @@
 """The conformance kit on the real Nova, bare and behind all of kiln's guards."""
 
 import os
-from collections.abc import Sequence
 
 from kiln.driver_manager import stack_settings
 from kiln.stack import assemble
@@ -20,19 +19,6 @@ class Essentials(Building, Deleting, Execution):
 AGAIN = ComputeDriverConformance if os.environ.get('KILN_FULL') else Essentials
 
 
-class SparePort(Sequence):
-    """One port that hangs nowhere, made when it is asked for: few behaviours need one."""
-
-    def __init__(self, make):
-        self._make = make
-
-    def __len__(self):
-        return 1
-
-    def __getitem__(self, index):
-        return (self._make(),)[index]
-
-
 class OnNova:
     """Shows each behaviour that Nova has a way to show.
 
@@ -44,11 +30,13 @@ class OnNova:
     soon_s = 60.0
 
     def setUp(self):
-        # The fake hypervisor remembers where a port once hung, and refuses it
-        # elsewhere: so each behaviour has a port of its own.
         self.network_ids = (self.net_id,)
-        self.port_ids = SparePort(self.make_port)
         super().setUp()
+
+    def port_id(self):
+        # The fake hypervisor remembers where a port once hung, and refuses it
+        # elsewhere: so each behaviour that needs a port has one of its own.
+        return self.make_port()
 
     def make_driver(self):
         return self.open_driver()

@@ -17,7 +17,7 @@ from tests.unit.wrappers.cursor_driver import CursorDriver
 from tests.unit.wrappers.watching import Nobody
 
 ENDS = (State.ACTIVE, State.ERROR)
-#: A real clock goes on between a look and an order, so that none of them are at one moment.
+#: What was made before a look was sent for at an earlier moment: a request takes time.
 TICK_S = 0.001
 
 
@@ -49,7 +49,6 @@ class Builds(RuleBasedStateMachine):
     @rule(target=sent, order=consumes(ordered))
     def send(self, order):
         amphora_id, moment = order
-        self.clock.advance(TICK_S)
         return amphora_id, Order(moment, self.clock.monotonic())
 
     @rule(target=there, sent=consumes(sent), brief=strategies.sampled_from((True, True, False)))
