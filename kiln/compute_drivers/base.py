@@ -229,7 +229,8 @@ class AmphoraComputeDriver(ComputeHooks):
         """Return what changed among this site's amphorae since a cursor.
 
         The empty cursor, and one too old, answer with everything
-        (``complete``). A change may be told twice, never left out.
+        (``complete``). A change may be told twice, or in a later answer,
+        never left out by who goes on from cursor to cursor.
         """
         changes: Changes = self.perform(Call.CHANGES, validation.check_cursor(since))
         return changes

@@ -1,5 +1,6 @@
 """The simulated cloud keeps every promise, at once and with things that take time."""
 
+import dataclasses
 import tempfile
 import unittest
 from pathlib import Path
@@ -7,6 +8,7 @@ from types import MappingProxyType
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
@@ -54,6 +56,22 @@ class FileNoopConformance(InstantNoopConformance):
     def cloud_options(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         return {'path': Path(folder, 'cloud.db'), **LATENCIES}
+
+
+class BlinkingNoopDriver(NoopDriver):
+    """Loses sight of what is being built, as Nova does on its way to a host."""
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        if changes.complete:
+            return changes
+        seen = [one for one in changes.statuses if one.state is not State.BUILDING]
+        return dataclasses.replace(changes, statuses=tuple(seen))
+
+
+class BlinkingNoopConformance(InstantNoopConformance):
+    def make_driver(self):
+        return BlinkingNoopDriver(cloud=NoopCloud(clock=VirtualClock(), **LATENCIES))
 
 
 class ReportOfNoopTest(unittest.TestCase):

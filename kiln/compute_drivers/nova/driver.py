@@ -156,7 +156,9 @@ class NovaDriver(AmphoraComputeDriver):
         if since:
             self._builds.unproven.arrived(since)
             # Nova forgets the tags of a server with the server, so that a
-            # filter by tag would hide what was deleted.
+            # filter by tag would hide what was deleted. A new server is in no such
+            # answer for a tenth of a second: what asked for it is gone already, and
+            # its host has not written to it yet. A later answer has it.
             query['changes-since'] = since
         else:
             query['tags'] = translate.OWNER_TAG + self.owner

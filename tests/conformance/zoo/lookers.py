@@ -139,6 +139,7 @@ class MixesUpStatuses(MinimalAnimal):
     'test_changes_tell_of_an_instance_that_was_built_since',
     'test_changes_tell_of_the_state_that_an_instance_has_reached',
     'test_changes_of_one_instance_are_told_beside_those_of_another',
+    'test_changes_are_told_again_to_who_asks_with_an_old_cursor',
 )
 class LosesChanges(NoopAnimal):
     """Tells of deletions only, once it has told of everything."""
@@ -146,6 +147,22 @@ class LosesChanges(NoopAnimal):
     def _changes(self, since):
         changes = super()._changes(since)
         return changes if changes.complete else dataclasses.replace(changes, statuses=())
+
+
+@caught_by(
+    'test_changes_tell_of_an_instance_that_was_built_since',
+    'test_changes_tell_of_the_state_that_an_instance_has_reached',
+    'test_changes_of_one_instance_are_told_beside_those_of_another',
+)
+class LosesWhatIsDone(NoopAnimal):
+    """Tells that a build is under way, and passes by its end."""
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        if changes.complete:
+            return changes
+        begun = [one for one in changes.statuses if one.state is State.BUILDING]
+        return dataclasses.replace(changes, statuses=tuple(begun))
 
 
 @caught_by('test_changes_of_one_instance_are_told_beside_those_of_another')
