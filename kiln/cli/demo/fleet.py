@@ -24,12 +24,12 @@ from kiln.wrappers.operation import Operation
 
 if TYPE_CHECKING:
     from kiln.compute import Compute
+    from kiln.wrappers.circuit_settings import CircuitSnapshot
 
 #: How many builds the broken cloud fails; as many as open the circuit.
 BREAK = 5
 REFUSALS = 1000
 PROBES = 20
-WINDOW_S = 1.5
 
 
 def cloud(fleet: int, pace: float) -> dict[str, str]:
@@ -40,14 +40,16 @@ def cloud(fleet: int, pace: float) -> dict[str, str]:
         **{f'{verb}_s': str(time_s * pace) for verb, time_s in times.items()},
         'accept_s': '0.01',
         'jitter': '0.6',
-        'faults': f'build:refuse=the demo has pulled the plug:after={fleet},times={BREAK}',
+        # For longer than any caller waits: so kiln sends each build once, and not again.
+        'faults': 'build:refuse=the demo has pulled the plug:'
+        f'after={fleet},times={BREAK},retry_after=3600',
         'watch_interval': '0.1',
         'watch_max_interval': '0.1',
         # Short, so that the outage is not outweighed by what went well before.
-        'circuit_window': str(WINDOW_S),
+        'circuit_window': '1.5',
         'circuit_minimum_calls': str(BREAK),
         # However fast the cloud is: all refusals must find the circuit open still.
-        'circuit_open': str(max(1.0, 3.0 * pace)),
+        'circuit_open': str(max(3.0, 3.0 * pace)),
     }
     return {f'KILN_COMPUTE_DEMO__{name.upper()}': value for name, value in options.items()}
 
@@ -59,7 +61,6 @@ class Ledger(Listener):
         self._lock = threading.Lock()
         self.builds = 0
         self.probes = 0
-        self.last_build = 0.0
         self.circuit = ['closed']
 
     def call_started(self, record: CallRecord) -> None:
@@ -68,7 +69,6 @@ class Ledger(Listener):
             with self._lock:
                 self.builds += 1
                 self.probes += self.circuit[-1] == 'half-open'
-                self.last_build = time.monotonic()
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
         """Note a new state of the circuit for builds."""
@@ -137,7 +137,8 @@ class Play:
     def _break(self) -> None:
         self._stage.title('3. Break the cloud')
         # So that the window of the circuit holds nothing but the outage.
-        time.sleep(max(0.0, self._ledger.last_build + WINDOW_S + 0.1 - time.monotonic()))
+        while self._circuit().calls:
+            time.sleep(0.05)
         sent, errors = self._ledger.builds, list(self._failures())
         sent = self._ledger.builds - sent
         self._stage.say(
@@ -159,8 +160,7 @@ class Play:
 
     def _recover(self) -> None:
         self._stage.title('4. Recover')
-        build = next(one for one in self._compute.circuits() if one.name.endswith('/build'))
-        pause_s = (build.retry_after or 0.0) + 0.05
+        pause_s = (self._circuit().retry_after or 0.0) + 0.05
         self._stage.say(f'The cloud is well again. The circuit gives it {pause_s:.1f} s of peace.')
         time.sleep(pause_s)
         with ThreadPoolExecutor(PROBES) as callers:
@@ -195,11 +195,14 @@ class Play:
         operation.add_done_callback(functools.partial(_end, progress, name, 'active'))
         return operation
 
+    def _circuit(self) -> CircuitSnapshot:
+        return next(one for one in self._compute.circuits() if one.name.endswith('/build'))
+
     def _failures(self) -> Iterator[AmphoraComputeError]:
         """Yield why builds fail, one by one, until the circuit refuses them."""
         for number in range(10 * BREAK):
             try:
-                self._ids.append(self._compute.build(name=f'bad-{number}', timeout=0.2).result())
+                self._ids.append(self._compute.build(name=f'bad-{number}').result())
             except CircuitOpenError as exc:
                 yield exc
                 return

@@ -73,6 +73,8 @@ _TIMED = HANGING | {Action.LATE, Action.VANISH, Action.STALE_LIST}
 _BUILD_ONLY = frozenset({Action.QUOTA, Action.CAPACITY, Action.LEAK, Action.DUPLICATE_NAME})
 _LABELS = frozenset(call.label for call in Call)
 _ALIASES = {'never': Action.STUCK}
+#: Seconds after which one that came too often may come again, if nothing else is said.
+_RATE_PAUSE_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,8 @@ class Fault:
     """One rule: calls that fit it go wrong, in this way, so often.
 
     ``times`` and ``after`` count the calls that fit, in this process;
-    ``metadata`` is compared with what the build request carried.
+    ``metadata`` is compared with what the build request carried, and
+    ``retry_after`` goes with what is refused or rate-limited.
     """
 
     action: Action
@@ -91,7 +94,7 @@ class Fault:
     amphora_id: str | None = None
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seconds: float = 30.0
-    retry_after: float = 1.0
+    retry_after: float | None = None
     text: str | None = None
 
     def __post_init__(self) -> None:
@@ -114,7 +117,7 @@ class Fault:
             raise ConfigurationError(
                 f'Cannot script a fault of probability {self.probability}: give 0 to 1.'
             )
-        if self.seconds < 0 or self.retry_after < 0 or self.after < 0 or (self.times or 0) < 0:
+        if min(self.seconds, self.retry_after or 0, self.after, self.times or 0) < 0:
             raise ConfigurationError(
                 f'Cannot script {self.action.value!r}: its numbers must not be negative.'
             )
@@ -166,12 +169,14 @@ class Fault:
         if self.action is Action.REFUSE:
             return ServiceUnavailable(
                 f'{what}: {self.text or "the cloud refuses all work"}; it may do so later.',
+                retry_after=self.retry_after,
                 **facts,
             )
         if self.action is Action.RATE_LIMIT:
+            pause_s = _RATE_PAUSE_S if self.retry_after is None else self.retry_after
             return RateLimited(
-                f'{what}: {self.text or "too many requests"}; repeat in {self.retry_after} s.',
-                retry_after=self.retry_after,
+                f'{what}: {self.text or "too many requests"}; repeat in {pause_s} s.',
+                retry_after=pause_s,
                 **facts,
             )
         if self.action is Action.QUOTA:

@@ -52,8 +52,7 @@ class Fleet(Shell):
     def test_on_a_terminal_the_demo_is_in_colour(self):
         app = self.app()
         app.stdout = Terminal()
-        self.assertEqual(
-            0, self.run_bare('demo', '--compute', '--fleet', '6', '--pace', '0.1', app=app)
-        )
+        code = self.run_bare('demo', '--compute', '--fleet', '6', '--pace', '0.1', app=app)
+        self.assertEqual(0, code, self.out)
         self.assertIn('\033[', self.out)
         self.assertIn('closed -> open -> half-open -> closed', self.out)

@@ -184,6 +184,19 @@ class PreventedTest(FaultCase):
             if error is RateLimited:
                 self.assertEqual(caught.exception.retry_after, 9)
 
+    def test_what_is_refused_may_be_told_when_to_come_again(self):
+        for fault, pause_s in {
+            'refuse': None,
+            'refuse:retry_after=9': 9,
+            'rate_limit': 1,
+            'rate_limit:retry_after=0': 0,
+        }.items():
+            action, _, options = fault.partition(':')
+            self.script(f'build:{action}:times=1,{options}')
+            with self.subTest(fault), self.assertRaises(AmphoraComputeError) as caught:
+                self.driver.build()
+            self.assertEqual(caught.exception.retry_after, pause_s)
+
     def test_a_conflict_of_a_change_is_one_of_state(self):
         amphora_id = self.driver.build()
         self.script('delete:conflict')
