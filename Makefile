@@ -1,15 +1,18 @@
 # The two commands of a fresh machine: `make demo` and `make test`.
-# Everything goes into .venv; a second run finds it there.
+# Everything goes into .venv, and no more than the target needs; a second run finds it there.
 
 PYTHON ?= python3
 VENV := .venv
 # CI counts what the tests cover: make test PYTEST='coverage run -m pytest'
 PYTEST ?= python -m pytest
+# As many processes share the tests; WORKERS=0 is one after the other, in this process.
+WORKERS ?= $(shell nproc)
 STAMP := $(VENV)/.installed
+INSTALL := $(PYTHON) -m tools.environment $(VENV)
 
-.PHONY: demo demo-swarm test lint docs bench clean
+.PHONY: demo demo-swarm test lint docs changelog bench clean
 
-demo: $(STAMP)
+demo: $(VENV)/.showing
 	$(VENV)/bin/kiln demo
 
 # On a real engine of its own, which ends with it; takes a minute more the first time.
@@ -20,34 +23,43 @@ demo-swarm: $(STAMP)
 	    $(VENV)/bin/python -m tools.devengine down; exit $$status
 
 test: $(STAMP)
-	$(VENV)/bin/$(PYTEST)
+	$(VENV)/bin/$(PYTEST) -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.linting
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --explicit-package-bases --namespace-packages doc/examples
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python doc/examples
 
 docs: $(VENV)/.documenting
 	$(VENV)/bin/sphinx-build -W --keep-going -b html doc/source doc/build/html
+
+# CHANGELOG.rst, from the notes in releasenotes/.
+changelog: $(STAMP)
+	$(VENV)/bin/python -m tools.changelog
 
 bench: $(STAMP)
 	$(VENV)/bin/python -m tests.bench
 
 clean:
-	rm -rf $(VENV) $(VENV)-octavia build dist doc/build .coverage* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist doc/build *.egg-info .coverage* .pytest_cache .mypy_cache .ruff_cache
 
-$(STAMP): setup.cfg pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo 'kiln needs Python 3.11 or newer; name one with PYTHON=...' >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || \
-	    { echo 'Cannot make a virtual environment: apt-get install python3-venv' >&2; exit 1; }
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[test]'
+# Each of these installs what the ones before it have not. The script says what it does.
+PACKAGE := setup.cfg setup.py pyproject.toml
+
+$(VENV)/.showing: $(PACKAGE)
+	@$(INSTALL) clusters
 	@touch $@
+
+$(STAMP): $(PACKAGE)
+	@$(INSTALL) test
+	@touch $(VENV)/.showing $@
 
 $(VENV)/.linting: $(STAMP)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[lint]'
+	@$(INSTALL) lint
 	@touch $@
 
-$(VENV)/.documenting: $(STAMP)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r doc/requirements.txt
+$(VENV)/.documenting: $(STAMP) doc/requirements.txt
+	@$(INSTALL) -r doc/requirements.txt
 	@touch $@

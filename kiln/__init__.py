@@ -2,7 +2,12 @@
 
 >>> import kiln
 >>> compute = kiln.open_compute('noop')
->>> amphora_id = compute.build(amphora_flavor='small').result()
+>>> operation = compute.build(amphora_flavor='small', until=kiln.Until.ACTIVE)
+>>> amphora_id = operation.result()
+>>> compute.delete(amphora_id, wait=True).result()
+>>> compute.close()
+
+All that a controller needs is here; ``kiln.exceptions`` has every error.
 """
 
 from __future__ import annotations
@@ -10,22 +15,56 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kiln import exceptions as exceptions
+    from kiln import models as models
     from kiln.compute import Compute as Compute
     from kiln.driver_manager import open_compute as open_compute
+    from kiln.goals import Until as Until
+    from kiln.models import Amphora as Amphora
+    from kiln.models import AmphoraType as AmphoraType
+    from kiln.models import ComputeStatus as ComputeStatus
+    from kiln.models import Placement as Placement
+    from kiln.models import State as State
+    from kiln.wrappers.operation import Operation as Operation
+    from kiln.wrappers.operation import OperationState as OperationState
+    from kiln.wrappers.operation import Priority as Priority
+    from kiln.wrappers.probe import HttpProbe as HttpProbe
+    from kiln.wrappers.probe import TcpProbe as TcpProbe
 
-__all__ = ['Compute', 'open_compute']
+    __version__: str
+
+__all__ = [
+    'Amphora', 'AmphoraType', 'Compute', 'ComputeStatus', 'HttpProbe', 'Operation',
+    'OperationState', 'Placement', 'Priority', 'State', 'TcpProbe', 'Until', '__version__',
+    'exceptions', 'models', 'open_compute',
+]  # fmt: skip
 
 # What `import kiln` itself costs is paid by every process of every controller,
 # so nothing is imported before it is asked for.
-_HOMES = {'Compute': 'kiln.compute', 'open_compute': 'kiln.driver_manager'}
+_HOMES = {
+    'kiln.compute': ('Compute',),
+    'kiln.driver_manager': ('open_compute',),
+    'kiln.goals': ('Until',),
+    'kiln.models': ('Amphora', 'AmphoraType', 'ComputeStatus', 'Placement', 'State'),
+    'kiln.wrappers.operation': ('Operation', 'OperationState', 'Priority'),
+    'kiln.wrappers.probe': ('HttpProbe', 'TcpProbe'),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ('exceptions', 'models')
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == '__version__':
+        import importlib.metadata
+
+        return importlib.metadata.version('kiln-compute')
+    if name not in _HOME_OF and name not in _MODULES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f'{__name__}.{name}')
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ import contextvars
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 
@@ -35,9 +35,9 @@ class SystemClock:
 
     def __init__(self) -> None:
         # Bound once: they are on the path of every guarded call.
-        self.monotonic = time.monotonic
-        self.time = time.time
-        self.sleep = time.sleep
+        self.monotonic: Callable[[], float] = time.monotonic
+        self.time: Callable[[], float] = time.time
+        self.sleep: Callable[[float], None] = time.sleep
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
         """Wait on a held condition; return False where the time ran out."""
@@ -47,6 +47,34 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+
+class ClockEvent:
+    """A ``threading.Event`` whose waiters go by a clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._set = False
+
+    def set(self) -> None:
+        """Wake all waiters, also those to come."""
+        with self._changed:
+            self._set = True
+            self._changed.notify_all()
+
+    def is_set(self) -> bool:
+        """Return whether it was set."""
+        return self._set
+
+    def wait(self, timeout: float) -> bool:
+        """Block until it is set or the time is over; return whether it is set."""
+        give_up = self._clock.monotonic() + timeout
+        with self._changed:
+            # Whoever waits by a clock may be woken by others before its time.
+            while not self._set and (left_s := give_up - self._clock.monotonic()) > 0:
+                self._clock.wait(self._changed, left_s)
+            return self._set
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from kiln.exceptions import ConfigurationError, KilnError, redact
+from kiln.exceptions import Advice, ConfigurationError, KilnError, redact
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +104,7 @@ class ClusterDriverError(ClusterError):
     def __init__(self, reason: str, hint: str = '', retryable: bool = False) -> None:
         super().__init__(f'{reason} {hint}'.strip())
         self.reason, self.hint, self.retryable = redact(reason), redact(hint), retryable
+        self.advice = Advice.WAIT if retryable else Advice.REPAIR
 
     def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
         return type(self), (self.reason, self.hint, self.retryable)
@@ -171,6 +172,8 @@ class ClusterDriverUnusable(DriverSelectionError):
 
     code = 'cluster_driver_unusable'
     remedy = 'Do what the message says for its state, or choose another.'
+    #: The command that installs the extra it needs; None where no extra is the cause.
+    install: str | None = None
 
 
 class ClusterDriverMismatch(DriverSelectionError):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import functools
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from kiln.building import Builder, Goal, checked_until
+from kiln.building import Builder
 from kiln.clock import Deadline
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
-from kiln.exceptions import InvalidRequest
-from kiln.flows import (
-    EffectFlow,
-    OnStatus,
-    Probe,
-    Until,
-    derived,
-    followed,
-)
+from kiln.exceptions import ForkedError, InvalidRequest, Outcome
+from kiln.flows import EffectFlow, derived, followed
+from kiln.goals import BuildGoal, OnStatus, Probe, StatesGoal, Until
 from kiln.listeners import Listener
 from kiln.models import (
     Amphora,
@@ -30,10 +30,18 @@ from kiln.models import (
     Placement,
     State,
 )
-from kiln.optional_calls import OptionalCalls
-from kiln.stack import StackSettings, assemble
+from kiln.optional_calls import OptionalCalls, at_the_door
+from kiln.recovery import WATCH, Recovery
+from kiln.stack import Stack, StackSettings, assemble
 from kiln.wrappers.circuit_settings import CircuitSnapshot
+from kiln.wrappers.errand import Errand
+from kiln.wrappers.lanes import IMPORTING
 from kiln.wrappers.operation import Operation, Priority
+
+#: All of this process, for the child of a fork.
+_COMPUTES: weakref.WeakSet[Compute] = weakref.WeakSet()
+#: What the parents of this process had opened when they forked.
+_OF_PARENTS: list[Builder] = []
 
 
 class Compute(OptionalCalls):
@@ -42,6 +50,25 @@ class Compute(OptionalCalls):
     Arguments are checked on the caller's thread and raise at once; so do a
     full queue and an open circuit. Everything else happens on kiln's threads
     and ends in the :class:`Operation` that each method returns.
+
+    As a context manager, ``with`` or ``async with``, it is closed at the end of the
+    block as :meth:`close` does by default: **builds that are still in flight are
+    removed**, whether the block ends by itself or by an exception, KeyboardInterrupt
+    and SystemExit included. A controller that wants them kept calls
+    ``close(keep_builds=True)`` within the block; the end of the block then changes
+    nothing any more.
+
+    One that is not closed warns of it (ResourceWarning) when it is collected, and its
+    threads end as soon as its last operation has; nothing is removed or cancelled, and
+    the driver is not closed, as somebody may have it from :attr:`driver`. The
+    exit of the interpreter waits for none of its threads, removes nothing either, and
+    leaves what is in flight in the backend.
+
+    In the child of ``os.fork()`` the operations of the parent end at once with
+    ForkedError, without their callbacks, and nothing the child does removes or cancels
+    what is the parent's. One that ``open_compute`` opened opens its driver anew when
+    the child first uses it. Around a driver that was handed in it cannot, so that there
+    every call raises ForkedError.
     """
 
     def __init__(
@@ -50,16 +77,28 @@ class Compute(OptionalCalls):
         *,
         settings: StackSettings | None = None,
         listeners: Iterable[Listener] = (),
+        reopen: Callable[[], AmphoraComputeDriver] | None = None,
     ) -> None:
-        self._stack = assemble(driver, settings or StackSettings(), listeners)
-        self._builder = Builder(self._stack)
+        self._name = driver.name
+        self._settings, self._listeners = settings or StackSettings(), tuple(listeners)
+        # How a child of a fork gets a driver of its own.
+        self._reopen = reopen
+        self._opening = threading.Lock()
+        self._is_closed = False
+        # None in the child of a fork until it is used there.
+        self._opened: Builder | None = None
+        self._opened = Builder(assemble(driver, self._settings, self._listeners))
+        _COMPUTES.add(self)
 
     # ---- what it is ------------------------------------------------------
 
     @property
     def name(self) -> str:
         """The name of the backend."""
-        return self._stack.driver.name
+        return self._name
+
+    def __repr__(self) -> str:
+        return f'<Compute {self._name}>'
 
     @property
     def driver(self) -> AmphoraComputeDriver:
@@ -75,12 +114,14 @@ class Compute(OptionalCalls):
         """Return what the driver can do; asks nobody."""
         return self._stack.driver.capabilities()
 
+    @at_the_door
     def check(self, *, timeout: float | None = None) -> Operation[DriverHealth]:
         """Look at the backend without changing anything."""
         return self._submit(Call.CHECK, timeout=timeout)
 
     # ---- build, delete, find ---------------------------------------------
 
+    @at_the_door
     def build(
         self,
         amphora_type: AmphoraType | str = AmphoraType.VM,
@@ -108,8 +149,11 @@ class Compute(OptionalCalls):
     ) -> Operation[str]:
         """Build an amphora; the result is its id, once it has come as far as asked.
 
-        A build that fails, is cancelled or misses its deadline leaves nothing
-        behind. Repeating it with the same ``build_key`` adopts what exists.
+        A build that fails, is cancelled or misses its deadline removes what it made.
+        Repeating it with the same ``build_key`` adopts what exists; where that is of
+        another type, flavor, image or name the operation ends with BuildDiffers, and
+        nothing was done. Under a key that is
+        given here, a machine that has run is never removed: the error names it.
         Where there is no room, ``placements`` are tried in turn, those that
         were full lately last.
 
@@ -139,13 +183,12 @@ class Compute(OptionalCalls):
             server_group_id=server_group_id,
             metadata=metadata,
         )
-        goal = Goal(checked_until(until, probe), probe, on_status, priority, discard)
-        if not discard and goal.until is not Until.ACCEPTED:
-            raise InvalidRequest('discard=False goes with until=Until.ACCEPTED alone.')
+        goal = BuildGoal.checked(until, probe, on_status, priority=priority, discards=discard)
         others = validation.check_placements(placements, self._stack.driver.limits)
         seconds = validation.check_timeout(timeout)
         return self._builder.build(request, goal, seconds=seconds, placements=others)
 
+    @at_the_door
     def delete(
         self,
         amphora_id: str,
@@ -154,17 +197,25 @@ class Compute(OptionalCalls):
         wait: bool = False,
         priority: Priority = Priority.NORMAL,
     ) -> Operation[None]:
-        """Delete an amphora; with ``wait`` the operation ends when it is gone."""
-        validation.check_text('amphora_id', amphora_id)
+        """Delete an amphora; safe to repeat. With ``wait`` it ends when that is gone."""
+        amphora_id = validation.check_text('amphora_id', amphora_id)
+        validation.check_member('priority', priority, Priority)
         return self._effect(
-            Call.DELETE, amphora_id, goal=None, wait=wait, timeout=timeout, priority=priority
+            Call.DELETE,
+            amphora_id,
+            goal={State.DELETED},
+            wait=wait,
+            timeout=timeout,
+            priority=priority,
         )
 
+    @at_the_door
     def status(self, amphora_id: str, *, timeout: float | None = None) -> Operation[ComputeStatus]:
         """Ask for the status of an amphora."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         return self._submit(Call.STATUS, amphora_id, timeout=timeout)
 
+    @at_the_door
     def latest(self, amphora_id: str) -> ComputeStatus | None:
         """Return what the watcher saw last, marked stale where it is; asks nobody.
 
@@ -173,6 +224,7 @@ class Compute(OptionalCalls):
         """
         return self._stack.watcher.latest(validation.check_text('amphora_id', amphora_id))
 
+    @at_the_door
     def get_amphora(
         self,
         amphora_name: str | None = None,
@@ -181,24 +233,24 @@ class Compute(OptionalCalls):
         timeout: float | None = None,
     ) -> Operation[Amphora]:
         """Find an amphora by name or by id; where both are given both must fit."""
-        call, subject = self._stack.driver.look_up(amphora_name, amphora_id)
+        driver = self._stack.driver
+        call, subject = driver.look_up(amphora_name, amphora_id)
         found = self._submit(call, subject, timeout=timeout)
-        return derived(
-            self._stack,
-            call.label,
-            found,
-            lambda answer: self._stack.driver.choose(answer, amphora_name),
-        )
+        operation = self._stack.operation(call.label, subject, found.deadline)
+        operation.arguments = (amphora_name, amphora_id)
+        return derived(operation, found, lambda answer: driver.choose(answer, amphora_name))
 
+    @at_the_door
     def find_build(
         self, build_key: str, *, timeout: float | None = None
     ) -> Operation[Amphora | None]:
         """Ask for the amphora built with a key; None only if certain there is none."""
-        validation.check_text('build_key', build_key)
+        build_key = validation.check_text('build_key', build_key)
         return self._submit(Call.FIND_BUILD, build_key, timeout=timeout)
 
     # ---- many at once ----------------------------------------------------
 
+    @at_the_door
     def list_amphorae(
         self, *, owner: str | None = None, timeout: float | None = None
     ) -> Operation[Sequence[Amphora]]:
@@ -206,6 +258,7 @@ class Compute(OptionalCalls):
         owner = validation.check_owner(self._stack.driver.owner if owner is None else owner)
         return self._submit(Call.LIST, owner, timeout=timeout)
 
+    @at_the_door
     def statuses(
         self, amphora_ids: Iterable[str], *, timeout: float | None = None
     ) -> Operation[Mapping[str, ComputeStatus]]:
@@ -213,10 +266,12 @@ class Compute(OptionalCalls):
         ids = validation.check_ids(amphora_ids)
         return self._submit(Call.STATUSES, ids, timeout=timeout)
 
+    @at_the_door
     def changes(self, since: str = '', *, timeout: float | None = None) -> Operation[Changes]:
-        """Ask what changed since the cursor of an earlier answer."""
+        """Ask what changed since an earlier answer's cursor; with none, for all there is."""
         return self._submit(Call.CHANGES, validation.check_cursor(since), timeout=timeout)
 
+    @at_the_door
     def watch(
         self,
         amphora_id: str,
@@ -225,25 +280,45 @@ class Compute(OptionalCalls):
         timeout: float | None = None,
         on_status: OnStatus | None = None,
     ) -> Operation[ComputeStatus]:
-        """Wait until an amphora is in one of the states; serves any number of callers."""
-        validation.check_text('amphora_id', amphora_id)
+        """Wait for one of the states; any other end, gone or in ERROR, is the error."""
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         goals = validation.check_states(goal)
+        if on_status is not None:
+            validation.check_callable('on_status', on_status)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        operation = self._operation('watch', amphora_id, seconds, amphora_id=amphora_id)
+        operation = self._operation(WATCH, amphora_id, seconds)
+        operation.goal = StatesGoal(goals)
+        heard = None if on_status is None else functools.partial(operation.call_out, on_status)
         watch = self._stack.watcher.watch(
-            amphora_id, goals, deadline=operation.deadline, on_status=on_status
+            amphora_id, goals, deadline=operation.deadline, on_status=heard
         )
         return followed(watch, operation)
 
     # ---- after a restart -------------------------------------------------
 
-    def recover(self, saved: Mapping[str, Any]) -> Operation[Any]:
+    @at_the_door
+    def recover(
+        self,
+        saved: Mapping[str, Any],
+        *,
+        probe: Probe | None = None,
+        on_status: OnStatus | None = None,
+    ) -> Operation[Any]:
         """Take up an operation that another process saved with ``to_dict()``.
 
-        A build is looked up by its key and never sent again; what is safe to
-        repeat is repeated; of anything else the outcome is said to be unknown.
+        It goes on to the same goal: a build until it is as far as was asked, a wait
+        until the effect shows. A build is looked up by its key and never sent again;
+        what is safe to repeat is repeated; of anything else that nobody saw accepted
+        the outcome is said to be unknown. What was done stays done. Time that is over
+        is given anew.
+
+        ``probe`` takes the place of the one saved. It is needed where that was a
+        function of the caller's own, which no record can hold.
+
+        :raises InvalidRequest: this is no such record, or one of another backend.
+        :raises OperationRejected: the queue is full.
         """
-        return self._stack.executor.recover(dict(saved))
+        return Recovery(self._builder).take_up(saved, probe=probe, on_status=on_status)
 
     # ---- circuits --------------------------------------------------------
 
@@ -251,10 +326,12 @@ class Compute(OptionalCalls):
         """Return the state of each circuit of this backend."""
         return [circuit.snapshot() for circuit in self._stack.breaker.circuits.values()]
 
+    @at_the_door
     def open_circuit(self, name: str) -> None:
         """Open a circuit by hand; it stays open until it is closed by hand."""
         self._circuit(name).isolate()
 
+    @at_the_door
     def close_circuit(self, name: str) -> None:
         """Close a circuit by hand and forget the failures that opened it."""
         self._circuit(name).close()
@@ -266,12 +343,42 @@ class Compute(OptionalCalls):
         """How many builds wait for their goal."""
         return self._builder.in_flight.count
 
-    def close(self, wait_s: float = 10.0) -> None:
+    @at_the_door
+    def close(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:
         """Stop; every operation that is not done ends with OperationCancelled.
 
-        Builds that were under way are removed as far as ``wait_s`` allows.
+        Calls that the backend has may end within ``wait_s``; callbacks have as long, and a
+        second at least. Builds in flight are removed as far as ``wait_s`` allows; under a
+        key that the caller gave, never a machine that has run. With ``keep_builds`` they are
+        left in the backend instead, for a later build with the same key to adopt: the error
+        of each names the key, and its outcome says whether the build was never sent, may
+        have been sent, or is there.
+
+        Safe to repeat, from a callback and from several threads at once. Once somebody has
+        asked to keep the builds, those that are not being removed yet are kept. A signal
+        handler should rather raise SystemExit, or wake another thread: it may have
+        interrupted kiln itself.
         """
-        self._stack.close(wait_s)
+        wait_s = validation.check_wait('wait_s', wait_s)
+        validation.check_flag('keep_builds', keep_builds)
+        self._is_closed = True
+        opened = self._opened
+        # In the child of a fork that never used it there is nothing to close.
+        if opened is None:
+            return
+        stack = opened.stack
+        if keep_builds:
+            stack.executor.keeps_builds = True
+        stack.watcher.close()
+        opened.in_flight.close()
+        stack.close(wait_s)
+
+    async def aclose(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:
+        """Do what :meth:`close` does, on another thread, without blocking the event loop."""
+        # Who awaits has imported it; nobody else pays for it.
+        import asyncio
+
+        await asyncio.to_thread(self.close, wait_s, keep_builds=keep_builds)
 
     def __enter__(self) -> Self:
         return self
@@ -279,7 +386,59 @@ class Compute(OptionalCalls):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        opened = getattr(self, '_opened', None)
+        if opened is None or self._is_closed:
+            return
+        warnings.warn(f'unclosed Compute of backend {self._name!r}', ResourceWarning,
+                      stacklevel=2, source=self)  # fmt: skip
+        # On a thread that holds no lock, as this one may. At exit there is none to be had.
+        scheduler = opened.stack.scheduler
+        if scheduler.started and not sys.is_finalizing():
+            scheduler.call_later(0.0, opened.stack.retire)
+
     # ---- within ----------------------------------------------------------
+
+    @property
+    def _builder(self) -> Builder:
+        return self._opened or self._open_again()
+
+    @property
+    def _stack(self) -> Stack:
+        return self._builder.stack
+
+    def _open_again(self) -> Builder:
+        with self._opening:
+            if self._opened is None:
+                if self._reopen is None:
+                    raise ForkedError(
+                        f'Cannot use this Compute of {self._name!r}: it was made before a fork, '
+                        f'around a driver that only the parent process has. Open a backend in '
+                        f'this process.',
+                        outcome=Outcome.NOT_APPLIED,
+                        backend=self._name,
+                    )
+                opened = Builder(assemble(self._reopen(), self._settings, self._listeners))
+                if self._is_closed:
+                    opened.stack.close(0.0)
+                self._opened = opened
+            return self._opened
+
+    def _disown(self) -> None:
+        """Forget what is under way, in the child of a fork."""
+        self._opening = threading.Lock()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            # Its driver may have threads and connections that are the parent's: it is
+            # neither closed nor collected.
+            _OF_PARENTS.append(opened)
+            opened.stack.disown()
 
     def _submit(
         self,
@@ -287,7 +446,7 @@ class Compute(OptionalCalls):
         *args: Any,
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
-    ) -> Operation[Any]:
+    ) -> Errand[Any]:
         seconds = validation.check_timeout(timeout)
         return self._stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
 
@@ -296,38 +455,27 @@ class Compute(OptionalCalls):
         call: Call,
         amphora_id: str,
         *args: Any,
-        goal: Collection[State] | None,
+        goal: Collection[State],
         wait: bool,
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
     ) -> Operation[None]:
-        if not wait:
+        if not validation.check_flag('wait', wait):
             return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
         sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
-        operation = self._operation(call.label, amphora_id, seconds, amphora_id=amphora_id)
+        operation = self._operation(call.label, amphora_id, seconds)
+        operation.arguments = (amphora_id, *args)
+        operation.goal = StatesGoal(frozenset(goal))
         EffectFlow(self._stack, operation).start(sent, goal)
         return operation
 
-    def _operation(
-        self,
-        kind: str,
-        subject: str,
-        seconds: float,
-        *,
-        amphora_id: str | None = None,
-    ) -> Operation[Any]:
-        operation: Operation[Any] = Operation(
-            kind,
-            backend=self.name,
-            subject=subject,
-            deadline=Deadline.after(seconds, self._stack.driver.clock),
-            clock=self._stack.driver.clock,
-        )
-        operation.amphora_id = amphora_id
-        return operation
+    def _operation(self, kind: str, amphora_id: str, seconds: float) -> Errand[Any]:
+        deadline = Deadline.after(seconds, self._stack.clock)
+        return self._stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id)
 
     def _circuit(self, name: str) -> Any:
+        name = validation.check_text('name', name)
         circuits = {circuit.name: circuit for circuit in self._stack.breaker.circuits.values()}
         # 'build' is as good as 'east/build' where the backend is named already.
         circuit = circuits.get(name) or circuits.get(f'{self.name}/{name}')
@@ -337,3 +485,16 @@ class Compute(OptionalCalls):
                 f'it has {", ".join(map(str, circuits))}.'
             )
         return circuit
+
+
+def _disown_all() -> None:
+    IMPORTING.release()
+    for compute in list(_COMPUTES):
+        compute._disown()
+
+
+os.register_at_fork(
+    before=IMPORTING.acquire,
+    after_in_parent=IMPORTING.release,
+    after_in_child=_disown_all,
+)

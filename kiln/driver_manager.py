@@ -8,9 +8,10 @@ from typing import Any
 from kiln import conf as kiln_conf
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute import Compute
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.conf import compute as compute_conf
-from kiln.exceptions import ConfigurationError, DriverNotFound
+from kiln.exceptions import ConfigurationError, DriverNotFound, InvalidRequest
 from kiln.listeners import Listener
 from kiln.loading import load_compute_driver
 from kiln.stack import StackSettings
@@ -33,10 +34,19 @@ def open_compute(
     ``conf`` is an oslo.config ConfigOpts, such as ``kiln.conf.load()`` returns;
     without it kiln.conf is looked for where OpenStack programs look.
 
+    It reads files and imports the driver: on an event loop use ``asyncio.to_thread``.
+
     :raises ConfigurationError: no such backend, or it is configured wrongly.
+    :raises InvalidRequest: an argument is not what it should be.
     """
+    if conf is not None and not callable(getattr(conf, 'register_opts', None)):
+        raise InvalidRequest(
+            f'conf must be an oslo.config ConfigOpts, such as kiln.conf.load() returns, '
+            f'not {validation.quoted(conf)}.'
+        )
+    given = _checked(backend, clock, listeners)
     manager = DriverManager(kiln_conf.load() if conf is None else conf)
-    return manager.open(backend, clock=clock, listeners=listeners)
+    return manager.open(backend, clock=clock, listeners=given)
 
 
 class DriverManager:
@@ -70,13 +80,20 @@ class DriverManager:
         a controller may have its own names for what they say.
         """
         name = name or self.default_backend
-        driver, settings = self._configured(name, clock, defaults or {})
+        reopen, settings = self._configured(name, clock, defaults or {})
         told = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
-        return Compute(driver, settings=settings, listeners=(*told, *listeners))
+        return Compute(reopen(), settings=settings, listeners=(*told, *listeners), reopen=reopen)
+
+    def open_driver(
+        self, name: str | None = None, *, clock: Clock = SYSTEM_CLOCK
+    ) -> AmphoraComputeDriver:
+        """Return the driver of a backend alone, without any guard; for tests and repairs."""
+        reopen, _ = self._configured(name or self.default_backend, clock, {})
+        return reopen()
 
     def _configured(
         self, name: str, clock: Clock, defaults: Mapping[str, Any]
-    ) -> tuple[AmphoraComputeDriver, StackSettings]:
+    ) -> tuple[Callable[[], AmphoraComputeDriver], StackSettings]:
         group = f'{compute_conf.GROUP}:{name}'
         values = kiln_conf.register(self._conf, group, compute_conf.BACKEND_OPTS)
         try:
@@ -94,16 +111,43 @@ class DriverManager:
                 f'(configured: {configured}) and no driver of that name. {exc}'
             ) from exc
         options = kiln_conf.register(self._conf, group, driver_class.options, defaults)
-        try:
-            driver = driver_class.open(options, name=name, owner=self._site.owner, clock=clock)
-        except ConfigurationError as exc:
-            raise ConfigurationError(f'Cannot open backend {name!r}: {exc}') from exc
-        # A vendor's constructor may raise anything; the operator needs one line.
-        except Exception as exc:
-            raise ConfigurationError(
-                f'Cannot open backend {name!r}: its driver refuses the options of [{group}]: {exc}'
-            ) from exc
-        return driver, settings
+        owner = self._site.owner
+
+        def open_driver() -> AmphoraComputeDriver:
+            try:
+                return driver_class.open(options, name=name, owner=owner, clock=clock)
+            except ConfigurationError as exc:
+                raise ConfigurationError(f'Cannot open backend {name!r}: {exc}') from exc
+            # A vendor's constructor may raise anything; the operator needs one line.
+            except Exception as exc:
+                raise ConfigurationError(
+                    f'Cannot open backend {name!r}: its driver refuses the options of '
+                    f'[{group}]: {exc}'
+                ) from exc
+
+        return open_driver, settings
+
+
+def _checked(
+    backend: object, clock: object, listeners: Iterable[Listener]
+) -> tuple[Listener, ...]:
+    """Return the listeners, or say which argument is wrong and what it must be."""
+    if backend is not None:
+        validation.check_text('backend', backend)
+    for needed in ('monotonic', 'time', 'sleep', 'wait'):
+        if not callable(getattr(clock, needed, None)):
+            raise InvalidRequest(
+                f'clock must be a kiln.clock.Clock, which has {needed}(), '
+                f'not {validation.quoted(clock)}.'
+            )
+    given = validation.check_items('listeners', listeners, 'listeners')
+    for listener in given:
+        if not isinstance(listener, Listener):
+            raise InvalidRequest(
+                f'listeners must be a list of kiln.listeners.Listener, '
+                f'with {validation.quoted(listener)} among them.'
+            )
+    return given
 
 
 def stack_settings(values: Any) -> StackSettings:
@@ -136,6 +180,8 @@ def stack_settings(values: Any) -> StackSettings:
             max_interval_s=max(values.watch_interval, values.watch_max_interval),
         ),
         effect_timeout_s=values.build_timeout,
+        callback_threads=values.callback_threads,
+        probe_threads=values.probe_threads,
     )
 
 

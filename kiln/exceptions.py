@@ -1,102 +1,27 @@
 """Every error a caller of kiln may see.
 
-Each class answers, as data, the four questions a controller has after a
-failure: which error is it (``code``), may I try again and when (``retryable``,
-``retry_after``), what is left in the backend (``outcome``), and does it say
-something about the backend's health (``circuit``). Nobody needs to read the
-text to decide what to do.
+Each class answers, as data, the questions a controller has after a failure:
+which error is it (``code``), what do I do now (``advice``), may I make the same
+call again and when (``retryable``, ``retry_after``), what is left in the backend
+(``outcome``), and does it say something about the backend's health (``circuit``).
+Nobody needs to read the text to decide what to do.
 """
 
 from __future__ import annotations
 
-import enum
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-
-class Outcome(enum.StrEnum):
-    """What a failed request left behind in the backend."""
-
-    NOT_APPLIED = 'not_applied'
-    UNKNOWN = 'unknown'
-    APPLIED = 'applied'
-
-
-class Verdict(enum.StrEnum):
-    """What an error says about the health of the backend that gave it."""
-
-    FAILURE = 'failure'
-    # The backend answered, so it is alive; but a refusal proves no recovery
-    # either, and must not wipe the history of earlier failures.
-    NEUTRAL = 'neutral'
-    SUCCESS = 'success'
-
-
-_SECRETS = (
-    re.compile(r'(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)', re.DOTALL),
-    # A password may hold an @ of its own; a user may have no name.
-    re.compile(r'(://[^/\s:@]*:)[^\s/]+(@)'),
-    re.compile(
-        r'(\b(?:bearer|authorization["\']?\s*[:=]\s*["\']?basic)\s+)[\w.~+/=-]+()', re.IGNORECASE
-    ),
-    re.compile(
-        r'((?:password|passwd|secret|token|api[_-]?key|credential|private[_-]?key)\w*'
-        r'["\']?\s*[:=]\s*["\']?)[^"\'\s,;&}]+()',
-        re.IGNORECASE,
-    ),
-)
-
-_SIGNS = ('pass', 'secret', 'token', 'key', 'credential', 'bearer', 'authorization', '://')
-
-
-def redact(text: str) -> str:
-    """Mask what looks like a credential in a text from a backend."""
-    # Most texts have none of it, and errors are made on the path of refusals.
-    lowered = text.lower()
-    if not any(sign in lowered for sign in _SIGNS):
-        return text
-    for pattern in _SECRETS:
-        text = pattern.sub(r'\1***\2', text)
-    return text
-
-
-class KilnError(Exception):
-    """The root of all errors that kiln raises."""
-
-    code: ClassVar[str] = 'kiln_error'
-    remedy: ClassVar[str] = 'Read the message; it names the object and the next step.'
-
-    def __init__(self, message: str) -> None:
-        super().__init__(redact(message))
-
-
-class ConfigurationError(KilnError):
-    """The configuration cannot be used as it is written."""
-
-    code = 'configuration_error'
-    remedy = 'Correct the named option or group.'
-
-
-class DriverNotFound(ConfigurationError):
-    """No installed driver has the name asked for."""
-
-    code = 'driver_not_found'
-    remedy = 'Choose one of the listed drivers, or install the package that has it.'
-
-
-class DriverLoadError(ConfigurationError):
-    """A driver is installed but cannot be loaded."""
-
-    code = 'driver_load_error'
-    remedy = 'Install the extra the message names, or repair the driver.'
-
-
-class DriverConflict(ConfigurationError):
-    """Two installed packages offer a driver of one name."""
-
-    code = 'driver_conflict'
-    remedy = 'Uninstall one of the named packages.'
+from kiln.advice import Advice as Advice
+from kiln.advice import Outcome as Outcome
+from kiln.advice import Verdict as Verdict
+from kiln.configuration_exceptions import ConfigurationError as ConfigurationError
+from kiln.configuration_exceptions import DriverConflict as DriverConflict
+from kiln.configuration_exceptions import DriverLoadError as DriverLoadError
+from kiln.configuration_exceptions import DriverNotFound as DriverNotFound
+from kiln.configuration_exceptions import KilnError as KilnError
+from kiln.configuration_exceptions import agreeing
+from kiln.masking import redact as redact
 
 
 class AmphoraComputeError(KilnError):
@@ -105,7 +30,6 @@ class AmphoraComputeError(KilnError):
     code = 'compute_error'
     remedy = 'See the cause in the log; nothing is known of what was done.'
     # Defaults of the class; an instance may know better and override each.
-    retryable: bool = False
     retry_after: float | None = None
     outcome: Outcome = Outcome.UNKNOWN
     circuit: Verdict = Verdict.FAILURE
@@ -134,6 +58,7 @@ class AmphoraComputeError(KilnError):
         self,
         message: str,
         *,
+        advice: Advice | None = None,
         retryable: bool | None = None,
         retry_after: float | None = None,
         outcome: Outcome | None = None,
@@ -141,18 +66,33 @@ class AmphoraComputeError(KilnError):
         **facts: Any,
     ) -> None:
         super().__init__(message)
-        if unknown := facts.keys() - set(self.FACTS):
-            raise TypeError(f'{type(self).__name__} carries no {", ".join(sorted(unknown))}')
-        given = dict(
-            facts,
-            retryable=retryable,
-            retry_after=retry_after,
-            outcome=outcome,
-            circuit=circuit,
-        )
-        for name, value in given.items():
+        # One by one, as errors are made on the path of refusals, which come by thousands.
+        for name, value in facts.items():
+            if name not in self.FACTS:
+                unknown = sorted(facts.keys() - set(self.FACTS))
+                raise TypeError(f'{type(self).__name__} carries no {", ".join(unknown)}')
             if value is not None:
                 setattr(self, name, redact(value) if name == 'fault' else value)
+        if retry_after is not None:
+            self.retry_after = retry_after
+        if outcome is not None:
+            self.outcome = outcome
+        if circuit is not None:
+            self.circuit = circuit
+        if advice is None:
+            advice = self._advised(retryable, outcome)
+        if advice is not self.advice:
+            self.advice, self.retryable = advice, advice.again
+
+    def _advised(self, retryable: bool | None, outcome: Outcome | None) -> Advice:
+        """Return the advice that agrees with what an instance knows better than its class."""
+        advice = self.advice
+        if retryable is not None:
+            advice = agreeing(advice, retryable=retryable)
+        if advice is Advice.BUILD_ANEW and outcome not in (None, Outcome.NOT_APPLIED):
+            # What may be left is found and taken up, or removed, by its key alone.
+            advice = Advice.REPEAT
+        return advice
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own way calls the class with args alone and then sets
@@ -160,12 +100,19 @@ class AmphoraComputeError(KilnError):
         # adds a required argument would break it.
         return (type(self), (str(self),), self.__dict__)
 
+    def name_missing(self, **facts: str | None) -> None:
+        """Add facts that the error does not carry yet, such as its backend."""
+        for name, value in facts.items():
+            if value is not None and getattr(self, name) is None:
+                setattr(self, name, value)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain data, for logs, APIs and stores."""
         facts = {name: getattr(self, name) for name in self.FACTS}
         return {
             'code': self.code,
             'message': str(self),
+            'advice': self.advice.value,
             'retryable': self.retryable,
             'retry_after': self.retry_after,
             'outcome': self.outcome.value,
@@ -189,6 +136,7 @@ class AmphoraComputeError(KilnError):
             kind = cls
         return kind(
             data.get('message', 'Cannot tell what failed: the record of the error is empty.'),
+            advice=Advice(data['advice']) if 'advice' in data else None,
             retryable=data.get('retryable'),
             retry_after=data.get('retry_after'),
             outcome=Outcome(data['outcome']) if 'outcome' in data else None,
@@ -244,7 +192,8 @@ class InsufficientCapacity(AmphoraBuildError):
     """The backend has no room for this flavor, zone or server group."""
 
     code = 'insufficient_capacity'
-    remedy = 'Try another zone or flavor, or wait until machines are freed.'
+    remedy = 'Build again in another zone or flavor, or when machines have been freed.'
+    advice = Advice.BUILD_ANEW
     outcome = Outcome.NOT_APPLIED
 
 
@@ -256,12 +205,64 @@ class BuildConflict(AmphoraBuildError):
     outcome = Outcome.NOT_APPLIED
 
 
+class BuildDiffers(BuildConflict):
+    """The build key has built a machine before, with other arguments."""
+
+    code = 'build_differs'
+    remedy = (
+        'Use another build key, or delete the named amphora first; find_build(key) returns '
+        'it as it is.'
+    )
+
+
 class BuildTimeout(AmphoraBuildError):
     """The instance was accepted but was not ready by its deadline."""
 
     code = 'build_timeout'
-    remedy = 'Allow more time, or look at the console log of an instance like it.'
+    remedy = (
+        'Build again with the same build key and more time; look at the console log of '
+        'one like it.'
+    )
+    advice = Advice.REPEAT
     outcome = Outcome.APPLIED
+
+
+class BuildFailed(AmphoraBuildError):
+    """The backend accepted the build, and the instance went to ERROR."""
+
+    code = 'build_failed'
+    remedy = 'See the fault for the reason the backend gave; build again with the same build key.'
+    advice = Advice.BUILD_ANEW
+    outcome = Outcome.NOT_APPLIED
+
+
+class BuildNotRunning(AmphoraBuildError):
+    """The build key has a machine that was built before, and rests in a state but ACTIVE."""
+
+    code = 'build_not_running'
+    remedy = (
+        'Resume or start the named amphora, then build again with the same build key; or '
+        'delete it.'
+    )
+    outcome = Outcome.APPLIED
+
+
+class BuildVanished(AmphoraBuildError):
+    """The instance was deleted by somebody else before it was ready."""
+
+    code = 'build_vanished'
+    remedy = 'See who deletes instances of this owner; build again with the same build key.'
+    advice = Advice.BUILD_ANEW
+    outcome = Outcome.NOT_APPLIED
+
+
+class BuildNotFound(AmphoraBuildError):
+    """Nothing was built with the key of an operation that was to be recovered."""
+
+    code = 'build_not_found'
+    remedy = 'Build again with the same build key.'
+    advice = Advice.BUILD_ANEW
+    outcome = Outcome.NOT_APPLIED
 
 
 class BuildOutcomeUnknown(AmphoraBuildError):
@@ -272,6 +273,7 @@ class BuildOutcomeUnknown(AmphoraBuildError):
 
     code = 'build_outcome_unknown'
     remedy = 'Build again with the same build key; what exists will be adopted.'
+    advice = Advice.REPEAT
     outcome = Outcome.UNKNOWN
     circuit = Verdict.FAILURE
 
@@ -292,8 +294,8 @@ class DeleteTimeout(DeleteFailed):
     """The delete was accepted, but the instance was not gone by the deadline."""
 
     code = 'delete_timeout'
-    remedy = 'Wait and look again; deleting once more is safe.'
-    retryable = True
+    remedy = 'Delete once more, which is safe, and allow more time.'
+    advice = Advice.REPEAT
     outcome = Outcome.APPLIED
 
 
@@ -302,6 +304,7 @@ class InstanceNotFoundError(AmphoraComputeError):
 
     code = 'instance_not_found'
     remedy = 'Check the id or name; the instance may have been deleted.'
+    advice = Advice.GIVE_UP
     outcome = Outcome.NOT_APPLIED
     # A clear answer to a clear question: the backend works.
     circuit = Verdict.SUCCESS
@@ -329,8 +332,17 @@ class InstanceStateConflict(AmphoraComputeError):
     """The instance's state does not allow the operation now."""
 
     code = 'instance_state_conflict'
-    remedy = 'Wait for the running task to end, or bring the instance to the state named.'
+    remedy = 'Bring the instance to the state named first; where it is busy, wait.'
     outcome = Outcome.NOT_APPLIED
+    circuit = Verdict.NEUTRAL
+
+
+class ChangeFailed(AmphoraComputeError):
+    """The backend agreed to a change of the amphora, which then went to ERROR."""
+
+    code = 'change_failed'
+    remedy = 'See the fault for the reason; bring the amphora back to work, or delete it.'
+    outcome = Outcome.APPLIED
     circuit = Verdict.NEUTRAL
 
 
@@ -339,6 +351,7 @@ class NotSuspendedError(InstanceStateConflict):
 
     code = 'not_suspended'
     remedy = 'Nothing to resume; look at the status first.'
+    advice = Advice.GIVE_UP
 
 
 # ---- the service ----------------------------------------------------------
@@ -356,7 +369,7 @@ class ServiceUnavailable(ComputeServiceError):
 
     code = 'service_unavailable'
     remedy = 'Wait; kiln tries again by itself where that is safe.'
-    retryable = True
+    advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
 
 
@@ -364,8 +377,10 @@ class ServiceTimeout(ComputeServiceError):
     """The backend gave no answer in time; the request may have taken effect."""
 
     code = 'service_timeout'
-    remedy = 'Look at the state of the object before you repeat a change.'
-    retryable = True
+    remedy = (
+        'Repeat a read, a delete or a build with its key; look before you repeat any other change.'
+    )
+    advice = Advice.REPEAT
     outcome = Outcome.UNKNOWN
 
 
@@ -374,7 +389,7 @@ class RateLimited(ComputeServiceError):
 
     code = 'rate_limited'
     remedy = 'Repeat after retry_after seconds.'
-    retryable = True
+    advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
@@ -407,7 +422,7 @@ class CircuitOpenError(AmphoraComputeError):
 
     code = 'circuit_open'
     remedy = 'Repeat after retry_after seconds, or see what the cause says.'
-    retryable = True
+    advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
@@ -416,8 +431,8 @@ class OperationRejected(AmphoraComputeError):
     """The queue of the backend is full, or the facade is closed."""
 
     code = 'operation_rejected'
-    remedy = 'Offer less work at a time, or repeat later.'
-    retryable = True
+    remedy = 'Offer less work at a time, or repeat after retry_after seconds.'
+    advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
@@ -426,8 +441,8 @@ class OperationTimeout(AmphoraComputeError):
     """The deadline of an operation passed before it was done."""
 
     code = 'operation_timeout'
-    remedy = 'Allow more time, or look at the health of the backend.'
-    retryable = True
+    remedy = 'Repeat with more time, or look at the health of the backend.'
+    advice = Advice.REPEAT
     circuit = Verdict.NEUTRAL
 
 
@@ -435,7 +450,17 @@ class OperationCancelled(AmphoraComputeError):
     """The caller cancelled the operation, or the facade was closed under it."""
 
     code = 'operation_cancelled'
-    remedy = 'Nothing to do; what it had built is removed.'
+    remedy = 'Nothing to do; where it had been sent, the message says what may be left.'
+    advice = Advice.GIVE_UP
+    circuit = Verdict.NEUTRAL
+
+
+class ForkedError(AmphoraComputeError):
+    """It was begun, or opened, before a fork, and belongs to the parent process."""
+
+    code = 'forked'
+    remedy = 'Open a backend in this process, and ask it for the build key.'
+    advice = Advice.REPAIR
     circuit = Verdict.NEUTRAL
 
 
@@ -444,5 +469,6 @@ class UnsupportedOperation(AmphoraComputeError, NotImplementedError):
 
     code = 'unsupported_operation'
     remedy = 'Ask capabilities() first, or use a backend that can.'
+    advice = Advice.GIVE_UP
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL

@@ -8,79 +8,93 @@ by the last.
 from __future__ import annotations
 
 import contextlib
-import enum
+import functools
+import inspect
 import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
+    Advice,
     AmphoraBuildError,
     AmphoraComputeError,
+    BuildFailed,
+    BuildNotRunning,
     BuildTimeout,
+    BuildVanished,
+    ChangeFailed,
     DeleteTimeout,
     InstanceNotFoundError,
+    OperationCancelled,
     OperationTimeout,
     Outcome,
 )
+from kiln.goals import BuildGoal, Until
 from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.moments import Moment, Order
-from kiln.wrappers.operation import Operation, OperationState
+from kiln.wrappers.operation import OperationState
 from kiln.wrappers.scheduler import Appointment
-from kiln.wrappers.watch import Watch
-
-Probe = Callable[[Amphora], bool]
-OnStatus = Callable[[ComputeStatus], None]
-
-
-class Until(enum.StrEnum):
-    """How far a build goes before its operation is done."""
-
-    #: The backend has agreed; the id is known.
-    ACCEPTED = 'accepted'
-    #: The backend says that it runs.
-    ACTIVE = 'active'
-    #: It runs, and the probe says that it serves.
-    READY = 'ready'
+from kiln.wrappers.watch import GoneWatch, Watch
 
 
 class InFlight:
-    """Counts the builds on their way, and tells listeners."""
+    """The builds on their way; listeners hear how many."""
 
     def __init__(self, backend: str, listener: Listener) -> None:
         self._backend, self._listener = backend, listener
-        self._count = 0
+        self._flows: set[BuildFlow] = set()
         self._lock = threading.Lock()
 
     @property
     def count(self) -> int:
         """How many builds are not at their goal yet."""
-        return self._count
+        return len(self._flows)
 
-    def add(self, step: int) -> None:
-        """Count one more, or one less."""
+    def add(self, flow: BuildFlow) -> None:
+        """Add a build."""
         with self._lock:
-            self._count += step
-            count = self._count
+            self._flows.add(flow)
+            count = len(self._flows)
         self._listener.builds_changed(self._backend, count)
+
+    def drop(self, flow: BuildFlow) -> None:
+        """Forget a build that has ended."""
+        with self._lock:
+            self._flows.discard(flow)
+            count = len(self._flows)
+        self._listener.builds_changed(self._backend, count)
+
+    def close(self) -> None:
+        """End the builds that only wait for their probe: nobody would ask it any more."""
+        with self._lock:
+            flows = list(self._flows)
+        for flow in flows:
+            flow.close()
 
 
 class EffectFlow:
     """Waits until a change that the backend agreed to has really happened."""
 
-    def __init__(self, stack: Stack, operation: Operation[Any]) -> None:
+    def __init__(self, stack: Stack, operation: Errand[Any]) -> None:
         self._stack = stack
         self._operation = operation
         self._waiting: Watch[Any] | None = None
+        self._leaving: GoneWatch | None = None
         self._again: Appointment | None = None
+        self._repeated = False
 
-    def start(self, sent: Operation[Any], goal: Collection[State] | None) -> None:
-        """Wait for a goal, or for the amphora to be gone where there is none."""
-        self._operation.add_done_callback(lambda _: self._stop(sent))
+    def start(self, sent: Errand[Any], goal: Collection[State]) -> None:
+        """Wait for one of the states, once what was sent is agreed to."""
+        gone = State.DELETED in goal
+        self._operation.stands_on(sent)
+        self._operation.then(lambda _: self._stop(sent))
+        was_well = _is_well(self._stack.watcher.latest(self._operation.subject))
 
-        def agreed(sent: Operation[Any]) -> None:
+        def agreed(sent: Errand[Any]) -> None:
             if (error := sent.exception()) is not None:
                 self._operation.fail(error)
                 return
@@ -88,16 +102,15 @@ class EffectFlow:
             self._operation.note('accepted')
             watcher, subject = self._stack.watcher, self._operation.subject
             deadline = self._operation.deadline
-            self._waiting = (
-                watcher.watch_gone(subject, deadline=deadline)
-                if goal is None
-                else watcher.watch(subject, goal, deadline=deadline)
-            )
-            if goal is None:
+            if gone:
+                self._leaving = watcher.watch_gone(subject, deadline=deadline, was_well=was_well)
+                self._waiting = self._leaving
                 self._repeat_later(self._stack.settings.delete_again_s)
-            self._waiting.add_done_callback(self._seen)
+            else:
+                self._waiting = watcher.watch(subject, goal, deadline=deadline)
+            self._waiting.then(self._seen)
 
-        sent.add_done_callback(agreed)
+        sent.then(agreed)
 
     def _repeat_later(self, seconds: float) -> None:
         self._again = self._stack.scheduler.call_later(seconds, lambda: self._repeat(seconds))
@@ -105,8 +118,12 @@ class EffectFlow:
     def _repeat(self, seconds: float) -> None:
         """Delete once more: a backend may agree, and lose the order on its way within."""
         operation = self._operation
+        if self._repeated and self._leaving is not None:
+            # The order arrived twice, and the amphora rests in error all the same.
+            self._leaving.give_up()
         if operation.done():
             return
+        self._repeated = True
         operation.note('repeated')
         # Whatever this one is answered, the watcher sees whether the amphora goes.
         with contextlib.suppress(AmphoraComputeError):
@@ -119,12 +136,18 @@ class EffectFlow:
             self._again.cancel()
         if error is None:
             self._operation.resolve(None)
-        elif isinstance(error, OperationTimeout) and self._operation.kind == Call.DELETE.label:
-            self._operation.fail(_as(DeleteTimeout, error))
+        elif isinstance(error, OperationTimeout):
+            if self._operation.kind == Call.DELETE.label:
+                self._operation.fail(_as(DeleteTimeout, error))
+            else:
+                # It was agreed to, so to send it again could do it twice.
+                self._operation.fail(_as(OperationTimeout, error, advice=Advice.LOOK))
+        elif isinstance(error, BuildFailed):
+            self._operation.fail(_as(ChangeFailed, _left_alone(error), fault=error.fault))
         else:
-            self._operation.fail(error)
+            self._operation.fail(_left_alone(error))
 
-    def _stop(self, sent: Operation[Any]) -> None:
+    def _stop(self, sent: Errand[Any]) -> None:
         if self._operation.cancelled():
             sent.cancel()
             if self._waiting is not None:
@@ -134,6 +157,12 @@ class EffectFlow:
 _ACTIVE = frozenset({State.ACTIVE})
 
 
+def _is_well(status: ComputeStatus | None) -> bool:
+    if status is None or status.stale or status.task_state is not None:
+        return False
+    return status.state in (State.ACTIVE, State.SUSPENDED, State.STOPPED)
+
+
 class BuildFlow:
     """Takes a build from its acceptance to its goal, or leaves nothing behind."""
 
@@ -141,11 +170,9 @@ class BuildFlow:
         self,
         stack: Stack,
         in_flight: InFlight,
-        operation: Operation[str],
+        operation: Errand[str],
+        goal: BuildGoal,
         *,
-        until: Until,
-        probe: Probe | None = None,
-        on_status: OnStatus | None = None,
         moment: Moment | None = None,
         certain: bool = False,
     ) -> None:
@@ -155,22 +182,25 @@ class BuildFlow:
         self._in_flight = in_flight
         self._operation = operation
         self._deadline, self._build_key = operation.deadline, operation.build_key
-        self._until = until
-        self._probe = probe
-        self._on_status = on_status
+        self._goal = goal
         self._moment, self._certain = moment, certain
-        self._sent: Operation[str] | None = None
+        self._sent: Errand[str] | None = None
         self._waiting: Watch[ComputeStatus] | None = None
+        # Since it is active and only its probe is missing.
+        self._probing = False
+        # What it built is left, or about to be removed.
+        self._concluded = False
         self._not_ready = ''
 
-    def start(self, sent: Operation[str]) -> None:
+    def start(self, sent: Errand[str]) -> None:
         """Go on as soon as the backend has agreed."""
-        self._in_flight.add(1)
+        self._in_flight.add(self)
         self._sent = sent
-        self._operation.add_done_callback(self._ended)
-        sent.add_done_callback(self._agreed)
+        self._operation.stands_on(sent)
+        self._operation.then(self._ended)
+        sent.then(self._agreed)
 
-    def _agreed(self, sent: Operation[str]) -> None:
+    def _agreed(self, sent: Errand[str]) -> None:
         if (error := sent.exception()) is not None:
             # Whatever the lost call may have made, the executor removes it.
             self._operation.fail(error)
@@ -187,6 +217,7 @@ class BuildFlow:
             self._discard()
             return
         self._operation.enter(OperationState.WAITING)
+        self._operation.stands_on(None)
         self._operation.note('accepted', amphora_id)
         self._waiting = self._stack.watcher.watch(
             amphora_id,
@@ -196,30 +227,61 @@ class BuildFlow:
             soonest_s=self._stack.driver.soonest_build_s,
             order=order,
             # Each step on the way is of interest to nobody but who asked to hear of it.
-            brief=self._on_status is None,
+            brief=self._goal.on_status is None,
+            fails_at_rest=True,
         )
-        self._waiting.add_done_callback(self._active)
+        self._waiting.then(self._active)
 
     def _status(self, status: ComputeStatus) -> None:
         self._operation.note(status.state.value, status.task_state or '')
-        if self._on_status is not None:
-            self._on_status(status)
+        if self._goal.on_status is not None:
+            self._operation.call_out(self._goal.on_status, status)
+
+    def close(self) -> None:
+        """End as kiln closes, if only the probe is missing; else its call or watch ends it."""
+        if self._probing:
+            operation = self._operation
+            self._closed(
+                OperationCancelled(
+                    f'Cannot wait longer for {operation.subject} to be ready: kiln was closed.',
+                    backend=operation.backend,
+                    operation=operation.kind,
+                    amphora_id=operation.amphora_id,
+                    build_key=self._build_key,
+                )
+            )
+
+    def _closed(self, error: OperationCancelled) -> None:
+        """Leave what was built, or remove it, as kiln was told when it was closed."""
+        if not self._stack.executor.keeps_builds:
+            self._fail(error)
+        elif not self._concluded:
+            self._concluded = True
+            self._operation.leave('kiln was closed')
 
     def _active(self, watch: Watch[ComputeStatus]) -> None:
         if self._operation.done():
             return
         error = watch.exception()
-        if error is not None:
+        if isinstance(error, OperationCancelled):
+            # Nobody has the watch but this, and the watcher that closes.
+            self._closed(error)
+        elif isinstance(error, BuildNotRunning) and not self._certain:
+            # It was there before, so there is nothing to look for and to remove.
+            self._concluded = True
+            self._operation.fail(_left_alone(error, self._build_key))
+        elif error is not None:
             self._fail(self._build_error(error))
-        elif self._until is Until.ACTIVE:
+        elif self._goal.until is Until.ACTIVE:
             self._operation.resolve(self._operation.amphora_id or '')
         else:
+            self._probing = True
             # A probe that hangs must not hold up the verdict.
             self._stack.scheduler.call_later(self._deadline.remaining_s(), self._look)
             self._look()
 
     def _look(self) -> None:
-        """Ask the probe, on a thread of the pool, until it agrees."""
+        """Read the amphora and ask the probe about it, until that agrees."""
         operation = self._operation
         if operation.done():
             return
@@ -228,36 +290,62 @@ class BuildFlow:
                 BuildTimeout(
                     f'Cannot wait longer for {operation.subject}: it is active, but its '
                     f'probe never agreed ({self._not_ready or "it was not asked yet"}).',
+                    outcome=Outcome.UNKNOWN,
                     amphora_id=operation.amphora_id,
                     build_key=self._build_key,
                 )
             )
             return
         try:
-            asked = self._stack.executor.run(self._ask_probe)
+            read = self._stack.executor.run(self._read)
         except AmphoraComputeError as exc:
             # A full queue is no verdict on the amphora: ask again later.
-            self._not_ready = str(exc)
-            self._look_later()
+            self._look_later(str(exc))
             return
-        asked.add_done_callback(self._probed)
+        read.then(self._ask)
 
-    def _ask_probe(self) -> bool:
+    def _read(self) -> Amphora:
         amphora: Amphora = self._stack.executor.inner.perform(Call.GET, self._operation.amphora_id)
-        return self._probe is None or bool(self._probe(amphora))
+        return amphora
 
-    def _probed(self, asked: Operation[bool]) -> None:
-        error = asked.exception()
+    def _ask(self, read: Errand[Amphora]) -> None:
+        error = read.exception()
         if isinstance(error, InstanceNotFoundError):
             self._fail(self._build_error(error))
-        elif error is None and asked.result():
+        elif error is not None:
+            self._look_later(str(error))
+        else:
+            probes = self._stack.probes
+            self._not_ready = f'it waited for one of {probes.size} threads that probes hold'
+            probes.submit(functools.partial(self._ask_probe, read.result()))
+
+    def _ask_probe(self, amphora: Amphora) -> None:
+        """Ask the probe, on a thread for probes."""
+        if self._operation.done():
+            return
+        self._not_ready = 'it has not answered since it was asked last'
+        probe = self._goal.probe
+        try:
+            answer = probe is None or probe(amphora)
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise TypeError('it returned a coroutine, which nobody awaits on this thread')
+            agrees = bool(answer)
+        # A probe says by raising that it is not ready, and may raise anything.
+        except BaseException as exc:
+            self._look_later(str(exc) or type(exc).__name__)
+            return
+        if agrees:
             self._operation.note('ready')
             self._operation.resolve(self._operation.amphora_id or '')
         else:
-            self._not_ready = str(error) if error else 'it answered no'
-            self._look_later()
+            self._look_later('it answered no')
 
-    def _look_later(self) -> None:
+    def _look_later(self, why: str) -> None:
+        self._not_ready = why
+        if self._stack.executor.closed:
+            self.close()
+            return
         delay_s = min(self._stack.settings.probe_interval_s, self._deadline.remaining_s())
         self._stack.scheduler.call_later(delay_s, self._look)
 
@@ -265,32 +353,52 @@ class BuildFlow:
         if isinstance(error, OperationTimeout):
             return _as(BuildTimeout, error, build_key=self._build_key)
         if isinstance(error, InstanceNotFoundError):
-            return _as(
-                AmphoraBuildError,
-                error,
-                outcome=Outcome.NOT_APPLIED,
-                build_key=self._build_key,
-            )
+            return _as(BuildVanished, error, build_key=self._build_key)
         return error
 
     def _fail(self, error: BaseException) -> None:
-        """Remove what was built, then say why; but never later than the deadline."""
+        """Remove what was built, then say why and what is left; never after the deadline."""
         operation = self._operation
+        if self._concluded:
+            return
+        self._concluded = True
         discarded = self._discard()
+        unsure = self._unsure(error)
         if self._deadline.passed:
-            operation.fail(error)
+            operation.fail(unsure)
             return
         operation.note('removing', str(error))
-        discarded.add_done_callback(lambda _: operation.fail(error))
+
+        def removed(discarded: Errand[Amphora | None]) -> None:
+            if discarded.exception() is not None:
+                operation.fail(unsure)
+            elif (left := discarded.result()) is not None:
+                operation.fail(_with_what_is_left(error, left, self._build_key))
+            else:
+                text = f'{error} What it had built is removed.'
+                operation.fail(_told(error, text, outcome=Outcome.NOT_APPLIED))
+
+        discarded.then(removed)
         remaining_s = self._deadline.remaining_s()
-        self._stack.scheduler.call_later(remaining_s, lambda: operation.fail(error))
+        self._stack.scheduler.call_later(remaining_s, lambda: operation.fail(unsure))
 
-    def _discard(self) -> Operation[Any]:
-        return self._stack.executor.discard_build(self._build_key, self._operation.amphora_id)
+    def _unsure(self, error: BaseException) -> BaseException:
+        # Under a key that others may know, what runs is never removed.
+        but = '' if self._certain else 'unless it has run, '
+        text = (
+            f'{error} What it had built is being removed, {but}and nobody knows yet whether it '
+            f'is gone: look for its key, {self._build_key!r}.'
+        )
+        return _told(error, text, outcome=Outcome.UNKNOWN)
 
-    def _ended(self, operation: Operation[str]) -> None:
-        self._in_flight.add(-1)
-        if not operation.cancelled():
+    def _discard(self) -> Errand[Amphora | None]:
+        return self._stack.executor.discard_build(
+            self._build_key, self._operation.amphora_id, fresh=self._certain
+        )
+
+    def _ended(self, operation: Errand[str]) -> None:
+        self._in_flight.drop(self)
+        if not operation.cancelled() or self._concluded:
             return
         sent, waiting = self._sent, self._waiting
         if waiting is not None:
@@ -299,6 +407,48 @@ class BuildFlow:
         # done, and discards; where it was answered, that is done here.
         if sent is None or (not sent.cancel() and sent.exception() is None):
             self._discard()
+
+
+def _with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> BaseException:
+    """Return the error of a build that found, or left, a machine which has run."""
+    if left.state is State.ACTIVE:
+        advice, to_do = Advice.REPEAT, 'Build again with its key to take it up, or delete it'
+    else:
+        # To build again would wait for the same machine, and in vain.
+        advice, to_do = Advice.REPAIR, 'Bring it back to work, or delete it'
+    return _told(
+        error,
+        f'{error} Amphora {left.id}, under build key {build_key!r}, is {left.state.value} '
+        f'and has run before, so it was left as it is. {to_do}.',
+        outcome=Outcome.APPLIED,
+        advice=advice,
+        amphora_id=left.id,
+        build_key=build_key,
+    )
+
+
+def _left_alone(error: BaseException, build_key: str | None = None) -> BaseException:
+    """Return the error of a wait, which removes nothing and so says what is left."""
+    if not isinstance(error, AmphoraBuildError):
+        return error
+    where = f' under build key {build_key!r}' if build_key else ''
+    text = f'{error} It is left as it is{where}: bring it back to work, or delete it.'
+    key = build_key or error.build_key
+    return _told(error, text, outcome=error.outcome, advice=error.advice, build_key=key)
+
+
+def _told(error: BaseException, text: str, **known: Any) -> BaseException:
+    """Return an error that says more, and knows better what is left."""
+    if not isinstance(error, AmphoraComputeError):
+        return error
+    # What is to be done follows from what is left, unless that is known too.
+    facts = {name: getattr(error, name) for name in error.FACTS}
+    told = type(error)(
+        text,
+        **facts | {'retry_after': error.retry_after, 'circuit': error.circuit} | known,
+    )
+    told.__cause__ = error.__cause__
+    return told
 
 
 def _as(kind: type[AmphoraComputeError], error: BaseException, **facts: Any) -> BaseException:
@@ -310,18 +460,11 @@ def _as(kind: type[AmphoraComputeError], error: BaseException, **facts: Any) -> 
 
 
 def derived(
-    stack: Stack, kind: str, source: Operation[Any], convert: Callable[[Any], Any]
-) -> Operation[Any]:
-    """Return an operation that gives another's result in another form."""
-    operation: Operation[Any] = Operation(
-        kind,
-        backend=stack.name,
-        subject=source.subject,
-        deadline=source.deadline,
-        clock=stack.clock,
-    )
+    operation: Errand[Any], source: Errand[Any], convert: Callable[[Any], Any]
+) -> Errand[Any]:
+    """Have an operation give another's result in another form; return it."""
 
-    def done(source: Operation[Any]) -> None:
+    def done(source: Errand[Any]) -> None:
         if (error := source.exception()) is not None:
             operation.fail(error)
             return
@@ -330,21 +473,22 @@ def derived(
         except AmphoraComputeError as exc:
             operation.fail(exc)
 
-    operation.add_done_callback(lambda done: source.cancel() if done.cancelled() else None)
-    source.add_done_callback(done)
+    operation.stands_on(source)
+    operation.then(lambda done: source.cancel() if done.cancelled() else None)
+    source.then(done)
     return operation
 
 
-def followed(watch: Watch[Any], operation: Operation[Any]) -> Operation[Any]:
+def followed(watch: Watch[Any], operation: Errand[Any]) -> Errand[Any]:
     """Return an operation that ends as a watch does."""
     operation.enter(OperationState.WAITING)
 
     def done(watch: Watch[Any]) -> None:
         if (error := watch.exception()) is not None:
-            operation.fail(error)
+            operation.fail(_left_alone(error))
         else:
             operation.resolve(watch.result())
 
-    operation.add_done_callback(lambda done: watch.cancel() if done.cancelled() else None)
-    watch.add_done_callback(done)
+    operation.then(lambda done: watch.cancel() if done.cancelled() else None)
+    watch.then(done)
     return operation

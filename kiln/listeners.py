@@ -98,3 +98,10 @@ class Listeners(Listener):
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
         """Tell every listener."""
         self._tell('ticked', backend, watched, lag_s)
+
+
+def guarded(listener: Listener | None) -> Listener | None:
+    """Return a listener that cannot harm its caller, or None where nobody listens."""
+    if listener is None or type(listener) is Listener:
+        return None
+    return listener if isinstance(listener, Listeners) else Listeners([listener])

@@ -14,6 +14,7 @@ from stevedore import exception as stevedore_exceptions
 from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverConflict, DriverLoadError, DriverNotFound
+from kiln.extras import needed_extra
 from kiln.signatures import differing_signatures
 
 COMPUTE_NAMESPACE = 'kiln.compute_drivers'
@@ -31,6 +32,8 @@ class InstalledDriver:
     origin: str
     # Why it cannot be used; None where it can.
     error: str | None = None
+    # The command that installs the extra it needs; None where no extra is the cause.
+    install: str | None = None
 
 
 def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
@@ -112,24 +115,31 @@ def _entry_points(namespace: str) -> list[importlib.metadata.EntryPoint]:
 
 
 def _describe(entry: importlib.metadata.EntryPoint) -> InstalledDriver:
-    error = None
+    error, install = None, None
     try:
         load_compute_driver(entry.name)
-    except (DriverConflict, DriverLoadError) as exc:
+    except DriverConflict as exc:
         error = str(exc)
+    except DriverLoadError as exc:
+        error, install = str(exc), exc.install
     return InstalledDriver(
         name=entry.name,
         distribution=entry.dist.name if entry.dist else '',
         version=entry.dist.version if entry.dist else '',
         origin=entry.value,
         error=error,
+        install=install,
     )
 
 
 def _load_failed(_manager: Any, entry: Any, exc: BaseException) -> NoReturn:
-    message = f'Cannot load compute driver {entry.name!r} from {entry.value}: {exc}.'
-    if isinstance(exc, ImportError) and exc.name and not exc.name.startswith('kiln'):
-        # Drivers of kiln's own have their client library as an extra of the
-        # same name.
-        message += f' Install what it needs: pip install "kiln-compute[{entry.name}]".'
-    raise DriverLoadError(message) from exc
+    # What stevedore keeps of an entry point does not say which package has it.
+    owners = (one.dist for one in _entry_points(COMPUTE_NAMESPACE) if one.name == entry.name)
+    needed = needed_extra(exc, next(owners, None), driver=entry.name)
+    if needed is None or not needed.absent:
+        raise DriverLoadError(
+            f'Cannot load compute driver {entry.name!r} from {entry.value}: {exc}.'
+        ) from exc
+    raise DriverLoadError(
+        f'Cannot load compute driver {entry.name!r}: {needed}', install=needed.command
+    ) from exc

@@ -54,6 +54,8 @@ class State(enum.StrEnum):
         return self in _SETTLED
 
 
+#: What no instance is before it has run.
+_RUNNABLE = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED})
 _SETTLED = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR, State.DELETED})
 
 
@@ -207,9 +209,22 @@ class Amphora:
     fault: str | None = None
     fault_code: str | None = None
     task_state: str | None = None
+    # True once it has run, False as long as it never has, None where the backend
+    # does not say.
+    served: bool | None = None
     raw: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
+
+    @property
+    def past_building(self) -> bool:
+        """True where somebody may rely on it, because it runs, has run, or may have run."""
+        if self.state in (State.PENDING, State.BUILDING):
+            return self.served is True
+        if self.served is None and self.state is State.ERROR:
+            # What is known to have failed as a build never ran.
+            return self.fault_code is None
+        return self.served is not False or self.state in _RUNNABLE
 
     @property
     def address(self) -> str | None:
@@ -236,10 +251,12 @@ class Changes:
     """What changed since a cursor that an earlier answer gave."""
 
     statuses: tuple[ComputeStatus, ...]
-    # Ids the backend knows to be deleted; absence alone is never a deletion.
+    #: Ids the backend knows to be deleted; absence alone is never a deletion.
     gone: tuple[str, ...] = ()
+    #: Where to go on from: the ``since`` of the next call.
     cursor: str = ''
-    # True where `statuses` is everything there is, not only what changed.
+    #: True where ``statuses`` is everything there is, as for no cursor or one too old, and
+    #: not only what changed.
     complete: bool = False
 
 

@@ -3,14 +3,59 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Sequence
-from typing import Any
+import functools
+import sys
+import types
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
+from kiln.exceptions import AmphoraComputeError
 from kiln.models import Attachment, ImageFacts, Resource, ServerGroup, State
 from kiln.wrappers.operation import Operation, Priority
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+#: What operations call a method whose own name they do not bear.
+_KINDS = {'get_amphora': 'get', 'list_amphorae': 'list'}
+
+
+def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
+    """Let each error that a call raises at once name its backend, operation and machine."""
+    # All that can be known before, as refusals by an open circuit come by thousands.
+    code = cast(types.FunctionType, method).__code__
+    names = code.co_varnames[: code.co_argcount]
+    kind = _KINDS.get(method.__name__, method.__name__)
+    subjects = [
+        (name, names.index(name) if name in names else sys.maxsize)
+        for name in ('amphora_id', 'build_key')
+        if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    ]
+
+    @functools.wraps(method)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except AmphoraComputeError as exc:
+            if exc.backend is None:
+                exc.backend = cast(Any, args[0] if args else kwargs['self']).name
+            if exc.operation is None:
+                exc.operation = kind
+            for name, place in subjects:
+                value = args[place] if place < len(args) else kwargs.get(name)
+                # What is wrong with an argument itself is for the message alone to show.
+                if (
+                    isinstance(value, str)
+                    and getattr(exc, name) is None
+                    and validation.is_text(value)
+                ):
+                    setattr(exc, name, value)
+            raise
+
+    return checked
 
 
 class OptionalCalls(abc.ABC):
@@ -21,24 +66,27 @@ class OptionalCalls(abc.ABC):
 
     # ---- execution state -------------------------------------------------
 
+    @at_the_door
     def suspend(
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
         """Suspend an active amphora."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         return self._effect(
             Call.SUSPEND, amphora_id, goal={State.SUSPENDED}, wait=wait, timeout=timeout
         )
 
+    @at_the_door
     def resume(
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
         """Let a suspended amphora go on."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         return self._effect(
             Call.RESUME, amphora_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
 
+    @at_the_door
     def reboot(
         self,
         amphora_id: str,
@@ -48,11 +96,13 @@ class OptionalCalls(abc.ABC):
         timeout: float | None = None,
     ) -> Operation[None]:
         """Reboot an amphora; hard means as by its power switch."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
+        validation.check_flag('hard', hard)
         return self._effect(
-            Call.REBOOT, amphora_id, bool(hard), goal={State.ACTIVE}, wait=wait, timeout=timeout
+            Call.REBOOT, amphora_id, hard, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
 
+    @at_the_door
     def rebuild(
         self,
         amphora_id: str,
@@ -62,15 +112,16 @@ class OptionalCalls(abc.ABC):
         timeout: float | None = None,
     ) -> Operation[None]:
         """Make an amphora anew under its id, from its image or another."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         if image_id is not None:
-            validation.check_text('image_id', image_id)
+            image_id = validation.check_text('image_id', image_id)
         return self._effect(
             Call.REBUILD, amphora_id, image_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
 
     # ---- ports, networks, groups, resources ------------------------------
 
+    @at_the_door
     def attach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[Attachment]:
@@ -79,6 +130,7 @@ class OptionalCalls(abc.ABC):
             Call.ATTACH_PORT, *_ids(amphora_id=amphora_id, port_id=port_id), timeout=timeout
         )
 
+    @at_the_door
     def detach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
@@ -87,6 +139,7 @@ class OptionalCalls(abc.ABC):
             Call.DETACH_PORT, *_ids(amphora_id=amphora_id, port_id=port_id), timeout=timeout
         )
 
+    @at_the_door
     def attach_network(
         self,
         amphora_id: str,
@@ -98,9 +151,10 @@ class OptionalCalls(abc.ABC):
         """Attach a new port of a network, with a fixed address if one is given."""
         ids = _ids(amphora_id=amphora_id, network_id=network_id)
         if address is not None:
-            validation.check_text('address', address)
+            address = validation.check_text('address', address)
         return self._submit(Call.ATTACH_NETWORK, *ids, address, timeout=timeout)
 
+    @at_the_door
     def detach_network(
         self, amphora_id: str, network_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
@@ -108,6 +162,7 @@ class OptionalCalls(abc.ABC):
         ids = _ids(amphora_id=amphora_id, network_id=network_id)
         return self._submit(Call.DETACH_NETWORK, *ids, timeout=timeout)
 
+    @at_the_door
     def create_server_group(
         self, name: str, policy: str, *, timeout: float | None = None
     ) -> Operation[ServerGroup]:
@@ -115,6 +170,7 @@ class OptionalCalls(abc.ABC):
         texts = _ids(name=name, policy=policy)
         return self._submit(Call.CREATE_SERVER_GROUP, *texts, timeout=timeout)
 
+    @at_the_door
     def delete_server_group(
         self, server_group_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
@@ -123,14 +179,17 @@ class OptionalCalls(abc.ABC):
             Call.DELETE_SERVER_GROUP, *_ids(server_group_id=server_group_id), timeout=timeout
         )
 
+    @at_the_door
     def validate_flavor(self, flavor: str, *, timeout: float | None = None) -> Operation[None]:
         """Succeed if builds may use the flavor."""
         return self._submit(Call.VALIDATE_FLAVOR, *_ids(flavor=flavor), timeout=timeout)
 
+    @at_the_door
     def validate_image(self, image_id: str, *, timeout: float | None = None) -> Operation[None]:
         """Succeed if builds may use the image."""
         return self._submit(Call.VALIDATE_IMAGE, *_ids(image_id=image_id), timeout=timeout)
 
+    @at_the_door
     def validate_zone(
         self, availability_zone: str, *, timeout: float | None = None
     ) -> Operation[None]:
@@ -139,16 +198,19 @@ class OptionalCalls(abc.ABC):
             Call.VALIDATE_ZONE, *_ids(availability_zone=availability_zone), timeout=timeout
         )
 
+    @at_the_door
     def describe_image(
         self, image_id: str, *, timeout: float | None = None
     ) -> Operation[ImageFacts]:
         """Ask for what is said of an image."""
         return self._submit(Call.DESCRIBE_IMAGE, *_ids(image_id=image_id), timeout=timeout)
 
+    @at_the_door
     def list_zones(self, *, timeout: float | None = None) -> Operation[Sequence[str]]:
         """Ask for the names of the zones in which builds may be made now."""
         return self._submit(Call.LIST_ZONES, timeout=timeout)
 
+    @at_the_door
     def list_resources(
         self, owner: str | None = None, *, timeout: float | None = None
     ) -> Operation[Sequence[Resource]]:
@@ -156,6 +218,7 @@ class OptionalCalls(abc.ABC):
         owner = validation.check_owner(self.driver.owner if owner is None else owner)
         return self._submit(Call.LIST_RESOURCES, owner, timeout=timeout)
 
+    @at_the_door
     def delete_resource(
         self, resource: Resource, *, timeout: float | None = None
     ) -> Operation[None]:
@@ -163,11 +226,12 @@ class OptionalCalls(abc.ABC):
         validation.check_own_resource(resource, self.driver.owner)
         return self._submit(Call.DELETE_RESOURCE, resource, timeout=timeout)
 
+    @at_the_door
     def console_log(
         self, amphora_id: str, *, lines: int | None = None, timeout: float | None = None
     ) -> Operation[str]:
         """Ask for what an amphora wrote on its console."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         validation.check_lines(lines)
         return self._submit(Call.CONSOLE_LOG, amphora_id, lines, timeout=timeout)
 
@@ -194,7 +258,7 @@ class OptionalCalls(abc.ABC):
         call: Call,
         amphora_id: str,
         *args: Any,
-        goal: Collection[State] | None,
+        goal: Collection[State],
         wait: bool,
         timeout: float | None,
         priority: Priority = Priority.NORMAL,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.clock import Clock
-from kiln.exceptions import AmphoraComputeError, InsufficientCapacity
+from kiln.exceptions import AmphoraComputeError, BuildDiffers, InsufficientCapacity
 from kiln.models import BuildRequest, Placement
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 
 Place = tuple[str | None, str | None, str | None]
 
@@ -65,15 +65,15 @@ class FullPlaces:
 
 
 class PlacedBuild:
-    """Builds in one place after the other until one has room."""
+    """Builds in one place after the other until one has room, or has the machine already."""
 
     def __init__(
         self,
-        operation: Operation[str],
+        operation: Errand[str],
         request: BuildRequest,
         placements: Sequence[Placement],
         full: FullPlaces,
-        build: Callable[[BuildRequest, float], Operation[str]],
+        build: Callable[[BuildRequest, float], Errand[str]],
     ) -> None:
         self._operation = operation
         self._request = request
@@ -89,11 +89,11 @@ class PlacedBuild:
         ]
         group = request.server_group_id
         self._left = full.in_order([(zone, flavor, group) for zone, flavor in given])
-        self._trying: Operation[str] | None = None
+        self._trying: Errand[str] | None = None
 
     def start(self) -> None:
         """Try the best place; what is wrong with the request raises here."""
-        self._operation.add_done_callback(self._ended)
+        self._operation.then(self._ended)
         self._try_next()
 
     def _try_next(self) -> None:
@@ -104,9 +104,10 @@ class PlacedBuild:
         self._operation.note('tries', f'zone {zone or "any"}, flavor {flavor or "the default"}')
         attempt = self._build(request, self._operation.deadline.remaining_s())
         self._trying = attempt
-        attempt.add_done_callback(lambda done: self._tried(place, done))
+        self._operation.stands_on(attempt)
+        attempt.then(lambda done: self._tried(place, done))
 
-    def _tried(self, place: Place, attempt: Operation[str]) -> None:
+    def _tried(self, place: Place, attempt: Errand[str]) -> None:
         operation = self._operation
         error = attempt.exception()
         if error is None:
@@ -117,10 +118,16 @@ class PlacedBuild:
         if isinstance(error, InsufficientCapacity):
             self._full.avoid(place)
             operation.note('no room', str(error))
-            if self._left and not operation.done() and self._in_time():
-                self._go_on()
-                return
-        operation.fail(error)
+        elif isinstance(error, BuildDiffers):
+            # An earlier build of the key may have found its room at a later place.
+            operation.note('differs', str(error))
+        else:
+            operation.fail(error)
+            return
+        if self._left and not operation.done() and self._in_time():
+            self._go_on()
+        else:
+            operation.fail(error)
 
     def _go_on(self) -> None:
         try:
@@ -132,6 +139,6 @@ class PlacedBuild:
     def _in_time(self) -> bool:
         return self._operation.deadline is not None and not self._operation.deadline.passed
 
-    def _ended(self, operation: Operation[Any]) -> None:
+    def _ended(self, operation: Errand[Any]) -> None:
         if operation.cancelled() and self._trying is not None:
             self._trying.cancel()

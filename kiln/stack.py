@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kiln.clock import Clock
+from kiln.clock import Clock, Deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.listeners import Listener, Listeners
 from kiln.wrappers.breaker import BreakerDriver
+from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.circuit_settings import CircuitSettings
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor import ExecutorDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.rate import RateDriver, RateSettings
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.watcher import Watcher, WatcherSettings
+
+#: How long the callbacks have at the end, even where a call that hangs took all the time.
+_CALLBACKS_S = 1.0
+#: How often a stack that nobody can call looks whether its last operation is done.
+_RETIRE_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,16 @@ class StackSettings:
     #: Seconds after which a delete that had no effect yet is sent again, then twice that.
     delete_again_s: float = 60.0
     probe_interval_s: float = 2.0
+    #: Threads at most for the callbacks of callers, and for their probes.
+    callback_threads: int = 8
+    probe_threads: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ('callback_threads', 'probe_threads'):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(
+                    f'Setting {name} must be 1 or more, not {getattr(self, name)!r}.'
+                )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,8 +64,13 @@ class Stack:
     executor: ExecutorDriver
     watcher: Watcher
     scheduler: Scheduler
+    #: Where the callbacks of callers are called, and their probes asked.
+    callbacks: CallerThreads
+    probes: CallerThreads
     listener: Listener
     settings: StackSettings
+    #: Operations of several steps that are not done.
+    operations: set[Errand[Any]] = dataclasses.field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -58,11 +82,78 @@ class Stack:
         """The clock all parts go by."""
         return self.driver.clock
 
-    def close(self, wait_s: float) -> None:
-        """Stop the parts, those that give out work first."""
+    def operation(
+        self,
+        kind: str,
+        subject: str,
+        deadline: Deadline | None,
+        *,
+        amphora_id: str | None = None,
+        build_key: str | None = None,
+    ) -> Errand[Any]:
+        """Return a new operation of several steps."""
+        operation: Errand[Any] = Errand(
+            kind,
+            backend=self.name,
+            subject=subject,
+            deadline=deadline,
+            clock=self.clock,
+            build_key=build_key,
+            callers=self.callbacks,
+        )
+        operation.amphora_id = amphora_id
+        self.take_in(operation)
+        return operation
+
+    def take_in(self, operation: Errand[Any]) -> None:
+        """Count an operation of several steps among those that are not done."""
+        self.operations.add(operation)
+        operation.then(self.operations.discard)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.operations and self.executor.idle and self.watcher.idle
+
+    def close(self, wait_s: float, *, driver: bool = True) -> None:
+        """Stop the parts, those that give out work first, and the driver unless told not to."""
+        deadline = Deadline.after(wait_s)
         self.watcher.close()
-        self.executor.close(wait_s)
+        self.executor.close(wait_s, inner=driver)
         self.scheduler.close()
+        # What the probes would say is of no use any more; the callbacks are owed.
+        self.probes.close(0.0)
+        self.callbacks.close(max(_CALLBACKS_S, deadline.remaining_s()))
+
+    def retire(self) -> None:
+        """Close once nothing is under way; for a stack that nobody can call any more."""
+        if self.idle:
+            self.close(0.0, driver=False)
+        else:
+            self.scheduler.call_later(_RETIRE_S, self.retire)
+
+    def disown(self) -> None:
+        """Forget all that is under way in the child of a fork: it is the parent's.
+
+        No lock is waited for: a thread of the parent may have held it, and no
+        thread but the caller's came along.
+        """
+        self.scheduler.disown()
+        self.watcher.disown()
+        self.callbacks.disown()
+        self.probes.disown()
+        for operation in [*self.operations, *self.executor.disown()]:
+            operation.disown()
+
+
+@contextlib.contextmanager
+def beginning(operation: Errand[Any]) -> Iterator[None]:
+    """End an operation of several steps that cannot begin, as its caller never gets it."""
+    try:
+        yield
+    except AmphoraComputeError as exc:
+        operation.fail(exc)
+        raise
 
 
 def assemble(
@@ -85,11 +176,16 @@ def assemble(
         listener=listener,
     )
     scheduler = Scheduler(name=driver.name, clock=driver.clock)
+    callbacks = CallerThreads(f'{driver.name}-callback', settings.callback_threads)
     return Stack(
         driver=driver,
         breaker=breaker,
         executor=ExecutorDriver(
-            breaker, scheduler=scheduler, settings=settings.executor, listener=listener
+            breaker,
+            scheduler=scheduler,
+            settings=settings.executor,
+            listener=listener,
+            callers=callbacks,
         ),
         # The watcher asks the guarded driver on its own thread: it must look
         # even while every worker is held up.
@@ -97,6 +193,8 @@ def assemble(
             breaker, scheduler=scheduler, settings=settings.watcher, listener=listener
         ),
         scheduler=scheduler,
+        callbacks=callbacks,
+        probes=CallerThreads(f'{driver.name}-probe', settings.probe_threads),
         listener=listener,
         settings=settings,
     )

@@ -2,10 +2,20 @@
 
 import contextlib
 import fcntl
+import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+
+def default_home(
+    variable: str, name: str, environ: Mapping[str, str] = os.environ, *, cached: bool = False
+) -> pathlib.Path:
+    """Return the folder that a variable names, or one among the user's state or cache."""
+    kind, usual = ('CACHE', '~/.cache') if cached else ('STATE', '~/.local/state')
+    among = environ.get(f'XDG_{kind}_HOME') or os.path.expanduser(usual)
+    return pathlib.Path(environ.get(variable) or f'{among}/{name}').absolute()
 
 
 def folder(text: str) -> pathlib.Path:

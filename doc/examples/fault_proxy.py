@@ -5,23 +5,25 @@ import urllib.request
 
 from kiln.testing.proxy import Answer, FaultProxy, LoseAnswer
 
-built = []
+built: list[str] = []
 
 
 class Api(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
+    def do_POST(self) -> None:
         built.append(self.path)
         self.send_response(202)
         self.end_headers()
 
-    def log_request(self, *_):
+    def log_request(self, code: int | str = '-', size: int | str = '-') -> None:
         pass
 
 
-def build(url):
+def build(url: str) -> int:
     request = urllib.request.Request(url + '/servers', method='POST')
     try:
-        return urllib.request.urlopen(request, timeout=10).status
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            status: int = answer.status
+            return status
     except urllib.error.HTTPError as error:
         with error:
             return error.code

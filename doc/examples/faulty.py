@@ -10,7 +10,7 @@ amphora_id = sound.build('vm')
 full = FailingDriver(sound, lambda call: QuotaExceeded('none is left'), calls={Call.BUILD})
 with Compute(full) as compute:
     operation = compute.build('vm')
-    print(operation.exception().code)  # quota_exceeded
+    print(type(operation.exception()).__name__)  # QuotaExceeded
 
     compute.delete(amphora_id).result()
     print(list(sound.list_amphorae()))  # []

@@ -1,10 +1,12 @@
 """Directives that make reference pages out of kiln's own classes, options and commands."""
 
 import argparse
+import inspect
 import json
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -16,9 +18,15 @@ from kiln.cli.exit_codes import CODES, ExitCode
 from kiln.cli.main import KilnApp
 from kiln.cluster_file.fields import RECORDS
 from kiln.cluster_file.schema import json_schema
+from kiln.compute import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 from kiln.images.recipe_fields import RECIPE
+from kiln.wrappers.operation import Operation
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / 'examples'
+#: A signature longer than this has a line for each argument.
+LINE = 90
 
 
 class Generated(Directive):
@@ -35,24 +43,71 @@ class Generated(Directive):
 
 
 class Errors(Generated):
-    """Each error, what it says, and what to do."""
+    """All errors in one table, and then each with what to do."""
 
     def lines(self) -> Iterator[str]:
-        for error in (exceptions.KilnError, *_descendants(exceptions.KilnError)):
-            parents = ', '.join(base.__name__ for base in error.__bases__)
+        errors = [exceptions.KilnError, *_descendants(exceptions.KilnError)]
+        rows = [('error', 'code', 'when', 'advice', 'retryable', 'outcome', 'circuit')]
+        for error in errors:
+            left, circuit = getattr(error, 'outcome', None), getattr(error, 'circuit', None)
+            rows.append((
+                f'``{error.__name__}``', f'``{error.code}``', _when(error), error.advice.value,
+                'yes' if error.retryable else 'no',
+                left.value if left else '', circuit.value if circuit else '',
+            ))  # fmt: skip
+        yield from _table(rows)
+        for error in errors:
             yield from _heading(error.__name__)
-            yield (error.__doc__ or '').split('\n\n')[0].replace('\n', ' ')
+            yield _when(error)
             yield ''
             yield f'*To do:* {error.remedy}'
             yield ''
-            facts = f'code ``{error.code}``; a {parents}'
-            if issubclass(error, exceptions.AmphoraComputeError):
-                facts += (
-                    f'; {"retryable" if error.retryable else "not retryable"}; '
-                    f'outcome {error.outcome.value}; to the circuit: {error.circuit.value}'
-                )
-            yield f'{facts}.'
+            parents = ' and '.join(base.__name__ for base in error.__bases__)
+            yield f'Derived from {parents}.'
             yield ''
+
+
+class Face(Generated):
+    """What a caller may use of a class: each member, what it says, and an example."""
+
+    cls: type
+    examples: pathlib.Path
+
+    def lines(self) -> Iterator[str]:
+        yield from inspect.cleandoc(self.cls.__doc__ or '').splitlines()
+        yield ''
+        for name, member in public_members(self.cls):
+            yield from _heading(name)
+            if not isinstance(member, property):
+                yield from ('.. code-block:: python', '', *_indented(_signature(name, member)), '')
+            yield from inspect.cleandoc(member.__doc__ or '').splitlines()
+            program = self.examples / f'{name}.py'
+            if program.exists():
+                yield from ('', '.. code-block:: python', '', *_indented(program.read_text()))
+            yield ''
+
+
+class ComputeFace(Face):
+    """What a controller holds."""
+
+    cls = Compute
+    examples = EXAMPLES / 'compute'
+
+
+class OperationFace(Face):
+    """What each call of it returns."""
+
+    cls = Operation
+    examples = EXAMPLES / 'operation'
+
+
+class AdviceTable(Generated):
+    """Each advice that an error may give, and what it means."""
+
+    def lines(self) -> Iterator[str]:
+        rows = [('advice', 'what to do')]
+        rows += [(f'``{advice.value}``', words) for advice, words in _advised().items()]
+        yield from _table(rows)
 
 
 class Calls(Generated):
@@ -150,6 +205,37 @@ class ImageFile(ClusterFile):
     records = (RECIPE,)
 
 
+def public_members(cls: type) -> list[tuple[str, Any]]:
+    """Return what a caller may use of a class, by name: methods and properties."""
+    return [
+        (name, member)
+        for name, member in inspect.getmembers(cls)
+        if not name.startswith('_') and (callable(member) or isinstance(member, property))
+    ]
+
+
+def _signature(name: str, method: Callable[..., Any]) -> str:
+    """Return how a method is written, a line for each argument where they are many."""
+    signature = inspect.signature(method)
+    _, *own = signature.parameters.values()
+    whole = signature.replace(parameters=own)
+    # The annotations are text, as nothing is evaluated before it is needed.
+    text = f'{name}{whole}'.replace("'", '')
+    if len(text) <= LINE:
+        return text
+    lines, keyword_only = [f'{name}('], False
+    for one in own:
+        if one.kind is one.KEYWORD_ONLY and not keyword_only:
+            lines.append('    *,')
+            keyword_only = True
+        lines.append(f'    {one},'.replace("'", ''))
+    return '\n'.join([*lines, f') -> {signature.return_annotation}'])
+
+
+def _indented(text: str) -> list[str]:
+    return [f'   {line}' for line in text.splitlines()]
+
+
 def _heading(title: str) -> Iterator[str]:
     yield from (title, '~' * len(title), '')
 
@@ -212,11 +298,32 @@ def _option(action: argparse.Action) -> Iterator[str]:
     yield ''
 
 
-def _descendants(error: type) -> Iterator[type]:
+def _descendants(error: type) -> list[type]:
+    found = []
     for child in error.__subclasses__():
-        if child.__module__ == exceptions.__name__:
-            yield child
-            yield from _descendants(child)
+        if getattr(exceptions, child.__name__, None) is child:
+            found += [child, *_descendants(child)]
+    # One that has two parents is below each of them.
+    return list(dict.fromkeys(found))
+
+
+def _when(error: type) -> str:
+    return (error.__doc__ or '').split('\n\n')[0].replace('\n', ' ')
+
+
+def _advised() -> dict[exceptions.Advice, str]:
+    """Return what the comment above each advice says."""
+    words: dict[exceptions.Advice, str] = {}
+    above: list[str] = []
+    for line in inspect.getsource(exceptions.Advice).splitlines():
+        line = line.strip()
+        if line.startswith('#: '):
+            above.append(line.removeprefix('#: '))
+        elif above:
+            name = line.partition(' = ')[0]
+            words[exceptions.Advice[name]] = ' '.join(above)
+            above = []
+    return words
 
 
 def publish_schema(app, error):
@@ -229,7 +336,10 @@ def publish_schema(app, error):
 def setup(app):
     """Register the directives."""
     app.add_directive('kiln-errors', Errors)
+    app.add_directive('kiln-advice', AdviceTable)
     app.add_directive('kiln-calls', Calls)
+    app.add_directive('kiln-compute', ComputeFace)
+    app.add_directive('kiln-operation', OperationFace)
     app.add_directive('kiln-options', Options)
     app.add_directive('kiln-commands', Commands)
     app.add_directive('kiln-exit-codes', ExitCodes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from kiln.cli.exit_codes import UsageError
 from kiln.cli.progress import Tally, tally
 from kiln.cli.views import cells
 from kiln.exceptions import AmphoraComputeError, InvalidRequest
-from kiln.flows import Until
+from kiln.goals import Until
 from kiln.models import AmphoraType, ComputeStatus
 from kiln.wrappers.operation import Operation, Priority
 from kiln.wrappers.probe import parse_probe
@@ -102,40 +101,51 @@ class Build(KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Start all builds, and wait for all."""
-        keyed = _names_and_keys(parsed_args)
+        wanted = _names_and_keys(parsed_args)
         goal = _goal(parsed_args)
         with (
             self.app.open_backend(wait_s=_CLEANUP_S) as compute,
-            tally(self.app, len(keyed), parsed_args.formatter) as progress,
+            tally(self.app, len(wanted), parsed_args.formatter) as progress,
         ):
             arguments = _arguments(parsed_args, compute.capabilities().limits)
             operations = {
-                name: _start(compute, name, key, arguments, progress)
-                for name, key in keyed.items()
+                label: _start(compute, label, arguments | named, progress)
+                for label, named in wanted.items()
             }
             try:
                 for name, operation in operations.items():
                     _tell_end(progress, name, operation, goal)
                 results = gather(operations)
+                # A result may be here before the callback that tells of it.
+                for name, result in results.items():
+                    progress.end(name, _end(result, goal))
             except KeyboardInterrupt:
                 built = sum(_built(operation) for operation in operations.values())
-                self.app.say(f'{built} of {len(keyed)} were built; the others are removed.')
+                self.app.say(f'{built} of {len(wanted)} were built; the others are removed.')
                 raise
         errors = [one for one in results.values() if isinstance(one, AmphoraComputeError)]
-        self.settle(errors, len(keyed))
+        self.settle(errors, len(wanted))
         return ('id', 'name', 'build_key', 'result', 'error'), [
-            _row(name, keyed[name], result, goal) for name, result in results.items()
+            _row(label, operations[label], result, goal) for label, result in results.items()
         ]
 
 
-def _names_and_keys(args: argparse.Namespace) -> dict[str, str]:
-    key = args.build_key or uuid.uuid4().hex
-    name = args.name or f'amphora-{key}'
+def _names_and_keys(args: argparse.Namespace) -> dict[str, dict[str, str | None]]:
+    # Where no key is given kiln draws one for each build, and may remove in any state
+    # what it built: nobody else can have been given it.
+    name, key = args.name, args.build_key
+    label = name or (f'amphora-{key}' if key else 'amphora')
     if args.count == 1:
-        return {name: key}
+        return {label: {'name': name, 'build_key': key}}
     if args.port:
         raise UsageError('Cannot build several with --port: a port hangs on one machine only.')
-    return {f'{name}-{n}': f'{key}-{n}' for n in range(1, args.count + 1)}
+    return {
+        f'{label}-{n}': {
+            'name': name and f'{name}-{n}',
+            'build_key': key and f'{key}-{n}',
+        }
+        for n in range(1, args.count + 1)
+    }
 
 
 def _goal(args: argparse.Namespace) -> Until:
@@ -187,14 +197,14 @@ def _file(text: str, max_bytes: int) -> tuple[str, Any]:
 
 
 def _start(
-    compute: Compute, name: str, key: str, arguments: Mapping[str, Any], progress: Tally
+    compute: Compute, label: str, arguments: Mapping[str, Any], progress: Tally
 ) -> Operation[str] | AmphoraComputeError:
     def seen(status: ComputeStatus) -> None:
-        progress.set(name, status.state.value)
+        progress.set(label, status.state.value)
 
-    progress.set(name, 'queued')
+    progress.set(label, 'queued')
     try:
-        return compute.build(name=name, build_key=key, on_status=seen, **arguments)
+        return compute.build(on_status=seen, **arguments)
     except InvalidRequest:
         # Wrong for one is wrong for all.
         raise
@@ -206,11 +216,13 @@ def _tell_end(
     progress: Tally, name: str, operation: Operation[str] | AmphoraComputeError, goal: Until
 ) -> None:
     if isinstance(operation, AmphoraComputeError):
-        progress.end(name, 'failed')
+        progress.end(name, _end(operation, goal))
         return
-    operation.add_done_callback(
-        lambda done: progress.end(name, 'failed' if done.exception() else goal.value)
-    )
+    operation.add_done_callback(lambda done: progress.end(name, _end(done.exception(), goal)))
+
+
+def _end(result: str | BaseException | None, goal: Until) -> str:
+    return 'failed' if isinstance(result, BaseException) else goal.value
 
 
 def _built(operation: Operation[str] | AmphoraComputeError) -> bool:
@@ -219,7 +231,13 @@ def _built(operation: Operation[str] | AmphoraComputeError) -> bool:
     return operation.exception() is None
 
 
-def _row(name: str, key: str, result: str | AmphoraComputeError, goal: Until) -> Sequence[Any]:
+def _row(
+    label: str,
+    started: Operation[str] | AmphoraComputeError,
+    result: str | AmphoraComputeError,
+    goal: Until,
+) -> Sequence[Any]:
+    name = started.subject if isinstance(started, Operation) else label
     if isinstance(result, AmphoraComputeError):
-        return cells([result.amphora_id, name, key, 'failed', result.code])
-    return cells([result, name, key, goal.value, None])
+        return cells([result.amphora_id, name, started.build_key, 'failed', result.code])
+    return cells([result, name, started.build_key, goal.value, None])

@@ -13,7 +13,6 @@ from kiln.cli.cluster_fields import operation_fields
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.outcomes import OperationEnded, ended_badly
 from kiln.cli.stores import configured_site
-from kiln.clock import SYSTEM_CLOCK
 from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Working(KilnCommand):
             return []
         try:
             with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
-                ended = Follower(site.clusters, SYSTEM_CLOCK, shown).follow(entered)
+                ended = Follower(site.clusters, self.app.clock, shown).follow(entered)
         except KeyboardInterrupt:
             for one in entered:
                 self._say_how_it_goes_on(one.cluster)
@@ -242,7 +241,7 @@ class ChangingCluster(Changing):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Plan, and go on as far as is wanted."""
         request = self.request(parsed_args)
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             self.change(site, [site.clusters.plan(request)], parsed_args)
 
 

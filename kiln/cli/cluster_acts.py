@@ -280,7 +280,7 @@ class Retry(Working):
         from kiln.cli.course import goal_of_view
         from kiln.cli.following import Entered
 
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             if not parsed_args.no_wait:
                 site.check_hooks()
             view, after = site.clusters.show(parsed_args.cluster), site.clusters.last_event()
@@ -306,7 +306,7 @@ class _AtOnce(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Have it written down."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             self.app.say(self.act(site.clusters, parsed_args.cluster))
 
     @abc.abstractmethod
@@ -348,7 +348,7 @@ class Cancel(Working):
         """Have it written down, and follow it."""
         from kiln.cli.following import Entered
 
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             view = site.clusters.show(parsed_args.cluster)
             name, after = view.cluster.name, site.clusters.last_event()
             stopping = site.clusters.cancel(view.cluster.id)

@@ -19,7 +19,6 @@ from kiln.cli.cluster_fields import (
 )
 from kiln.cli.stores import configured_site
 from kiln.cli.views import cells, fields, moment
-from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_exceptions import ClusterNotFound
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class List(KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             rows = [cluster_fields(view) for view in site.clusters.list()]
         everything = parsed_args.long or parsed_args.formatter != 'table'
         columns = _ALL if everything else BRIEF
@@ -67,7 +66,7 @@ class Show(KilnShow):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             shown = cluster_details(site.clusters.show(parsed_args.cluster))
         if parsed_args.formatter == 'table':
             shown['driver'] = '{name} {version} ({origin})'.format(**shown['driver'])
@@ -98,14 +97,14 @@ class Why(KilnCommand):
         """Read the store, and explain."""
         from kiln.clusters.why import why
 
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             clusters = site.clusters
             view = clusters.show(parsed_args.cluster)
             node = None
             if parsed_args.node is not None:
                 node = clusters.node(view.cluster.id, parsed_args.node)
             worker = clusters.worker(view.cluster.id)
-        reasons = list(why(view, SYSTEM_CLOCK.time(), worker=worker, node=node))
+        reasons = list(why(view, self.app.clock.time(), worker=worker, node=node))
         if parsed_args.formatter == 'json':
             said = [
                 {
@@ -149,7 +148,7 @@ class Events(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Read the store, again and again if that is wanted."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             clusters = site.clusters
             cluster_id = _id_of(clusters, parsed_args.cluster)
             after = parsed_args.after
@@ -161,7 +160,7 @@ class Events(KilnCommand):
                 self.app.stdout.flush()
                 if not parsed_args.follow:
                     return
-                SYSTEM_CLOCK.sleep(_FOLLOW_S)
+                self.app.clock.sleep(_FOLLOW_S)
 
     def _tell(self, event: Event, cluster: str, args: argparse.Namespace) -> None:
         shown = event_fields(event, cluster)
@@ -211,7 +210,7 @@ class Receipt(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             receipt = site.clusters.receipt(parsed_args.cluster)
         if parsed_args.formatter == 'json':
             self.app.stdout.write(f'{json.dumps(receipt_fields(receipt), indent=2)}\n')
@@ -242,7 +241,7 @@ class Watch(Working):
         """Follow; there may be nothing to follow."""
         from kiln.cli.following import Entered
 
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             view = site.clusters.show(parsed_args.cluster)
             operation = view.operation
             if operation is None or operation.state.ended:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
 from kiln.cli.drivers import (
+    BROKEN,
     KINDS,
+    NOT_INSTALLED,
     catalogue_of,
     class_of_cluster,
     cluster_record,
     kind_of,
+    with_its_code,
 )
 from kiln.cli.views import cells, fields
 from kiln.loading import InstalledDriver, installed_drivers, load_compute_driver
@@ -27,7 +30,11 @@ COLUMNS = ('kind', 'name', 'version', 'state', 'provides', 'origin', 'reason')
 
 
 class List(KilnLister):
-    """List the drivers that are installed, and why some of them cannot be used."""
+    """List the drivers, and why some of them cannot be used.
+
+    One that is "not installed" comes with a package that is, and needs an extra of it;
+    the reason is the command to install that. One that is broken has to be repaired.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
@@ -39,7 +46,8 @@ class List(KilnLister):
         """Ask the installed packages, and look into the directories."""
         rows: list[dict[str, Any]] = []
         if parsed_args.kind != 'compute':
-            rows += map(cluster_fields, catalogue_of(self.app.settings).records)
+            catalogue = catalogue_of(self.app.settings)
+            rows += [cluster_fields(with_its_code(catalogue, one)) for one in catalogue.records]
         if parsed_args.kind != 'cluster':
             rows += map(compute_fields, installed_drivers())
         return COLUMNS, [cells([row[name] for name in COLUMNS]) for row in rows]
@@ -89,37 +97,44 @@ class Doc(KilnCommand):
         self.app.stdout.write(f'{text}\n')
 
 
-def add_driver(parser: argparse.ArgumentParser) -> None:
+def add_driver(parser: argparse.ArgumentParser, *, or_all: bool = False) -> None:
     """Let a command take a driver by its name."""
     parser.add_argument(
-        'driver', metavar='NAME', help='Name of an installed driver; NAME==1.2.* for a version.'
+        'driver',
+        metavar='NAME',
+        nargs='?' if or_all else None,
+        help='Name of an installed driver; NAME==1.2.* for a version'
+        f'{" (default: all drivers)" if or_all else ""}.',
     )
     parser.add_argument('--kind', choices=KINDS, help='Its kind, where both have one so called.')
 
 
 def compute_fields(driver: InstalledDriver) -> dict[str, Any]:
     """Return a row about a compute driver."""
+    state = 'active' if driver.error is None else BROKEN
     return {
         'kind': 'compute',
         'name': driver.name,
         'version': driver.version,
-        'state': 'active' if driver.error is None else 'broken',
+        'state': NOT_INSTALLED if driver.install else state,
         'provides': [],
         'origin': f'package {driver.distribution} {driver.version}',
-        'reason': driver.error,
+        'reason': driver.install or driver.error,
     }
 
 
 def cluster_fields(record: DriverRecord) -> dict[str, Any]:
     """Return a row about a cluster driver."""
+    state = record.state.value
+    install = record.install if state == BROKEN else None
     return {
         'kind': 'cluster',
         'name': record.name,
         'version': record.version,
-        'state': record.state.value,
+        'state': NOT_INSTALLED if install else state,
         'provides': [str(one) for one in record.provides],
         'origin': record.origin,
-        'reason': record.reason or None,
+        'reason': install or record.reason or None,
     }
 
 

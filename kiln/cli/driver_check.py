@@ -9,31 +9,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, KilnLister, Rows, add_text_format, pair
-from kiln.cli.drivers import catalogue_of
+from kiln.cli.driver import add_driver
+from kiln.cli.drivers import (
+    BROKEN,
+    NOT_INSTALLED,
+    catalogue_of,
+    cluster_record,
+    kind_of,
+)
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of
 from kiln.cli.views import cells
 from kiln.cluster_exceptions import ClusterError, DriverSelectionError
+from kiln.loading import installed_drivers, load_compute_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kiln.cluster_drivers.discovery import Catalogue
     from kiln.cluster_drivers.records import DriverRecord
     from kiln.cluster_drivers.wanted import Image, Request
 
 COLUMNS = ('kind', 'name', 'version', 'problem', 'message')
+_PROBLEM = COLUMNS.index('problem')
 
 
 class Check(KilnLister):
-    """Check all installed drivers: broken ones, conflicts, changes without a new version.
+    """Check drivers: broken ones, conflicts, changes without a new version.
 
     The exit status is 1 where anything is wrong, so a site can run it before it is
-    changed, and whoever ships drivers after each build.
+    changed, and whoever ships a driver after each build, for that driver alone. Of all
+    drivers, those that only need an extra to be installed are listed, and are no failure.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
+        add_driver(parser, or_all=True)
         parser.add_argument(
             '--state',
             metavar='FILE',
@@ -50,22 +61,40 @@ class Check(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Look at each; nothing is changed but the file."""
         catalogue = catalogue_of(self.app.settings)
-        rows = [*_of_compute(), *_broken(catalogue), *_conflicts(catalogue, self.app.settings)]
+        name, kind = parsed_args.driver, parsed_args.kind
+        if name is not None:
+            kind = kind_of(self.app.settings, name, kind)
+        records: Sequence[DriverRecord] = []
+        rows: list[list[Any]] = []
+        if kind != 'cluster':
+            rows += _of_compute(name)
+        if kind != 'compute':
+            records = catalogue.records if name is None else [
+                cluster_record(self.app.settings, name)
+            ]  # fmt: skip
+            for record in records:
+                rows += _of_cluster(catalogue, record, even_unused=name is not None)
+            rows += _conflicts(catalogue, self.app.settings, {one.name for one in records})
         if parsed_args.state:
-            rows += Digests(Path(parsed_args.state)).turn(catalogue.records)
+            rows += Digests(Path(parsed_args.state)).turn(records)
         if parsed_args.clusters:
-            rows += self._of_clusters(catalogue)
-        if rows:
+            rows += self._of_clusters(catalogue, None if name is None else records)
+        # Whoever asks for one driver wants to have it.
+        if any(name is not None or row[_PROBLEM] != NOT_INSTALLED for row in rows):
             self.status = ExitCode.UNFORESEEN
         return COLUMNS, [cells(row) for row in rows]
 
-    def _of_clusters(self, catalogue: Catalogue) -> Iterator[list[Any]]:
+    def _of_clusters(
+        self, catalogue: Catalogue, only: Sequence[DriverRecord] | None
+    ) -> Iterator[list[Any]]:
         from kiln.cli.stores import configured_store
         from kiln.cluster_drivers.pins import PinState, check_pin
 
         with configured_store(self.app.settings) as store:
             clusters = store.clusters.list()
         for cluster in clusters:
+            if only is not None and cluster.pin.name not in {one.name for one in only}:
+                continue
             found = check_pin(cluster.pin, catalogue.records)
             if found.state not in (PinState.INTACT, PinState.MOVED):
                 told = f'Cluster {cluster.name}: {found.message}'
@@ -216,42 +245,53 @@ class Lint(KilnCommand):
         self.status = ExitCode.UNFORESEEN if found else ExitCode.OK
 
 
-def _of_compute() -> Iterator[list[Any]]:
-    from kiln.loading import installed_drivers
-
-    for one in installed_drivers():
+def _of_compute(name: str | None) -> Iterator[list[Any]]:
+    found = [one for one in installed_drivers() if name in (None, one.name)]
+    if name is not None and not found:
+        load_compute_driver(name)  # says which there are
+    for one in found:
         if one.error is not None:
-            yield ['compute', one.name, one.version, 'broken', one.error]
+            problem = NOT_INSTALLED if one.install else BROKEN
+            yield ['compute', one.name, one.version, problem, one.error]
 
 
-def _broken(catalogue: Catalogue) -> Iterator[list[Any]]:
+def _of_cluster(
+    catalogue: Catalogue, record: DriverRecord, *, even_unused: bool
+) -> Iterator[list[Any]]:
     from kiln.cluster_drivers.contract import contract_violations, driver_errors
     from kiln.cluster_drivers.records import DriverState
+    from kiln.cluster_drivers.selection import pin_of
 
-    for record in catalogue.records:
-        if record.state is DriverState.BROKEN:
-            yield ['cluster', record.name, record.version, 'broken', record.reason]
-        if record.state is not DriverState.ACTIVE:
-            continue
+    wrong, install = '', record.install
+    active = record.state is DriverState.ACTIVE
+    if record.state is DriverState.BROKEN:
+        wrong = record.reason
+    elif active or (even_unused and record.state is not DriverState.CONFLICT):
         try:
             with driver_errors(record.name, 'open'):
-                driver_class = catalogue.load(record).whole_class()
+                # Whoever names a driver that is out of use wants to know all the same.
+                loaded = (
+                    catalogue.load(record) if active else catalogue.load_pinned(pin_of(record))
+                )
+                driver_class = loaded.whole_class()
                 wrong = '; '.join(contract_violations(driver_class))
                 driver_class.open()
         except ClusterError as exc:
-            wrong = str(exc)
-        if wrong:
-            yield ['cluster', record.name, record.version, 'broken', wrong]
+            wrong, install = str(exc), getattr(exc, 'install', None)
+    if wrong:
+        problem = NOT_INSTALLED if install else BROKEN
+        yield ['cluster', record.name, record.version, problem, wrong]
 
 
-def _conflicts(catalogue: Catalogue, settings: Any) -> Iterator[list[Any]]:
+def _conflicts(catalogue: Catalogue, settings: Any, among: Collection[str]) -> Iterator[list[Any]]:
     from kiln.cluster_drivers.matching import Preferences, conflicts
 
     preferences = Preferences.from_options(settings.clusters)
     for one in conflicts(catalogue.records, preferences):
-        names = ', '.join(sorted({record.name for record in one.drivers}))
+        names = {record.name for record in one.drivers}
         versions = ', '.join(sorted({record.version for record in one.drivers}))
-        yield ['cluster', names, versions, 'conflict', one.message]
+        if names & set(among):
+            yield ['cluster', ', '.join(sorted(names)), versions, 'conflict', one.message]
 
 
 def _changed(record: DriverRecord, former: str) -> str:

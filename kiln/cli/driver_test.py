@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand, add_text_format, pair, seconds, whole
 from kiln.cli.drivers import KINDS, catalogue_of, cluster_record
 from kiln.cli.exit_codes import ExitCode, UsageError
+from kiln.cluster_exceptions import ClusterDriverUnknown
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.exceptions import DriverNotFound
 from kiln.wrappers.base import DriverWrapper
 
 if TYPE_CHECKING:
@@ -38,7 +41,8 @@ class Test(KilnCommand):
         add(
             'name',
             metavar='NAME_OR_PATH',
-            help='A backend of the configuration, a driver, or the folder of a cluster driver.',
+            help='A backend of the configuration, a driver, or the folder of a cluster driver, '
+            'written as a path: ./acme_v1 is a folder, and acme_v1 never is.',
         )
         add('--kind', choices=KINDS, help='Its kind, where both have one so called.')
         add(
@@ -61,7 +65,12 @@ class Test(KilnCommand):
 
         live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
         judge = self._cluster if self._is_cluster(parsed_args) else self._compute
-        report = judge(parsed_args, progress if live else None)
+        try:
+            report = judge(parsed_args, progress if live else None)
+        except (DriverNotFound, ClusterDriverUnknown) as exc:
+            if _is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
+                raise
+            raise type(exc)(f'{exc} To judge the folder, write ./{parsed_args.name}.') from exc
         if live:
             self.app.stderr.write('\n')
         text = (
@@ -75,11 +84,11 @@ class Test(KilnCommand):
     def _is_cluster(self, args: argparse.Namespace) -> bool:
         if args.kind is not None:
             return bool(args.kind == 'cluster')
-        if Path(args.name).is_dir():
-            return True
         # A backend of the configuration may be called as anything.
+        if args.name in self.app.backends.backends():
+            return False
         named = {one.name for one in catalogue_of(self.app.settings).records}
-        return args.name in named and args.name not in self.app.backends.backends()
+        return _is_path(args.name) or args.name in named
 
     def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
         # The kit is for developers: nobody else pays for it.
@@ -89,9 +98,9 @@ class Test(KilnCommand):
         _check_selection(args, any(behaviours(args.select)))
 
         def make_driver() -> AmphoraComputeDriver:
-            compute = self.app.backends.open(args.name)
-            # A driver without its guards has nothing to close but itself.
-            return _Guarded(compute) if args.guarded else compute.driver
+            if args.guarded:
+                return _Guarded(self.app.backends.open(args.name))
+            return self.app.backends.open_driver(args.name)
 
         return run_conformance(
             make_driver,
@@ -118,7 +127,9 @@ class Test(KilnCommand):
 
     def _reference(self, name: str) -> str:
         """Return what another process, that has no configuration, finds the driver by."""
-        if Path(name).is_dir():
+        if _is_path(name):
+            if not Path(name).is_dir():
+                raise UsageError(f'Cannot judge {name}: it is no directory.')
             return name
         from kiln.cluster_drivers.selection import pin_of
 
@@ -126,9 +137,18 @@ class Test(KilnCommand):
             catalogue_of(self.app.settings),
             cluster_record(self.app.settings, name),
         )
-        folder = catalogue.load_pinned(pin_of(record)).folder
-        whole = folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py'))
-        return str(folder) if whole else name
+        loaded = catalogue.load_pinned(pin_of(record))
+        folder, driver_class = loaded.folder, loaded.driver_class
+        if folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py')):
+            return str(folder)
+        # A module without a folder of its own; by its name alone, a folder in the current
+        # directory would be taken for it.
+        return f'{driver_class.__module__}:{driver_class.__qualname__}' if driver_class else name
+
+
+def _is_path(name: str) -> bool:
+    """Whether a driver is named by its folder; what lies in the current one does not count."""
+    return name.startswith('.') or os.sep in name
 
 
 def _add_compute(group: argparse._ArgumentGroup) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.exit_codes import UsageError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from kiln.cluster_drivers.records import DriverRecord
 
 KINDS = ('compute', 'cluster')
+#: The state of a driver that needs nothing but an extra to be installed.
+NOT_INSTALLED = 'not installed'
+BROKEN = 'broken'
 
 
 def catalogue_of(settings: Any) -> Catalogue:
@@ -72,3 +76,19 @@ def class_of_cluster(settings: Any, record: DriverRecord) -> type[ClusterDriver]
     from kiln.cluster_drivers.selection import pin_of
 
     return catalogue_of(settings).load_pinned(pin_of(record)).whole_class()
+
+
+def with_its_code(catalogue: Catalogue, record: DriverRecord) -> DriverRecord:
+    """Return a record with what importing the driver shows, where it may be used."""
+    from kiln.cluster_drivers.records import DriverState
+    from kiln.cluster_exceptions import ClusterDriverUnusable
+
+    if record.state is not DriverState.ACTIVE:
+        return record
+    try:
+        catalogue.load(record)
+    except ClusterDriverUnusable as exc:
+        return dataclasses.replace(
+            record, state=DriverState.BROKEN, reason=str(exc), install=exc.install
+        )
+    return record

@@ -6,7 +6,8 @@ code   name            when
 0      OK              done
 1      UNFORESEEN      the backend failed a build for reasons of its own, or
                        something happened that kiln has no class for
-2      USAGE           wrong arguments, an invalid request or configuration
+2      USAGE           wrong arguments, an invalid request or configuration, or an
+                       extra of kiln that is not installed
 3      NOT_FOUND       no amphora, resource or file of that name
 4      CONFLICT        its state forbids it, it is taken, or it is ambiguous
 5      NO_ROOM         the quota is used up, or the backend is full
@@ -26,10 +27,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from kiln import cluster_exceptions as cluster_exc
 from kiln import exceptions as exc
 from kiln import image_exceptions as image_exc
+
+if TYPE_CHECKING:
+    from kiln.extras import NeededExtra
 
 
 class ExitCode(enum.IntEnum):
@@ -112,6 +117,8 @@ def code_of(error: BaseException) -> ExitCode:
     own = getattr(error, 'exit_code', None)
     if isinstance(own, ExitCode):
         return own
+    if _needed(error):
+        return ExitCode.USAGE
     for kind in type(error).__mro__:
         if kind in CODES:
             return CODES[kind]
@@ -144,6 +151,8 @@ def explain(error: BaseException) -> str:
     if isinstance(error, OSError):
         # Of files, commands speak themselves; this is a full disk or the like.
         return exc.redact(_one_line(f'Cannot go on: {error}.'))
+    if needed := _needed(error):
+        return f'Cannot go on: {needed}.'
     if not isinstance(error, exc.KilnError):
         text = f'Unexpected {type(error).__name__}: {error}'.rstrip(': ')
         text += '. This is a defect of kiln; --debug shows where.'
@@ -158,6 +167,15 @@ def explain(error: BaseException) -> str:
         return f'{text} It opened because: {_one_line(str(error.__cause__))}'
     # A message of two sentences says in the second what to do.
     return text if '. ' in text else f'{text} {_remedy(error)}'
+
+
+def _needed(error: BaseException) -> NeededExtra | None:
+    if not isinstance(error, ImportError):
+        return None
+    # Reads the metadata of packages, for which only this error waits.
+    from kiln.extras import needed_extra
+
+    return needed_extra(error)
 
 
 def _remedy(error: exc.KilnError) -> str:

@@ -13,7 +13,6 @@ from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, read_file
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.stores import configured_hooks, configured_store
 from kiln.cli.views import cells, fields
-from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_exceptions import HookNotFound, InvalidHooks
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class List(KilnLister):
         from kiln.hooks.hook import in_order
         from kiln.hooks.points import Point
 
-        hooks = tuple(configured_hooks(self.app.settings))
+        hooks = tuple(configured_hooks(self.app.settings, self.app.clock))
         columns = (
             'point', 'order', 'name', 'target', 'on_failure', 'on_deadline', 'timeout', 'deadline',
             'only_for', 'origin',
@@ -77,12 +76,12 @@ class Skip(KilnCommand):
         if not reason.strip():
             raise UsageError('Cannot pass over a hook without a reason: write one.')
         try:
-            hooks = tuple(configured_hooks(self.app.settings))
+            hooks = tuple(configured_hooks(self.app.settings, self.app.clock))
         except InvalidHooks as exc:
             # A mistake in the hooks of this host must not keep anybody from helping.
             self.app.complain(exc)
             hooks = ()
-        with configured_store(self.app.settings) as store:
+        with configured_store(self.app.settings, self.app.clock) as store:
             from kiln.hooks.skipping import skip_event
 
             operation = store.operations.get(parsed_args.operation)
@@ -118,16 +117,16 @@ class Test(KilnShow):
         from kiln.hooks.loading import find_hooks
         from kiln.hooks.sample import sample
 
-        hooks = configured_hooks(self.app.settings)
+        hooks = configured_hooks(self.app.settings, self.app.clock)
         found = find_hooks(hooks, parsed_args.name)
         if len(found) != 1:
             raise HookNotFound(_none_or_many(parsed_args.name, [*map(str, found or hooks)]))
         cluster = self._cluster(parsed_args.cluster)
         site = self.app.settings.compute.owner
-        call, occasion = sample(found[0], cluster, site=site, now=SYSTEM_CLOCK.time())
-        begun = SYSTEM_CLOCK.monotonic()
+        call, occasion = sample(found[0], cluster, site=site, now=self.app.clock.time())
+        begun = self.app.clock.monotonic()
         answer = hooks.call(call, occasion.document())
-        took_s = SYSTEM_CLOCK.monotonic() - begun
+        took_s = self.app.clock.monotonic() - begun
         self.status = {
             Reply.OK: ExitCode.OK,
             Reply.LATER: ExitCode.UNAVAILABLE,
@@ -147,7 +146,7 @@ class Test(KilnShow):
 
     def _cluster(self, word: str) -> Cluster:
         if not Path(word).is_file():
-            with configured_store(self.app.settings) as store:
+            with configured_store(self.app.settings, self.app.clock) as store:
                 return store.clusters.get(word)
         from kiln.cluster_file.reading import read
         from kiln.cluster_file.yaml_reader import MAX_BYTES

@@ -18,6 +18,7 @@ from cliff.command import Command
 
 from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import ExitCode, code_of, explain
+from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_exceptions import WithProblems
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class KilnApp(App):
         stdin: TextIO | None = None,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(
             DESCRIPTION,
@@ -79,6 +81,8 @@ class KilnApp(App):
         del self.command_manager.commands['complete']
         #: The options of kiln, once ``settings`` or ``backends`` was asked for.
         self.conf: Any = None
+        #: What all commands go by, and what they open.
+        self.clock = clock
         #: Whether SIGTERM came; it ends a command as Ctrl-C does.
         self.terminated = False
         self._error: BaseException | None = None
@@ -121,7 +125,7 @@ class KilnApp(App):
 
         At the end, what is still under way there has ``wait_s`` seconds.
         """
-        compute = self.backends.open(self.backend_name)
+        compute = self.backends.open(self.backend_name, clock=self.clock)
         try:
             yield compute
         finally:

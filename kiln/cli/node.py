@@ -32,7 +32,7 @@ class List(KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             nodes = site.clusters.show(parsed_args.cluster).nodes or ()
         rows = [node_fields(node) for node in nodes if parsed_args.group in (None, node.group)]
         everything = parsed_args.long or parsed_args.formatter != 'table'
@@ -62,7 +62,7 @@ class Show(KilnShow):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             shown = node_fields(site.clusters.node(parsed_args.cluster, parsed_args.node))
         if parsed_args.formatter == 'table':
             shown['cause'] = '\n'.join(one['message'] for one in shown['cause'])
@@ -117,7 +117,7 @@ class Console(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Ask the backend of the node, and print."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             node = site.clusters.node(parsed_args.cluster, parsed_args.node)
             if node.compute_id is None:
                 raise ClusterError(

@@ -40,8 +40,10 @@ class Tally:
                 self._states[key] = state
 
     def end(self, key: str, state: str) -> None:
-        """Note the state in which one ends."""
+        """Note the state in which one ends; what comes later of it is no news."""
         with self._lock:
+            if key in self._ended:
+                return
             self._states[key] = state
             self._ended.add(key)
             done = len(self._ended)

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.clock import SYSTEM_CLOCK
+from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_models import Node, NodeState
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
-from kiln.driver_manager import DriverManager
 from kiln.exceptions import ConfigurationError
 from kiln.loading import hook_entries
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from kiln.hooks.site import Hooks
 
 
-def configured_store(conf: Any) -> Store:
+def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
     """Open the store for work; who opened it closes it.
 
     :raises ConfigurationError: what it needs is not installed.
@@ -35,7 +34,10 @@ def configured_store(conf: Any) -> Store:
         from kiln.db.store import open_store
     options = conf.db
     return open_store(
-        options.url or default_url(), keys=options.key_file, lock_timeout_s=options.lock_timeout
+        options.url or default_url(),
+        clock=clock,
+        keys=options.key_file,
+        lock_timeout_s=options.lock_timeout,
     )
 
 
@@ -49,7 +51,7 @@ def configured_database(conf: Any) -> Database:
     )
 
 
-def configured_hooks(conf: Any) -> Hooks:
+def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
     """Load the hooks of the site; who has them called closes them.
 
     :raises InvalidHooks: something of them cannot be; every mistake is told.
@@ -66,7 +68,7 @@ def configured_hooks(conf: Any) -> Hooks:
             file=file_of(options.file),
             entries=hook_entries(),
         )
-    return Hooks(found, max_calls=options.max_calls)
+    return Hooks(found, max_calls=options.max_calls, clock=clock)
 
 
 @contextlib.contextmanager
@@ -80,24 +82,27 @@ def clusters_extra() -> Iterator[None]:
         ) from exc
 
 
-def configured_site(conf: Any) -> Site:
+def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
     """Open the site: its store, and on demand its cluster drivers and backends.
 
     Who opened it closes it. As ``configured_store``.
     """
-    store = configured_store(conf)
-    # Who only looks at the store needs neither the engine nor the drivers' YAML.
+    store = configured_store(conf, clock)
+    # Who only looks at the store needs neither the engine nor backends nor the drivers' YAML.
     with clusters_extra():
         from kiln.clusters.site import open_site
+    from kiln.driver_manager import DriverManager
+
     manager = DriverManager(conf)
     try:
         return open_site(
             store,
             conf.clusters,
             name=conf.compute.owner,
-            open_backend=manager.open,
+            open_backend=functools.partial(manager.open, clock=clock),
             default_backend=manager.default_backend,
-            open_hooks=functools.partial(configured_hooks, conf),
+            open_hooks=functools.partial(configured_hooks, conf, clock),
+            clock=clock,
         )
     # Whatever it was, nobody else will close it.
     except BaseException:

@@ -22,7 +22,7 @@ class List(KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             templates = site.clusters.templates()
         columns = ('name', 'coe', 'driver', 'image', 'groups')
         return columns, [
@@ -50,7 +50,7 @@ class Show(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Read the store."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             template = site.clusters.template(parsed_args.template)
         from kiln.cluster_file.writing import dump
 
@@ -76,7 +76,7 @@ class Save(KilnCommand):
         templates = read_page(path, self.app.stdin).templates
         if not templates:
             raise UsageError(f'Cannot save templates of {path}: it has none.')
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             for template in templates:
                 site.clusters.save_template(template)
         self.app.say(f'Saved {", ".join(template.name for template in templates)}.')
@@ -93,7 +93,7 @@ class Remove(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the store; one that is not there is an error of who asks."""
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             site.clusters.template(parsed_args.template)
             site.clusters.remove_template(parsed_args.template)
 

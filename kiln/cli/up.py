@@ -49,7 +49,7 @@ class Up(Changing):
                 'Cannot tell changes by the exit code where they are made: add --plan.'
             )
         file = read_page(parsed_args.file, self.app.stdin)
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             proposals = _planned(site, file)
             self._templates = file.templates
             self.change(site, proposals, parsed_args)

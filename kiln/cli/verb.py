@@ -33,7 +33,7 @@ class Run(KilnShow):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run it here; no conductor is needed."""
         given = {name: _value(text) for name, text in parsed_args.arguments}
-        with configured_site(self.app.settings) as site:
+        with configured_site(self.app.settings, self.app.clock) as site:
             answer = site.verbs.run(
                 parsed_args.driver, parsed_args.verb, parsed_args.cluster, given
             )

@@ -21,6 +21,7 @@ from kiln.cluster_drivers.sources import DirectorySource, DriverSource, PackageS
 from kiln.cluster_exceptions import ClusterDriverUnknown, ClusterDriverUnusable
 from kiln.cluster_models import DriverPin
 from kiln.exceptions import redact
+from kiln.extras import NeededExtra, needed_extra
 from kiln.loading import cluster_driver_entries
 
 LOG = logging.getLogger(__name__)
@@ -132,10 +133,13 @@ class Catalogue:
             driver_class, folder = source.driver_class(), source.folder()
         # The code of a vendor may raise anything, and even try to exit.
         except (Exception, SystemExit) as exc:
-            raise ClusterDriverUnusable(
+            needed = _needed(exc, source)
+            error = ClusterDriverUnusable(
                 f'Cluster driver "{record.name}" failed to load from {record.origin}: '
-                f'{_reason(exc)}.'
-            ) from exc
+                f'{_reason(exc, needed)}.'
+            )
+            error.install = needed.command if needed else None
+            raise error from exc
         return LoadedDriver(record=record, driver_class=driver_class, folder=folder)
 
 
@@ -191,13 +195,15 @@ def _described(source: DriverSource) -> DriverRecord:
             raise ManifestError(f'it calls itself {known.name}; both names must be the same')
     # The code of a vendor may raise anything, and even try to exit.
     except (Exception, SystemExit) as exc:
+        needed = _needed(exc, source)
         return DriverRecord(
             name=source.name,
             version=known.version or '',
             origin=source.origin,
             digest=digest,
             state=DriverState.BROKEN,
-            reason=_reason(exc),
+            reason=_reason(exc, needed),
+            install=needed.command if needed else None,
         )
     return DriverRecord(
         name=source.name,
@@ -209,7 +215,14 @@ def _described(source: DriverSource) -> DriverRecord:
     )
 
 
-def _reason(exc: BaseException) -> str:
+def _needed(exc: BaseException, source: DriverSource) -> NeededExtra | None:
+    needed = needed_extra(exc, source.distribution, driver=source.name)
+    return needed if needed and needed.absent else None
+
+
+def _reason(exc: BaseException, needed: NeededExtra | None) -> str:
+    if needed:
+        return str(needed)
     text = ' '.join(str(exc).split()).rstrip('.')
     if not isinstance(exc, ManifestError):
         text = f'{type(exc).__name__}: {text}'

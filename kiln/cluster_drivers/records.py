@@ -86,6 +86,8 @@ class DriverRecord:
     reason: str = ''
     beta: bool = False
     provides: tuple[ClusterType, ...] = ()
+    #: The command that installs the extra it needs; None where no extra is the cause.
+    install: str | None = None
 
     def __str__(self) -> str:
         return f'{self.name} {self.version}'.strip()

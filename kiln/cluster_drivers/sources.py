@@ -19,7 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
+from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
 
 from kiln.cluster_drivers.manifest import Manifest, ManifestError, from_version_module, from_yaml
@@ -65,6 +65,11 @@ class DriverSource(abc.ABC):
         May raise whatever the code of a vendor raises.
         """
 
+    @property
+    def distribution(self) -> Distribution | None:
+        """The package that it is installed with; None for a directory."""
+        return None
+
     def folder(self) -> Path | None:
         """Return the driver's own folder; None for one that is a module alone."""
         location = self.location()
@@ -105,6 +110,11 @@ class PackageSource(DriverSource):
         """The package."""
         dist = self.entry.dist
         return f'package {dist.name} {dist.version}' if dist else f'module {self.entry.value}'
+
+    @property
+    def distribution(self) -> Distribution | None:
+        """The package that has the entry point."""
+        return self.entry.dist
 
     def location(self) -> Path:
         """Return where its module is, without importing it."""

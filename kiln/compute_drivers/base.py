@@ -134,12 +134,14 @@ class AmphoraComputeDriver(ComputeHooks):
         """Ask for a new amphora; return its id once the backend has agreed.
 
         Safe to repeat with the same ``build_key``: the first instance's id is
-        returned, and nothing is built. Does not wait until it runs.
+        returned, and nothing is built. Does not wait until it runs. A repeat must
+        ask for the same type, flavor, image and name.
 
         :raises InvalidBuildRequest: wrong arguments; nothing was sent.
         :raises QuotaExceeded: the project may have no more; nothing was built.
         :raises InsufficientCapacity: no room there; nothing was built.
         :raises BuildConflict: a port or name is taken; nothing was built.
+        :raises BuildDiffers: the key built something else; nothing was done.
         :raises BuildOutcomeUnknown: no answer; it may exist, see ``build_key``.
         :raises ServiceUnavailable: the request never arrived.
         """
@@ -174,7 +176,7 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises DeleteFailed: refused; the amphora still exists.
         :raises ServiceTimeout: no answer; it may or may not go.
         """
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         with self._within(timeout):
             self.perform(Call.DELETE, amphora_id)
 
@@ -186,7 +188,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceNotFoundError: the backend knows none of that id.
         """
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         status: ComputeStatus = self.perform(Call.STATUS, amphora_id)
         return status
 
@@ -205,7 +207,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def find_build(self, build_key: str) -> Amphora | None:
         """Return the amphora built with that key; None only if certain there is none."""
-        validation.check_text('build_key', build_key)
+        build_key = validation.check_text('build_key', build_key)
         found: Amphora | None = self.perform(Call.FIND_BUILD, build_key)
         return found
 
@@ -270,7 +272,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceStateConflict: it is in no state to be suspended.
         """
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         self.perform(Call.SUSPEND, amphora_id)
 
     def resume(self, amphora_id: str) -> None:
@@ -278,7 +280,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises NotSuspendedError: it was not suspended.
         """
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         self.perform(Call.RESUME, amphora_id)
 
     def reboot(self, amphora_id: str, *, hard: bool = False) -> None:
@@ -286,7 +288,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceStateConflict: it is in no state to be rebooted.
         """
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         self.perform(Call.REBOOT, amphora_id, bool(hard))
 
     def rebuild(self, amphora_id: str, *, image_id: str | None = None) -> None:
@@ -295,9 +297,9 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises InvalidRequest: there is no such image.
         :raises InstanceStateConflict: it is in no state to be rebuilt.
         """
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         if image_id is not None:
-            validation.check_text('image_id', image_id)
+            image_id = validation.check_text('image_id', image_id)
         self.perform(Call.REBUILD, amphora_id, image_id)
 
     # ---- ports, networks, groups ----------------------------------------
@@ -307,44 +309,44 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceStateConflict: the port is in use elsewhere.
         """
-        validation.check_text('amphora_id', amphora_id)
-        validation.check_text('port_id', port_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
+        port_id = validation.check_text('port_id', port_id)
         attachment: Attachment = self.perform(Call.ATTACH_PORT, amphora_id, port_id)
         return attachment
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
         """Detach a port; one that does not hang there is a success."""
-        validation.check_text('amphora_id', amphora_id)
-        validation.check_text('port_id', port_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
+        port_id = validation.check_text('port_id', port_id)
         self.perform(Call.DETACH_PORT, amphora_id, port_id)
 
     def attach_network(
         self, amphora_id: str, network_id: str, *, address: str | None = None
     ) -> Attachment:
         """Attach a new port of a network, with a fixed address if one is given."""
-        validation.check_text('amphora_id', amphora_id)
-        validation.check_text('network_id', network_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
+        network_id = validation.check_text('network_id', network_id)
         if address is not None:
-            validation.check_text('address', address)
+            address = validation.check_text('address', address)
         attachment: Attachment = self.perform(Call.ATTACH_NETWORK, amphora_id, network_id, address)
         return attachment
 
     def detach_network(self, amphora_id: str, network_id: str) -> None:
         """Detach all ports of a network; where none hangs it is a success."""
-        validation.check_text('amphora_id', amphora_id)
-        validation.check_text('network_id', network_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
+        network_id = validation.check_text('network_id', network_id)
         self.perform(Call.DETACH_NETWORK, amphora_id, network_id)
 
     def create_server_group(self, name: str, policy: str) -> ServerGroup:
         """Create a group: affinity, anti-affinity, or the soft form of either."""
-        validation.check_text('name', name)
-        validation.check_text('policy', policy)
+        name = validation.check_text('name', name)
+        policy = validation.check_text('policy', policy)
         group: ServerGroup = self.perform(Call.CREATE_SERVER_GROUP, name, policy)
         return group
 
     def delete_server_group(self, server_group_id: str) -> None:
         """Delete a group, its members stay; one already gone is a success."""
-        validation.check_text('server_group_id', server_group_id)
+        server_group_id = validation.check_text('server_group_id', server_group_id)
         self.perform(Call.DELETE_SERVER_GROUP, server_group_id)
 
     # ---- validation, resources, console ---------------------------------
@@ -399,7 +401,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def console_log(self, amphora_id: str, *, lines: int | None = None) -> str:
         """Return the last lines an amphora wrote on its console, or all of them."""
-        validation.check_text('amphora_id', amphora_id)
+        amphora_id = validation.check_text('amphora_id', amphora_id)
         validation.check_lines(lines)
         return str(self.perform(Call.CONSOLE_LOG, amphora_id, lines))
 
@@ -444,10 +446,12 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def look_up(self, amphora_name: str | None, amphora_id: str | None) -> tuple[Call, str]:
         """Return the call, and its argument, that finds an amphora by name or id."""
+        if amphora_name is not None:
+            amphora_name = validation.check_text('amphora_name', amphora_name)
         if amphora_id is not None:
             return Call.GET, validation.check_text('amphora_id', amphora_id)
         if amphora_name is not None:
-            return Call.FIND, validation.check_text('amphora_name', amphora_name)
+            return Call.FIND, amphora_name
         raise InvalidRequest('Cannot find an amphora: give its name or its id.')
 
     def choose(self, found: Amphora | Sequence[Amphora], amphora_name: str | None) -> Amphora:

@@ -44,8 +44,10 @@ class ComputeHooks(abc.ABC):
 
         Store ``request.build_key`` and ``request.owner`` on the instance
         itself, in the same step that makes it. If an instance with that key
-        exists, return its id. An answer that was lost is
-        :class:`~kiln.exceptions.BuildOutcomeUnknown`, never a guess.
+        exists, return ``adopted(request, found)`` of ``kiln.compute_drivers.adoption``:
+        its id, or :class:`~kiln.exceptions.BuildDiffers` where it is not what is asked
+        for. An answer that was lost is :class:`~kiln.exceptions.BuildOutcomeUnknown`,
+        never a guess.
         """
 
     @abc.abstractmethod
@@ -69,6 +71,8 @@ class ComputeHooks(abc.ABC):
     def _find_build(self, build_key: str) -> Amphora | None:
         """Return the amphora built with the key; None only if there is none.
 
+        ``served`` of what is returned decides whether a failed build removes it: say
+        whether the machine has ever run, or leave it None.
         Where a request thought to be lost may come late, several may have the
         key: keep what was found before, or the first, and delete the others.
         """

@@ -10,6 +10,7 @@ from kiln.compute_drivers.hooks import ON_AMPHORA
 from kiln.compute_drivers.redaction import sealed
 from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import (
+    Advice,
     AmphoraComputeError,
     DeleteFailed,
     KilnError,
@@ -47,7 +48,7 @@ def own_error(
     if isinstance(exc, AmphoraComputeError):
         exc.backend = exc.backend or backend
         exc.operation = exc.operation or call.label
-        error = exc
+        error = look_first(exc, call)
     elif isinstance(exc, KilnError):
         error = exc
     elif isinstance(exc, NotImplementedError):
@@ -58,6 +59,18 @@ def own_error(
     if error is not exc:
         error.__cause__ = exc
     return sealed(error, args[0]) if call is Call.BUILD else error
+
+
+def look_first(error: AmphoraComputeError, call: Call) -> AmphoraComputeError:
+    """Return the error of a call, which advises to look where a repeat could do it twice."""
+    if (
+        error.retryable
+        and error.outcome is Outcome.UNKNOWN
+        and call is not Call.BUILD
+        and not call.repeatable
+    ):
+        error.advice, error.retryable = Advice.LOOK, False
+    return error
 
 
 def _unclassified(

@@ -4,11 +4,60 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
+import weakref
 from collections.abc import Iterator
+from typing import ClassVar
 
 #: Seconds to wait for another process that writes.
 BUSY_S = 30.0
+
+
+class ForkSafeLock:
+    """A lock to hold wherever SQLite is called: no fork comes while somebody holds it.
+
+    The child of a fork inherits what SQLite knows of each file in the whole process: what
+    another thread was just locking there stays locked for the child, which then waits for
+    ever, also with a connection of its own.
+    """
+
+    _all: ClassVar[weakref.WeakSet[ForkSafeLock]] = weakref.WeakSet()
+    #: Those that a thread holds while it forks.
+    _held: ClassVar[tuple[ForkSafeLock, ...]] = ()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @classmethod
+    def before_fork(cls) -> None:
+        """Hold all of them."""
+        # In one order, as several threads may fork at a time.
+        held = tuple(sorted(cls._all, key=id))
+        for one in held:
+            one._lock.acquire()
+        cls._held = held
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """Let all of them go, in the parent and in the child."""
+        held, cls._held = cls._held, ()
+        for one in held:
+            one._lock.release()
+
+
+os.register_at_fork(
+    before=ForkSafeLock.before_fork,
+    after_in_parent=ForkSafeLock.after_fork,
+    after_in_child=ForkSafeLock.after_fork,
+)
 
 
 def connected(path: str | os.PathLike[str]) -> sqlite3.Connection:

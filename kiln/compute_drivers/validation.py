@@ -5,12 +5,17 @@ Pure functions: arguments in, frozen values out, or one clear error.
 
 from __future__ import annotations
 
+import enum
+import inspect
+import itertools
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
+from kiln.compute_drivers.wording import kind_of as _kind
+from kiln.compute_drivers.wording import quoted as quoted
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
 from kiln.models import (
     AmphoraType,
@@ -26,8 +31,19 @@ from kiln.models import (
 RESERVED_METADATA = 'kiln:'
 #: The longest a caller may allow an operation to take.
 MAX_TIMEOUT_S = 366 * 86_400.0
+#: The most items that any list of a caller may have; one without end has more.
+MAX_ITEMS = 1_000_000
+#: The longest cursor of an answer.
+MAX_CURSOR = 65_536
+#: The longest id, key or other short text.
+MAX_TEXT = 255
 
 _NO_FACTS: Mapping[str, str] = MappingProxyType({})
+#: The most lines of a console that can be asked for.
+_MAX_LINES = 2**31 - 1
+
+_E = TypeVar('_E', bound=enum.Enum)
+_F = TypeVar('_F', bound=Callable[..., object])
 
 # As strict as the strictest backend: Nova allows 60 characters in a tag, with
 # neither '/' nor ',', and kiln puts its own prefix before the key.
@@ -82,10 +98,11 @@ def build_request(
     return request
 
 
-def check_text(argument: str, value: object, *, max_length: int = 255) -> str:
+def check_text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> str:
     """Return a non-empty, printable string, or say which argument is not one."""
     if not isinstance(value, str):
         raise InvalidRequest(f'{argument} must be a string, not {_kind(value)}.')
+    value = _plain(value)
     if not value or value != value.strip():
         # Not quoted: the argument may be a whole key, read with its line end.
         raise InvalidRequest(f'{argument} is empty or has spaces around it.')
@@ -98,81 +115,147 @@ def check_text(argument: str, value: object, *, max_length: int = 255) -> str:
     return value
 
 
+def is_text(value: str) -> bool:
+    """Whether a text could be an id or a key."""
+    text = _plain(value)
+    return 0 < len(text) <= MAX_TEXT and text == text.strip() and text.isprintable()
+
+
 def check_owner(owner: object) -> str:
     """Return the owner tag of a site, or say why it cannot be one."""
     if not isinstance(owner, str) or not _OWNER.fullmatch(owner):
         raise InvalidRequest(
-            f'owner {owner!r} must be 1 to 32 letters, digits, dots, dashes or underscores.'
+            f'owner must be 1 to 32 letters, digits, dots, dashes or underscores, '
+            f'not {quoted(owner)}.'
         )
-    return owner
+    return _plain(owner)
 
 
 def check_timeout(timeout: object) -> float | None:
     """Return seconds, or None for the backend's default."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InvalidRequest(f'timeout must be a positive number of seconds, not {timeout!r}.')
+    if not _is_number(timeout) or not timeout > 0:
+        raise InvalidRequest(
+            f'timeout must be a positive number of seconds, not {quoted(timeout)}.'
+        )
     # Neither the system's own timers nor a vendor's client take an infinite one.
     if timeout > MAX_TIMEOUT_S:
-        raise InvalidRequest(f'timeout must be a year at most, not {timeout!r} seconds.')
+        raise InvalidRequest(f'timeout must be a year at most, in seconds, not {quoted(timeout)}.')
     return float(timeout)
+
+
+def check_wait(argument: str, seconds: object) -> float:
+    """Return how long a caller is ready to wait, nothing and for ever included."""
+    # Of all numbers, only what is none differs from itself.
+    if not _is_number(seconds) or seconds != seconds:
+        raise InvalidRequest(f'{argument} must be a number of seconds, not {quoted(seconds)}.')
+    # What is left of a caller's own deadline may be less than nothing.
+    return float(min(max(seconds, 0.0), MAX_TIMEOUT_S))
+
+
+def check_flag(argument: str, value: object) -> bool:
+    """Return True or False; no other value is taken for one of them."""
+    if not isinstance(value, bool):
+        raise InvalidRequest(f'{argument} must be True or False, not {quoted(value)}.')
+    return value
+
+
+def check_member(argument: str, value: object, kind: type[_E]) -> _E:
+    """Return a member of an enumeration, which only itself will do for."""
+    if not isinstance(value, kind):
+        allowed = ', '.join(f'{kind.__name__}.{member.name}' for member in kind)
+        raise InvalidRequest(f'{argument} must be one of {allowed}, not {quoted(value)}.')
+    return value
+
+
+def check_choice(argument: str, value: object, kind: type[_E]) -> _E:
+    """Return a member of an enumeration, given as itself or by its value."""
+    member = _member(value, kind)
+    if member is None:
+        allowed = ', '.join(str(member.value) for member in kind)
+        raise InvalidRequest(f'{argument} must be one of {allowed}, not {quoted(value)}.')
+    return member
+
+
+def check_callable(argument: str, value: _F) -> _F:
+    """Return what can be called, or say that this cannot."""
+    if not callable(value):
+        raise InvalidRequest(
+            f'{argument} must be a function or another callable, not {quoted(value)}.'
+        )
+    # It would do nothing, and what it returns is true.
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
+        raise InvalidRequest(
+            f'{argument} must be a plain function, not a coroutine function: it is called on a '
+            f'thread, where nobody awaits it.'
+        )
+    return value
 
 
 def check_ids(amphora_ids: object) -> tuple[str, ...]:
     """Return the ids of amphorae, or say what is wrong with them."""
-    # A lone string is iterable too, and would become a list of letters.
-    if isinstance(amphora_ids, str | bytes) or not isinstance(amphora_ids, Iterable):
-        raise InvalidRequest(f'amphora_ids must be a list of strings, not {_kind(amphora_ids)}.')
-    return tuple(check_text('amphora_ids', amphora_id) for amphora_id in amphora_ids)
+    return tuple(
+        check_text('amphora_ids', amphora_id)
+        for amphora_id in check_items('amphora_ids', amphora_ids, 'strings')
+    )
 
 
 def check_cursor(since: object) -> str:
     """Return a cursor of an earlier answer, or say that it is none."""
-    if not isinstance(since, str):
-        raise InvalidRequest(f'since must be a cursor of an earlier answer, not {since!r}.')
-    return since
+    cursor = _plain(since) if isinstance(since, str) else None
+    if cursor is None or len(cursor) > MAX_CURSOR or not cursor.isprintable():
+        raise InvalidRequest(
+            f'since must be a cursor of an earlier answer, or empty, not {quoted(since)}.'
+        )
+    return cursor
 
 
 def check_states(goal: object) -> frozenset[State]:
     """Return the states somebody waits for, or say which there are."""
-    try:
-        return frozenset(State(state) for state in goal)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        allowed = ', '.join(state.value for state in State)
-        raise InvalidRequest(f'goal must be a set of {allowed}; not {goal!r}.') from None
+    of = f'one or more of {", ".join(state.value for state in State)}'
+    states = [_member(state, State) for state in check_items('goal', goal, of)]
+    known = frozenset(state for state in states if state is not None)
+    if not known or None in states:
+        raise InvalidRequest(f'goal must be a list of {of}, and nothing else.')
+    return known
 
 
 def check_placements(placements: object, limits: Limits) -> tuple[Placement, ...]:
     """Return the places a build may go to instead, or say what is wrong with one."""
-    if isinstance(placements, str | bytes) or not isinstance(placements, Iterable):
-        raise InvalidBuildRequest(
-            f'Cannot build: placements must be a list of Placement, not {_kind(placements)}.'
-        )
-    checked = tuple(placements)
-    for place in checked:
+    checked = []
+    for place in _build_items('placements', placements, 'Placement'):
         if not isinstance(place, Placement):
             raise InvalidBuildRequest(
-                f'Cannot build: placements must be a list of Placement, with {place!r} among them.'
+                f'Cannot build: placements must be a list of Placement, '
+                f'with {quoted(place)} among them.'
             )
-        _optional('the zone of a placement', place.availability_zone)
-        _optional('the flavor of a placement', place.amphora_flavor)
+        zone = _optional('the zone of one of placements', place.availability_zone)
+        flavor = _optional('the flavor of one of placements', place.amphora_flavor)
+        checked.append(Placement(availability_zone=zone, amphora_flavor=flavor))
         for option in ('availability_zone', 'amphora_flavor'):
             if option in limits.refused_options and getattr(place, option):
                 raise InvalidBuildRequest(f'Cannot build: this backend has no notion of {option}.')
-    return checked
+    return tuple(checked)
 
 
 def check_lines(lines: object) -> None:
     """Say so where this is no number of lines to show."""
-    if lines is not None and (isinstance(lines, bool) or not isinstance(lines, int) or lines < 1):
-        raise InvalidRequest(f'lines must be a positive number, not {lines!r}.')
+    if lines is None:
+        return
+    if isinstance(lines, bool) or not isinstance(lines, int) or lines < 1:
+        raise InvalidRequest(f'lines must be a positive number, not {quoted(lines)}.')
+    # No backend keeps so many, and a client may not even be able to write the number.
+    if lines > _MAX_LINES:
+        raise InvalidRequest(f'lines must be {_MAX_LINES} at most, not {quoted(lines)}.')
 
 
 def check_own_resource(resource: object, owner: str) -> None:
     """Refuse what is no resource, or is not this site's to delete."""
     if not isinstance(resource, Resource):
-        raise InvalidRequest(f'resource must be one of list_resources(), not {resource!r}.')
+        raise InvalidRequest(f'resource must be one of list_resources(), not {quoted(resource)}.')
+    check_text('the kind of resource', resource.kind)
+    check_text('the id of resource', resource.id)
     if resource.owner != owner:
         raise InvalidRequest(
             f'Cannot delete {resource.kind} {resource.id}: its owner is {resource.owner!r}, '
@@ -181,11 +264,67 @@ def check_own_resource(resource: object, owner: str) -> None:
         )
 
 
-def _kind(value: object) -> str:
-    return type(value).__name__
+def _plain(value: str) -> str:
+    """Return a text as one of the class str: a subclass may compare and hash as it likes."""
+    return value if type(value) is str else str.__str__(value)
 
 
-def _text(argument: str, value: object, *, max_length: int = 255) -> str:
+def _member(value: object, kind: type[_E]) -> _E | None:
+    # Whatever is neither has a text of any kind, which the error of an enumeration shows.
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return kind(_plain(value))
+    except ValueError:
+        return None
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
+    """Return what a caller has listed, or say that this is not a list."""
+    # A lone string is iterable too, and would become a list of letters.
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        # Not quoted: it may be a whole key that was meant to be in a list.
+        raise InvalidRequest(f'{argument} must be a list of {of}, not {_kind(values)}.')
+    try:
+        items = list(itertools.islice(values, MAX_ITEMS + 1))
+    # The caller's own iterator, which may raise anything.
+    except Exception as exc:
+        raise InvalidRequest(
+            f'{argument} must be a list of {of}; this {_kind(values)} cannot be read '
+            f'({_kind(exc)}).'
+        ) from exc
+    if len(items) > MAX_ITEMS:
+        raise InvalidRequest(f'{argument} must be a list of at most {MAX_ITEMS} {of}.')
+    return tuple(items)
+
+
+def _build_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
+    try:
+        return check_items(argument, values, of)
+    except InvalidRequest as exc:
+        raise InvalidBuildRequest(f'Cannot build: {exc}') from exc.__cause__
+
+
+def _entries(argument: str, values: object, of: str) -> dict[Any, Any]:
+    if not isinstance(values, Mapping):
+        raise InvalidBuildRequest(f'Cannot build: {argument} must {of}, not {_kind(values)}.')
+    try:
+        return dict(values)
+    # The caller's own mapping, which may raise anything.
+    except Exception as exc:
+        raise InvalidBuildRequest(
+            f'Cannot build: {argument} must {of}; this {_kind(values)} cannot be read '
+            f'({_kind(exc)}).'
+        ) from exc
+
+
+def _text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> str:
     try:
         return check_text(argument, value, max_length=max_length)
     except InvalidRequest as exc:
@@ -199,13 +338,9 @@ def _optional(argument: str, value: str | None) -> str | None:
 def _texts(argument: str, values: Iterable[str] | None) -> tuple[str, ...]:
     if values is None:
         return ()
-    # A lone string is iterable too, and would become a list of letters.
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidBuildRequest(
-            f'Cannot build: {argument} must be a list of strings, not {_kind(values)}.'
-        )
+    items = _build_items(argument, values, 'strings')
     # Keys are whole public keys, far longer than any id.
-    texts = tuple(_text(f'{argument}[{i}]', v, max_length=16_384) for i, v in enumerate(values))
+    texts = tuple(_text(f'{argument}[{i}]', v, max_length=16_384) for i, v in enumerate(items))
     if len(set(texts)) != len(texts):
         raise InvalidBuildRequest(f'Cannot build: {argument} names something twice.')
     return texts
@@ -216,10 +351,10 @@ def _build_key(build_key: str | None) -> str:
         return uuid.uuid4().hex
     if not isinstance(build_key, str) or not _BUILD_KEY.fullmatch(build_key):
         raise InvalidBuildRequest(
-            f'Cannot build: build_key {build_key!r} must be 1 to 48 letters, digits, '
-            f'dots, colons, dashes or underscores.'
+            f'Cannot build: build_key must be 1 to 48 letters, digits, dots, colons, '
+            f'dashes or underscores, not {quoted(build_key)}.'
         )
-    return build_key
+    return _plain(build_key)
 
 
 def _name(name: str | None, build_key: str, limits: Limits) -> str:
@@ -230,12 +365,12 @@ def _name(name: str | None, build_key: str, limits: Limits) -> str:
 
 def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraType:
     allowed = ', '.join(sorted(kind.value for kind in limits.amphora_types))
-    try:
-        kind = AmphoraType(amphora_type)
-    except ValueError:
+    kind = _member(amphora_type, AmphoraType)
+    if kind is None:
         raise InvalidBuildRequest(
-            f'Cannot build: amphora_type {amphora_type!r} is none; this backend builds {allowed}.'
-        ) from None
+            f'Cannot build: amphora_type must be one of {allowed} on this backend, '
+            f'not {quoted(amphora_type)}.'
+        )
     if kind not in limits.amphora_types:
         raise InvalidBuildRequest(
             f'Cannot build: this backend builds no {kind.value}, only {allowed}.'
@@ -246,35 +381,33 @@ def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraTyp
 def _metadata(metadata: Mapping[str, str] | None, limits: Limits) -> Mapping[str, str]:
     if metadata is None:
         return _NO_FACTS
-    if not isinstance(metadata, Mapping):
-        raise InvalidBuildRequest(
-            f'Cannot build: metadata must be a mapping of strings, not {_kind(metadata)}.'
-        )
+    metadata = _entries('metadata', metadata, 'be a mapping of strings')
     if len(metadata) > limits.max_metadata_items:
         raise InvalidBuildRequest(
             f'Cannot build: metadata has {len(metadata)} items; at most '
             f'{limits.max_metadata_items} are allowed.'
         )
-    for key, value in metadata.items():
-        _text('a metadata key', key)
+    checked = {}
+    for given, value in metadata.items():
+        key = _text('a metadata key', given)
         if key.startswith(RESERVED_METADATA):
             raise InvalidBuildRequest(
                 f'Cannot build: metadata key {key!r} is reserved; use another prefix.'
             )
-        if not isinstance(value, str) or len(value) > 255:
+        text = _plain(value) if isinstance(value, str) else None
+        if text is None or len(text) > MAX_TEXT or not _is_encodable(text):
             raise InvalidBuildRequest(
-                f'Cannot build: metadata {key!r} must be a string of at most 255 characters.'
+                f'Cannot build: metadata {key!r} must be a string of at most {MAX_TEXT} '
+                f'characters of Unicode, which this {_kind(value)} is not.'
             )
-    return MappingProxyType(dict(metadata))
+        checked[key] = text
+    return MappingProxyType(checked)
 
 
 def _files(files: Mapping[str, Any] | None, limits: Limits) -> tuple[InjectedFile, ...]:
     if files is None:
         return ()
-    if not isinstance(files, Mapping):
-        raise InvalidBuildRequest(
-            f'Cannot build: config_drive_files must map paths to contents, not {_kind(files)}.'
-        )
+    files = _entries('config_drive_files', files, 'map paths to contents')
     if len(files) > limits.max_files:
         raise InvalidBuildRequest(
             f'Cannot build: config_drive_files has {len(files)} entries; at most '
@@ -283,10 +416,12 @@ def _files(files: Mapping[str, Any] | None, limits: Limits) -> tuple[InjectedFil
     return tuple(_file(path, value, limits) for path, value in files.items())
 
 
-def _file(path: object, value: Any, limits: Limits) -> InjectedFile:
-    if not isinstance(path, str) or not path.startswith('/') or path.endswith('/'):
+def _file(given: object, value: Any, limits: Limits) -> InjectedFile:
+    path = _plain(given) if isinstance(given, str) else None
+    if path is None or not path.startswith('/') or path.endswith('/'):
         raise InvalidBuildRequest(
-            f'Cannot build: config_drive_files path {path!r} must be an absolute file path.'
+            f'Cannot build: a path of config_drive_files must be absolute and name a file, '
+            f'not {quoted(given)}.'
         )
     _text('a config_drive_files path', path)
     if '..' in path.split('/'):
@@ -295,7 +430,7 @@ def _file(path: object, value: Any, limits: Limits) -> InjectedFile:
         )
     mode, owner = 0o644, 'root'
     if isinstance(value, tuple):
-        if len(value) != 3 or not isinstance(value[1], int) or not 0 <= value[1] <= 0o7777:
+        if len(value) != 3 or not _is_mode(value[1]):
             raise InvalidBuildRequest(
                 f'Cannot build: file {path} must be its content, or (content, mode, owner) '
                 f'with a mode such as 0o600.'
@@ -303,6 +438,15 @@ def _file(path: object, value: Any, limits: Limits) -> InjectedFile:
         value, mode, owner = value[0], value[1], _text(f'the owner of {path}', value[2])
     content = _content(f'file {path}', value, limits.max_file_bytes)
     return InjectedFile(path=path, content=content, mode=mode, owner=owner)
+
+
+def _is_mode(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0o7777
+
+
+def _is_encodable(value: str) -> bool:
+    # Half of a surrogate pair has no bytes, so no backend can be sent it.
+    return not any('\ud800' <= character <= '\udfff' for character in value)
 
 
 def _user_data(user_data: Any, limits: Limits) -> bytes | None:
@@ -319,7 +463,8 @@ def _content(what: str, value: Any, max_bytes: int) -> bytes:
             value = value.read(max_bytes + 1)
         if isinstance(value, str):
             value = value.encode()
-    except (OSError, ValueError) as exc:
+    # The caller's own file, which may raise anything.
+    except Exception as exc:
         # Neither quoted nor chained: the error of a codec holds the content.
         raise InvalidBuildRequest(f'Cannot build: {what} cannot be read ({_kind(exc)}).') from None
     if not isinstance(value, bytes | bytearray):

@@ -21,6 +21,9 @@ _PHRASES = {
     'console_log': 'read the console log of {subject}',
 }
 
+#: The longest value that an error quotes.
+_MAX_QUOTED = 60
+
 
 def attempt(kind: str, subject: str = '', other: str = '') -> str:
     """Return what was to be done, to follow "Cannot".
@@ -32,3 +35,29 @@ def attempt(kind: str, subject: str = '', other: str = '') -> str:
     if not phrase or any(mark in phrase and not word for mark, word in words.items()):
         return f'{kind.replace("_", " ")} {subject}'.rstrip()
     return phrase.format(subject=subject, other=other)
+
+
+def quoted(value: object) -> str:
+    """Return what an error shows of a wrong argument: its type, and a plain value itself."""
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    kind = type(value).__name__
+    if not isinstance(value, str | int | float):
+        return f'{_article(kind)} {kind}'
+    try:
+        text = repr(value)
+    # A number of many thousand digits has no text; a subclass may have a text of any kind.
+    except Exception:
+        return f'{_article(kind)} {kind}'
+    if len(text) > _MAX_QUOTED:
+        text = f'{text[:_MAX_QUOTED]}...'
+    return f'{text} ({kind})'
+
+
+def _article(noun: str) -> str:
+    return 'an' if noun[:1] in 'aeiouAEIOU' else 'a'
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's type."""
+    return type(value).__name__

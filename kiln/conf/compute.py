@@ -93,6 +93,22 @@ BACKEND_OPTS = [
         min=1,
         help='Operations that may wait for a thread. One more is rejected at once.',
     ),
+    cfg.IntOpt(
+        'callback_threads',
+        default=8,
+        min=1,
+        max=512,
+        help='Threads that may call what callers add to operations, their callbacks, at a '
+        'time. Raise it where callbacks block: once all are held up, other callbacks wait.',
+    ),
+    cfg.IntOpt(
+        'probe_threads',
+        default=64,
+        min=1,
+        max=512,
+        help='Threads that may ask the probes of builds at a time. Raise it where more '
+        'builds than that wait for slow probes at once; the other probes wait.',
+    ),
     cfg.FloatOpt(
         'circuit_failure_rate',
         default=0.5,

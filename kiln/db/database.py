@@ -20,6 +20,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from kiln.clock import Clock
 from kiln.cluster_exceptions import StoreError
+from kiln.exceptions import Advice
 
 #: What a URL may begin with, and the dialect and package that serve it.
 _DRIVERS = {
@@ -207,7 +208,7 @@ class Database:
                 f'Cannot write the store at {self.name}: another thread of this process has '
                 f'been writing for {self._lock_timeout_s:g} s. Nothing was written.'
             )
-            error.retryable = True
+            error.retryable, error.advice = True, Advice.WAIT
             raise error
         try:
             yield
@@ -231,7 +232,8 @@ class Database:
         contradicts = isinstance(why, self._driver.IntegrityError)
         kind = Contradiction if contradicts else StoreError
         error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
-        error.retryable = lost or self._passes(why)
+        if lost or self._passes(why):
+            error.retryable, error.advice = True, Advice.WAIT
         raise error from exc
 
     def _passes(self, why: BaseException) -> bool:

@@ -29,6 +29,8 @@ class Burial:
         self._roster = roster
         #: Whether what does not go is given up.
         self.forced = False
+        #: No look begins before, by the monotonic clock.
+        self._look_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -61,6 +63,10 @@ class Burial:
             for member in self._roster.members()
         )
 
+    def may_look(self, moment: float) -> bool:
+        """Whether it is time for a look, and none is under way."""
+        return not self.busy and moment >= self._look_at
+
     def look(self, entry: Entry, names: Iterable[str]) -> None:
         """Have backends looked at for what is left, after the commit."""
         # Who does not answer for a node does not answer for the rest either.
@@ -69,9 +75,12 @@ class Burial:
         self._sweep.busy = True
         entry.launches.append(lambda: self._sweep.look(asked))
 
-    def learn(self, news: News, entry: Entry) -> bool:
-        """Take in what was found; return whether to look once more, later."""
-        return self._sweep.learn(news, entry)
+    def learn(self, news: News, entry: Entry, *, settle_s: float) -> bool:
+        """Take in what was found; return whether to look once more, after ``settle_s``."""
+        again = self._sweep.learn(news, entry)
+        # What was found takes time to go, and who gave no answer to give one.
+        self._look_at = entry.moment + settle_s if self._sweep.in_vain else 0.0
+        return again
 
     def bury(self, entry: Entry, cluster: Cluster, *, driven: bool) -> None:
         """Have the cluster forgotten, and told and written what is given up with it.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import math
 import os
-import queue
 import socket
 import threading
 import uuid
-from collections import defaultdict
+from collections import defaultdict, deque
 
+from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
 from kiln.cluster_models import Lease, StepState
@@ -56,7 +55,8 @@ class Conductor:
         # No other process ever has it, so a lease of a former life is not mistaken.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
         # News come with the epoch of the lease for which something was begun.
-        self._inbox: queue.SimpleQueue[tuple[int, News] | None] = queue.SimpleQueue()
+        self._inbox: deque[tuple[int, News] | None] = deque()
+        self._arrived = threading.Condition()
         self._works: dict[str, Work] = {}
         self._watch = Watch(parts, self._owner, self._source.offer)
         # Clusters that are ours, but left in peace for a while, and until when.
@@ -65,7 +65,7 @@ class Conductor:
         self._shunned: dict[str, float] = {}
         self._renew_at = 0.0
         self._poll_at = 0.0
-        self._closed = threading.Event()
+        self._closed = ClockEvent(parts.clock)
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -77,12 +77,12 @@ class Conductor:
 
     def wake(self) -> None:
         """Have the store looked at now: somebody has entered something."""
-        self._inbox.put(None)
+        self._put(None)
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop; what is under way in backends goes on, and is found again later."""
         self._closed.set()
-        self._inbox.put(None)
+        self._put(None)
         self._watch.close(wait_s)
         if self._thread is not None:
             self._thread.join(wait_s)
@@ -119,24 +119,26 @@ class Conductor:
         for scope in due | by_cluster.keys():
             self._turn(scope, by_cluster[scope])
 
+    def _put(self, one: tuple[int, News] | None) -> None:
+        with self._arrived:
+            self._inbox.append(one)
+            self._arrived.notify()
+
     def _take(self) -> tuple[list[tuple[int, News]], bool]:
         """Wait for news, and return all there are."""
+        clock = self._parts.clock
         until = min(
             [self._poll_at, self._renew_at, *(w.due for w in self._works.values()),
              *(end for _, end in self._quiet.values())]
         )  # fmt: skip
-        wait_s = max(0.0, until - self._parts.clock.monotonic())
-        news: list[tuple[int, News]] = []
-        woken = False
-        with contextlib.suppress(queue.Empty):
-            one = self._inbox.get(timeout=None if math.isinf(wait_s) else wait_s)
-            while True:
-                if one is None:
-                    woken = True
-                else:
-                    news.append(one)
-                one = self._inbox.get_nowait()
-        return news, woken
+        with self._arrived:
+            # Others that wait for the same moment may wake this thread before it.
+            while not self._inbox and (left_s := until - clock.monotonic()) > 0:
+                clock.wait(self._arrived, left_s)
+            there = list(self._inbox)
+            self._inbox.clear()
+        news = [one for one in there if one is not None]
+        return news, len(news) < len(there)
 
     def _renew(self, now: float) -> None:
         settings = self._parts.settings
@@ -237,7 +239,7 @@ class Conductor:
             driver = AbsentDriver()
 
         def tell(news: News) -> None:
-            self._inbox.put((lease.epoch, news))
+            self._put((lease.epoch, news))
 
         if isinstance(driver, NodeClusterDriver):
             return ClusterWork(self._parts, lease, driver, tell)

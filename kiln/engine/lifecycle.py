@@ -15,6 +15,7 @@ from kiln.cluster_models import Cause, Node, NodeState
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
+    ChangeFailed,
     InstanceNotFoundError,
     InstanceStateConflict,
     InsufficientCapacity,
@@ -88,6 +89,8 @@ _BY_ID = frozenset({Act.DELETE, Act.LOOK})
 _RESETS = frozenset({Act.REBOOT, Act.REBUILD})
 #: What is done to a node that is there: to find no machine is a failure.
 EXPECTING = _RESETS | {Act.WATCH}
+#: What says that it does not come to be so.
+_ENDS = (AmphoraBuildError, ChangeFailed, InstanceNotFoundError)
 
 #: The state in which a node is while something is done for it.
 DURING = {
@@ -153,7 +156,7 @@ def after_failure(act: Act, node: Node, error: BaseException, tries: int) -> Ver
     failed = Verdict(NodeState.FAILED, cause, None)
     if act is Act.BUILD:
         return _after_build(error, again, failed)
-    if act in EXPECTING and isinstance(error, AmphoraBuildError | InstanceNotFoundError):
+    if act in EXPECTING and isinstance(error, _ENDS):
         return failed
     if act in _RESETS:
         return failed if _refused(error) else again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from kiln.engine.lifecycle import Act
 from kiln.engine.news import News
 from kiln.engine.roster import Member, Roster
 from kiln.engine.wishes import Wishes
-from kiln.exceptions import InstanceNotFoundError, InsufficientCapacity
+from kiln.exceptions import BuildDiffers, InstanceNotFoundError, InsufficientCapacity
 from kiln.models import Amphora, ComputeStatus, State
 
 #: What a look at one of which nothing was known makes of it.
@@ -47,6 +48,11 @@ class Outcomes:
     def learn(self, news: News, entry: Entry, member: Member, wishes: Wishes) -> bool:
         """Take in one outcome; return whether it changes what is to be planned."""
         self._roster.ended(member)
+        if isinstance(news.error, BuildDiffers) and news.error.amphora_id is not None:
+            # The key is this attempt's own, so the machine is this node's: it was asked for
+            # before the spec changed. What it was made with is in the node's row, and an
+            # operation that renews nodes replaces it.
+            news = dataclasses.replace(news, value=news.error.amphora_id, error=None)
         if news.error is None:
             member.tries, member.not_before = 0, 0.0
             return self._ways[news.act](news.value, entry, member, wishes)

@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 
+from kiln.clock import ClockEvent
 from kiln.cluster_exceptions import ClusterBusy, ClusterError, ClusterNotFound, LeaseLost
 from kiln.cluster_models import (
     Cluster,
@@ -61,7 +62,7 @@ class Watch:
         self._tending = Tending(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
-        self._closed = threading.Event()
+        self._closed = ClockEvent(parts.clock)
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:

@@ -286,7 +286,7 @@ class ClusterWork(Work):
         if self._replan or not self._burial.is_due():
             self._say_why(entry)
         elif not self._burial.proven:
-            if not self._burial.busy:
+            if self._burial.may_look(entry.moment):
                 self._burial.look(entry, self._backends)
         elif self._hooking.may_end(entry, self._wishes):
             self._bury(entry)
@@ -353,7 +353,7 @@ class ClusterWork(Work):
         elif news.act is Act.ADOPT:
             if self._adoption is not None:
                 self._adoption.learn(news)
-        elif self._burial.learn(news, entry):
+        elif self._burial.learn(news, entry, settle_s=self._parts.settings.settle_s):
             self._roster.wake_at(entry.moment + self._parts.settings.settle_s)
 
     def _begin(self, member: Member, entry: Entry) -> None:

@@ -101,7 +101,7 @@ class VirtualClock:
         done: Callable[[], bool],
         *,
         step_s: float = 1.0,
-        real_timeout_s: float = 30.0,
+        real_timeout_s: float = 120.0,
     ) -> None:
         """Let time pass step by step until something is so, or fail in real time."""
         give_up = time.monotonic() + real_timeout_s

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterable
 
+from kiln.compute_drivers.adoption import adopted
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, BuildRequest, Limits, State
@@ -27,7 +28,7 @@ class MinimalDriver(AmphoraComputeDriver):
         with self._lock:
             for known in self._amphorae.values():
                 if (known.owner, known.build_key) == (request.owner, request.build_key):
-                    return known.id
+                    return adopted(request, known)
             amphora = Amphora(
                 id=str(uuid.uuid4()),
                 name=request.name,

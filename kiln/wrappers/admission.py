@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
@@ -41,8 +42,11 @@ class Admission(Generic[T]):
 
         Given the order it had before, it goes back to its old place.
         """
+        # What cannot be put in order with others is refused before it is among them:
+        # in there it would fail whoever takes the next one, for ever.
+        rank = operator.index(priority)
         order = next(self._order) if order is None else order
-        heapq.heappush(self._queues[traffic], (priority, order, item))
+        heapq.heappush(self._queues[traffic], (rank, order, item))
         self.waiting += 1
         return order
 

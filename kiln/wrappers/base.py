@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from kiln.clock import Clock
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import AmphoraComputeError, ConfigurationError
@@ -20,7 +21,9 @@ class DriverWrapper(AmphoraComputeDriver):
                 f'Cannot wrap {inner.name!r} in {type(self).__name__} twice; it has one already.'
             )
         self.inner = inner
-        self.name, self.owner, self.clock = inner.name, inner.owner, inner.clock
+        self.name: str = inner.name
+        self.owner: str = inner.owner
+        self.clock: Clock = inner.clock
 
     @property
     def limits(self) -> Limits:

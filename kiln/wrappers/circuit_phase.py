@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
-from kiln.exceptions import CircuitOpenError
+from kiln.exceptions import Advice, CircuitOpenError
 
 #: What is said of a circuit that no error opened.
 BY_HAND = 'by_hand'
@@ -85,7 +85,7 @@ class Phase:
             f'Circuit {name} {text}',
             retry_after=retry_after,
             # Waiting does not help while somebody wants it open.
-            retryable=not self.manual,
+            advice=Advice.REPAIR if self.manual else Advice.WAIT,
             backend=name,
         )
         error.__cause__ = self.cause

@@ -1,6 +1,6 @@
 """Runs the calls of a backend on a few threads, so that no caller ever waits.
 
-The only home of futurist, whose pool gives the threads. They serve as *lanes*
+A pool of futurist gives the threads (lane_threads.py). They serve as *lanes*
 (lanes.py), and who gets one next is kiln's own choice (admission.py). What an
 operation sends, and whether again, is for its *plan* to say (plan.py,
 safe_build.py). Nothing sleeps in a lane: what has to wait for its next
@@ -14,26 +14,29 @@ import functools
 import logging
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kiln.clock import Deadline, current_deadline
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
-    AmphoraComputeError,
+    Advice,
     KilnError,
     OperationRejected,
     RateLimited,
 )
-from kiln.listeners import Listener, Listeners
-from kiln.models import BuildRequest
+from kiln.listeners import Listener, guarded
+from kiln.models import Amphora, BuildRequest
 from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.caller_threads import CallerThreads
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.lanes import Lanes
-from kiln.wrappers.operation import Operation, OperationState, Priority
+from kiln.wrappers.lanes import Lanes, open_threads
+from kiln.wrappers.operation import OperationState, Priority
 from kiln.wrappers.plan import CallPlan, FunctionPlan
-from kiln.wrappers.recovery import describe, plan_again
+from kiln.wrappers.recovery import describe, plan_again, unknown
 from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
 from kiln.wrappers.safe_build import BuildPlan, DiscardPlan, TwinPlan
 from kiln.wrappers.scheduler import Scheduler
@@ -41,6 +44,9 @@ from kiln.wrappers.task import Task
 from kiln.wrappers.turns import Turns
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds after which a queue that was full may have room.
+FULL_S = 1.0
 
 
 class ExecutorDriver(DriverWrapper):
@@ -57,13 +63,15 @@ class ExecutorDriver(DriverWrapper):
         scheduler: Scheduler,
         settings: ExecutorSettings | None = None,
         listener: Listener | None = None,
+        callers: CallerThreads | None = None,
         pool: Any = None,
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(inner)
         self.settings = settings or ExecutorSettings()
         self._scheduler = scheduler
-        self._listener = _guarded(listener)
+        self._listener = guarded(listener)
+        self._callers = callers
         self._backoff = Backoff(
             first_s=self.settings.first_delay_s,
             max_s=self.settings.max_delay_s,
@@ -73,11 +81,11 @@ class ExecutorDriver(DriverWrapper):
         self._idle = threading.Condition(self._lock)
         self._turns: Turns[Task] = Turns()
         self._tasks: set[Task] = set()
-        self._discards: dict[str, Operation[None]] = {}
+        self._discards: dict[str, Errand[Amphora | None]] = {}
         self._own_pool = pool is None
         self._lanes = Lanes(
             self.name,
-            functools.partial(_open_pool, self.settings.max_workers)
+            functools.partial(open_threads, self.name, self.settings.max_workers)
             if pool is None
             else lambda: pool,
             self.settings,
@@ -88,6 +96,18 @@ class ExecutorDriver(DriverWrapper):
         )
         # No more is taken from callers; then: no thread is left for anybody.
         self._closed = self._stopped = False
+        #: Whether builds that have not ended are left under their keys at the end.
+        self.keeps_builds = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more work."""
+        return self._closed
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way, in the background neither."""
+        return not self._tasks and not self._lanes.running
 
     # ---- to be called --------------------------------------------------------
 
@@ -98,7 +118,7 @@ class ExecutorDriver(DriverWrapper):
         timeout_s: float | None = None,
         priority: Priority = Priority.NORMAL,
         discards: bool = True,
-    ) -> Operation[Any]:
+    ) -> Errand[Any]:
         """Have a call made; return at once.
 
         The operation ends by its deadline, whatever the backend does:
@@ -109,16 +129,18 @@ class ExecutorDriver(DriverWrapper):
         :raises CircuitOpenError: the circuit of such calls is open.
         :raises UnsupportedOperation: the driver lacks the ability.
         """
+        validation.check_member('priority', priority, Priority)
         refused = self.inner.refusal(call)
         if refused is not None and not isinstance(refused, RateLimited):
             raise refused
         deadline = self._deadline(timeout_s)
-        operation: Operation[Any] = Operation(
+        operation: Errand[Any] = Errand(
             call.label,
             backend=self.name,
             deadline=deadline,
             clock=self.clock,
             priority=priority,
+            callers=self._callers,
         )
         describe(operation, args)
         plan: CallPlan
@@ -137,13 +159,14 @@ class ExecutorDriver(DriverWrapper):
         *,
         timeout_s: float | None = None,
         priority: Priority = Priority.NORMAL,
-    ) -> Operation[Any]:
+    ) -> Errand[Any]:
         """Run a function on a thread of the pool, as reads run; its errors pass as they are.
 
         :raises OperationRejected: the queue is full, or this is closed.
         """
+        validation.check_member('priority', priority, Priority)
         deadline = self._deadline(timeout_s)
-        operation: Operation[Any] = Operation(
+        operation: Errand[Any] = Errand(
             'run', backend=self.name, deadline=deadline, clock=self.clock, priority=priority
         )
         return self._admit(
@@ -163,58 +186,54 @@ class ExecutorDriver(DriverWrapper):
             operation.cancel()
             raise
 
-    def discard_build(self, build_key: str, amphora_id: str | None) -> Operation[None]:
+    def discard_build(
+        self, build_key: str, amphora_id: str | None, *, fresh: bool = False
+    ) -> Errand[Amphora | None]:
         """See to it that nothing of a build is left, however long it takes.
 
         Goes on in the background for ``cleanup_timeout_s``; what is left then
         is logged with its key and found by the orphan sweep. A build of that
         key that is under way ends first, one asked for later comes after.
+
+        A machine that has run is not removed, and is the result, unless the key is
+        ``fresh``: drawn by kiln for this build alone.
         """
         running = self._discards.get(build_key)
-        return running or self._discard(build_key, amphora_id)
+        return running or self._discard(build_key, amphora_id, fresh=fresh)
 
-    def recover(self, saved: Mapping[str, Any]) -> Operation[Any]:
-        """Take up an operation that another process saved.
+    def take_up(self, operation: Errand[Any]) -> Errand[Any]:
+        """Go on with an operation of another process, which is returned.
 
         A build is looked for, never sent; what may be repeated is sent again;
-        of anything else the outcome is said to be unknown. One whose deadline
-        has passed gets the time of a new one.
+        of anything else the outcome is said to be unknown.
 
         :raises OperationRejected: the queue is full, or this is closed.
         """
-        operation: Operation[Any] = Operation.from_dict(saved, clock=self.clock)
-        if operation.done():
-            return operation
-        operation.note('recovered')
-        if operation.deadline is None or operation.deadline.passed:
+        if operation.deadline is None:
             operation.deadline = Deadline.after(self.settings.timeout_s, self.clock)
         plan = plan_again(operation, self._backoff)
         if plan is None:
-            operation.fail(
-                AmphoraComputeError(
-                    f'Cannot {operation.attempt} again: nobody knows whether it took effect '
-                    f'before the restart. Look at the status.',
-                    backend=self.name,
-                    operation=operation.kind,
-                    amphora_id=operation.amphora_id,
-                )
-            )
+            operation.fail(unknown(operation))
             return operation
         key = None
         if isinstance(plan, BuildPlan):
             key = operation.build_key
-            operation.add_done_callback(functools.partial(self._called_off, plan))
+            operation.then(functools.partial(self._called_off, plan))
         operation.enter(OperationState.WAITING)
         return self._admit(Task(self, operation, plan, operation.deadline, key=key))
 
-    def close(self, wait_s: float = 10.0) -> None:
-        """Stop: what waits is cancelled, what runs gets ``wait_s``; safe to repeat."""
+    def close(self, wait_s: float = 10.0, *, inner: bool = True) -> None:
+        """Stop: what waits is cancelled, what runs gets ``wait_s``; safe to repeat.
+
+        Builds leave nothing behind, unless :attr:`keeps_builds` is set before. Without
+        ``inner`` the wrapped driver stays open.
+        """
         with self._lock:
             first, self._closed = not self._closed, True
             waiting = [task for task in self._tasks if not task.in_flight]
         for task in waiting:
             if not task.plan.outlives_closing:
-                task.plan.call_off()
+                self._call_off(task)
         # Real time: a closing process does not live by a test's clock.
         deadline = Deadline.after(wait_s)
         with self._idle:
@@ -223,11 +242,22 @@ class ExecutorDriver(DriverWrapper):
             self._stopped = True
             left = list(self._tasks)
         for task in left:
-            task.plan.call_off()
+            self._call_off(task)
         if first:
             if self._own_pool:
                 self._lanes.close()
-            self.inner.close()
+            if inner:
+                self.inner.close()
+
+    def disown(self) -> list[Errand[Any]]:
+        """Forget all work in the child of a fork, where it is the parent's; return it."""
+        self._closed = self._stopped = True
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        tasks, self._tasks = self._tasks, set()
+        self._turns, self._discards = Turns(), {}
+        self._lanes.disown()
+        return [task.operation for task in tasks]
 
     # ---- admission -------------------------------------------------------------
 
@@ -240,7 +270,7 @@ class ExecutorDriver(DriverWrapper):
         )
         return outer if outer is not None and outer.at < own.at else own
 
-    def _admit(self, task: Task) -> Operation[Any]:
+    def _admit(self, task: Task) -> Errand[Any]:
         with self._lock:
             if self._closed:
                 raise self._rejection(task, 'kiln is closed')
@@ -252,17 +282,19 @@ class ExecutorDriver(DriverWrapper):
         if my_turn:
             self._lanes.queue(task)
         else:
+            task.plan.in_line = True
             task.operation.note('waits', 'for an earlier build of its key to end')
         return task.operation
 
     def _enlist(self, task: Task) -> None:
         task.expiry = self._scheduler.call_later(task.deadline.remaining_s(), task.expire)
-        task.operation.add_done_callback(task.settled)
+        task.operation.then(task.settled)
 
     def _rejection(self, task: Task, why: str) -> OperationRejected:
         return OperationRejected(
             f'{task.plan.about} on {self.name!r} now: {why}.',
-            retryable=not self._closed,
+            advice=Advice.GIVE_UP if self._closed else Advice.WAIT,
+            retry_after=None if self._closed else FULL_S,
             **task.plan.facts,
         )
 
@@ -318,7 +350,7 @@ class ExecutorDriver(DriverWrapper):
                 operation.fail(error)
             case Again(pause_s, why):
                 if self._closed and not task.plan.outlives_closing:
-                    task.plan.call_off()
+                    self._call_off(task)
                 elif pause_s >= task.deadline.remaining_s():
                     operation.fail(task.plan.overdue(in_flight=False))
                 elif operation.enter(OperationState.WAITING):
@@ -354,7 +386,13 @@ class ExecutorDriver(DriverWrapper):
             self._conclude(task)
         self._changed()
 
-    def _called_off(self, plan: BuildPlan, operation: Operation[Any]) -> None:
+    def _call_off(self, task: Task) -> None:
+        if self.keeps_builds and isinstance(task.plan, BuildPlan):
+            task.plan.leave()
+        else:
+            task.plan.call_off()
+
+    def _called_off(self, plan: BuildPlan, operation: Errand[Any]) -> None:
         # Not found in time, a recovered build is left to whoever recovers it
         # next; but who cancels it wants nothing of it.
         plan.doubt = plan.doubt or (operation.cancelled() and not self._closed)
@@ -365,20 +403,26 @@ class ExecutorDriver(DriverWrapper):
         if task.key is not None:
             plan = task.plan
             if plan.doubt and plan.discards and task.operation.exception() is not None:
-                self._discard(task.key, task.operation.amphora_id, after=task)
+                self._discard(task.key, task.operation.amphora_id, fresh=plan.fresh, after=task)
             else:
                 if isinstance(task.plan, BuildPlan) and task.plan.resent:
                     self._look_for_twin(task.key)
                 with self._lock:
                     heir = self._turns.leave(task.key, task)
         if heir is not None:
+            heir.plan.in_line = False
             self._lanes.queue(heir)
 
     def _discard(
-        self, build_key: str, amphora_id: str | None, *, after: Task | None = None
-    ) -> Operation[None]:
+        self,
+        build_key: str,
+        amphora_id: str | None,
+        *,
+        fresh: bool,
+        after: Task | None = None,
+    ) -> Errand[Amphora | None]:
         """Remove a build when its turn comes; ``after`` a failed one, before any other."""
-        operation: Operation[None] = Operation(
+        operation: Errand[Amphora | None] = Errand(
             'discard',
             backend=self.name,
             subject=build_key,
@@ -389,7 +433,11 @@ class ExecutorDriver(DriverWrapper):
         )
         operation.amphora_id = amphora_id
         plan = DiscardPlan(
-            operation, build_key, grace_s=self.settings.cleanup_grace_s, backoff=self._backoff
+            operation,
+            build_key,
+            fresh=fresh,
+            grace_s=self.settings.cleanup_grace_s,
+            backoff=self._backoff,
         )
         assert operation.deadline is not None
         # Not in the context of the caller, whose own deadline may be over.
@@ -403,7 +451,7 @@ class ExecutorDriver(DriverWrapper):
                 my_turn = self._turns.join(build_key, task)
             else:
                 my_turn = self._turns.hand_over(build_key, after, task)
-        operation.add_done_callback(self._discarded)
+        operation.then(self._discarded)
         self._enlist(task)
         if self._stopped:
             plan.call_off()
@@ -413,7 +461,7 @@ class ExecutorDriver(DriverWrapper):
 
     def _look_for_twin(self, build_key: str) -> None:
         deadline = Deadline.after(self.settings.cleanup_timeout_s, self.clock)
-        operation: Operation[None] = Operation(
+        operation: Errand[None] = Errand(
             'find_build',
             backend=self.name,
             subject=build_key,
@@ -430,7 +478,7 @@ class ExecutorDriver(DriverWrapper):
         self._enlist(task)
         self._later(task, grace_s, 'it was sent twice')
 
-    def _discarded(self, operation: Operation[None]) -> None:
+    def _discarded(self, operation: Errand[Amphora | None]) -> None:
         if self._discards.get(operation.subject) is operation:
             del self._discards[operation.subject]
         if (error := operation.exception()) is not None:
@@ -444,17 +492,3 @@ class ExecutorDriver(DriverWrapper):
         if self._closed:
             with self._lock:
                 self._idle.notify_all()
-
-
-def _open_pool(size: int) -> Any:
-    # Only who really calls a backend pays for its import.
-    import futurist
-
-    return futurist.ThreadPoolExecutor(max_workers=size)
-
-
-def _guarded(listener: Listener | None) -> Listener | None:
-    """Return a listener that cannot harm its caller, or None where nobody listens."""
-    if listener is None or type(listener) is Listener:
-        return None
-    return listener if isinstance(listener, Listeners) else Listeners([listener])

@@ -19,6 +19,10 @@ from kiln.wrappers.task import Task
 
 LOG = logging.getLogger(__name__)
 
+#: Held during the import of futurist, and by who forks: the child of a fork in the
+#: middle of an import would wait for its end for ever.
+IMPORTING = threading.Lock()
+
 
 class Lanes:
     """Works off a queue on the threads of a pool.
@@ -50,11 +54,7 @@ class Lanes:
         # Called, without a lock held, when a task came or a lane got free.
         self._changed = changed
         self._lock = threading.Lock()
-        self._admission: Admission[Task] = Admission(
-            lanes=settings.max_workers,
-            shares=settings.shares,
-            wanted=operator.attrgetter('queued'),
-        )
+        self._admission = self._nobody_waits()
         self._threads: set[int] = set()
 
     @property
@@ -77,10 +77,10 @@ class Lanes:
         with self._lock:
             if task.ended:
                 return
-            task.queued = True
             task.order = self._admission.put(
                 task.traffic, task.operation.priority, task, task.order
             )
+            task.queued = True
             taken = self._take()
         if taken is not None:
             self._start(*taken)
@@ -116,6 +116,19 @@ class Lanes:
                 self._pool.submit(gate.wait)
         self._pool.shutdown(wait=False)
         gate.set()
+
+    def disown(self) -> None:
+        """Forget the threads and the queue in the child of a fork: they are the parent's."""
+        self._lock = threading.Lock()
+        self._pool = None
+        self._admission = self._nobody_waits()
+
+    def _nobody_waits(self) -> Admission[Task]:
+        return Admission(
+            lanes=self._settings.max_workers,
+            shares=self._settings.shares,
+            wanted=operator.attrgetter('queued'),
+        )
 
     def _take(self) -> tuple[Traffic, Task] | None:
         taken = self._admission.take(self._clock.monotonic())
@@ -167,3 +180,12 @@ class Lanes:
             self._changed()
         if not nested:
             self._threads.discard(thread)
+
+
+def open_threads(name: str, size: int) -> Any:
+    """Return a pool for the lanes of a backend."""
+    # Only who really calls a backend pays for the import of futurist.
+    with IMPORTING:
+        from kiln.wrappers.lane_threads import LaneThreads
+
+    return LaneThreads(name, size)

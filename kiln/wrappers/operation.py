@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import uuid
-from collections.abc import Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.wording import attempt
-from kiln.exceptions import AmphoraComputeError, OperationCancelled, Outcome
+from kiln.exceptions import (
+    Advice,
+    AmphoraComputeError,
+    InvalidRequest,
+    OperationCancelled,
+    Outcome,
+)
 from kiln.models import Resource
+from kiln.wrappers.caller_threads import CallbackLine, CallerThreads, call_guarded
 from kiln.wrappers.promise import Promise
 
-T = TypeVar('T')
+if TYPE_CHECKING:
+    import concurrent.futures
 
-#: A story longer than this is cut in the middle of its retries, not at its end.
-MAX_EVENTS = 50
+T = TypeVar('T')
 
 
 class Priority(enum.IntEnum):
@@ -40,6 +49,13 @@ class OperationState(enum.StrEnum):
     CANCELLED = 'cancelled'
 
 
+class Goal(Protocol):
+    """What an operation waits for beyond the backend's yes."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class OperationEvent:
     """Something that happened to an operation, at seconds since the epoch."""
@@ -50,11 +66,19 @@ class OperationEvent:
 
 
 class Operation(Promise[T]):
-    """The outcome of a call, as soon as there is one, and what happened until then."""
+    """The outcome of a call, as soon as there is one, and what happened until then.
 
+    To be read at any time: ``kind`` (the call), ``backend``, ``subject`` (what it is about,
+    in words), ``state`` (an OperationState), ``amphora_id`` and ``build_key`` where it has
+    them, ``priority``, and ``deadline``. They are kiln's to set.
+    """
+
+    # What is public here is the caller's: what kiln's own code calls on an operation is
+    # public on Errand alone. Its state is here all the same, as each is one object.
     __slots__ = (
-        '_clock', '_events', '_id', 'amphora_id', 'arguments', 'backend', 'began_at', 'build_key',
-        'deadline', 'kind', 'priority', 'state', 'subject',
+        '_began_at', '_call', '_callers', '_clock', '_events', '_id', '_line', 'amphora_id',
+        'arguments', 'backend', 'build_key', 'deadline', 'goal', 'kind', 'priority', 'state',
+        'subject',
     )  # fmt: skip
 
     def __init__(
@@ -67,29 +91,35 @@ class Operation(Promise[T]):
         clock: Clock = SYSTEM_CLOCK,
         build_key: str | None = None,
         priority: Priority = Priority.NORMAL,
+        callers: CallerThreads | None = None,
     ) -> None:
         super().__init__()
-        self.kind = kind
-        self.backend = backend
-        self.subject = subject
-        self.build_key = build_key
+        self.kind: str = kind
+        self.backend: str = backend
+        self.subject: str = subject
+        self.build_key: str | None = build_key
         self.amphora_id: str | None = None
-        self.deadline = deadline
-        self.priority = priority
-        self.state = OperationState.QUEUED
+        self.deadline: Deadline | None = deadline
+        self.priority: Priority = priority
+        self.state: OperationState = OperationState.QUEUED
         # What it takes to repeat the call after a restart: ids and numbers,
         # never the request of a build.
         self.arguments: tuple[Any, ...] | None = None
-        #: When a thread was first at it, by the monotonic clock.
-        self.began_at: float | None = None
+        #: What it waits for beyond the backend's yes, where it does.
+        self.goal: Goal | None = None
         self._clock = clock
+        # When a thread was first at it.
+        self._began_at: float | None = None
+        # The threads for its caller's callbacks, and their line once there are any.
+        self._callers = callers
+        self._line: CallbackLine | None = None
+        # What was sent for it, where it waits for more than the answer of a call.
+        self._call: Operation[Any] | None = None
         self._id: str | None = None
         self._events: list[tuple[float, str, str]] | None = None
 
     def __repr__(self) -> str:
         return f'<Operation {self.kind} {self.subject} {self.state.value}>'
-
-    # ---- for the caller ----------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -114,91 +144,73 @@ class Operation(Promise[T]):
         """Whether it was cancelled before it had an outcome."""
         return self.state is OperationState.CANCELLED
 
+    def add_done_callback(self, function: Callable[[Self], object]) -> None:
+        """Have a function called with this once it is done, or soon if it is done.
+
+        It is called on one of the backend's few threads for callbacks, named
+        ``BACKEND-callback-N``, after the callbacks that were added before it and after
+        each ``on_status``; perhaps only after ``result()`` has returned elsewhere. It
+        may block: that holds up the callbacks of this operation, and once all those
+        threads are held up the other callbacks of the backend, but neither kiln's work
+        nor its deadlines. ``result()`` of any operation may be asked for in it, and the
+        Compute may be closed. What it raises, SystemExit too, is logged and goes no
+        further.
+        """
+        validation.check_callable('function', function)
+        if self._callers is None:
+            super().add_done_callback(function)
+        else:
+            self._then(functools.partial(self._call_out, function))
+
     def cancel(self, why: str = 'the operation was cancelled') -> bool:
         """End it now; return False where it had an outcome already.
 
-        A call that is under way cannot be called back: a build it makes is
-        removed, any other effect may still happen, and the error says so.
+        A call that is under way cannot be called back: a build it makes is removed
+        unless it has run before, any other effect may still happen, and the error
+        says so.
+
+        :raises InvalidRequest: ``why`` is not a text.
         """
-        while not self.done():
-            # Whether it was sent is part of the error, so it must be so still
-            # when the error is given.
-            state = self.state
-            error = self._cancellation(why, unsent=state is OperationState.QUEUED)
-            if self._finish(OperationState.CANCELLED, None, error, seen=state):
-                return True
-        return False
+        if not isinstance(why, str):
+            raise InvalidRequest(f'why must be a string, not {validation.quoted(why)}.')
+        if self._call is not None and not self.done() and self._call.cancel(why) and self.done():
+            # The call alone knows whether it was sent; its end has ended this.
+            return True
+        return self._call_off(why, left=False)
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """Return a future of the standard library that ends as this does.
+
+        For what takes nothing else: ``concurrent.futures.wait`` and ``as_completed``,
+        ``asyncio.wrap_future``. To cancel it cancels the operation. A coroutine says
+        ``await operation``, and ``asyncio.ensure_future(operation)`` is the task that
+        ``asyncio.wait`` wants. ``asyncio.create_task`` and a TaskGroup take coroutines
+        alone: give them one that awaits the operation.
+        """
+        # Few ask for one, and everyone would pay for the import.
+        import concurrent.futures
+
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def done(operation: Operation[T]) -> None:
+            # False where the future was cancelled, and so this.
+            if not future.set_running_or_notify_cancel():
+                return
+            if (error := operation.exception()) is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(operation.result())
+
+        future.add_done_callback(lambda future: self.cancel() if future.cancelled() else None)
+        # Among the callbacks, as what is added to the future is the caller's code too.
+        self.add_done_callback(done)
+        return future
 
     @property
     def attempt(self) -> str:
         """What it is to do, as errors tell it."""
         other = self.arguments[1] if self.arguments and len(self.arguments) > 1 else ''
         return attempt(self.kind, self.subject, other if isinstance(other, str) else '')
-
-    def _cancellation(self, why: str, *, unsent: bool) -> OperationCancelled:
-        if unsent:
-            left = 'It was never sent.'
-        elif self.build_key is not None:
-            left = 'What it has built, or builds yet, is removed.'
-        else:
-            left = 'It had been sent, so its effect may still happen.'
-        return OperationCancelled(
-            f'Cannot {self.attempt}: {why}. {left}',
-            outcome=Outcome.NOT_APPLIED if unsent else Outcome.UNKNOWN,
-            build_key=self.build_key,
-            amphora_id=self.amphora_id,
-            backend=self.backend,
-            operation=self.kind,
-        )
-
-    # ---- for who does the work ---------------------------------------------
-
-    def note(self, name: str, detail: str = '') -> None:
-        """Add to the story."""
-        # A plain tuple of plain values costs the garbage collector nothing.
-        event = (self._clock.time(), name, detail)
-        with self._lock:
-            if self._events is None:
-                self._events = []
-            elif len(self._events) >= MAX_EVENTS:
-                del self._events[MAX_EVENTS // 2]
-            self._events.append(event)
-
-    def enter(self, state: OperationState) -> bool:
-        """Say what it is doing now; False where it is done, and stays so."""
-        with self._lock:
-            if self.done():
-                return False
-            if state is OperationState.RUNNING and self.began_at is None:
-                self.began_at = self._clock.monotonic()
-            self.state = state
-            return True
-
-    def resolve(self, value: T) -> bool:
-        """Give the result; False where there was an outcome already."""
-        return self._finish(OperationState.SUCCEEDED, value, None)
-
-    def fail(self, error: BaseException) -> bool:
-        """Give the error; False where there was an outcome already."""
-        cancelled = isinstance(error, OperationCancelled)
-        state = OperationState.CANCELLED if cancelled else OperationState.FAILED
-        return self._finish(state, None, error)
-
-    def _finish(
-        self,
-        state: OperationState,
-        value: Any,
-        error: BaseException | None,
-        seen: OperationState | None = None,
-    ) -> bool:
-        with self._lock:
-            if self.done() or (seen is not None and self.state is not seen):
-                return False
-            self.state, self._error, self._value = state, error, value
-        self._announce()
-        return True
-
-    # ---- over a restart ------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, without anything confidential.
@@ -220,38 +232,73 @@ class Operation(Promise[T]):
             'priority': self.priority.value,
             'deadline': deadline,
             'arguments': self.arguments and [_plain(argument) for argument in self.arguments],
+            'goal': self.goal and self.goal.to_dict(),
             'events': [dataclasses.asdict(event) for event in self.events],
             'error': _error_to_dict(self._error),
         }
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return an operation that another process saved; its outcome if it had one."""
-        deadline = None
-        if data.get('deadline') is not None:
-            deadline = Deadline.after(data['deadline'] - clock.time(), clock)
-        operation = cls(
-            data['kind'],
-            backend=data['backend'],
-            subject=data['subject'],
-            deadline=deadline,
-            clock=clock,
-            build_key=data.get('build_key'),
-            priority=Priority(data.get('priority', Priority.NORMAL)),
+    # ---- within ------------------------------------------------------------
+
+    def _call_out(self, function: Callable[[Any], object], argument: Any) -> None:
+        """Have a caller's function called, after those before it, on a thread for them."""
+        if self._callers is None:
+            call_guarded(function, argument)
+            return
+        with self._lock:
+            line = self._line = self._line or CallbackLine(self._callers)
+        line.call(function, argument)
+
+    def _call_off(self, why: str, *, left: bool) -> bool:
+        while not self.done():
+            # Whether it was sent is part of the error, so it must be so still
+            # when the error is given.
+            state = self.state
+            unsent = state is OperationState.QUEUED and self._call is None
+            error = self._cancellation(why, unsent=unsent, kept=left)
+            if self._finish(OperationState.CANCELLED, None, error, seen=state):
+                return True
+        return False
+
+    def _cancellation(self, why: str, *, unsent: bool, kept: bool) -> OperationCancelled:
+        outcome = Outcome.NOT_APPLIED if unsent else Outcome.UNKNOWN
+        advice = Advice.GIVE_UP
+        if unsent:
+            left = 'It was never sent.'
+        elif kept and self.build_key is not None:
+            made = f'Amphora {self.amphora_id} is' if self.amphora_id else 'What it may make is'
+            left = (
+                f'{made} left under its key: build again with build_key={self.build_key!r} to '
+                f'adopt it.'
+            )
+            outcome = Outcome.APPLIED if self.amphora_id else Outcome.UNKNOWN
+            advice = Advice.REPEAT
+        elif self.build_key is not None:
+            left = 'What it built is removed, unless it has run: then it stays under its key.'
+        else:
+            left = 'It had been sent, so its effect may still happen.'
+        return OperationCancelled(
+            f'Cannot {self.attempt}: {why}. {left}',
+            advice=advice,
+            outcome=outcome,
+            build_key=self.build_key,
+            amphora_id=self.amphora_id,
+            backend=self.backend,
+            operation=self.kind,
         )
-        operation._id = data['id']
-        operation.amphora_id = data.get('amphora_id')
-        if (arguments := data.get('arguments')) is not None:
-            operation.arguments = tuple(arguments)
-        operation._events = [
-            (event['at'], event['name'], event['detail']) for event in data.get('events', ())
-        ] or None
-        if data['state'] == OperationState.SUCCEEDED:
-            built: Any = data.get('amphora_id') if data.get('build_key') else None
-            operation.resolve(built)
-        elif data['state'] in (OperationState.FAILED, OperationState.CANCELLED):
-            operation.fail(AmphoraComputeError.from_dict(data.get('error') or {}))
-        return operation
+
+    def _finish(
+        self,
+        state: OperationState,
+        value: Any,
+        error: BaseException | None,
+        seen: OperationState | None = None,
+    ) -> bool:
+        with self._lock:
+            if self.done() or (seen is not None and self.state is not seen):
+                return False
+            self.state, self._error, self._value = state, error, value
+        self._announce()
+        return True
 
 
 def _plain(argument: Any) -> Any:

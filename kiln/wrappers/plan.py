@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.own_errors import look_first
 from kiln.exceptions import (
     AmphoraComputeError,
     DeleteFailed,
@@ -15,22 +16,24 @@ from kiln.exceptions import (
     Outcome,
     ServiceTimeout,
 )
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step, may_repeat
 
 
 class CallPlan:
     """One call, sent until it is answered, where that can do no harm."""
 
-    __slots__ = ('args', 'attempt', 'backoff', 'call', 'last_error', 'operation')
+    __slots__ = ('args', 'attempt', 'backoff', 'call', 'in_line', 'last_error', 'operation')
 
     #: Whether the backend may have something that nobody was told of.
     doubt = False
     #: Whether that is removed, or left to somebody who will look for it.
     discards = True
+    #: Whether nobody else can have built with its key.
+    fresh = False
 
     def __init__(
-        self, operation: Operation[Any], call: Call, args: tuple[Any, ...], backoff: Backoff
+        self, operation: Errand[Any], call: Call, args: tuple[Any, ...], backoff: Backoff
     ) -> None:
         self.operation = operation
         # The call to be sent next; a plan of several steps changes it.
@@ -39,6 +42,8 @@ class CallPlan:
         self.backoff = backoff
         self.attempt = 0
         self.last_error: BaseException | None = None
+        # Whether it waits for an earlier one of its build key to end.
+        self.in_line = False
 
     def refusal(self, driver: AmphoraComputeDriver) -> AmphoraComputeError | None:
         """Return the error that the next call would be refused with now."""
@@ -80,8 +85,13 @@ class CallPlan:
     def overdue(self, *, in_flight: bool) -> BaseException:
         """Return the error of an operation whose time is over."""
         if not in_flight:
+            why = (
+                'an earlier build of its key had not ended before its deadline'
+                if self.in_line
+                else 'no thread was free for it before its deadline'
+            )
             return self.last_error or OperationTimeout(
-                f'{self.about}: no thread was free for it before its deadline. It was never sent.',
+                f'{self.about}: {why}. It was never sent.',
                 outcome=Outcome.NOT_APPLIED,
                 **self.facts,
             )
@@ -90,7 +100,7 @@ class CallPlan:
         if self.call is Call.DELETE:
             error = DeleteTimeout(text, outcome=Outcome.UNKNOWN, **self.facts)
         else:
-            error = ServiceTimeout(text, **self.facts)
+            error = look_first(ServiceTimeout(text, **self.facts), self.call)
         error.__cause__ = self.last_error
         return error
 
@@ -126,7 +136,7 @@ class FunctionPlan(CallPlan):
     __slots__ = ('_function',)
 
     def __init__(
-        self, operation: Operation[Any], function: Callable[[], Any], backoff: Backoff
+        self, operation: Errand[Any], function: Callable[[], Any], backoff: Backoff
     ) -> None:
         super().__init__(operation, Call.CHECK, (), backoff)
         self._function = function

@@ -12,9 +12,10 @@ import http.client
 import re
 import socket
 import ssl
-from collections.abc import Callable, Container
-from typing import Literal, Protocol
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, Literal, Protocol
 
+from kiln.compute_drivers import validation
 from kiln.exceptions import InvalidRequest
 from kiln.models import Amphora
 
@@ -27,7 +28,12 @@ class NotReady(Exception):
 
 
 class Probe(Protocol):
-    """What a probe is."""
+    """What a probe is.
+
+    It may block: it runs on one of the backend's ``probe_threads`` for probes, which take
+    turns, and holds up nothing else. It should have a timeout of its own, as those here
+    have, since a thread cannot be ended from outside.
+    """
 
     def __call__(self, amphora: Amphora) -> bool:
         """Return whether the amphora serves; raising means that it does not yet."""
@@ -70,9 +76,15 @@ class HttpProbe:
 
     def __post_init__(self) -> None:
         _check(self.port, self.timeout_s)
-        if not _WIRE.fullmatch(self.path):
+        if not isinstance(self.path, str) or not _WIRE.fullmatch(self.path):
             raise InvalidRequest(
-                f'path of a probe must start with / and be ready for the wire, not {self.path!r}.'
+                f'path of a probe must start with / and be ready for the wire, '
+                f'not {validation.quoted(self.path)}.'
+            )
+        if not isinstance(self.statuses, Container):
+            raise InvalidRequest(
+                f'statuses of a probe must be a collection of numbers, '
+                f'not {validation.quoted(self.statuses)}.'
             )
         if self.scheme not in ('http', 'https'):
             raise InvalidRequest(f'scheme of a probe must be http or https, not {self.scheme!r}.')
@@ -127,11 +139,49 @@ def parse_probe(text: str) -> TcpProbe | HttpProbe:
     )
 
 
+def saved_probe(probe: object) -> dict[str, Any] | None:
+    """Return a probe as plain data; None of one that is not of this module."""
+    if not isinstance(probe, TcpProbe | HttpProbe):
+        return None
+    given = {
+        field.name: getattr(probe, field.name)
+        for field in dataclasses.fields(probe)
+        if getattr(probe, field.name) != field.default
+    }
+    if 'statuses' in given:
+        if not isinstance(given['statuses'], Iterable):
+            return None
+        given['statuses'] = sorted(given['statuses'])
+    return {'kind': _KINDS[type(probe)], **given}
+
+
+def restored_probe(saved: Mapping[str, Any]) -> TcpProbe | HttpProbe:
+    """Return the probe that :func:`saved_probe` described.
+
+    :raises InvalidRequest: it describes none.
+    """
+    try:
+        facts = dict(saved)
+        return _BY_KIND[facts.pop('kind')](**facts)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise InvalidRequest(f'Cannot make a probe of {saved!r}, which was saved.') from exc
+
+
+_BY_KIND: dict[str, type[TcpProbe | HttpProbe]] = {'tcp': TcpProbe, 'http': HttpProbe}
+_KINDS = {kind: name for name, kind in _BY_KIND.items()}
+
+
 def _check(port: int, timeout_s: float) -> None:
-    if not 0 < port < 65536:
-        raise InvalidRequest(f'port of a probe must be from 1 to 65535, not {port}.')
-    if timeout_s <= 0:
-        raise InvalidRequest(f'timeout_s of a probe must be above 0, not {timeout_s}.')
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise InvalidRequest(
+            f'port of a probe must be from 1 to 65535, not {validation.quoted(port)}.'
+        )
+    number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not number or not 0 < timeout_s <= validation.MAX_TIMEOUT_S:
+        raise InvalidRequest(
+            f'timeout_s of a probe must be above 0 and a year at most, '
+            f'not {validation.quoted(timeout_s)}.'
+        )
 
 
 def _first_ready(amphora: Amphora, attempt: Callable[[str], None]) -> bool:

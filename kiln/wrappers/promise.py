@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Self, TypeVar
+
+from kiln.compute_drivers import validation
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
 
 _PENDING: Any = object()
+#: Seconds for which the main thread does not notice a signal that another one was handed.
+_LOOK_UP_S = 0.5
 
 
 class Promise(Generic[T]):
@@ -52,25 +57,23 @@ class Promise(Generic[T]):
         """Return the error, or None after a success.
 
         :raises TimeoutError: there is neither after ``timeout`` seconds.
+        :raises InvalidRequest: ``timeout`` is not a number of seconds.
         """
+        if timeout is not None:
+            timeout = validation.check_wait('timeout', timeout)
         if not self.done():
             with self._lock:
                 if not self.done() and self._waiter is None:
                     self._waiter = threading.Event()
                 waiter = self._waiter
-            if waiter is not None and not waiter.wait(timeout) and not self.done():
+            if waiter is not None and not _wait(waiter, timeout) and not self.done():
                 raise TimeoutError(f'{self!r} is not done yet.')
         return self._error
 
     def add_done_callback(self, function: Callable[[Self], object]) -> None:
         """Have a function called with this once it is done, or now."""
-        with self._lock:
-            if not self.done():
-                if self._callbacks is None:
-                    self._callbacks = []
-                self._callbacks.append(function)
-                return
-        self._tell(function)
+        validation.check_callable('function', function)
+        self._then(function)
 
     def __await__(self) -> Generator[Any, None, T]:
         # Whoever awaits has a loop, so this costs nothing there, and everyone
@@ -91,7 +94,7 @@ class Promise(Generic[T]):
                 # The loop was closed: nobody waits there any more.
                 return
 
-        self.add_done_callback(done)
+        self._then(done)
         try:
             yield from woken.__await__()
         finally:
@@ -99,7 +102,17 @@ class Promise(Generic[T]):
             self._forget(done)
         return self.result()
 
-    # ---- for who gives the outcome -------------------------------------------
+    # ---- for subclasses, one of which gives the outcome ----------------------
+
+    def _then(self, function: Callable[[Self], object]) -> None:
+        """Have a quick function of kiln's own called by whoever gives the outcome, or now."""
+        with self._lock:
+            if not self.done():
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(function)
+                return
+        self._tell(function)
 
     def _settle(self, value: Any, error: BaseException | None) -> bool:
         """Give the outcome; False where there was one already."""
@@ -129,3 +142,18 @@ class Promise(Generic[T]):
         # A caller's callback must not end the thread that works for others.
         except Exception:
             LOG.exception('A callback of %r failed', self)
+
+
+def _wait(waiter: threading.Event, timeout: float | None) -> bool:
+    """Wait for an event; True once it is set."""
+    if threading.current_thread() is not threading.main_thread():
+        return waiter.wait(timeout)
+    # The kernel hands a signal to any thread, and Python runs its handler on the main
+    # thread alone, which that does not wake.
+    ends_at = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left_s = _LOOK_UP_S if ends_at is None else min(_LOOK_UP_S, ends_at - time.monotonic())
+        if waiter.wait(max(0.0, left_s)):
+            return True
+        if ends_at is not None and time.monotonic() >= ends_at:
+            return False

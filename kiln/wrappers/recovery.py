@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
+from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest
 from kiln.models import BuildRequest, Resource
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.retry import Backoff
 from kiln.wrappers.safe_build import BuildPlan
 
 _CALLS = {call.label: call for call in Call}
+#: What the first argument of a call is, where that is not a text.
+_FIRST: Mapping[Call, type] = {Call.STATUSES: tuple, Call.DELETE_RESOURCE: Resource}
 
 
-def describe(operation: Operation[Any], args: tuple[Any, ...]) -> None:
+def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
     """Note on an operation what its call is about: ids, never contents."""
     subject = args[0] if args else ''
     if isinstance(subject, BuildRequest):
@@ -31,8 +36,11 @@ def describe(operation: Operation[Any], args: tuple[Any, ...]) -> None:
             operation.amphora_id = subject
 
 
-def plan_again(operation: Operation[Any], backoff: Backoff) -> CallPlan | None:
-    """Return how a recovered operation goes on, or None where nobody can tell."""
+def plan_again(operation: Errand[Any], backoff: Backoff) -> CallPlan | None:
+    """Return how a recovered operation goes on, or None where nobody can tell.
+
+    :raises InvalidRequest: its arguments cannot be those of its call.
+    """
     call = _CALLS.get(operation.kind)
     if call is Call.BUILD and operation.build_key is not None:
         return BuildPlan(operation, operation.build_key, None, backoff)
@@ -42,13 +50,33 @@ def plan_again(operation: Operation[Any], backoff: Backoff) -> CallPlan | None:
         args = (operation.subject,) if operation.subject else ()
     if call is None or not call.repeatable or not _fit(call, args):
         return None
-    return CallPlan(operation, call, tuple(_restored(arg) for arg in args), backoff)
+    try:
+        restored = tuple(_restored(arg) for arg in args)
+        if restored and not isinstance(restored[0], _FIRST.get(call, str)):
+            raise TypeError(f'{type(restored[0]).__name__} is of another call')
+    except TypeError as exc:
+        raise InvalidRequest(
+            f'Cannot recover this: its arguments are not as to_dict() returned them: {exc}.'
+        ) from exc
+    return CallPlan(operation, call, restored, backoff)
+
+
+def unknown(operation: Errand[Any]) -> AmphoraComputeError:
+    """Return the error of an operation that must not be sent twice, and may have been sent."""
+    return AmphoraComputeError(
+        f'Cannot {operation.attempt} again: nobody knows whether it took effect before the '
+        f'restart. Look at the status.',
+        advice=Advice.LOOK,
+        backend=operation.backend,
+        operation=operation.kind,
+        amphora_id=operation.amphora_id,
+    )
 
 
 def _restored(argument: Any) -> Any:
     if isinstance(argument, dict):
         return Resource(**argument)
-    return tuple(argument) if isinstance(argument, list) else argument
+    return validation.check_ids(argument) if isinstance(argument, list) else argument
 
 
 def _fit(call: Call, args: tuple[Any, ...]) -> bool:

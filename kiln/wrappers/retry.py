@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from kiln.compute_drivers.calls import Call
-from kiln.exceptions import AmphoraComputeError, CircuitOpenError, Outcome
+from kiln.exceptions import Advice, AmphoraComputeError, CircuitOpenError, Outcome
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ def may_repeat(call: Call, error: AmphoraComputeError) -> bool:
     What never reached the backend may always be sent again. What may have
     taken effect is repeated only where doing it twice is doing it once.
     """
-    if not error.retryable:
+    # A build that is to be made anew is so by its caller, who may choose another place.
+    if not error.retryable or error.advice is Advice.BUILD_ANEW:
         return False
     return error.outcome is Outcome.NOT_APPLIED or call.repeatable

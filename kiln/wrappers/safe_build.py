@@ -4,22 +4,30 @@ A create cannot be repeated like a read: the lost one may have made an
 instance. So after every answer that leaves a doubt the backend is asked for
 the build key; what is found is adopted, and only the certainty that there is
 nothing allows the request to be sent again.
+
+A machine that has run is never removed here under a key that a caller chose: another
+call, or another process, may have been given it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+from kiln.compute_drivers.adoption import adopted
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
-    AmphoraBuildError,
+    Advice,
+    BuildDiffers,
+    BuildNotFound,
     BuildOutcomeUnknown,
     DeleteFailed,
     OperationCancelled,
     Outcome,
 )
 from kiln.models import Amphora, BuildRequest, State
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
 
@@ -31,11 +39,11 @@ class BuildPlan(CallPlan):
     for but not sent.
     """
 
-    __slots__ = ('_key', '_lost', '_request', 'discards', 'doubt', 'resent')
+    __slots__ = ('_key', '_lost', '_request', 'discards', 'doubt', 'fresh', 'resent')
 
     def __init__(
         self,
-        operation: Operation[Any],
+        operation: Errand[Any],
         build_key: str,
         request: BuildRequest | None,
         backoff: Backoff,
@@ -50,6 +58,7 @@ class BuildPlan(CallPlan):
         # found in time: whoever recovers it decides.
         self.doubt = False
         self.discards = discards
+        self.fresh = request is not None and request.fresh
         # A request that was thought to be lost may have come late all the same.
         self.resent = False
         if request is not None:
@@ -63,6 +72,8 @@ class BuildPlan(CallPlan):
             self.operation.amphora_id = value
             return Done(value)
         if value is not None:
+            if (differs := self._difference(value)) is not None:
+                return self._refused(differs)
             self.operation.amphora_id = value.id
             self.operation.note('adopted', value.id)
             return Done(value.id)
@@ -80,6 +91,8 @@ class BuildPlan(CallPlan):
         if self.call is Call.FIND_BUILD:
             step = super().failed(error)
             return Failed(self._unknown(error)) if isinstance(step, Failed) else step
+        if isinstance(error, BuildDiffers):
+            return self._refused(error)
         outcome = getattr(error, 'outcome', Outcome.UNKNOWN)
         if outcome is Outcome.NOT_APPLIED:
             step = super().failed(error)
@@ -106,31 +119,66 @@ class BuildPlan(CallPlan):
     def call_off(self) -> None:
         """Leave what was only looked for to the next who recovers it."""
         if self._request is not None:
-            super().call_off()
+            if self.discards:
+                super().call_off()
+            else:
+                self.leave()
             return
         self.operation.fail(
             OperationCancelled(
                 f'Cannot find what {self.operation.subject} built: kiln was closed first. '
                 f'Recover the operation again.',
+                advice=Advice.REPEAT,
                 **self.facts,
             )
         )
 
+    def leave(self) -> None:
+        """End because kiln closes, and leave what it makes to who asks for its key."""
+        self.discards = False
+        if self._request is None:
+            self.call_off()
+        else:
+            self.operation.leave('kiln was closed')
+
     def _ask(self, call: Call, argument: Any) -> None:
         self.call, self.args = call, (argument,)
 
-    def _not_there(self) -> AmphoraBuildError:
-        return AmphoraBuildError(
+    def _difference(self, found: Amphora) -> BuildDiffers | None:
+        if self._request is None:
+            return None
+        # Not every backend describes flavor and image in the words of the request, and
+        # here the machine may well be what the lost request has made.
+        sure = dataclasses.replace(self._request, flavor=None, image_id=None)
+        try:
+            adopted(sure, found)
+        except BuildDiffers as exc:
+            exc.backend, exc.operation = self.operation.backend, self.operation.kind
+            return exc
+        return None
+
+    def _refused(self, error: BuildDiffers) -> Failed:
+        # The machine was there first: nothing under this key is this build's to remove.
+        self.doubt = False
+        return Failed(error)
+
+    def _not_there(self) -> BuildNotFound:
+        return BuildNotFound(
             f'Cannot find what {self.operation.subject} built: nothing has its key. '
             f'Build again with build_key={self._key!r}.',
-            outcome=Outcome.NOT_APPLIED,
             **self.facts,
         )
 
     def _unknown(self, cause: BaseException | None) -> BuildOutcomeUnknown:
-        why = cause or 'no answer before the deadline'
+        why = str(cause or 'no answer before the deadline').rstrip('.')
+        pause_s = getattr(cause, 'retry_after', None)
         error = BuildOutcomeUnknown(
-            f'Cannot tell whether {self.operation.subject} was built: {why}', **self.facts
+            f'Cannot tell whether {self.operation.subject} was built: {why}. '
+            f'Build again with build_key={self._key!r}.',
+            # A look that is refused until then would be refused to a repeat at once too.
+            advice=Advice.WAIT if pause_s else None,
+            retry_after=pause_s,
+            **self.facts,
         )
         error.__cause__ = cause
         return error
@@ -151,7 +199,7 @@ class TwinPlan(CallPlan):
     __slots__ = ('_looks_left', '_pause_s')
 
     def __init__(
-        self, operation: Operation[Any], build_key: str, *, grace_s: float, backoff: Backoff
+        self, operation: Errand[Any], build_key: str, *, grace_s: float, backoff: Backoff
     ) -> None:
         super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
         # The later a request comes the less likely it is to come at all.
@@ -170,20 +218,32 @@ class TwinPlan(CallPlan):
 
 
 class DiscardPlan(CallPlan):
-    """Deletes what carries a build key, and looks again until there is nothing.
+    """Deletes what carries a build key, and looks again until nothing does.
 
     Goes through outages: each step that fails is taken again later. A request
     whose answer was lost may still be on its way, so where the id was never
     known the last look comes after a grace.
+
+    Only under a ``fresh`` key, which kiln drew for this build and which nobody else
+    can have built with, is a machine deleted whatever its state. Under any other key
+    each delete follows a look at once, and a machine that has run is left: it is the
+    result.
     """
 
-    __slots__ = ('_deleted', '_grace_s', '_in_grace', '_key', '_looks_left')
+    __slots__ = ('_deleted', '_fresh', '_grace_s', '_in_grace', '_key', '_looks_left')
 
     def __init__(
-        self, operation: Operation[Any], build_key: str, *, grace_s: float, backoff: Backoff
+        self,
+        operation: Errand[Any],
+        build_key: str,
+        *,
+        fresh: bool,
+        grace_s: float,
+        backoff: Backoff,
     ) -> None:
         super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
         self._key = build_key
+        self._fresh = fresh
         self._grace_s = grace_s
         self._looks_left = 2
         self._deleted: str | None = None
@@ -191,12 +251,26 @@ class DiscardPlan(CallPlan):
         self._in_grace = False
         if operation.amphora_id is not None:
             self._looks_left = 1
-            self._delete(operation.amphora_id)
+            if fresh:
+                self._delete(operation.amphora_id)
+        if not fresh:
+            # One step, a look and maybe a delete, among those that change something.
+            self.call = Call.DELETE
+
+    def send(self, driver: AmphoraComputeDriver) -> Any:
+        """Make the next call; where others may build with the key, look before a delete."""
+        if self._fresh:
+            return super().send(driver)
+        # In one go: while it waited between the two the machine might come to run.
+        found: Amphora | None = driver.perform(Call.FIND_BUILD, self._key)
+        if found is not None and _removable(found):
+            driver.perform(Call.DELETE, found.id)
+        return found
 
     def answered(self, value: Any) -> Step:
-        """After a delete look; after a look delete, or look once more."""
+        """After a delete look; after a look delete, leave, or look once more."""
         self._in_grace = False
-        if self.call is Call.DELETE:
+        if self._fresh and self.call is Call.DELETE:
             self.call, self.args = Call.FIND_BUILD, (self._key,)
             return Again()
         found: Amphora | None = value
@@ -207,7 +281,16 @@ class DiscardPlan(CallPlan):
         if found.state is State.DELETING:
             return self._later()
         first = found.id != self._deleted
-        self._delete(found.id)
+        if self._fresh:
+            self._delete(found.id)
+        elif _removable(found):
+            self._deleted = self.operation.amphora_id = found.id
+        elif found.state is State.UNKNOWN:
+            return self._later()
+        else:
+            self.operation.amphora_id = found.id
+            self.operation.note('left', f'{found.id} is {found.state.value}')
+            return Done(found)
         return Again() if first else self._later()
 
     def failed(self, error: BaseException) -> Step:
@@ -248,3 +331,9 @@ class DiscardPlan(CallPlan):
     def _later(self, at_least_s: float = 0.0) -> Again:
         self.attempt += 1
         return Again(max(at_least_s, self.backoff.pause_s(self.attempt)))
+
+
+def _removable(found: Amphora) -> bool:
+    """Whether a machine that others may have built with its key is certain not to serve."""
+    leaving = found.state in (State.DELETING, State.DELETED)
+    return not leaving and not found.past_building

@@ -65,6 +65,11 @@ class Scheduler:
                 self._wake.notify()
         return appointment
 
+    @property
+    def started(self) -> bool:
+        """Whether anything was ever to be called."""
+        return self._thread is not None
+
     def count_cancelled(self) -> None:
         """Throw the cancelled appointments away once they are the most."""
         # A deadline is cancelled long before its time comes; kept until then,
@@ -84,6 +89,11 @@ class Scheduler:
             self._wake.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
+
+    def disown(self) -> None:
+        """Forget all appointments in the child of a fork: they are the parent's."""
+        self._wake = threading.Condition()
+        self._queue, self._thread, self._closed = [], None, True
 
     def _run(self) -> None:
         while True:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.scheduler import Appointment
 
@@ -35,7 +35,7 @@ class Task:
     def __init__(
         self,
         runner: Runner,
-        operation: Operation[Any],
+        operation: Errand[Any],
         plan: CallPlan,
         deadline: Deadline,
         *,
@@ -68,7 +68,7 @@ class Task:
         """Tell the caller, as the deadline has come."""
         self.runner.expire(self)
 
-    def settled(self, _: Operation[Any]) -> None:
+    def settled(self, _: Errand[Any]) -> None:
         """Leave the runner, as there is an outcome, whoever gave it."""
         self.runner.settled(self)
 

@@ -8,7 +8,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from kiln.exceptions import (
+    Advice,
     AmphoraBuildError,
+    BuildFailed,
+    BuildNotRunning,
+    DeleteFailed,
     InstanceNotFoundError,
     InsufficientCapacity,
     OperationCancelled,
@@ -25,6 +29,8 @@ LOG = logging.getLogger(__name__)
 OnStatus = Callable[[ComputeStatus], None]
 T = TypeVar('T')
 
+#: A machine is not built into these, and nothing but somebody's request ends them.
+_AT_REST = frozenset({State.SUSPENDED, State.STOPPED})
 _BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
 
 
@@ -49,14 +55,19 @@ class Watch(Promise[T], abc.ABC):
         self.backend = backend
         self.amphora_id = amphora_id
         #: Whether it has heard of any status yet.
-        self.told = False
+        self.told: bool = False
         #: Its deadline.
         self.appointment: Appointment | None = None
         #: When the amphora was ordered, if that is known.
         self.order: Order | None = None
         #: Whether it will do to hear that its amphora has been built, and no more of it.
         self.brief = False
+        #: Whether an amphora that is suspended or stopped, with nothing under way, ends it.
+        self.fails_at_rest = False
         self._on_status = on_status
+
+    #: Have a quick function called with this by whoever ends it, or now.
+    then = Promise._then
 
     @property
     @abc.abstractmethod
@@ -114,7 +125,22 @@ class Watch(Promise[T], abc.ABC):
 
 
 class GoneWatch(Watch[None]):
-    """Waits until the amphora is gone."""
+    """Waits until the amphora is gone, or until it has come out of its delete in error.
+
+    Some backends take a while until an amphora in error is seen to leave, so only what is
+    known not to have been in error before the delete, or has been seen to leave, fails at
+    the first sight of an error. Any other fails by :meth:`give_up`.
+    """
+
+    #: Whether it is known that it was at rest, and not in error, before the delete.
+    was_well = False
+
+    def __init__(
+        self, keeper: Keeper, backend: str, amphora_id: str, on_status: OnStatus | None = None
+    ) -> None:
+        super().__init__(keeper, backend, amphora_id, on_status)
+        self._leaving = False
+        self._in_error: ComputeStatus | None = None
 
     @property
     def wanted(self) -> str:
@@ -126,8 +152,28 @@ class GoneWatch(Watch[None]):
         self.succeed(None)
 
     def _judge(self, status: ComputeStatus) -> None:
+        in_error = status.state is State.ERROR and status.task_state is None
+        self._in_error = status if in_error else None
         if status.state is State.DELETED:
             self.succeed(None)
+        elif status.state is State.DELETING:
+            self._leaving = True
+        elif in_error and (self._leaving or self.was_well):
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Fail if it was in error, with no task under way, when it was last seen."""
+        if (status := self._in_error) is None:
+            return
+        self.fail(
+            DeleteFailed(
+                f'Cannot delete amphora {self.amphora_id} on {self.backend!r}: it went to error, '
+                f'{_reason(status)}. It still exists. Resolve that, then delete it again.',
+                amphora_id=self.amphora_id,
+                backend=self.backend,
+                fault=status.fault,
+            )
+        )
 
 
 class StateWatch(Watch[ComputeStatus]):
@@ -156,10 +202,16 @@ class StateWatch(Watch[ComputeStatus]):
                 ComputeStatus(amphora_id=self.amphora_id, state=State.DELETED, observed_at=now)
             )
             return
+        what = (
+            f'Amphora {self.amphora_id} vanished from {self.backend!r} while it was waited for '
+            f'to be {self.wanted}: it was deleted by somebody else.'
+            if self.told
+            else f'Cannot wait for amphora {self.amphora_id} to be {self.wanted}: '
+            f'{self.backend!r} has none of that id. It was deleted, or the id is wrong.'
+        )
         self.fail(
             InstanceNotFoundError(
-                f'Amphora {self.amphora_id} vanished from {self.backend!r} while it was waited '
-                f'for to be {self.wanted}: it was deleted by somebody else.',
+                what,
                 amphora_id=self.amphora_id,
                 backend=self.backend,
             )
@@ -174,15 +226,30 @@ class StateWatch(Watch[ComputeStatus]):
         # one is that somebody reboots by its power switch.
         elif status.state is State.ERROR and status.task_state is None:
             self.fail(self._failure(status))
+        elif self.fails_at_rest and status.state in _AT_REST and status.task_state is None:
+            self.fail(self._not_running(status))
+
+    def _not_running(self, status: ComputeStatus) -> BuildNotRunning:
+        return BuildNotRunning(
+            f'Amphora {self.amphora_id} on {self.backend!r} is {status.state.value}, and does '
+            f'not come to be {self.wanted} by itself.',
+            amphora_id=self.amphora_id,
+            backend=self.backend,
+        )
 
     def _failure(self, status: ComputeStatus) -> AmphoraBuildError:
-        error = _BUILD_ERRORS.get(status.fault_code or '', AmphoraBuildError)
+        error = _BUILD_ERRORS.get(status.fault_code or '', BuildFailed)
         return error(
             f'Amphora {self.amphora_id} on {self.backend!r} went to error while it was waited '
-            f'for to be {self.wanted}: {status.fault or "the backend gave no reason"}.',
+            f'for to be {self.wanted}: {_reason(status)}.',
             # Unlike the same error at once, this one leaves an amphora behind.
+            advice=Advice.REPAIR,
             outcome=Outcome.APPLIED,
             amphora_id=self.amphora_id,
             backend=self.backend,
             fault=status.fault,
         )
+
+
+def _reason(status: ComputeStatus) -> str:
+    return (status.fault or 'the backend gave no reason').rstrip('.')

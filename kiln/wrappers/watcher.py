@@ -51,12 +51,14 @@ class Watcher:
         scheduler: Scheduler,
         settings: WatcherSettings = WatcherSettings(),  # noqa: B008  # frozen
         listener: Listener = Listener(),  # noqa: B008  # has no state
+        close_s: float = CLOSE_S,
     ) -> None:
         self._backend = driver.name
         self._clock = driver.clock
         self._scheduler = scheduler
         self._settings = settings
         self._listener = Listeners([listener])
+        self._close_s = close_s
         self._table = WatchTable()
         self._inquiry = Inquiry(driver, full_sweep_s=settings.full_sweep_s)
         # What follows changes under this condition, on which the thread sleeps.
@@ -81,6 +83,7 @@ class Watcher:
         soonest_s: float = 0.0,
         order: Order | None = None,
         brief: bool = False,
+        fails_at_rest: bool = False,
     ) -> Watch[ComputeStatus]:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
@@ -89,7 +92,9 @@ class Watcher:
         ``soonest_s`` have passed nobody looks for its sake. ``order`` is when
         the amphora was ordered: a look less may do then. With ``brief``
         the status may say no more than that what was being built is ACTIVE, which
-        some backends tell for far less.
+        some backends tell for far less. With ``fails_at_rest`` one that is suspended or
+        stopped, with nothing under way, fails with BuildNotRunning: a build that adopted
+        it would wait in vain.
 
         It fails with InstanceNotFoundError when the amphora is gone;
         InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
@@ -97,17 +102,21 @@ class Watcher:
         watcher is closed.
         """
         watch = StateWatch(self, self._backend, amphora_id, _states(frozenset(goal)), on_status)
-        watch.order, watch.brief = order, brief
+        watch.order, watch.brief, watch.fails_at_rest = order, brief, fails_at_rest
         self._begin(watch, deadline, soonest_s)
         return watch
 
-    def watch_gone(self, amphora_id: str, *, deadline: Deadline | None = None) -> Watch[None]:
+    def watch_gone(
+        self, amphora_id: str, *, deadline: Deadline | None = None, was_well: bool = False
+    ) -> GoneWatch:
         """Return a promise that is kept when an amphora is gone.
 
-        It fails with OperationTimeout at the deadline and OperationCancelled
-        when the watcher is closed.
+        It fails with DeleteFailed when the amphora goes to ERROR, OperationTimeout at the
+        deadline and OperationCancelled when the watcher is closed. ``was_well`` says that
+        it was at rest, and not in ERROR, before it was deleted.
         """
         watch = GoneWatch(self, self._backend, amphora_id)
+        watch.was_well = was_well
         self._begin(watch, deadline)
         return watch
 
@@ -137,7 +146,17 @@ class Watcher:
             self._cancel(watch)
         if thread is not None and thread is not threading.current_thread():
             # Not for long: a backend that hangs holds up a daemon, and nobody else.
-            thread.join(timeout=CLOSE_S)
+            thread.join(timeout=self._close_s)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for anything."""
+        return not len(self._table)
+
+    def disown(self) -> None:
+        """Look no more in the child of a fork: whoever waits is in the parent."""
+        self._wake = threading.Condition()
+        self._thread, self._closed = None, True
 
     # ---- the life of a watch --------------------------------------------
 

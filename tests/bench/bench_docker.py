@@ -19,7 +19,7 @@ import docker
 from kiln.compute import Compute
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.driver_manager import stack_settings
-from kiln.flows import Until
+from kiln.goals import Until
 from tests.functional.docker.site import PLAIN, options_of, plain_image
 from tests.functional.engines import engine
 

@@ -14,9 +14,10 @@ import threading
 import time
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.compute import Compute, Until
+from kiln.compute import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.goals import Until
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.executor_settings import ExecutorSettings

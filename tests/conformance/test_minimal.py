@@ -2,10 +2,13 @@
 
 import unittest
 
+from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import ComputeDriverConformance
 from kiln.testing.minimal import MinimalDriver
 
 
 class MinimalConformance(ComputeDriverConformance, unittest.TestCase):
     def make_driver(self):
-        return MinimalDriver()
+        driver = MinimalDriver()
+        driver.clock = VirtualClock()
+        return driver

@@ -89,13 +89,26 @@ def _claim(cloud: Cloud) -> None:
         atexit.register(cloud.run, 'down', check=False)
 
 
+@functools.cache
+def shared_cloud() -> Cloud:
+    """Return the cloud for those who do not mind what others have left, or are doing there.
+
+    With KILN_CLOUD_SHARED it is up already, and several runs of such tests use it at once.
+    """
+    if 'KILN_CLOUD_SHARED' in os.environ:
+        return Cloud(default_home())
+    return clean_cloud()
+
+
 class CloudTestCase(unittest.TestCase):
-    """A test class on the real OpenStack; each class begins with a clean one."""
+    """A test class on the real OpenStack."""
 
     services: tuple[str, ...] = ()
+    #: Whether it begins with a clean one, which takes some seconds.
+    alone = True
     cloud: Cloud
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = clean_cloud(*cls.services)
+        cls.cloud = clean_cloud(*cls.services) if cls.alone else shared_cloud()

@@ -92,6 +92,14 @@ class Building(OctaviaCase):
         self.assertEqual({amphora.id for amphora in self.amphorae()}, built)
         self.assertEqual(1, len(built))
 
+    def test_a_flow_that_runs_again_with_other_options_gets_the_amphora_that_it_built(self):
+        built = self.build()
+        with self.assertLogs('kiln.adapters.octavia', 'WARNING') as logs:
+            again = self.build(amphora_flavor='m2.amphora')
+        self.assertEqual(built, again)
+        self.assertIn("'m1.amphora' and not 'm2.amphora'", logs.output[0])
+        self.assertEqual([built], [amphora.id for amphora in self.amphorae()])
+
     def test_two_workers_at_once_build_one(self):
         built, start = [], threading.Barrier(4)
 
@@ -188,14 +196,15 @@ class Outages(OctaviaCase):
             self.compute.delete('i')
         # It may end by the length of a pause before its time.
         self.assertGreater(time.monotonic() - started, 2)
-        self.assertLess(time.monotonic() - started, 8)
+        self.assertLess(time.monotonic() - started, 300)
 
     def test_a_circuit_that_was_opened_by_hand_is_not_waited_for(self):
+        self.configure('[compute:noop]\ncall_timeout = 600\n')
         self.noop.open_circuit('build')
         started = time.monotonic()
         with self.assertRaises(exceptions.ComputeBuildException):
             self.build()
-        self.assertLess(time.monotonic() - started, 2)
+        self.assertLess(time.monotonic() - started, 300)
 
 
 class Waiting(OctaviaCase):
@@ -205,7 +214,9 @@ class Waiting(OctaviaCase):
         return amphora, fault, time.monotonic() - started
 
     def test_an_amphora_is_told_as_soon_as_it_is_active(self):
-        self.configure('[compute:noop]\nbuild_s = 0.5\nwatch_interval = 0.1\n')
+        self.configure(
+            'amp_active_wait_sec = 300\n[compute:noop]\nbuild_s = 0.5\nwatch_interval = 0.1\n'
+        )
         built = self.build()
         amphora, fault, took_s = self.timed(built)
         self.assertEqual(
@@ -215,8 +226,8 @@ class Waiting(OctaviaCase):
                 amphora.vrrp_ip, fault,
             ),
         )  # fmt: skip
-        # Octavia's own driver would be at it for ten seconds.
-        self.assertLess(took_s, 3)
+        # Octavia's own driver would sleep first.
+        self.assertLess(took_s, 300)
 
     def test_the_wait_is_as_long_as_octavias_sleep_and_stands_for_it(self):
         self.configure('amp_active_wait_sec = 1\n[compute:noop]\nbuild_s = 60\n')

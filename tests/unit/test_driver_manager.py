@@ -106,8 +106,19 @@ class Opening(unittest.TestCase):
         compute = self.open('noop', '[compute]\nmetrics = true\n')
         compute.build().result()
 
-    def test_the_package_offers_its_two_names_and_no_others(self):
-        self.assertEqual(['Compute', 'open_compute'], dir(kiln))
+    def test_the_package_offers_what_a_controller_needs_and_nothing_else(self):
+        for name in dir(kiln):
+            with self.subTest(name):
+                self.assertIsNotNone(getattr(kiln, name))
         self.assertIs(open_compute, kiln.open_compute)
+        self.assertEqual(
+            {'kiln', 'builtins'},
+            {
+                str(getattr(kiln, name).__module__).partition('.')[0]
+                for name in dir(kiln)
+                if isinstance(getattr(kiln, name), type)
+            }
+            | {'builtins'},
+        )
         with self.assertRaisesRegex(AttributeError, 'nonsense'):
             kiln.nonsense  # noqa: B018

@@ -1,24 +1,42 @@
 """The programs that the documentation shows run, and print what they say."""
 
 import contextlib
+import inspect
 import io
+import os
 import pathlib
 import re
-import unittest
+import unittest.mock
+
+import pytest
+
+from kiln.compute import Compute
+from kiln.wrappers.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / 'doc' / 'examples'
+# Those in programs/ are run, and killed, by tests/functional/cli.
+PROGRAMS = sorted(one for one in EXAMPLES.rglob('*.py') if one.parent.name != 'programs')
+
+# Seconds between two looks: an example shows what is called, and not how long it takes.
+SOON = {'KILN_COMPUTE_NOOP__WATCH_INTERVAL': '0.1'}
 
 
-class Examples(unittest.TestCase):
-    def test_each_prints_what_its_comments_say(self):
-        programs = sorted(EXAMPLES.glob('*.py'))
-        self.assertTrue(programs)
-        for program in programs:
-            with self.subTest(program.name):
-                code = program.read_text()
-                expected = re.findall(r'^ *print\(.*\)  # (.*)$', code, re.MULTILINE)
-                self.assertTrue(expected)
-                said = io.StringIO()
-                with contextlib.redirect_stdout(said):
-                    exec(compile(code, program, 'exec'), {})
-                self.assertEqual(expected, said.getvalue().splitlines())
+@pytest.mark.parametrize('program', PROGRAMS, ids=lambda one: str(one.relative_to(EXAMPLES)))
+def test_each_prints_what_its_comments_say(program):
+    code = program.read_text()
+    expected = re.findall(r'^ *print\(.*\)  # (.*)$', code, re.MULTILINE)
+    assert expected
+    said = io.StringIO()
+    with unittest.mock.patch.dict(os.environ, SOON), contextlib.redirect_stdout(said):
+        exec(compile(code, str(program), 'exec'), {})
+    assert expected == said.getvalue().splitlines()
+
+
+@pytest.mark.parametrize('face', [Compute, Operation])
+def test_each_member_that_a_caller_may_use_has_one(face):
+    members = {
+        name
+        for name, member in inspect.getmembers(face)
+        if not name.startswith('_') and (callable(member) or isinstance(member, property))
+    }
+    assert members == {one.stem for one in (EXAMPLES / face.__name__.lower()).glob('*.py')}

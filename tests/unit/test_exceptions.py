@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kiln import exceptions
 from kiln.exceptions import (
+    Advice,
     AmphoraBuildError,
     AmphoraComputeError,
     BuildConflict,
@@ -26,36 +27,43 @@ SECRET = 'hunter2hunter2'
 NOT_APPLIED, UNKNOWN, APPLIED = Outcome.NOT_APPLIED, Outcome.UNKNOWN, Outcome.APPLIED
 FAILURE, NEUTRAL, SUCCESS = Verdict.FAILURE, Verdict.NEUTRAL, Verdict.SUCCESS
 
-#: Class, its parent, its code, may be retried, what it left, what it says of the backend.
+#: Class, its parent, its code, what to do, what it left, what it says of the backend.
 TABLE = """
-    AmphoraComputeError    KilnError              compute_error           no  unknown     failure
-    InvalidRequest         AmphoraComputeError    invalid_request         no  not_applied neutral
-    AmphoraBuildError      AmphoraComputeError    build_error             no  unknown     neutral
-    InvalidBuildRequest    AmphoraBuildError      invalid_build_request   no  not_applied neutral
-    UserDataTooLarge       InvalidBuildRequest    user_data_too_large     no  not_applied neutral
-    QuotaExceeded          AmphoraBuildError      quota_exceeded          no  not_applied neutral
-    InsufficientCapacity   AmphoraBuildError      insufficient_capacity   no  not_applied neutral
-    BuildConflict          AmphoraBuildError      build_conflict          no  not_applied neutral
-    BuildTimeout           AmphoraBuildError      build_timeout           no  applied     neutral
-    BuildOutcomeUnknown    AmphoraBuildError      build_outcome_unknown   no  unknown     failure
-    DeleteFailed           AmphoraComputeError    delete_failed           no  not_applied neutral
-    DeleteTimeout          DeleteFailed           delete_timeout          yes applied     neutral
-    InstanceNotFoundError  AmphoraComputeError    instance_not_found      no  not_applied success
-    ResourceNotFoundError  AmphoraComputeError    resource_not_found      no  not_applied success
-    AmbiguousInstanceError AmphoraComputeError    ambiguous_instance      no  not_applied success
-    InstanceStateConflict  AmphoraComputeError    instance_state_conflict no  not_applied neutral
-    NotSuspendedError      InstanceStateConflict  not_suspended           no  not_applied neutral
-    ComputeServiceError    AmphoraComputeError    compute_service_error   no  unknown     failure
-    ServiceUnavailable     ComputeServiceError    service_unavailable     yes not_applied failure
-    ServiceTimeout         ComputeServiceError    service_timeout         yes unknown     failure
-    RateLimited            ComputeServiceError    rate_limited            yes not_applied neutral
-    AuthenticationFailed   ComputeServiceError    authentication_failed   no  not_applied failure
-    PermissionDenied       ComputeServiceError    permission_denied       no  not_applied neutral
-    CircuitOpenError       AmphoraComputeError    circuit_open            yes not_applied neutral
-    OperationRejected      AmphoraComputeError    operation_rejected      yes not_applied neutral
-    OperationTimeout       AmphoraComputeError    operation_timeout       yes unknown     neutral
-    OperationCancelled     AmphoraComputeError    operation_cancelled     no  unknown     neutral
-    UnsupportedOperation   AmphoraComputeError    unsupported_operation   no  not_applied neutral
+AmphoraComputeError    KilnError             compute_error           repair     unknown     failure
+InvalidRequest         AmphoraComputeError   invalid_request         repair     not_applied neutral
+AmphoraBuildError      AmphoraComputeError   build_error             repair     unknown     neutral
+InvalidBuildRequest    AmphoraBuildError     invalid_build_request   repair     not_applied neutral
+UserDataTooLarge       InvalidBuildRequest   user_data_too_large     repair     not_applied neutral
+QuotaExceeded          AmphoraBuildError     quota_exceeded          repair     not_applied neutral
+InsufficientCapacity   AmphoraBuildError     insufficient_capacity   build_anew not_applied neutral
+BuildConflict          AmphoraBuildError     build_conflict          repair     not_applied neutral
+BuildDiffers           BuildConflict         build_differs           repair     not_applied neutral
+BuildTimeout           AmphoraBuildError     build_timeout           repeat     applied     neutral
+BuildFailed            AmphoraBuildError     build_failed            build_anew not_applied neutral
+BuildNotRunning        AmphoraBuildError     build_not_running       repair     applied     neutral
+BuildVanished          AmphoraBuildError     build_vanished          build_anew not_applied neutral
+BuildNotFound          AmphoraBuildError     build_not_found         build_anew not_applied neutral
+BuildOutcomeUnknown    AmphoraBuildError     build_outcome_unknown   repeat     unknown     failure
+DeleteFailed           AmphoraComputeError   delete_failed           repair     not_applied neutral
+DeleteTimeout          DeleteFailed          delete_timeout          repeat     applied     neutral
+InstanceNotFoundError  AmphoraComputeError   instance_not_found      give_up    not_applied success
+ResourceNotFoundError  AmphoraComputeError   resource_not_found      repair     not_applied success
+AmbiguousInstanceError AmphoraComputeError   ambiguous_instance      repair     not_applied success
+InstanceStateConflict  AmphoraComputeError   instance_state_conflict repair     not_applied neutral
+ChangeFailed           AmphoraComputeError   change_failed           repair     applied     neutral
+NotSuspendedError      InstanceStateConflict not_suspended           give_up    not_applied neutral
+ComputeServiceError    AmphoraComputeError   compute_service_error   repair     unknown     failure
+ServiceUnavailable     ComputeServiceError   service_unavailable     wait       not_applied failure
+ServiceTimeout         ComputeServiceError   service_timeout         repeat     unknown     failure
+RateLimited            ComputeServiceError   rate_limited            wait       not_applied neutral
+AuthenticationFailed   ComputeServiceError   authentication_failed   repair     not_applied failure
+PermissionDenied       ComputeServiceError   permission_denied       repair     not_applied neutral
+CircuitOpenError       AmphoraComputeError   circuit_open            wait       not_applied neutral
+OperationRejected      AmphoraComputeError   operation_rejected      wait       not_applied neutral
+OperationTimeout       AmphoraComputeError   operation_timeout       repeat     unknown     neutral
+OperationCancelled     AmphoraComputeError   operation_cancelled     give_up    unknown     neutral
+ForkedError            AmphoraComputeError   forked                  repair     unknown     neutral
+UnsupportedOperation   AmphoraComputeError   unsupported_operation   give_up    not_applied neutral
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
@@ -94,15 +102,16 @@ class VendorError(BuildConflict):
 
 class HierarchyTest(unittest.TestCase):
     def test_every_class_is_where_it_belongs_and_says_what_the_table_says(self):
-        for name, parent, code, retryable, outcome, verdict in ROWS:
+        for name, parent, code, advice, outcome, verdict in ROWS:
             with self.subTest(name):
                 kind = getattr(exceptions, name)
                 error = kind('Cannot.')
                 self.assertEqual(kind.__bases__[0].__name__, parent)
                 self.assertEqual(
-                    (error.code, error.retryable, error.outcome, error.circuit),
-                    (code, retryable == 'yes', Outcome(outcome), Verdict(verdict)),
+                    (error.code, error.advice, error.outcome, error.circuit),
+                    (code, Advice(advice), Outcome(outcome), Verdict(verdict)),
                 )
+                self.assertIs(error.retryable, error.advice.again)
                 self.assertIsNone(error.retry_after)
 
     def test_the_table_has_every_error_of_a_driver(self):
@@ -130,11 +139,21 @@ class HierarchyTest(unittest.TestCase):
     def test_a_wrong_configuration_is_no_error_of_a_backend(self):
         self.assertFalse(issubclass(ConfigurationError, AmphoraComputeError))
 
-    def test_nothing_but_the_unknown_and_the_applied_may_have_left_something(self):
-        # What may exist must not be built again without a look.
+    def test_what_may_have_left_something_is_built_again_by_its_key_alone(self):
         for kind in COMPUTE_KINDS:
-            if kind.retryable and issubclass(kind, AmphoraBuildError):
-                self.assertIs(kind.outcome, NOT_APPLIED, kind)
+            if kind.outcome is not NOT_APPLIED:
+                self.assertIsNot(kind.advice, Advice.BUILD_ANEW, kind)
+            for outcome in (UNKNOWN, APPLIED):
+                self.assertIsNot(kind('Cannot.', outcome=outcome).advice, Advice.BUILD_ANEW, kind)
+
+    def test_what_is_to_do_says_in_words_what_the_advice_says(self):
+        words = {
+            Advice.REPEAT: 'again|once more|[Rr]epeat', Advice.BUILD_ANEW: '[Bb]uild again',
+            Advice.WAIT: 'Wait|retry_after',
+        }  # fmt: skip
+        for kind in COMPUTE_KINDS:
+            if kind.advice in words:
+                self.assertRegex(kind.remedy, words[kind.advice], kind)
 
 
 class FactsTest(unittest.TestCase):
@@ -145,7 +164,9 @@ class FactsTest(unittest.TestCase):
             (error.retryable, error.retry_after, error.outcome, error.circuit),
             (True, 3.0, APPLIED, FAILURE),
         )
+        self.assertIs(error.advice, Advice.WAIT)
         again = BuildConflict('Busy.')
+        self.assertIs(again.advice, Advice.REPAIR)
         self.assertEqual(
             (again.retryable, again.retry_after, again.outcome, again.circuit),
             (False, None, NOT_APPLIED, NEUTRAL),
@@ -153,6 +174,26 @@ class FactsTest(unittest.TestCase):
 
     def test_an_instance_may_say_that_this_time_a_repeat_is_useless(self):
         self.assertIs(ServiceTimeout('No answer.', retryable=False).retryable, False)
+
+    def test_advice_and_whether_to_retry_agree_whichever_of_both_is_said(self):
+        for kind in COMPUTE_KINDS:
+            for advice in Advice:
+                error = kind('Cannot.', advice=advice)
+                self.assertEqual((error.advice, error.retryable), (advice, advice.again))
+                # Who contradicts himself is taken by the advice.
+                self.assertEqual(kind('No.', advice=advice, retryable=True).advice, advice)
+            for retryable in (True, False):
+                error = kind('Cannot.', retryable=retryable)
+                self.assertIs(error.retryable, retryable)
+                self.assertIs(error.advice.again, retryable)
+        self.assertIs(VendorError('Taken.').advice, Advice.WAIT)
+
+    def test_a_fact_is_named_once(self):
+        error = ServiceTimeout('No answer.', backend='east')
+        error.name_missing(backend='west', operation='build', build_key=None)
+        self.assertEqual(
+            ('east', 'build', None), (error.backend, error.operation, error.build_key)
+        )
 
     def test_facts_are_attributes_and_none_where_unknown(self):
         error = AmphoraComputeError('Cannot.', amphora_id='id-1', http_status=503)
@@ -192,6 +233,7 @@ class SecrecyTest(unittest.TestCase):
             'Cannot build: no valid host was found.',
             'Cannot reach https://east:8774/v2.1/servers?name=web-1.',
             'Cannot build: keys[0] is empty; its token is missing.',
+            'Cannot use the credentials: Auth plugin requires parameters which were not given.',
         ):
             self.assertEqual(redact(text), text)
 
@@ -212,6 +254,7 @@ def errors():
         st.sampled_from(COMPUTE_KINDS),
         st.text(max_size=40),
         st.fixed_dictionaries({
+            'advice': st.none() | st.sampled_from(Advice),
             'retryable': st.none() | st.booleans(),
             'retry_after': st.none() | st.floats(0, 1e6),
             'outcome': st.none() | st.sampled_from(Outcome),
@@ -252,7 +295,8 @@ class TravelTest(unittest.TestCase):
             {
                 'code': 'build_outcome_unknown',
                 'message': 'No answer.',
-                'retryable': False,
+                'advice': 'repeat',
+                'retryable': True,
                 'retry_after': None,
                 'outcome': 'unknown',
                 'circuit': 'failure',

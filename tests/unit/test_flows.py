@@ -3,7 +3,7 @@
 import contextlib
 
 from kiln.clock import Deadline
-from kiln.compute import Compute, Until
+from kiln.compute import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import (
@@ -15,17 +15,18 @@ from kiln.exceptions import (
     OperationTimeout,
 )
 from kiln.flows import BuildFlow, InFlight
+from kiln.goals import BuildGoal, Until
 from kiln.listeners import Listener
-from kiln.models import State
 from kiln.stack import StackSettings
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.operation import Operation, OperationState
+from kiln.wrappers.operation import OperationState
 from tests.unit.test_compute import FacadeTest
 
 
 class EffectTest(FacadeTest):
     def waits(self, operation):
-        self.clock.run_until(lambda: operation.state is OperationState.WAITING, step_s=0)
+        self.until(lambda: operation.state is OperationState.WAITING)
 
     def test_a_refusal_ends_the_wait_for_its_effect(self):
         amphora_id = self.build()
@@ -64,8 +65,7 @@ class EffectTest(FacadeTest):
         amphora_id = self.build()
         operation = self.compute.delete(amphora_id, wait=True)
         self.settle(operation)
-        for _ in range(200):
-            self.clock.advance(1)
+        self.clock.sleep(200)
         self.assertNotIn('repeated', [event.name for event in operation.events])
 
     def test_a_repeated_delete_that_is_refused_is_tried_again_later(self):
@@ -74,7 +74,7 @@ class EffectTest(FacadeTest):
         operation = self.compute.delete(amphora_id, wait=True)
         self.waits(operation)
         self.compute.open_circuit('change')
-        self.clock.run_until(lambda: 'repeated' in [one.name for one in operation.events])
+        self.until(lambda: 'repeated' in [one.name for one in operation.events])
         self.compute.close_circuit('change')
         self.settle(operation)
         self.nothing_left()
@@ -119,8 +119,7 @@ class LookTest(FacadeTest):
 
     def test_an_instance_found_by_its_build_key_is_asked_for_by_id(self):
         found = self.build(build_key='k')
-        for _ in range(60):
-            self.clock.advance(1.0)
+        self.clock.sleep(60.0)
         self.assertEqual(found, self.build(build_key='k'))
         self.assertEqual([found], self.driver.asked)
 
@@ -132,35 +131,29 @@ class BuildTest(FacadeTest):
         # A call that hangs in virtual time outlives its test, and its thread
         # would keep the whole run from ending.
         self.cloud.faults.clear()
-        self.clock.run_until(lambda: not self.clock.waiting, step_s=1000)
+        self.until(lambda: not self.clock.waiting)
+
+    def fill_the_queue(self, seconds):
+        self.cloud.faults.add(Fault(call='list', action='hang', seconds=seconds, times=50))
+        with contextlib.suppress(OperationRejected):
+            for _ in range(50):
+                self.compute.list_amphorae(timeout=seconds)
 
     def test_a_full_queue_is_no_verdict_of_the_probe(self):
         probed = []
 
-        def fill_the_queue(status):
-            if status.state is State.ACTIVE:
-                self.cloud.faults.add(Fault(call='list', action='hang', seconds=20, times=50))
-                with contextlib.suppress(OperationRejected):
-                    for _ in range(50):
-                        self.compute.list_amphorae(timeout=20)
+        def probe(amphora):
+            probed.append(amphora.id)
+            if len(probed) == 1:
+                self.fill_the_queue(20)
+            return len(probed) > 1
 
-        operation = self.compute.build(
-            until=Until.READY,
-            on_status=fill_the_queue,
-            probe=lambda amphora: probed.append(amphora.id) or True,
-        )
-        self.assertEqual([self.settle(operation)], probed)
+        operation = self.compute.build(until=Until.READY, probe=probe)
+        self.assertEqual([self.settle(operation)] * 2, probed)
 
     def test_a_queue_that_stays_full_is_the_reason_of_the_timeout(self):
-        def fill_the_queue(status):
-            if status.state is State.ACTIVE:
-                self.cloud.faults.add(Fault(call='list', action='hang', seconds=500, times=50))
-                with contextlib.suppress(OperationRejected):
-                    for _ in range(50):
-                        self.compute.list_amphorae(timeout=500)
-
         operation = self.compute.build(
-            until=Until.READY, on_status=fill_the_queue, probe=self.fail, timeout=60
+            until=Until.READY, probe=lambda amphora: self.fill_the_queue(500), timeout=60
         )
         error = self.settled_error(operation)
         self.assertIsInstance(error, BuildTimeout)
@@ -169,20 +162,20 @@ class BuildTest(FacadeTest):
     def test_a_build_cancelled_while_it_is_watched_leaves_nothing(self):
         seen = []
         operation = self.compute.build(until=Until.ACTIVE, on_status=seen.append)
-        self.clock.run_until(lambda: seen)
+        self.until(lambda: seen)
         self.assertTrue(operation.cancel())
         self.nothing_left()
         self.assertEqual(0, self.compute.builds_in_flight)
 
     def test_a_build_cancelled_as_its_answer_arrives_leaves_nothing(self):
         stack = self.compute._stack
-        operation = Operation(
+        operation = Errand(
             'build', backend='noop', subject='web', build_key='k', clock=self.clock,
             deadline=Deadline.after(60, self.clock),
         )  # fmt: skip
         in_flight = InFlight('noop', Listener())
-        flow = BuildFlow(stack, in_flight, operation, until=Until.ACTIVE)
-        sent = Operation('build', backend='noop', build_key='k', clock=self.clock)
+        flow = BuildFlow(stack, in_flight, operation, BuildGoal(Until.ACTIVE))
+        sent = Errand('build', backend='noop', build_key='k', clock=self.clock)
         # Called before the flow's own, as another thread may be quicker.
         sent.add_done_callback(lambda _: operation.cancel())
         flow.start(sent)

@@ -30,13 +30,13 @@ class LoadingFromPackages(unittest.TestCase):
     def setUp(self):
         self.site = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def install(self, distribution, module, source, name='acme'):
+    def install(self, distribution, module, source, name='acme', requires=''):
         """Lay out what an installer leaves of a package with one driver."""
         (self.site / f'{module}.py').write_text(textwrap.dedent(source))
         info = self.site / f'{distribution}-1.0.dist-info'
         info.mkdir()
         (info / 'METADATA').write_text(
-            f'Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n'
+            f'Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n{requires}'
         )
         (info / 'entry_points.txt').write_text(
             f'[kiln.compute_drivers]\n{name} = {module}:Driver\n'
@@ -82,11 +82,21 @@ class LoadingFromPackages(unittest.TestCase):
         self.assertIn('rival', said)
 
     def test_a_missing_library_is_named_with_the_extra_that_brings_it(self):
-        self.install('acme', 'acme_driver', 'import no_such_library')
+        self.install(
+            'kiln-driver-acme', 'acme_driver', 'import no_such_library',
+            requires='Requires-Dist: no-such-library; extra == "cloud"\n',
+        )  # fmt: skip
         said = self.load()
         self.assertIn('driver_load_error', said)
-        self.assertIn('no_such_library', said)
-        self.assertIn('kiln-compute[acme]', said)
+        self.assertIn("Python package 'no_such_library' is not installed", said)
+        self.assertIn("pip install 'kiln-driver-acme[cloud]'", said)
+
+    def test_a_missing_library_of_no_extra_is_named_without_advice_about_extras(self):
+        self.install('kiln-driver-acme', 'acme_driver', 'import no_such_library')
+        said = self.load()
+        self.assertIn("No module named 'no_such_library'", said)
+        self.assertNotIn('pip install', said)
+        self.assertNotIn('extra', said)
 
     def test_a_driver_without_a_required_hook_is_refused_and_the_hook_named(self):
         self.install('acme', 'acme_driver', GOOD.replace('def _list', 'def _lost'))
@@ -104,14 +114,20 @@ class LoadingFromPackages(unittest.TestCase):
         )
         self.assertIn('_get(self, uuid) should be _get(self, amphora_id)', self.load())
 
-    def test_the_list_of_drivers_tells_which_cannot_be_used_and_why(self):
+    def test_the_list_of_drivers_tells_what_is_broken_from_what_an_extra_would_bring(self):
         self.install('acme', 'acme_driver', 'import no_such_library')
+        self.install(
+            'kiln-driver-box', 'box_driver', 'import no_such_client', name='box',
+            requires='Requires-Dist: no-such-client; extra == "box"\n',
+        )  # fmt: skip
         said = self.load(
             code='from kiln.loading import installed_drivers\n'
-            'for d in installed_drivers(): print(d.name, d.distribution, d.version, d.error)\n'
+            'for d in installed_drivers(): print(d.name, d.distribution, d.version, d.install, '
+            'd.error)\n'
         )
         self.assertIn('noop kiln-compute', said)
-        self.assertRegex(said, 'acme acme 1.0 Cannot load .*no_such_library')
+        self.assertRegex(said, 'acme acme 1.0 None Cannot load .*no_such_library')
+        self.assertIn("box kiln-driver-box 1.0 pip install 'kiln-driver-box[box]' Cannot", said)
 
 
 class TheContractCheck(unittest.TestCase):

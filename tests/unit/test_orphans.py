@@ -14,6 +14,7 @@ from kiln.exceptions import InvalidRequest
 from kiln.models import Ability, Amphora, Resource, State
 from kiln.orphans import Look, Rules, Suspect, find_orphans, is_orphan, remove, take_look
 from kiln.testing.clock import VirtualClock
+from tests.examples import examples
 
 NOW = 10_000.0
 GRACE = 100.0
@@ -207,7 +208,7 @@ rulings = st.builds(
 
 class Properties(unittest.TestCase):
     @given(histories, rulings)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     def test_an_orphan_was_a_suspect_in_two_looks_a_grace_apart_and_all_between(
         self, history, ruling
     ):
@@ -228,7 +229,7 @@ class Properties(unittest.TestCase):
             self.assertGreaterEqual(last.at - min(one.at for one in looks[-seen:]), GRACE)
 
     @given(histories, rulings)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     def test_no_suspect_is_foreign_young_busy_or_known(self, history, ruling):
         _, resources, machines = history[0]
         things = {('amphora', one.id): one for one in machines}
@@ -244,7 +245,7 @@ class Properties(unittest.TestCase):
                 self.assertTrue(ruling.known or (ruling.errors and thing.state is State.ERROR))
 
     @given(histories, rulings)
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     def test_a_look_keeps_no_more_than_it_sees(self, history, ruling):
         _, resources, machines = history[0]
         seen = Look(at=NOW, amphorae=machines, resources=resources)

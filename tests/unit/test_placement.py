@@ -9,11 +9,18 @@ from kiln.compute import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
-from kiln.exceptions import InsufficientCapacity, InvalidBuildRequest, QuotaExceeded
-from kiln.flows import Until
+from kiln.exceptions import (
+    BuildDiffers,
+    CircuitOpenError,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    QuotaExceeded,
+)
+from kiln.goals import Until
 from kiln.models import Placement
 from kiln.placement import FIRST_S, LONGEST_S, FullPlaces
 from kiln.testing.clock import VirtualClock
+from tests.self_moving_clock import MovingTime
 
 A, B, C = [(zone, 'small', None) for zone in 'abc']
 
@@ -69,9 +76,9 @@ class FullPlacesTest(unittest.TestCase):
         self.assertCountEqual(set(places), fulls.in_order(places))
 
 
-class PlacedBuildTest(unittest.TestCase):
+class PlacedBuildTest(MovingTime, unittest.TestCase):
     def setUp(self):
-        self.clock = VirtualClock()
+        self.clock = self.open_clock()
         self.cloud = NoopCloud(clock=self.clock, capacity={'az1': 0}, build_s=5)
         self.compute = Compute(NoopDriver(cloud=self.cloud))
         self.addCleanup(self.compute.close, 0.1)
@@ -79,7 +86,7 @@ class PlacedBuildTest(unittest.TestCase):
     def build(self, *placements, **given):
         given = {'amphora_flavor': 'small', 'availability_zone': 'az1', **given}
         operation = self.compute.build(placements=placements, **given)
-        self.clock.run_until(operation.done)
+        self.until(operation.done)
         return operation
 
     def zone(self, operation):
@@ -115,11 +122,42 @@ class PlacedBuildTest(unittest.TestCase):
         self.assertEqual(2, len(self.tried(operation)))
         self.assertEqual((), self.cloud.instances())
 
+    def test_a_repeat_adopts_the_machine_that_stands_in_the_second_place(self):
+        tiny = Placement(availability_zone='az2', amphora_flavor='tiny')
+        first = self.build(tiny, build_key='k')
+        again = self.build(tiny, build_key='k')
+        self.assertEqual(first.result(), again.result())
+        # Later, when the first place is not avoided any more, it is asked for first.
+        self.clock.sleep(2 * FIRST_S)
+        later = self.build(tiny, build_key='k', until=Until.ACTIVE)
+        self.assertEqual(first.result(), later.result())
+        self.assertEqual(['zone az1, flavor small', 'zone az2, flavor tiny'], self.tried(later))
+        self.assertEqual(1, len(self.cloud.instances()))
+
+    def test_a_repeat_that_fits_at_no_place_is_refused_and_leaves_the_machine(self):
+        other = Placement(amphora_flavor='tiny')
+        first = self.build(availability_zone='az2', amphora_flavor='large', build_key='k')
+        again = self.build(other, availability_zone='az2', build_key='k', until=Until.ACTIVE)
+        error = again.exception()
+        self.assertIsInstance(error, BuildDiffers)
+        self.assertEqual(
+            (first.result(), 'k', 'noop'), (error.amphora_id, error.build_key, error.backend)
+        )
+        self.assertEqual(2, len(self.tried(again)))
+        self.clock.sleep(3600)
+        self.assertEqual([first.result()], [one.id for one in self.cloud.instances()])
+
     def test_another_error_ends_it_at_once(self):
         self.cloud.faults.add(Fault(call='build', action='quota'))
         operation = self.build(Placement(availability_zone='az2'))
         self.assertIsInstance(operation.exception(), QuotaExceeded)
         self.assertEqual(1, len(self.tried(operation)))
+
+    def test_one_that_is_refused_at_once_is_not_counted_as_under_way(self):
+        self.compute.open_circuit('build')
+        with self.assertRaises(CircuitOpenError):
+            self.compute.build(placements=[Placement(availability_zone='az2')])
+        self.assertEqual(set(), self.compute._stack.operations)
 
     def test_lacks_of_room_open_no_circuit(self):
         for _ in range(20):
@@ -131,9 +169,9 @@ class PlacedBuildTest(unittest.TestCase):
             availability_zone='az1', placements=[Placement(availability_zone='az2')],
             until=Until.ACTIVE,
         )  # fmt: skip
-        self.clock.run_until(lambda: self.tried(operation)[1:], step_s=0)
+        self.until(lambda: self.tried(operation)[1:])
         operation.cancel()
-        self.clock.run_until(lambda: not self.cloud.instances())
+        self.until(lambda: not self.cloud.instances())
         self.assertTrue(operation.cancelled())
 
     def test_a_placement_that_is_none_is_refused_before_anything_happens(self):

@@ -1,17 +1,20 @@
 import ast
 import configparser
-import os
+import importlib
 import string
-import subprocess
-import sys
 import tempfile
 import unittest
+import warnings
 from importlib.resources import files
 from pathlib import Path
 
 from kiln.exceptions import InvalidRequest
+from kiln.loading import contract_violations
 from kiln.models import AmphoraType
 from kiln.scaffold import new_compute_driver
+from kiln.testing.conformance import BehaviourOutcome, ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance.showing import show
+from tests.unit.generated_package import importable, module_at
 
 #: As many characters, in as many words, as a name may have.
 LONGEST = 'abcdefghi_jklmnopq_r'
@@ -34,17 +37,6 @@ FILES = {
     'tests/test_translate.py',
     'tox.ini',
 }
-
-
-def run(cwd, *command):
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=cwd,
-        env={**os.environ, 'PYTHONPATH': os.pathsep.join([str(cwd), *sys.path])},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 class ScaffoldTest(unittest.TestCase):
@@ -136,24 +128,52 @@ class ScaffoldTest(unittest.TestCase):
 
 
 class GeneratedPackageTest(unittest.TestCase):
+    """With its own runner it is tried in tests/functional/scaffold."""
+
     def setUp(self):
         super().setUp()
         target = Path(self.enterContext(tempfile.TemporaryDirectory()))
         new_compute_driver('acme', 'container', target)
         self.root = target / 'kiln-driver-acme'
+        self.enterContext(importable(self.root, 'kiln_acme'))
+
+    def cases_of(self, name):
+        module = module_at(self.root / 'tests' / f'{name}.py')
+        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+        return [case for cases in suite for case in cases]
+
+    def outcomes(self, cases):
+        # As its settings have it.
+        with warnings.catch_warnings():
+            warnings.simplefilter('error')
+            shown = [show(case, 'generated', case._testMethodName) for case in cases]
+        failed = [(one.name, one.reason) for one in shown if one.outcome == 'failed']
+        self.assertEqual([], failed)
+        return [one.outcome for one in shown]
 
     def test_its_tests_pass_as_generated(self):
-        code, output = run(self.root, '-m', 'pytest', '-p', 'no:cacheprovider')
-        self.assertEqual(code, 0, output)
+        files = {path.stem for path in (self.root / 'tests').glob('test_*.py')}
+        self.assertEqual({'test_conformance', 'test_errors', 'test_translate'}, files)
+        for name in ('test_errors', 'test_translate'):
+            outcomes = self.outcomes(self.cases_of(name))
+            self.assertGreaterEqual(len(outcomes), 5)
+            self.assertEqual({BehaviourOutcome.PASSED}, set(outcomes))
+
+    def test_its_driver_passes_the_whole_kit(self):
+        cases = self.cases_of('test_conformance')
+        kit = {
+            name
+            for suite in (*ComputeDriverConformance.__bases__, FaultConformance)
+            for name in vars(suite)
+            if name.startswith('test_')
+        }
+        self.assertEqual(kit, {case._testMethodName for case in cases})
+        outcomes = self.outcomes(cases)
+        self.assertLessEqual(outcomes.count(BehaviourOutcome.NOT_SHOWN), 5)
 
     def test_its_driver_keeps_the_signatures_of_the_contract(self):
-        program = (
-            'from kiln.loading import contract_violations\n'
-            'from kiln_acme.driver import AcmeDriver\n'
-            'print(list(contract_violations(AcmeDriver)))'
-        )
-        code, output = run(self.root, '-c', program)
-        self.assertEqual((code, output.strip()), (0, '[]'))
+        driver = importlib.import_module('kiln_acme.driver')
+        self.assertEqual([], list(contract_violations(driver.AcmeDriver)))
 
     def test_its_lines_are_no_longer_than_its_own_rule_allows(self):
         target = Path(self.enterContext(tempfile.TemporaryDirectory()))

@@ -9,7 +9,11 @@ import kiln
 from kiln.cluster_drivers.lint import mistakes_in
 from kiln.exceptions import InvalidRequest
 from kiln.scaffold import Form, fork_cluster_driver, fork_templates, new_cluster_driver
-from tests.unit.test_scaffold import LONGEST, run
+from kiln.testing.clusters import ClusterDriverConformance, CrashConformance
+from kiln.testing.conformance import BehaviourOutcome
+from kiln.testing.conformance.showing import show
+from tests.unit.generated_package import importable, module_at
+from tests.unit.test_scaffold import LONGEST
 
 IN_TREE = Path(kiln.__file__).parent / 'cluster_drivers'
 
@@ -57,21 +61,55 @@ class NewTest(unittest.TestCase):
         points = setup['options.entry_points']
         self.assertEqual('acme_v1 = acme_v1', points['kiln.cluster_drivers'].strip())
 
-    def test_000_17_the_tests_of_a_package_are_the_conformance_kit(self):
-        new_cluster_driver('acme_v1', 'package', self.target)
-        code, output = run(
-            self.target / 'kiln-driver-acme-v1', '-m', 'pytest', '-p', 'no:cacheprovider', '-v',
-            'tests/test_conformance.py::Conformance',
-        )  # fmt: skip
-        self.assertEqual(0, code, output)
-        self.assertRegex(output, r'3\d passed')
-
     def test_a_form_or_name_that_is_none_is_refused(self):
         with self.assertRaisesRegex(InvalidRequest, 'choose one of directory, python, package'):
             new_cluster_driver('acme', 'poem', self.target)
         with self.assertRaisesRegex(InvalidRequest, 'Cannot name'):
             new_cluster_driver('Acme', 'directory', self.target)
         self.assertEqual([], list(self.target.iterdir()))
+
+
+class GeneratedPackage(unittest.TestCase):
+    """Each test is a behaviour of the kit, as the package's own tests have it.
+
+    With its own runner it is tried in tests/functional/scaffold.
+    """
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        target = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        new_cluster_driver('generated_v1', 'package', target)
+        root = target / 'kiln-driver-generated-v1'
+        cls.enterClassContext(importable(root, 'generated_v1'))
+        cls.module = module_at(root / 'tests' / 'test_conformance.py')
+
+    def test_000_17_the_tests_of_a_package_are_the_conformance_kit(self):
+        loaded = unittest.defaultTestLoader.getTestCaseNames(self.module.Conformance)
+        self.assertEqual(KIT, set(loaded))
+        self.assertGreaterEqual(len(loaded), 30)
+        self.assertTrue(issubclass(self.module.Crashes, CrashConformance))
+
+
+KIT = {
+    name
+    for suite in ClusterDriverConformance.__bases__
+    for name in vars(suite)
+    if name.startswith('test_')
+}
+
+
+def _test_of(name):
+    def test(self):
+        result = show(self.module.Conformance(name), 'generated', name)
+        self.assertIs(BehaviourOutcome.PASSED, result.outcome, result.reason)
+
+    test.__name__ = f'test_of_a_package_{name.removeprefix("test_")}'
+    return test
+
+
+for _test in map(_test_of, sorted(KIT)):
+    setattr(GeneratedPackage, _test.__name__, _test)
 
 
 class ForkTest(unittest.TestCase):
@@ -88,6 +126,7 @@ class ForkTest(unittest.TestCase):
                 path.name
                 for path in copy.rglob('*')
                 if path.is_file()
+                and '__pycache__' not in path.parts
                 and path.read_bytes() != (IN_TREE / of / path.relative_to(copy)).read_bytes()
             ]
             self.assertEqual(1, len(differing), differing)

@@ -2,11 +2,12 @@
 
 import unittest
 
-from kiln.compute import Compute, Until
+from kiln.compute import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.exceptions import KilnError
+from kiln.goals import Until
 from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.breaker import CircuitSettings

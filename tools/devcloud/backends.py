@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from . import packages
 from .errors import CloudError
@@ -13,8 +13,13 @@ from .place import HOST, Place
 from .processes import Process, Supervisor, listens, until
 from .settings import write
 
-READY_S = 120.0
+# Seconds of a machine that may be busy with everything else; a death is noticed at once.
+READY_S = 300.0
 BACKENDS = frozenset({'rabbit', 'epmd', 'mariadb', 'memcached'})
+
+
+def _await(name: str, ready: Callable[[], bool], supervisor: Supervisor) -> None:
+    until(ready, lambda: supervisor.death(name), READY_S, name, supervisor.log(name))
 
 
 class Database:
@@ -26,6 +31,9 @@ class Database:
 
     def query(self, sql: str) -> list[list[str]]:
         """Run statements in one session; return the rows of their answers."""
+        if not self._place.socket.exists():
+            # Its client need not be installed before the first start.
+            raise CloudError('mariadb does not run: "up" starts it')
         done = subprocess.run(
             [*self._client, '--batch', '--skip-column-names'],
             input=sql,
@@ -64,7 +72,7 @@ class Database:
             )
             fresh.rename(data)
         supervisor.start(Process('mariadb', self._command(data, user)))
-        until(self._answers, lambda: supervisor.death('mariadb'), READY_S, 'mariadb')
+        _await('mariadb', self._answers, supervisor)
 
     def _command(self, data: pathlib.Path, user: str) -> tuple[str, ...]:
         return (
@@ -101,6 +109,8 @@ def start_rabbit(place: Place, supervisor: Supervisor) -> None:
     write(folder / 'env', '')
     mapper = ('epmd', '-address', HOST, '-port', str(place.port('epmd')))
     supervisor.start(Process('epmd', mapper, port=place.port('epmd')))
+    # Else RabbitMQ starts a port mapper of its own, and one of the two dies.
+    _await('epmd', lambda: listens(place.port('epmd')), supervisor)
     supervisor.start(
         Process(
             'rabbit',
@@ -109,12 +119,7 @@ def start_rabbit(place: Place, supervisor: Supervisor) -> None:
             port=place.port('rabbit'),
         )
     )
-    until(
-        lambda: listens(place.port('rabbit')),
-        lambda: supervisor.death('rabbit'),
-        READY_S,
-        'rabbit',
-    )
+    _await('rabbit', lambda: listens(place.port('rabbit')), supervisor)
 
 
 def _rabbit_environment(place: Place, folder: pathlib.Path) -> dict[str, str]:
@@ -145,7 +150,7 @@ def start_memcached(place: Place, supervisor: Supervisor) -> None:
     listen = ('-l', HOST, '-p', str(port), '-U', '0')
     command = ('memcached', *user, *listen, '-m', '64', '-t', '2')
     supervisor.start(Process('memcached', command, port=port))
-    until(lambda: listens(port), lambda: supervisor.death('memcached'), READY_S, 'memcached')
+    _await('memcached', lambda: listens(port), supervisor)
 
 
 def flush_memcached(place: Place) -> None:

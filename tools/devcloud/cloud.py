@@ -181,6 +181,7 @@ class Cloud:
                 functools.partial(self.supervisor.death, process.name),
                 READY_S,
                 process.name,
+                self.supervisor.log(process.name),
             )
         if processes:
             self._say(f'{" ".join(process.name for process in processes)}: ready')

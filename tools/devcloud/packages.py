@@ -133,7 +133,8 @@ class Venv:
             self._place,
             self._name,
             self.python,
-            *('-m', 'pip', 'install', '-q', '-c', CONSTRAINTS),
+            # Few of thousands of modules are ever imported; those are compiled then.
+            *('-m', 'pip', 'install', '-q', '--no-compile', '-c', CONSTRAINTS),
             *words,
             PIP_DISABLE_PIP_VERSION_CHECK='1',
         )

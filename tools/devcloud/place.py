@@ -5,6 +5,8 @@ import os
 import pathlib
 from collections.abc import Mapping
 
+from tools import command
+
 from .errors import CloudError
 
 HOST = '127.0.0.1'
@@ -36,8 +38,7 @@ FOREIGN = ('PYTHONDONTWRITEBYTECODE', 'PYTHONHOME', 'PYTHONPATH', 'VIRTUAL_ENV')
 
 def default_home(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
     """Return the folder that KILN_CLOUD_HOME names, or one among the user's state."""
-    state = environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')
-    return pathlib.Path(environ.get('KILN_CLOUD_HOME') or f'{state}/kiln-devcloud').absolute()
+    return command.default_home('KILN_CLOUD_HOME', 'kiln-devcloud', environ)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -79,7 +79,11 @@ def listens(port: int) -> bool:
 
 
 def until(
-    ready: Callable[[], bool], failed: Callable[[], CloudError | None], limit_s: float, what: str
+    ready: Callable[[], bool],
+    failed: Callable[[], CloudError | None],
+    limit_s: float,
+    what: str,
+    log: pathlib.Path | None = None,
 ) -> None:
     """Wait for a condition; raise what `failed` returns, or that time is up."""
     end = time.monotonic() + limit_s
@@ -87,7 +91,7 @@ def until(
         if error := failed():
             raise error
         if time.monotonic() > end:
-            raise CloudError(f'{what} is not ready after {limit_s:.0f} s')
+            raise CloudError(f'{what} is not ready after {limit_s:.0f} s', log)
         time.sleep(2 * POLL_S)
 
 

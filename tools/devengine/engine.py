@@ -142,7 +142,7 @@ class Engine:
         if not runtime.needed():
             return None
         path = self.place.etc / 'kiln-runc'
-        runtime.write(path)
+        runtime.write(path, runtime.find_runc())
         return path
 
     def _end_containers(self) -> None:

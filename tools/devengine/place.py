@@ -6,6 +6,8 @@ import os
 import pathlib
 from collections.abc import Mapping
 
+from tools import command
+
 from .errors import EngineError
 
 # A socket's path must fit in 108 bytes.
@@ -16,8 +18,7 @@ NUMBERS = 100
 
 def default_home(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
     """Return the folder that KILN_ENGINE_HOME names, or one among the user's state."""
-    state = environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')
-    return pathlib.Path(environ.get('KILN_ENGINE_HOME') or f'{state}/kiln-devengine').absolute()
+    return command.default_home('KILN_ENGINE_HOME', 'kiln-devengine', environ)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,10 +42,15 @@ def needed(status: str | None = None) -> bool:
     return not int(bounding.split()[1], 16) >> _CAP_SYS_RESOURCE & 1
 
 
-def write(path: pathlib.Path) -> None:
-    """Write the wrapper."""
+def find_runc() -> str:
+    """Return the path of runc."""
     runc = shutil.which('runc', path='/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin')
     if runc is None:
-        raise EngineError('runc is not installed')
+        raise EngineError('runc is not installed: apt-get install runc')
+    return runc
+
+
+def write(path: pathlib.Path, runc: str) -> None:
+    """Write the wrapper around a runc."""
     path.write_text(_SCRIPT.replace('RUNC', runc))
     path.chmod(0o755)

@@ -19,6 +19,7 @@ from kiln.conf import compute as compute_conf
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
+    BuildDiffers,
     InstanceNotFoundError,
     KilnError,
     OperationTimeout,
@@ -67,9 +68,9 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
     ) -> str:
         """Build an amphora; return its id once the backend has agreed.
 
-        Safe to repeat: what was built under the same name is returned. Whose
-        image it may be is an option of the backend, ``image_owner``, which has
-        the value that Octavia hands in here each time.
+        Safe to repeat: what was built under the same name is returned, even if an
+        option has another value by now. Whose image it may be is an option of the
+        backend, ``image_owner``, which has the value that Octavia hands in here each time.
 
         :raises ComputeNoResourcesException: there is no room; nothing was built.
         :raises ComputeBuildException: for any other reason; nothing is left.
@@ -78,7 +79,7 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         length = CONF.nova.random_amphora_name_length
         with errors.leaving_as(errors.of_build):
             compute = self._compute()
-            return self._patiently(
+            return self._adopting(
                 compute.build,
                 amphora_flavor=amphora_flavor or None,
                 image_id=translate.image(image_tag, by_tag=CONF.kiln.image_by_tag),
@@ -87,12 +88,24 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
                 network_ids=network_ids,
                 config_drive_files=translate.files(config_drive_files),
                 user_data=user_data,
-                name=translate.random_name(length) if length else name,
+                name=translate.random_name(name, length) if length else name,
                 build_key=translate.build_key(name),
                 port_ids=port_ids,
                 availability_zone=given.get(constants.COMPUTE_ZONE, CONF.nova.availability_zone),
                 server_group_id=server_group_id,
             )
+
+    def _adopting(self, build: Callable[..., Operation[str]], **given: Any) -> str:
+        try:
+            return self._patiently(build, **given)
+        except BuildDiffers as exc:
+            if exc.amphora_id is None:
+                raise
+            # The name is one amphora's own, so this is that amphora, built before the
+            # worker was restarted with another flavor or image. Octavia would never
+            # learn the id of an instance that is refused, and leave it behind.
+            LOG.warning('An earlier build is taken as it is. %s', exc)
+            return exc.amphora_id
 
     def delete(self, compute_id: str | None) -> None:
         """Delete an amphora; return once the backend has agreed.

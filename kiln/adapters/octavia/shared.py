@@ -41,6 +41,7 @@ class SharedComputes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str | None, Compute] = {}
+        self._keeps_builds = False
 
     def get(self, backend: str | None, conf: Any) -> Compute:
         """Return the backend, or the one that [kiln] backend names.
@@ -53,14 +54,15 @@ class SharedComputes:
                 compute = self._open.get(backend)
                 if compute is None:
                     compute = self._open[backend] = open_backend(backend, conf)
+                    self._keeps_builds = _resumes_flows(conf)
         return compute
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close what is open; builds stay where another worker goes on with their flows."""
         with self._lock:
             computes, self._open = list(self._open.values()), {}
         for compute in computes:
-            compute.close(CLOSE_S)
+            compute.close(CLOSE_S, keep_builds=self._keeps_builds)
 
     def forget(self) -> None:
         """Start anew, as a process has to after a fork.
@@ -85,6 +87,11 @@ def open_backend(backend: str | None, conf: Any) -> Compute:
     group = f'{compute_conf.GROUP}:{name}'
     kiln_conf.register(conf, group, compute_conf.BACKEND_OPTS, DEFAULTS)
     return DriverManager(conf).open(name, defaults=_defaults(backend, conf))
+
+
+def _resumes_flows(conf: Any) -> bool:
+    """Tell whether Octavia has a jobboard; without one nobody would ask for a build again."""
+    return 'task_flow' in conf and bool(conf.task_flow.jobboard_enabled)
 
 
 def _defaults(backend: str | None, conf: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-import secrets
 import string
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ _BUILD_KEY = re.compile(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}')
 #: Octavia's column for the id of an image.
 _MAX_IMAGE_ID = 36
 _BY_TAG = 'tag:'
+_SIGNS = string.ascii_uppercase + string.digits
 
 #: Who may read the files of an amphora: a server's key is among them.
 FILE_MODE, FILE_OWNER = 0o600, 'root'
@@ -33,10 +33,13 @@ def build_key(name: str) -> str:
     return f'octavia-{hashlib.sha256(name.encode()).hexdigest()[:32]}'
 
 
-def random_name(length: int) -> str:
-    """Return a name that tells nobody what the instance is for."""
-    signs = string.ascii_uppercase + string.digits
-    return 'a' + ''.join(secrets.choice(signs) for _ in range(length - 1))
+def random_name(name: str, length: int) -> str:
+    """Return a name that tells nobody what the instance is for: the same for the same name.
+
+    A build that is repeated must ask for the machine that it asked for before.
+    """
+    digest = hashlib.shake_256(name.encode()).digest(length - 1)
+    return 'a' + ''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest)
 
 
 def files(config_drive_files: Mapping[str, Any] | None) -> dict[str, tuple[Any, int, str]]:

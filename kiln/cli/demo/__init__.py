@@ -44,7 +44,7 @@ class Demo(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Play; fail if any expectation does."""
-        stage = Stage(self.app.stdout)
+        stage = Stage(self.app.stdout, self.app.clock)
         if parsed_args.swarm:
             from kiln.cli.demo import swarm
 

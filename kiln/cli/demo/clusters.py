@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +19,6 @@ from kiln.cli.following import Entered, Follower
 from kiln.cli.proposal_text import proposal_lines
 from kiln.cli.screens import screen
 from kiln.cli.stores import clusters_extra, configured_site
-from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_models import Node, NodeState, Operation, OperationState
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.models import Amphora, State
@@ -73,8 +71,8 @@ nodegroups:
     zones: {az1: 2, az2: 2, az3: 2}
     health: {unhealthy_after: 1, max_unhealthy: 60%, max_in_flight: 2}
 """
-#: Seconds for which an engine is waited for that does not begin.
-_PATIENCE_S = 30.0
+#: Seconds for which an engine is waited for that does not begin, on a busy machine, too.
+_PATIENCE_S = 120.0
 
 
 def play(stage: Stage, pace: float) -> None:
@@ -84,8 +82,10 @@ def play(stage: Stage, pace: float) -> None:
         config = folder / 'kiln.conf'
         config.write_text(CONFIG.format(folder=folder, build_s=2.0 * pace, delete_s=0.6 * pace))
         with (
-            configured_site(kiln_conf.load([str(config)], [], environment={})) as site,
-            contextlib.closing(NoopCloud(folder / 'cloud.db')) as cloud,
+            configured_site(
+                kiln_conf.load([str(config)], [], environment={}), stage.clock
+            ) as site,
+            contextlib.closing(NoopCloud(folder / 'cloud.db', clock=stage.clock)) as cloud,
         ):
             CloudPlay(stage, site, cloud, config).run()
 
@@ -129,9 +129,9 @@ class Play(abc.ABC):
             for name, count in groups.items()
         }
         lost = {node.id for node in dead}
-        give_up = time.monotonic() + _PATIENCE_S
+        give_up = self._stage.clock.monotonic() + _PATIENCE_S
         with self._site.conducting():
-            while time.monotonic() < give_up:
+            while self._stage.clock.monotonic() < give_up:
                 # Looked up first: what is gone by then has an operation, under way or done.
                 gone = not self._ids() & lost
                 after = self._site.clusters.last_event()
@@ -142,7 +142,7 @@ class Play(abc.ABC):
                 elif gone:
                     return
                 else:
-                    time.sleep(0.05)
+                    self._stage.clock.sleep(0.05)
 
     def _newest(self) -> Operation:
         operation = self._site.clusters.show('demo').operation
@@ -184,7 +184,7 @@ class Play(abc.ABC):
 
     def _watch(self, entered: Entered) -> None:
         with screen(self._stage.out) as shown:
-            (ended,) = Follower(self._site.clusters, SYSTEM_CLOCK, shown).follow([entered])
+            (ended,) = Follower(self._site.clusters, self._stage.clock, shown).follow([entered])
         self._made |= {one.id for one in self._machines()}
         kind = entered.operation.kind.value
         if ended.state is not OperationState.SUCCEEDED:
@@ -283,11 +283,11 @@ class CloudPlay(Play):
         self._delete_and_show()
 
     def _until_it_builds(self, engine: subprocess.Popen[bytes]) -> None:
-        give_up = time.monotonic() + _PATIENCE_S
-        while engine.poll() is None and time.monotonic() < give_up:
+        give_up = self._stage.clock.monotonic() + _PATIENCE_S
+        while engine.poll() is None and self._stage.clock.monotonic() < give_up:
             if any(node.state is NodeState.BOOTING for node in self._nodes()):
                 return
-            time.sleep(0.05)
+            self._stage.clock.sleep(0.05)
 
     def _machines(self) -> list[Amphora]:
         return [one for one in self._cloud.instances() if one.state is not State.DELETED]

@@ -7,16 +7,16 @@ import functools
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kiln import conf as kiln_conf
 from kiln.cli.demo.stage import Stage
 from kiln.cli.progress import Tally, live
 from kiln.driver_manager import DriverManager
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError
-from kiln.flows import Until
+from kiln.goals import Until
 from kiln.listeners import CallRecord, Listener
 from kiln.models import ComputeStatus
 from kiln.orphans import Rules, find_orphans, take_look
@@ -25,6 +25,8 @@ from kiln.wrappers.operation import Operation
 if TYPE_CHECKING:
     from kiln.compute import Compute
     from kiln.wrappers.circuit_settings import CircuitSnapshot
+
+T = TypeVar('T')
 
 #: How many builds the broken cloud fails; as many as open the circuit.
 BREAK = 5
@@ -80,7 +82,7 @@ def play(stage: Stage, fleet: int, pace: float) -> None:
     """Play it; return once everything of it is gone."""
     ledger = Ledger()
     conf = kiln_conf.load([], [], environment=cloud(fleet, pace))
-    with DriverManager(conf).open('demo', listeners=[ledger]) as compute:
+    with DriverManager(conf).open('demo', clock=stage.clock, listeners=[ledger]) as compute:
         Play(compute, ledger, stage, fleet).run()
 
 
@@ -106,17 +108,19 @@ class Play:
 
     def _build(self) -> None:
         self._stage.title(f'1. Build a fleet of {self._fleet}')
-        began = time.monotonic()
+        began = self._stage.clock.monotonic()
         took_s: list[float] = []
         with self._tally(self._fleet, 'building ') as progress:
-            operations = [
-                self._timed(took_s, functools.partial(self._start, f'demo-{n}', progress))
+            operations = {
+                f'demo-{n}': self._timed(
+                    took_s, functools.partial(self._start, f'demo-{n}', progress)
+                )
                 for n in range(self._fleet)
-            ]
-            self._ids = [operation.result() for operation in operations]
+            }
+            self._ids = _results(progress, operations, 'active')
         median_us = statistics.median(took_s) * 1e6
         self._stage.say(
-            f'{self._fleet} machines active after {time.monotonic() - began:.1f} s; '
+            f'{self._fleet} machines active after {self._stage.clock.monotonic() - began:.1f} s; '
             f'asking for one took {median_us:.0f} µs of the caller, waiting none.'
         )
         there = self._compute.list_amphorae().result()
@@ -138,7 +142,7 @@ class Play:
         self._stage.title('3. Break the cloud')
         # So that the window of the circuit holds nothing but the outage.
         while self._circuit().calls:
-            time.sleep(0.05)
+            self._stage.clock.sleep(0.05)
         sent, errors = self._ledger.builds, list(self._failures())
         sent = self._ledger.builds - sent
         self._stage.say(
@@ -162,7 +166,7 @@ class Play:
         self._stage.title('4. Recover')
         pause_s = (self._circuit().retry_after or 0.0) + 0.05
         self._stage.say(f'The cloud is well again. The circuit gives it {pause_s:.1f} s of peace.')
-        time.sleep(pause_s)
+        self._stage.clock.sleep(pause_s)
         with ThreadPoolExecutor(PROBES) as callers:
             self._ids += callers.map(self._insist, range(PROBES))
         self._stage.say(
@@ -214,7 +218,7 @@ class Play:
             try:
                 return self._compute.build(name=f'late-{number}').result()
             except CircuitOpenError as exc:
-                time.sleep(exc.retry_after or 0.1)
+                self._stage.clock.sleep(exc.retry_after or 0.1)
 
     def _refused(self) -> bool:
         try:
@@ -224,17 +228,15 @@ class Play:
         return False
 
     def _each(self, ids: Sequence[str], state: str, act: Callable[[str], Operation[None]]) -> None:
-        began = time.monotonic()
+        began = self._stage.clock.monotonic()
         with self._tally(len(ids), '') as progress:
-            operations = []
+            operations = {}
             for one in ids:
                 progress.set(one, 'queued')
-                operation = act(one)
+                operations[one] = operation = act(one)
                 operation.add_done_callback(functools.partial(_end, progress, one, state))
-                operations.append(operation)
-            for operation in operations:
-                operation.result()
-        self._stage.say(f'{len(ids)} {state} after {time.monotonic() - began:.1f} s.')
+            _results(progress, operations, state)
+        self._stage.say(f'{len(ids)} {state} after {self._stage.clock.monotonic() - began:.1f} s.')
 
     @staticmethod
     def _timed(took_s: list[float], act: Callable[[], Any]) -> Any:
@@ -254,3 +256,12 @@ class Play:
 
 def _end(progress: Tally, one: str, state: str, operation: Operation[Any]) -> None:
     progress.end(one, 'failed' if operation.exception() else state)
+
+
+def _results(progress: Tally, operations: Mapping[str, Operation[T]], state: str) -> list[T]:
+    """Wait for all; a result may be here before the callback that notes the end."""
+    results = []
+    for one, operation in operations.items():
+        results.append(operation.result())
+        _end(progress, one, state, operation)
+    return results

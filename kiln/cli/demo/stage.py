@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import TextIO
+
+from kiln.clock import SYSTEM_CLOCK, Clock
 
 
 @dataclasses.dataclass
@@ -18,12 +19,13 @@ class Expectation:
 class Stage:
     """Text with colours on a terminal, and without elsewhere."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
         self.out = out
+        self.clock = clock
         #: Whether there is a terminal to draw on.
         self.drawn = out.isatty()
         self.expectations: list[Expectation] = []
-        self._began = time.monotonic()
+        self._began = self.clock.monotonic()
 
     def title(self, text: str) -> None:
         """Begin an act."""
@@ -46,5 +48,5 @@ class Stage:
         self.title('What was promised')
         for one in self.expectations:
             self.say(f'{"ok  " if one.true else "FAIL"}  {one.claim}', '32' if one.true else '31')
-        self.say(f'All in {time.monotonic() - self._began:.1f} s.', '1')
+        self.say(f'All in {self.clock.monotonic() - self._began:.1f} s.', '1')
         return all(one.true for one in self.expectations)

@@ -62,7 +62,8 @@ def play(stage: Stage, url: str) -> None:
         config.write_text(CONFIG.format(folder=folder, url=url))
         stage.title('0. An image with an engine in it; a minute the first time')
         _build_image(config)
-        with configured_site(kiln_conf.load([str(config)], [], environment={})) as site:
+        conf = kiln_conf.load([str(config)], [], environment={})
+        with configured_site(conf, stage.clock) as site:
             SwarmPlay(stage, site, config).run()
 
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kiln.compute_drivers.adoption import adopted
 from kiln.compute_drivers.appliance import life
 from kiln.compute_drivers.appliance.life import Claim, Phase, Rules
 from kiln.compute_drivers.appliance.machines import Inventory, Machine
@@ -17,7 +18,7 @@ from kiln.compute_drivers.appliance.matching import NEW, Record, choose
 from kiln.compute_drivers.appliance.payload import packed
 from kiln.compute_drivers.appliance.store import Store, next_number
 from kiln.exceptions import InstanceNotFoundError
-from kiln.models import AmphoraType, BuildRequest
+from kiln.models import Amphora, AmphoraType, BuildRequest
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 _COLUMNS = ', '.join(f'"{name}"' for name in _FIELDS)
@@ -68,11 +69,13 @@ class Claims:
     def claim(self, request: BuildRequest, inventory: Inventory, now: float) -> Claim:
         """Claim the machine that fits; return the claim with this key if there is one.
 
+        :raises BuildDiffers: that claim was made with other arguments.
         :raises InvalidBuildRequest: no machine could ever fit.
         :raises InsufficientCapacity: none that fits is free.
         """
         with self._store.write() as db:
             if (known := _with_key(db, request.owner, request.build_key)) is not None:
+                adopted(request, _as_built(known))
                 return known
             machine = choose(request, inventory, _records(db), _taken(db, inventory), now)
             claim = life.begun(_new(request, machine, now), machine, now)
@@ -260,6 +263,17 @@ def _new(request: BuildRequest, machine: Machine, now: float) -> Claim:
         table=machine.table,
         phase=Phase.CLAIMING,
         since=now,
+    )
+
+
+def _as_built(claim: Claim) -> Amphora:
+    return Amphora(
+        id=claim.id,
+        name=claim.name,
+        state=claim.state,
+        amphora_type=claim.amphora_type,
+        flavor=claim.flavor,
+        image_id=claim.image_id,
     )
 
 

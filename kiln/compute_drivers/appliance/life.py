@@ -67,7 +67,8 @@ _SEEN_AS: Mapping[Phase, tuple[State, str | None]] = MappingProxyType(
         Phase.RETURNING: (State.ACTIVE, 'rebooting'),
         Phase.REBUILDING: (State.BUILDING, 'rebuilding'),
         Phase.WIPING: (State.DELETING, 'wiping'),
-        Phase.UNWIPED: (State.ERROR, None),
+        # The pool tries again by itself, so a task is under way all the while.
+        Phase.UNWIPED: (State.ERROR, 'wiping'),
     }
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import threading
 import uuid
 import weakref
 from collections.abc import Iterator
@@ -84,11 +83,12 @@ class Store:
         :raises ConfigurationError: it cannot be used.
         """
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = tables.ForkSafeLock()
         try:
             # Files beside it get its mode; claims hold user data for a while.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._db = self._open()
+            with self._lock:
+                self._db = self._open()
         except (OSError, sqlite3.Error) as exc:
             raise ConfigurationError(
                 f'Cannot keep claims in {path}: {exc}. Name a directory of a local disk that '
@@ -97,7 +97,8 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         db = tables.connected(self._path)
-        weakref.finalize(self, db.close)
+        # Not at exit, when a daemon thread may be within it: that would crash.
+        weakref.finalize(self, db.close).atexit = False
         tables.share(db)
         db.execute('PRAGMA synchronous = FULL')
         # What is deleted is overwritten: it may have been a key.

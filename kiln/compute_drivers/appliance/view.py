@@ -31,6 +31,7 @@ def amphora(claim: Claim, machine: Machine, *, enrolled: bool) -> Amphora:
         fault=claim.fault,
         fault_code=fault_code(claim),
         task_state=claim.task,
+        served=claim.epoch > 1 or claim.phase in (Phase.UP, Phase.DOWN),
         raw=_raw(claim, enrolled),
     )
 

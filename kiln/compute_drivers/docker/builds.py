@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock
+from kiln.compute_drivers.adoption import adopted
 from kiln.compute_drivers.docker import body, names, seed, states, translate
 from kiln.compute_drivers.docker.addresses import Addresses
 from kiln.compute_drivers.docker.client import Engine
@@ -97,13 +98,18 @@ class Builds:
         found: Mapping[str, Any],
         chosen: body.Chosen | None,
     ) -> str:
-        """Return the id of a container that was started, now or before."""
+        """Return the id of a container that was started, now or before.
+
+        :raises BuildDiffers: it was made before with other arguments; nothing was done.
+        """
         container_id = str(found['Id'])
         status = states.told(found).status if 'State' in found else 'created'
         if status in ('removing', 'dead'):
             raise asked.error(
                 BuildConflict, 'the container of its key is being removed yet.', retryable=True
             )
+        if 'State' in found:
+            adopted(request, translate.as_built(found))
         if status == 'created':
             chosen = chosen or self._choose(asked, request)
             with self._nothing_left(asked, container_id):

@@ -13,6 +13,8 @@ from kiln.models import BuildRequest
 
 OWNER, KEY, NAME = 'kiln.owner', 'kiln.key', 'kiln.name'
 FLAVOR, ZONE = 'kiln.flavor', 'kiln.zone'
+#: The image in the words of the build; the engine itself tells only an id.
+IMAGE = 'kiln.image-asked-for'
 #: On a container that needs more than to be started, so that who finds one half
 #: made knows that it is not enough to start it.
 UNFINISHED = 'kiln.unfinished'
@@ -64,6 +66,8 @@ def labels_of(
     }
     if request.flavor:
         labels[FLAVOR] = request.flavor
+    if request.image_id:
+        labels[IMAGE] = request.image_id
     if unfinished:
         labels[UNFINISHED] = 'yes'
     if health:

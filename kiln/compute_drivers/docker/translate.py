@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -53,8 +54,15 @@ def amphora_of(
         created_at=created_at(answer.get('Created')),
         fault=life.fault,
         task_state=life.task,
+        served=rebooting or condition.status != 'created',
         raw=_raw(answer),
     )
+
+
+def as_built(answer: Mapping[str, Any]) -> Amphora:
+    """Return a container with its image as it was asked for, or None where that is not known."""
+    amphora = amphora_of(answer, states.told(answer), rebooting=False)
+    return dataclasses.replace(amphora, image_id=names.labels_in(answer).get(names.IMAGE))
 
 
 def _addresses(answer: Mapping[str, Any]) -> tuple[Address, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.adoption import adopted
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import life, view
 from kiln.compute_drivers.noop.catalogue import Catalogue
@@ -74,7 +75,7 @@ class NoopCloud:
         hosts_per_zone: int = Catalogue.hosts_per_zone,
     ) -> None:
         self.clock = clock
-        self.catalogue = Catalogue(
+        self.catalogue: Catalogue = Catalogue(
             zones=zones,
             flavors=flavors,
             images=images,
@@ -89,7 +90,7 @@ class NoopCloud:
         )
         dice = random.Random(seed)  # noqa: S311  # chances of a simulation
         #: The scripted faults: ``cloud.faults.add(Fault(...))``, ``.clear()``.
-        self.faults = FaultScript(faults, dice=dice)
+        self.faults: FaultScript = FaultScript(faults, dice=dice)
         self._store = Store(path, None if seed is None else dice)
         self._ports = Ports(self._store, self.catalogue)
         self._groups = Groups(self._store)
@@ -344,7 +345,7 @@ class NoopCloud:
         with self._store.write(now) as db:
             known = self._machines.with_key(db, request.owner, request.build_key)
             if known:
-                return known
+                return adopted(request, known)
             number = self._machines.insert(db, request, request.build_key, course, created_at)
             self._ports.hang_all(db, number, request, created_at, leak=action is Action.LEAK)
             if action is Action.DUPLICATE_NAME:

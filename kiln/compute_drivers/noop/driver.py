@@ -50,7 +50,7 @@ class NoopDriver(AmphoraComputeDriver):
     bench = 'kiln.compute_drivers.noop.bench:NoopBench'
 
     def __init__(self, conf: Any = None, *, cloud: NoopCloud | None = None) -> None:
-        self.cloud = cloud or cloud_of(conf, SYSTEM_CLOCK)
+        self.cloud: NoopCloud = cloud or cloud_of(conf, SYSTEM_CLOCK)
         self.clock = self.cloud.clock
         if conf is not None:
             self.missing_abilities = _abilities(conf.missing_abilities)

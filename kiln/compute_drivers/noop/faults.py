@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,
@@ -70,7 +71,9 @@ UNHEARD = frozenset({Action.TIMEOUT_AFTER, Action.LOSE_ANSWER})
 HANGING = frozenset({Action.HANG, Action.HANG_BEFORE})
 
 _TIMED = HANGING | {Action.LATE, Action.VANISH, Action.STALE_LIST}
-_BUILD_ONLY = frozenset({Action.QUOTA, Action.CAPACITY, Action.LEAK, Action.DUPLICATE_NAME})
+_BUILD_ONLY = frozenset({
+    Action.QUOTA, Action.CAPACITY, Action.VANISH, Action.LEAK, Action.DUPLICATE_NAME,
+})  # fmt: skip
 _LABELS = frozenset(call.label for call in Call)
 _ALIASES = {'never': Action.STUCK}
 #: Seconds after which one that came too often may come again, if nothing else is said.
@@ -162,7 +165,7 @@ class Fault:
 
     def error(self, call: Call, subject: str) -> AmphoraComputeError:
         """Return what the caller gets to see of it."""
-        what = f'Cannot {call.label} {subject}'.rstrip()
+        what = f'Cannot {attempt(call.label, subject)}'
         facts: dict[str, Any] = {
             'build_key' if call is Call.BUILD else 'amphora_id': subject or None
         }
@@ -189,17 +192,15 @@ class Fault:
                 **facts,
             )
         if self.action is Action.CONFLICT:
-            conflict = BuildConflict if call is Call.BUILD else InstanceStateConflict
-            return conflict(
-                f'{what}: {self.text or "something else is at work on it"}. Repeat it later.',
-                **facts,
-            )
-        unknown = BuildOutcomeUnknown if call is Call.BUILD else ServiceTimeout
-        return unknown(
-            f'{what}: {self.text or "the cloud gave no answer"}. It may have taken effect; '
-            f'look before you repeat it.',
-            **facts,
-        )
+            if call is Call.BUILD:
+                why = self.text or 'something it needs belongs to somebody else'
+                return BuildConflict(f'{what}: {why}. Free that, or use another.', **facts)
+            why = self.text or 'its state does not allow that'
+            return InstanceStateConflict(f'{what}: {why}. Bring it to rest first.', **facts)
+        lost = f'{what}: {self.text or "the cloud gave no answer"}. It may have taken effect'
+        if call is Call.BUILD:
+            return BuildOutcomeUnknown(f'{lost}; build again with the same build key.', **facts)
+        return ServiceTimeout(f'{lost}.', **facts)
 
 
 def _value_field(action: str) -> str:

@@ -127,11 +127,13 @@ def check(verb: Verb, row: Row, amphora_id: str) -> None:
         raise _busy(verb.name, row, amphora_id)
     if State(row['state']) not in verb.allowed:
         allowed = ' or '.join(sorted(state.value for state in verb.allowed))
-        error = NotSuspendedError if verb is RESUME else InstanceStateConflict
-        raise error(
-            f'Cannot {verb.name} amphora {amphora_id}: it is {row["state"]}, and must be '
-            f'{allowed}. Bring it there first.',
-            amphora_id=amphora_id,
+        what = f'Cannot {verb.name} amphora {amphora_id}: it is {row["state"]}'
+        if verb is RESUME:
+            raise NotSuspendedError(
+                f'{what} and not {allowed}. There is nothing to resume.', amphora_id=amphora_id
+            )
+        raise InstanceStateConflict(
+            f'{what}, and must be {allowed}. Bring it there first.', amphora_id=amphora_id
         )
 
 

@@ -25,7 +25,7 @@ _INSERT = (
     'INSERT INTO machines (number, changed, owner, build_key, name, amphora_type, flavor, '
     'image_id, zone, host, group_id, metadata, spec, created_at, boots, '
     'state, task, fault, target, target_fault, due) '
-    'VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)'
+    'VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
 )
 _UPDATE = (
     'UPDATE machines SET changed = ?, state = ?, task = ?, fault = ?, target = ?, '
@@ -61,7 +61,7 @@ class Machines:
         row = (
             *(number, number, request.owner, build_key, request.name, request.amphora_type),
             *(request.flavor, request.image_id, zone, host, request.server_group_id),
-            *(metadata, view.spec(request), created_at, *course),
+            *(metadata, view.spec(request), created_at, course.state is State.ACTIVE, *course),
         )
         db.execute(_INSERT, row)
         return number
@@ -93,12 +93,11 @@ class Machines:
             )
         return row
 
-    def with_key(self, db: sqlite3.Connection, owner: str, build_key: str) -> str | None:
-        """Return the id of the machine an owner built with a key."""
-        row = db.execute(
-            'SELECT number FROM machines WHERE owner = ? AND build_key = ?', (owner, build_key)
-        ).fetchone()
-        return self._store.id_of(row['number']) if row else None
+    def with_key(self, db: sqlite3.Connection, owner: str, build_key: str) -> Amphora | None:
+        """Return the machine an owner built with a key."""
+        query = f'{WHOLE} WHERE owner = ? AND build_key = ?'
+        row = db.execute(query, (owner, build_key)).fetchone()
+        return view.amphora(row, self._store.id_of(row['number'])) if row else None
 
     # ---- many -----------------------------------------------------------
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import random
 import sqlite3
-import threading
 import uuid
 import weakref
 from collections.abc import Iterator
@@ -25,6 +24,9 @@ _VERSION = 1
 # of the database, that of a savepoint does not.
 _IN_FILE = ('BEGIN IMMEDIATE', 'COMMIT', 'ROLLBACK')
 _IN_MEMORY = ('SAVEPOINT change', 'RELEASE change', 'ROLLBACK TO change')
+
+#: So many deleted machines can changes() tell of.
+TOMBSTONES = 100_000
 
 # One counter, `last`, numbers machines and changes alike: a number is never
 # given twice, so neither are ids, and a change is newer where it is greater.
@@ -44,6 +46,7 @@ CREATE TABLE IF NOT EXISTS machines (
     metadata TEXT NOT NULL,
     spec TEXT NOT NULL,
     created_at REAL NOT NULL,
+    -- 0 as long as it has never run.
     boots INTEGER NOT NULL,
     state TEXT NOT NULL,
     task TEXT,
@@ -98,8 +101,7 @@ CREATE TRIGGER IF NOT EXISTS machine_goes AFTER DELETE ON machines BEGIN
     UPDATE ports SET machine = NULL WHERE machine = old.number;
     INSERT INTO tombstones (owner, number, changed)
         SELECT old.owner, old.number, last FROM cloud;
-    -- So many deleted machines can changes() tell of.
-    DELETE FROM tombstones WHERE nth = last_insert_rowid() - 100000;
+    DELETE FROM tombstones WHERE nth = last_insert_rowid() - {tombstones};
 END;
 """
 
@@ -107,13 +109,21 @@ END;
 class Store:
     """The tables, and the one lock and connection through which they are seen."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, dice: random.Random | None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        dice: random.Random | None,
+        *,
+        tombstones: int = TOMBSTONES,
+    ) -> None:
         self.shared = path is not None
+        self._schema = _SCHEMA.replace('{tombstones}', str(tombstones))
         self._begin, self._keep, self._drop = _IN_FILE if self.shared else _IN_MEMORY
         self._where = 'the memory' if path is None else f'file {os.fspath(path)}'
-        self._lock = threading.Lock()
+        self._lock = tables.ForkSafeLock()
         try:
-            self._db = self._open(':memory:' if path is None else os.fspath(path), dice)
+            with self._lock:
+                self._db = self._open(':memory:' if path is None else os.fspath(path), dice)
         except sqlite3.Error as exc:
             raise ConfigurationError(
                 f'Cannot keep a simulated cloud in {self._where}: {exc}. Name a file of an '
@@ -123,14 +133,15 @@ class Store:
     def _open(self, path: str, dice: random.Random | None) -> sqlite3.Connection:
         db = tables.connected(path)
         # Whoever forgets to close a cloud, or cannot open one, leaves nothing open.
-        weakref.finalize(self, db.close)
+        # But not at exit, when a daemon thread may be within it: that would crash.
+        weakref.finalize(self, db.close).atexit = False
         if self.shared:
             tables.share(db)
             # Enough to survive the death of a process; only that of the whole
             # host could undo the newest calls.
             db.execute('PRAGMA synchronous = NORMAL')
             db.execute('PRAGMA cache_size = -65536')
-        if tables.lay_out(db, _SCHEMA, _VERSION):
+        if tables.lay_out(db, self._schema, _VERSION):
             bits = dice.getrandbits(128) if dice else uuid.uuid4().int
             prefix = str(uuid.UUID(int=bits, version=4))[:24]
             db.execute('INSERT INTO cloud VALUES (?, 0)', (prefix,))
@@ -208,7 +219,8 @@ class Store:
         self._db.execute("DELETE FROM machines WHERE due <= ? AND target = 'deleted'", (now,))
         self._db.execute(
             'UPDATE machines SET state = target, fault = target_fault, task = NULL, '
-            'target = NULL, target_fault = NULL, due = NULL, changed = ? WHERE due <= ?',
+            'target = NULL, target_fault = NULL, due = NULL, changed = ?, '
+            "boots = max(boots, target = 'active') WHERE due <= ?",
             (changed, now),
         )
 

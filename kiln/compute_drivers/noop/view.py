@@ -37,6 +37,7 @@ def amphora(row: Row, amphora_id: str) -> Amphora:
         fault=row['fault'],
         fault_code=fault_code(row['fault']),
         task_state=row['task'],
+        served=row['boots'] > 0,
         raw=_raw(row, amphora_id) | _known(row['spec']),
     )
 
@@ -116,7 +117,7 @@ def console(row: Row, lines: int | None) -> str:
     text = []
     rng = random.Random(row['number'])  # noqa: S311  # looks like a boot, secures nothing
     found = addresses(row['ports'])
-    for boot in range(1, row['boots'] + 1):
+    for boot in range(1, max(1, row['boots']) + 1):
         at = rng.random()
         text += [
             f'[{at:12.6f}] Booting image {row["image_id"] or "default"} (boot {boot})',

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from kiln.clock import Clock
+from kiln.compute_drivers.adoption import adopted
 from kiln.compute_drivers.nova import body, translate
 from kiln.compute_drivers.nova.catalogue import Catalogue
 from kiln.compute_drivers.nova.client import Services
@@ -97,7 +98,7 @@ class Builds:
         if not again:
             return self._make(asked, request, chosen, content, again=False)
         with self._turns.hold(request.build_key):
-            found = self._kept(asked, self._twins(asked, request.owner))
+            found = self._kept(asked, self._twins(asked, request.owner), request)
             if found is not None:
                 return str(found['id'])
             return self._make(asked, request, chosen, content, again=True)
@@ -147,12 +148,15 @@ class Builds:
         try:
             server_id = self._create(asked, request, chosen, content, lock, networks)
         except BuildConflict as exc:
-            found = self._holder(asked, [*request.port_ids, *lock]) if again else None
+            found = self._holder(asked, request, [*request.port_ids, *lock]) if again else None
             if found is None:
                 self._release(asked, lock, exc)
                 raise
             server_id = found
         except AmphoraComputeError as exc:
+            if exc.http_status == 400 and again and lock and self._ports.is_gone(asked, lock[0]):
+                # It was that of the last server of this key, and went as that one did.
+                return self._make(asked, request, chosen, content, again=True)
             self._release(asked, lock, exc)
             if exc.http_status == 400:
                 # An id that was remembered may have been deleted since.
@@ -220,7 +224,7 @@ class Builds:
         if lock and exc.outcome is Outcome.NOT_APPLIED and asked.build_key not in self._doubted:
             self._ports.drop(asked, lock[0])
 
-    def _holder(self, asked: Asked, port_ids: Sequence[str]) -> str | None:
+    def _holder(self, asked: Asked, request: BuildRequest, port_ids: Sequence[str]) -> str | None:
         """Return the server of this very build that has one of its ports."""
         for port_id in port_ids:
             holder = self._ports.holder(asked, port_id)
@@ -228,7 +232,7 @@ class Builds:
                 continue
             answer = self._services.ask(asked, 'GET', f'/servers/{holder}')
             if translate.key_of(answer['server']) == asked.build_key:
-                return holder
+                return adopted(request, translate.as_built(answer['server']))
         return None
 
     # ---- finding ---------------------------------------------------------
@@ -256,8 +260,13 @@ class Builds:
         found: list[dict[str, Any]] = answer['servers']
         return found
 
-    def _kept(self, asked: Asked, twins: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Choose the server that is the build; delete what else is there."""
+    def _kept(
+        self, asked: Asked, twins: list[dict[str, Any]], request: BuildRequest | None = None
+    ) -> dict[str, Any] | None:
+        """Choose the server that is the build; delete what else is there.
+
+        :raises BuildDiffers: it was built with other arguments; nothing was deleted.
+        """
         if not twins:
             return None
         assert asked.build_key is not None
@@ -268,6 +277,8 @@ class Builds:
             return server['id'] != taken, failed, server['created'], server['id']
 
         kept, *others = sorted(twins, key=worse)
+        if request is not None:
+            adopted(request, translate.as_built(kept))
         self._key_of[kept['id']] = asked.build_key
         if asked.build_key in self._doubted or others:
             self._take(asked.build_key, kept['id'])

@@ -164,6 +164,13 @@ _NOTIFICATIONS = [
         default='nova',
         help='Exchange of the notifications: control_exchange of Nova.',
     ),
+    cfg.FloatOpt(
+        'notification_gather',
+        default=0.75,
+        min=0.001,
+        help='Seconds for which notifications gather before they are read. With fewer a '
+        'change is known sooner, and kiln wakes more often.',
+    ),
 ]
 
 opts = [*_IDENTITY, *_TALK, *_BUILDS, *_NOTIFICATIONS]

@@ -264,14 +264,17 @@ class NovaDriver(AmphoraComputeDriver):
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
         asked = _about('rebuild', amphora_id)
         if image_id is None:
-            image_id = (self._server(asked).get('image') or {}).get('id')
-            if not image_id:
+            same = (self._server(asked).get('image') or {}).get('id')
+            if not same:
                 raise asked.error(
                     UnsupportedOperation, 'it runs from a volume, which has no image to return to.'
                 )
-        else:
-            image_id = self._catalogue.image_id(asked, image_id)
-        self._act(asked, 'rebuild', {'imageRef': image_id})
+            self._act(asked, 'rebuild', {'imageRef': same})
+            return
+        found = self._catalogue.image_id(asked, image_id)
+        # Nova takes the place of all metadata by what comes with a rebuild.
+        metadata = {**(self._server(asked).get('metadata') or {}), translate.IMAGE: image_id}
+        self._act(asked, 'rebuild', {'imageRef': found, 'metadata': metadata})
 
     # ---- ports, networks, groups -----------------------------------------
 

@@ -40,6 +40,7 @@ class ListeningDriver(NovaDriver):
             on_server=self._heard,
             on_up=self._up,
             on_down=self._down,
+            gather_s=conf.notification_gather,
         )
 
     def close(self) -> None:

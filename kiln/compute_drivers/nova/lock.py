@@ -70,6 +70,14 @@ class PortLocks:
         answer = self._ask(asked, 'GET', f'/{port_id}', query={'fields': 'device_id'})
         return answer['port']['device_id'] or None
 
+    def is_gone(self, asked: Asked, port_id: str) -> bool:
+        """Whether it is certain that there is no such port any more."""
+        try:
+            self._ask(asked, 'GET', f'/{port_id}', query={'fields': 'id'})
+        except AmphoraComputeError as exc:
+            return exc.http_status == 404 and not exc.retryable
+        return False
+
     def of_server(self, asked: Asked, owner: str, server_id: str) -> list[str]:
         """Return the ids of the ports that kiln made for a server."""
         query = {'device_id': server_id, 'description': OWNER_TAG + owner, 'fields': 'id'}

@@ -19,12 +19,12 @@ from kiln.exceptions import ConfigurationError
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds until the next attempt to connect: one more after each, up to these.
-_AGAIN_S = 10.0
+#: Seconds until the next attempt to connect: so many more after each, up to the longest.
+AGAIN_S, _LONGEST_AGAIN_S = 1.0, 10.0
 _CONNECT_S = 5.0
 #: Seconds for which messages gather: to wake for each of them costs more than to read
 #: it, and nobody who waits for a machine misses these.
-_GATHER_S = 0.75
+GATHER_S = 0.75
 #: A broker that is silent for twice as long is gone.
 _HEARTBEAT_S = 5
 #: How long close() waits for the thread.
@@ -60,10 +60,13 @@ class Bus:
         on_server: Callable[[dict[str, Any]], None],
         on_up: Callable[[], None],
         on_down: Callable[[], None],
+        gather_s: float = GATHER_S,
+        again_s: float = AGAIN_S,
     ) -> None:
         self._urls, self._tls = _places(url)
         self._exchange, self._topic = exchange, topic
         self._on_server, self._on_up, self._on_down = on_server, on_up, on_down
+        self._gather_s, self._again_s = gather_s, again_s
         self._closed = threading.Event()
         # Set for good once the first attempt to connect has come to something.
         self._tried = threading.Event()
@@ -108,7 +111,7 @@ class Bus:
                     LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url), exc)
                 self._failures += 1
                 self._tried.set()
-            if self._closed.wait(min(self._failures, _AGAIN_S)):
+            if self._closed.wait(min(self._failures * self._again_s, _LONGEST_AGAIN_S)):
                 return
 
     def _listen(self, url: str) -> None:
@@ -136,7 +139,7 @@ class Bus:
                     self._on_down()
 
     def _hear(self, connection: Any) -> None:
-        while not self._closed.wait(_GATHER_S):
+        while not self._closed.wait(self._gather_s):
             with contextlib.suppress(TimeoutError):
                 while not self._closed.is_set():
                     connection.drain_events(timeout=0)

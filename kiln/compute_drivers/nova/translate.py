@@ -43,6 +43,8 @@ _STATES = {
 }
 _LEAVING = frozenset({'deleting', 'soft-deleting'})
 _EARLY = frozenset({None, 'scheduling'})
+# When it was ACTIVE for the first time; null until then.
+_LAUNCHED = 'OS-SRV-USG:launched_at'
 # Shown to administrators, and holds keys and certificates.
 _HIDDEN = 'OS-EXT-SRV-ATTR:user_data'
 
@@ -90,7 +92,20 @@ def amphora_of(server: Mapping[str, Any]) -> Amphora:
         fault=fault,
         fault_code=fault_code(fault),
         task_state=server.get('OS-EXT-STS:task_state'),
+        served=server[_LAUNCHED] is not None if _LAUNCHED in server else None,
         raw=_raw(server),
+    )
+
+
+def as_built(server: Mapping[str, Any]) -> Amphora:
+    """Return a server as it was asked for: what nobody asked for is None.
+
+    Nova's own words for flavor and image are not those of a request, which may have
+    named either by an id, a name or a tag.
+    """
+    metadata = server.get('metadata') or {}
+    return dataclasses.replace(
+        amphora_of(server), flavor=metadata.get(FLAVOR), image_id=metadata.get(IMAGE)
     )
 
 

@@ -45,6 +45,8 @@ class ClusterFixture(_Behaviours):
     other: MachineSpec = MachineSpec(image='kit-2')
     #: Seconds within which every answer must come.
     soon_s: float = 5.0
+    #: Seconds that a look is told to take at most; what answers to nobody waits as long.
+    look_s: float = 2.5
     #: Seconds within which an operation must end.
     within_s: float = 60.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiln.exceptions import BuildConflict, InstanceNotFoundError
+from kiln.exceptions import BuildConflict, BuildDiffers, InstanceNotFoundError, Outcome
 from kiln.testing.conformance.fixture import ConformanceFixture, takes
 
 
@@ -38,11 +38,25 @@ class Building(ConformanceFixture):
         key = self.new_key()
         self.assertEqual(self.build_active(build_key=key), self.build(build_key=key))
 
+    def test_a_key_that_built_something_else_is_refused(self) -> None:
+        key, other = self.new_key(), self.new_key()
+        first = self.described(build_key=key)
+        with self.assertRaises(BuildDiffers) as caught:
+            self.build(build_key=key, name=other)
+        error = caught.exception
+        self.assertEqual((error.amphora_id, error.build_key), (first.id, key))
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        for fact in (first.id, first.name, other):
+            self.assertIn(fact, str(error))
+        named = {one.name: one.id for one in self.driver.list_amphorae()}
+        self.assertEqual(named.get(first.name), first.id)
+        self.assertNotIn(other, named)
+
     def test_the_key_of_a_deleted_instance_builds_a_new_one(self) -> None:
         key = self.new_key()
         first = self.build(build_key=key)
         self.driver.delete(first)
-        self.eventually(lambda: not self.exists(first), 'a deleted instance is gone')
+        self.gone(first)
         self.assertNotEqual(self.build(build_key=key), first)
 
     def test_the_build_key_is_kept_on_the_instance(self) -> None:
@@ -95,12 +109,13 @@ class Building(ConformanceFixture):
 
     def test_a_key_that_another_owner_used_is_free(self) -> None:
         key = self.new_key()
-        self.assertNotEqual(self.build_for_other(build_key=key), self.build(build_key=key))
+        theirs = self.build_for_other(build_key=key, name=self.new_key())
+        self.assertNotEqual(theirs, self.build(build_key=key))
 
     def test_an_id_is_not_used_again(self) -> None:
         first = self.build()
         self.driver.delete(first)
-        self.eventually(lambda: not self.exists(first), 'a deleted instance is gone')
+        self.gone(first)
         self.assertNotIn(first, [self.build() for _ in range(3)])
         with self.assertRaises(InstanceNotFoundError):
             self.driver.get_amphora(amphora_id=first)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kiln.exceptions import InstanceNotFoundError
-from kiln.models import Ability, State
-from kiln.testing.conformance.fixture import ConformanceFixture, needs
+from kiln.models import Ability, Amphora
+from kiln.testing.conformance.fixture import ConformanceFixture, is_gone, needs
 
 
 class Deleting(ConformanceFixture):
@@ -14,65 +14,57 @@ class Deleting(ConformanceFixture):
 
     def test_a_deleted_instance_has_no_status(self) -> None:
         amphora_id = self.deleted()
-
-        def gone() -> bool:
-            try:
-                self.driver.status(amphora_id)
-            except InstanceNotFoundError:
-                return True
-            return False
-
-        self.eventually(gone, 'status() of a deleted instance raises InstanceNotFoundError')
+        self.becomes(
+            lambda: self.seen(amphora_id),
+            lambda status: status is None,
+            'status() of a deleted instance raises InstanceNotFoundError',
+        )
 
     def test_a_deleted_instance_cannot_be_got(self) -> None:
         amphora_id = self.deleted()
-
-        def gone() -> bool:
-            try:
-                return self.driver.get_amphora(amphora_id=amphora_id).state is State.DELETED
-            except InstanceNotFoundError:
-                return True
-
-        self.eventually(gone, 'a deleted instance cannot be got by its id')
+        self.becomes(
+            lambda: self.got(amphora_id=amphora_id),
+            is_gone,
+            'a deleted instance cannot be got by its id',
+        )
 
     def test_a_deleted_instance_is_not_listed(self) -> None:
         amphora_id = self.deleted()
-        self.eventually(
-            lambda: amphora_id not in {one.id for one in self.driver.list_amphorae()},
+        self.becomes(
+            lambda: [one for one in self.driver.list_amphorae() if one.id == amphora_id],
+            lambda listed: not listed,
             'a deleted instance is not listed',
         )
 
     def test_a_deleted_instance_is_not_found_by_its_name(self) -> None:
         name = self.new_key()
         self.deleted(name=name)
-
-        def gone() -> bool:
-            try:
-                self.driver.get_amphora(name)
-            except InstanceNotFoundError:
-                return True
-            return False
-
-        self.eventually(gone, 'a deleted instance is not found by its name')
+        self.becomes(
+            lambda: self.got(name),
+            lambda amphora: amphora is None,
+            'a deleted instance is not found by its name',
+        )
 
     def test_a_deleted_instance_is_not_found_by_its_key(self) -> None:
         key = self.new_key()
         self.deleted(build_key=key)
-        self.eventually(
-            lambda: self.driver.find_build(key) is None,
+        self.becomes(
+            lambda: self.driver.find_build(key),
+            lambda amphora: amphora is None,
             'a deleted instance is not found by its key',
         )
 
     def test_a_deleted_instance_is_left_out_of_statuses(self) -> None:
         amphora_id = self.deleted()
-        self.eventually(
-            lambda: not self.driver.statuses([amphora_id]),
+        self.becomes(
+            lambda: list(self.driver.statuses([amphora_id]).values()),
+            lambda statuses: not statuses,
             'a deleted instance is left out of statuses',
         )
 
     def test_an_instance_stays_gone(self) -> None:
         amphora_id = self.deleted()
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)
         self.pass_time(0.1)
         self.assertFalse(self.exists(amphora_id))
 
@@ -82,7 +74,7 @@ class Deleting(ConformanceFixture):
 
     def test_deleting_what_is_gone_is_a_success(self) -> None:
         amphora_id = self.deleted()
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)
         self.driver.delete(amphora_id)
 
     def test_deleting_what_never_was_is_a_success(self) -> None:
@@ -91,13 +83,13 @@ class Deleting(ConformanceFixture):
     def test_deleting_one_instance_leaves_the_others(self) -> None:
         other = self.build()
         amphora_id = self.deleted()
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)
         self.assertTrue(self.exists(other))
 
     def test_an_instance_that_was_just_asked_for_can_be_deleted(self) -> None:
         amphora_id = self.build()
         self.driver.delete(amphora_id)
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)
 
     @needs(Ability.SUSPEND)
     def test_a_suspended_instance_can_be_deleted(self) -> None:
@@ -110,7 +102,14 @@ class Deleting(ConformanceFixture):
     def test_a_delete_may_be_given_a_timeout(self) -> None:
         amphora_id = self.build()
         self.driver.delete(amphora_id, timeout=self.timeout_s)
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)
+
+    def got(self, *name: str, **by: str) -> Amphora | None:
+        """Return what the backend says of an instance, or None where there is none."""
+        try:
+            return self.driver.get_amphora(*name, **by)
+        except InstanceNotFoundError:
+            return None
 
     def deleted(self, **given: str) -> str:
         """Build an instance, have it deleted, and return its id."""
@@ -123,4 +122,4 @@ class Deleting(ConformanceFixture):
         amphora_id = self.build_active()
         act(amphora_id)
         self.driver.delete(amphora_id)
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterator
 
 from kiln.exceptions import (
+    Advice,
     AmphoraComputeError,
     InstanceNotFoundError,
     InvalidBuildRequest,
@@ -30,6 +31,11 @@ class Errors(ConformanceFixture):
         self.assertIsInstance(error.retryable, bool)
         self.assertIsInstance(error.outcome, Outcome)
         self.assertIsInstance(error.circuit, Verdict)
+
+    def test_an_error_advises_what_its_other_facts_allow(self) -> None:
+        error = self.not_found()
+        self.assertIsInstance(error.advice, Advice)
+        self.assertEqual(error.advice.again, error.retryable)
 
     def test_an_error_names_its_backend_and_operation(self) -> None:
         error = self.not_found()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
+    Advice,
     AmphoraBuildError,
     AmphoraComputeError,
     BuildOutcomeUnknown,
@@ -17,12 +18,12 @@ from kiln.exceptions import (
 from kiln.models import Amphora, State
 from kiln.testing.conformance.bench import Bench, CannotBeShown, Faults
 from kiln.testing.conformance.errors import SECRET
-from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.guarded import GuardedFixture
 
 _RETRY_AFTER_S = 0.25
 
 
-class FaultConformance(ConformanceFixture):
+class FaultConformance(GuardedFixture):
     """Faults.
 
     To be mixed in beside the other behaviours, by a vendor whose backend can
@@ -49,6 +50,12 @@ class FaultConformance(ConformanceFixture):
             self.assertIsInstance(error, BuildOutcomeUnknown)
             self.assertEqual((error.build_key, error.outcome), (key, Outcome.UNKNOWN))
 
+    def test_a_build_whose_answer_was_lost_is_to_be_repeated_by_its_key(self) -> None:
+        self.faults.lose_answer(Call.BUILD)
+        error = self.build_error(self.new_key())
+        if error is not None:
+            self.assertIs(error.advice, Advice.REPEAT)
+
     def test_a_build_whose_answer_was_lost_is_found_by_its_key(self) -> None:
         key = self.new_key()
         self.faults.lose_answer(Call.BUILD)
@@ -61,6 +68,13 @@ class FaultConformance(ConformanceFixture):
         self.build_error(key)
         self.assertEqual(self.with_key(key), [self.build(build_key=key)])
         self.assertEqual(len(self.with_key(key)), 1)
+
+    def test_a_repeated_build_whose_answer_was_lost_leaves_the_instance_that_runs(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key)
+        self.faults.lose_answer(Call.BUILD)
+        self.build_error(key)
+        self.assert_still(State.ACTIVE, amphora_id, 'A repeated build lost its answer')
 
     def test_a_refused_build_says_that_nothing_was_done(self) -> None:
         self.faults.refuse(Call.BUILD)
@@ -89,7 +103,7 @@ class FaultConformance(ConformanceFixture):
         except AmphoraComputeError:
             self.assertTrue(self.exists(amphora_id))
         else:
-            self.eventually(lambda: not self.exists(amphora_id), 'what was deleted is gone')
+            self.gone(amphora_id, 'what was deleted is gone')
 
     def test_a_delete_whose_answer_was_lost_can_be_repeated(self) -> None:
         amphora_id = self.build_active()
@@ -101,7 +115,7 @@ class FaultConformance(ConformanceFixture):
             except AmphoraComputeError as exc:
                 error = exc
         self.assertIsNone(error)
-        self.eventually(lambda: not self.exists(amphora_id), 'what was deleted is gone')
+        self.gone(amphora_id, 'what was deleted is gone')
 
     def test_a_rate_limit_says_when_to_come_back(self) -> None:
         self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S)
@@ -124,6 +138,22 @@ class FaultConformance(ConformanceFixture):
         amphora_id = self.failed()
         self.assertIn('the kit says so', self.driver.status(amphora_id).fault or '')
 
+    def test_a_build_that_fails_later_leaves_no_instance_that_nobody_knows(self) -> None:
+        key = self.new_key()
+        self.faults.fail_build('the kit says so')
+        compute, _ = self.behind_guards()
+        error = self.error_of(self.start_build(compute, build_key=key))
+        self.close_guards(compute)
+        if not isinstance(error, AmphoraComputeError):
+            self.fail(f'a build that is to fail ends with {error!r}')
+        # A driver that cannot tell whether it ever ran has it left, and named.
+        known = [error.amphora_id] if error.outcome is Outcome.APPLIED else []
+        self.becomes(
+            lambda: self.with_key(key),
+            lambda left: left in ([], known),
+            'what a failed build has made is gone, or its error says what is left',
+        )
+
     def test_an_instance_in_error_is_listed(self) -> None:
         amphora_id = self.failed()
         self.assertIn(amphora_id, {one.id for one in self.driver.list_amphorae()})
@@ -131,7 +161,7 @@ class FaultConformance(ConformanceFixture):
     def test_an_instance_in_error_can_be_deleted(self) -> None:
         amphora_id = self.failed()
         self.driver.delete(amphora_id)
-        self.eventually(lambda: not self.exists(amphora_id), 'what was deleted is gone')
+        self.gone(amphora_id, 'what was deleted is gone')
 
     def test_an_instance_that_does_not_come_up_is_not_called_active(self) -> None:
         self.faults.stall_build()
@@ -142,7 +172,7 @@ class FaultConformance(ConformanceFixture):
     def test_an_instance_that_vanished_is_noticed(self) -> None:
         amphora_id = self.build_active()
         self.faults.vanish(amphora_id)
-        self.eventually(lambda: not self.exists(amphora_id), 'what vanished is gone')
+        self.gone(amphora_id, 'what vanished is gone')
 
     def test_a_backend_that_fails_is_not_taken_for_an_instance_that_is_gone(self) -> None:
         amphora_id = self.build_active()

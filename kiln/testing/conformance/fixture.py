@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.compute import Compute
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
@@ -25,6 +26,7 @@ from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGrou
 from kiln.testing.conformance import sweep
 from kiln.testing.conformance.bench import Bench, bench_of
 from kiln.testing.conformance.samples import ask
+from kiln.testing.conformance.wording import in_words
 
 if TYPE_CHECKING:
     # For the type checker only: a real base would have every test runner
@@ -68,11 +70,15 @@ class ConformanceFixture(_Behaviours):
         """Return a driver of the backend under test; called for each behaviour."""
         raise NotImplementedError(f'{type(self).__name__} must have make_driver().')
 
+    def make_compute(self, driver: AmphoraComputeDriver) -> Compute:
+        """Return a driver behind its guards; a fixture that judges other guards has its own."""
+        return Compute(driver)
+
     def setUp(self) -> None:
         """Open a driver, and see to it that nothing stays behind."""
         super().setUp()
         self.prefix = self.prefix or f'kit-{uuid.uuid4().hex[:8]}'
-        self.other_owner = sweep.other_owner(self.prefix)
+        self.other_owner: str = sweep.other_owner(self.prefix)
         self._made: list[str] = []
         self._groups: list[str] = []
         self.driver = self.make_driver()
@@ -99,6 +105,9 @@ class ConformanceFixture(_Behaviours):
         """Return arguments of a build that the backend should accept."""
         key = self.new_key()
         base = {'amphora_type': self.kind(), 'build_key': key, 'name': key}
+        if str(given.get('build_key')).startswith(self.prefix):
+            # Built again with the same key, it is to be the same in all else too.
+            base['name'] = given['build_key']
         return {**base, **self.build_arguments, **given}
 
     def build(self, **given: Any) -> str:
@@ -142,35 +151,58 @@ class ConformanceFixture(_Behaviours):
         """Let time pass; on a clock for tests that takes none."""
         sweep.pass_time(self.time, seconds)
 
-    def eventually(self, so: Callable[[], bool], sentence: str) -> None:
-        """Wait until something is so; fail with the sentence if it never is."""
+    def eventually(
+        self, so: Callable[[], bool], sentence: str, seen: Callable[[], str] = str
+    ) -> None:
+        """Wait until something is so; fail with the sentence if it never is.
+
+        ``seen`` returns what the last look saw instead, in words; the failure ends with it.
+        """
         deadline = Deadline.after(self.timeout_s, self.time)
         step_s = _FIRST_STEP_S
         while not so():
             if deadline.passed:
-                self.fail(f'After {self.timeout_s:g} s it is still not so that {sentence}.')
+                told = f' Seen instead: {words}.' if (words := seen()) else ''
+                self.fail(f'After {self.timeout_s:g} s it is still not so that {sentence}.{told}')
             self.pass_time(step_s)
             step_s = min(step_s * 1.25, _LONGEST_STEP_S)
 
-    def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
-        """Wait until an instance rests in a state, and return its status."""
-        seen: list[ComputeStatus] = []
+    def becomes(self, look: Callable[[], T], wanted: Callable[[T], bool], sentence: str) -> T:
+        """Wait until a look sees what is wanted, and return it; fail with what it saw last."""
+        last: list[T] = []
 
         def so() -> bool:
-            seen[:] = [self.driver.status(amphora_id)]
-            if seen[0].state is State.ERROR is not state:
-                self.fail(f'Amphora {amphora_id} ended in error: {seen[0].fault}.')
-            return seen[0].state is state and seen[0].task_state is None
+            last[:] = [look()]
+            return wanted(last[0])
 
-        self.eventually(so, f'amphora {amphora_id} is {state.value}')
-        return seen[0]
+        self.eventually(so, sentence, lambda: in_words(last[0]))
+        return last[0]
+
+    def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
+        """Wait until an instance rests in a state, and return its status."""
+
+        def rests(status: ComputeStatus) -> bool:
+            if status.state is State.ERROR is not state:
+                self.fail(f'Amphora {amphora_id} ended in error: {status.fault}.')
+            return status.state is state and status.task_state is None
+
+        look = functools.partial(self.driver.status, amphora_id)
+        return self.becomes(look, rests, f'amphora {amphora_id} is {state.value}')
+
+    def seen(self, amphora_id: str) -> ComputeStatus | None:
+        """Return the status of an instance, or None where the backend does not know its id."""
+        try:
+            return self.driver.status(amphora_id)
+        except InstanceNotFoundError:
+            return None
 
     def exists(self, amphora_id: str) -> bool:
         """Whether the backend knows an instance by its id, and not as deleted."""
-        try:
-            return self.driver.status(amphora_id).state is not State.DELETED
-        except InstanceNotFoundError:
-            return False
+        return not is_gone(self.seen(amphora_id))
+
+    def gone(self, amphora_id: str, sentence: str = 'a deleted instance is gone') -> None:
+        """Wait until the backend knows an instance no more."""
+        self.becomes(lambda: self.seen(amphora_id), is_gone, sentence)
 
     @contextlib.contextmanager
     def soon(self, call: str) -> Iterator[None]:
@@ -210,6 +242,11 @@ class ConformanceFixture(_Behaviours):
         sweep.sweep(self.driver, self.prefix, self._made)
         for group_id in self._groups:
             sweep.clear(self.driver.delete_server_group, group_id)
+
+
+def is_gone(seen: ComputeStatus | Amphora | None) -> bool:
+    """Whether a look found no instance, or one that is said to be deleted."""
+    return seen is None or seen.state is State.DELETED
 
 
 _F = TypeVar('_F', bound=ConformanceFixture)

@@ -68,16 +68,19 @@ class Groups(ConformanceFixture):
         before = self.resources()
         amphora_id = self.build_active()
         self.driver.delete(amphora_id)
-        self.eventually(
-            lambda: self.resources() <= before, 'a deleted instance leaves no resource behind'
+        self.becomes(
+            lambda: self.resources() - before,
+            lambda left: not left,
+            'a deleted instance leaves no resource behind',
         )
 
     @needs(Ability.LIST_RESOURCES, Ability.DELETE_RESOURCE, Ability.CREATE_SERVER_GROUP)
     def test_a_deleted_resource_is_listed_no_more(self) -> None:
         resource = self.resource()
         self.driver.delete_resource(resource)
-        self.eventually(
-            lambda: (resource.kind, resource.id) not in self.resources(),
+        self.becomes(
+            lambda: self.resources() & {(resource.kind, resource.id)},
+            lambda listed: not listed,
             'a deleted resource is listed no more',
         )
 

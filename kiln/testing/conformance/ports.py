@@ -41,14 +41,14 @@ class Ports(ConformanceFixture):
         first, second, port_id = self.build_active(), self.build_active(), self.port_id()
         self.driver.attach_port(first, port_id)
         self.driver.detach_port(first, port_id)
-        self.eventually(lambda: self.attaches(second, port_id), 'a detached port is free')
+        self.comes_free(port_id, second, 'a detached port is free')
 
     @needs(Ability.ATTACH_PORT)
     def test_the_port_of_a_deleted_instance_can_be_attached_elsewhere(self) -> None:
         first, second, port_id = self.build_active(), self.build_active(), self.port_id()
         self.driver.attach_port(first, port_id)
         self.driver.delete(first)
-        self.eventually(lambda: self.attaches(second, port_id), 'a deleted user frees its port')
+        self.comes_free(port_id, second, 'a deleted user frees its port')
 
     @needs(Ability.DETACH_PORT)
     def test_detaching_a_port_that_hangs_nowhere_is_a_success(self) -> None:
@@ -100,9 +100,13 @@ class Ports(ConformanceFixture):
             raise CannotBeShown('the fixture names no network (network_ids)')
         return self.network_ids[0]
 
-    def attaches(self, amphora_id: str, port_id: str) -> bool:
-        """Try to attach a port that may still be in use."""
-        try:
-            return self.driver.attach_port(amphora_id, port_id).amphora_id == amphora_id
-        except InstanceStateConflict:
-            return False
+    def comes_free(self, port_id: str, amphora_id: str, sentence: str) -> None:
+        """Wait until a port that may still be in use can be attached to an instance."""
+
+        def look() -> str:
+            try:
+                return self.driver.attach_port(amphora_id, port_id).amphora_id
+            except InstanceStateConflict as exc:
+                return f'it is refused: {exc}'
+
+        self.becomes(look, lambda user: user == amphora_id, sentence)

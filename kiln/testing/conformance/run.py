@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock
+from kiln.compute import Compute
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance.bench import Faults, bench_of
 from kiln.testing.conformance.faults import FaultConformance
@@ -19,6 +20,7 @@ from kiln.testing.conformance.suite import ComputeDriverConformance
 from kiln.testing.conformance.sweep import remains, sweep
 
 MakeDriver = Callable[[], AmphoraComputeDriver]
+MakeCompute = Callable[[AmphoraComputeDriver], Compute]
 MakeFaults = Callable[[AmphoraComputeDriver], Faults]
 
 
@@ -26,6 +28,7 @@ def run_conformance(
     make_driver: MakeDriver,
     *,
     faults: MakeFaults | None = None,
+    guards: MakeCompute = Compute,
     clock: Clock | None = None,
     select: Iterable[str] | None = None,
     build_arguments: Mapping[str, Any] | None = None,
@@ -40,7 +43,8 @@ def run_conformance(
     one: names and keys of all that is built begin alike, only such instances
     are touched, and they are deleted whatever happens. What is not given of
     arguments, ports, networks and ``faults``, which make the backend of a
-    driver fail, is taken from the driver's bench. ``select`` has names or
+    driver fail, is taken from the driver's bench. ``guards`` puts a driver behind
+    its guards, for what is promised of builds there. ``select`` has names or
     subjects, with wildcards; ``progress`` hears of each behaviour as it comes
     out.
 
@@ -50,6 +54,9 @@ def run_conformance(
     class Given(ConformanceFixture, unittest.TestCase):
         def make_driver(self) -> AmphoraComputeDriver:
             return make_driver()
+
+        def make_compute(self, driver: AmphoraComputeDriver) -> Compute:
+            return guards(driver)
 
         def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
             return self.bench if faults is None else faults(driver)

@@ -32,6 +32,19 @@ class States(ConformanceFixture):
         self.pass_time(0.1)
         self.assertIs(self.driver.status(amphora_id).state, State.ACTIVE)
 
+    def test_an_instance_that_runs_is_not_said_never_to_have_run(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key)
+        # Under a key of a caller's own, what never ran may be removed.
+        for found in (self.driver.get_amphora(amphora_id=amphora_id), self.driver.find_build(key)):
+            # That it is found by its key is another behaviour's claim.
+            self.assertIsNot(found and found.served, False)
+
+    def test_an_instance_that_is_not_active_yet_is_not_said_to_have_run(self) -> None:
+        described = self.described()
+        if described.state in (State.PENDING, State.BUILDING):
+            self.assertIsNot(described.served, True)
+
     def test_states_are_of_the_one_vocabulary(self) -> None:
         amphora_id = self.build()
         self.assertIsInstance(self.driver.status(amphora_id).state, State)

@@ -14,6 +14,7 @@ from kiln.testing.conformance.groups import Groups
 from kiln.testing.conformance.listing import Listing
 from kiln.testing.conformance.offers import Offers
 from kiln.testing.conformance.ports import Ports
+from kiln.testing.conformance.repeating import Repeating
 from kiln.testing.conformance.states import States
 from kiln.testing.conformance.threads import Threads
 from kiln.testing.conformance.values import Values
@@ -22,6 +23,7 @@ from kiln.testing.conformance.watching import Watching
 
 class ComputeDriverConformance(
     Building,
+    Repeating,
     Deleting,
     Finding,
     Listing,

@@ -27,7 +27,7 @@ class Threads(ConformanceFixture):
     def test_many_threads_may_delete_one_instance(self) -> None:
         amphora_id = self.build()
         self.at_once(*[functools.partial(self.driver.delete, amphora_id)] * _THREADS)
-        self.eventually(lambda: not self.exists(amphora_id), 'a deleted instance is gone')
+        self.gone(amphora_id)
 
     def test_looking_is_possible_while_others_build_and_delete(self) -> None:
         stays = self.build()

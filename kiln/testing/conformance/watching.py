@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from kiln.models import ComputeStatus, State
 from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.wording import in_words
 
 
 class Watching(ConformanceFixture):
@@ -37,9 +38,19 @@ class Watching(ConformanceFixture):
         amphora_id = self.build()
         cursor = self.driver.changes().cursor
         self.driver.delete(amphora_id)
+        told: list[ComputeStatus] = []
+
+        def so() -> bool:
+            changes = self.driver.changes(cursor)
+            told[:] = [one for one in changes.statuses if one.amphora_id == amphora_id]
+            return amphora_id in changes.gone or (
+                changes.complete if not told else State.DELETED in {one.state for one in told}
+            )
+
         self.eventually(
-            lambda: self.is_told_gone(amphora_id, cursor),
+            so,
             'changes tell of a deleted instance, or leave it out of a complete answer',
+            lambda: in_words(told),
         )
 
     def test_changes_of_one_instance_are_told_beside_those_of_another(self) -> None:
@@ -56,8 +67,9 @@ class Watching(ConformanceFixture):
         amphora_id = self.build()
         for _ in range(2):
             # Not at once: assert_it_comes_to_tell() says why.
-            self.eventually(
-                lambda: amphora_id in self.told(cursor),
+            self.becomes(
+                lambda: self.told(cursor),
+                lambda told: amphora_id in told,
                 'what was told is told again to who asks with the same cursor',
             )
 
@@ -98,25 +110,22 @@ class Watching(ConformanceFixture):
         A backend that hands a build over to another part of itself may lose sight of it
         for a moment. Then one of the next answers has it, and no cursor passes it by.
         """
+        told: list[ComputeStatus] = []
 
         def so() -> bool:
             nonlocal cursor
             changes = self.driver.changes(cursor)
             cursor = changes.cursor
-            return (amphora_id, State.ACTIVE) in {
-                (status.amphora_id, status.state) for status in changes.statuses
-            }
+            told.extend(one for one in changes.statuses if one.amphora_id == amphora_id)
+            return State.ACTIVE in {one.state for one in told}
 
-        self.eventually(so, 'who goes on from answer to answer learns that a build is done')
+        self.eventually(
+            so,
+            'who goes on from answer to answer learns that a build is done',
+            # The last that was told: an answer without news is silent.
+            lambda: in_words(told[-1:]),
+        )
 
     def told(self, cursor: str) -> dict[str, ComputeStatus]:
         """Return the statuses that changes tell, by id."""
         return {status.amphora_id: status for status in self.driver.changes(cursor).statuses}
-
-    def is_told_gone(self, amphora_id: str, cursor: str) -> bool:
-        """Whether an answer says that an instance is gone, in one way or another."""
-        changes = self.driver.changes(cursor)
-        if amphora_id in changes.gone:
-            return True
-        states = [one.state for one in changes.statuses if one.amphora_id == amphora_id]
-        return State.DELETED in states or (changes.complete and not states)

@@ -8,7 +8,7 @@ import dataclasses
 import threading
 import uuid
 
-from kiln.flows import Until
+from kiln.goals import Until
 from kiln.listeners import Listener
 from kiln.models import State
 from kiln.testing.proxy import Fault

@@ -5,6 +5,8 @@ import functools
 import threading
 from types import MappingProxyType
 
+from kiln.compute_drivers.adoption import adopted
+from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
 from tests.conformance.zoo.species import MinimalAnimal, caught_by
 
@@ -25,6 +27,7 @@ class Altering(MinimalAnimal):
     'test_building_again_with_a_key_returns_the_first_instance',
     'test_building_again_with_a_key_makes_nothing_more',
     'test_building_again_once_it_is_active_returns_the_first_instance',
+    'test_a_key_that_built_something_else_is_refused',
     'test_many_threads_with_one_key_build_one_instance',
 )
 class Duplicates(MinimalAnimal):
@@ -46,7 +49,7 @@ class LooksBeforeItLocks(MinimalAnimal):
         known = self._find_build(request.build_key)
         if threading.current_thread() is not threading.main_thread():
             self._meet()
-        return self.build_anyway(request) if known is None else known.id
+        return self.build_anyway(request) if known is None else adopted(request, known)
 
     def _meet(self):
         try:
@@ -54,6 +57,39 @@ class LooksBeforeItLocks(MinimalAnimal):
         except threading.BrokenBarrierError:
             # Not the eight that build at one moment.
             self._window.reset()
+
+
+@caught_by('test_a_key_that_built_something_else_is_refused')
+class AdoptsAnything(MinimalAnimal):
+    """Takes whatever has the key for what was asked for."""
+
+    def _build(self, request):
+        known = None if request.fresh else self.with_key(request)
+        return super()._build(request) if known is None else known.id
+
+
+@caught_by('test_a_key_that_built_something_else_is_refused')
+class RefusesTooLate(MinimalAnimal):
+    """Refuses what differs from what has the key, and has built it by then."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except BuildDiffers:
+            self.build_anyway(request)
+            raise
+
+
+@caught_by('test_a_key_that_built_something_else_is_refused')
+class RenamesWhatItFinds(MinimalAnimal):
+    """Gives what has the key the name that is asked for, and refuses."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except BuildDiffers as exc:
+            self.change(exc.amphora_id, name=request.name)
+            raise
 
 
 @caught_by('test_the_key_of_a_deleted_instance_builds_a_new_one')
@@ -110,7 +146,7 @@ class MixesUpKeysOfOwners(MinimalAnimal):
 
     def _build(self, request):
         for known in list(self._amphorae.values()):
-            if known.build_key == request.build_key:
+            if known.build_key == request.build_key and known.owner != request.owner:
                 return known.id
         return super()._build(request)
 

@@ -4,6 +4,7 @@ import dataclasses
 from types import MappingProxyType
 
 from kiln.exceptions import (
+    Advice,
     AmphoraBuildError,
     AmphoraComputeError,
     BuildOutcomeUnknown,
@@ -47,6 +48,16 @@ class TakesSilenceForNo(Failing):
     def lament(self, error, request):
         if isinstance(error, BuildOutcomeUnknown):
             raise ServiceUnavailable('Cannot build: the cloud is silent.')
+        raise error
+
+
+@caught_by('test_a_build_whose_answer_was_lost_is_to_be_repeated_by_its_key')
+class TakesLossForFailure(Failing):
+    """Advises to wait for something after a lost answer, where only a look will do."""
+
+    def lament(self, error, request):
+        if isinstance(error, BuildOutcomeUnknown):
+            error.advice = Advice.WAIT
         raise error
 
 

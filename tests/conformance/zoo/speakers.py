@@ -7,9 +7,10 @@ import logging
 import threading
 
 from kiln.exceptions import (
-    AmphoraComputeError,
+    Advice,
     BuildOutcomeUnknown,
     InstanceNotFoundError,
+    InvalidBuildRequest,
     UnsupportedOperation,
 )
 from kiln.models import Ability, Amphora, ComputeStatus
@@ -50,6 +51,22 @@ class ForgetsWhenItLooked(MinimalAnimal):
 
     def _status(self, amphora_id):
         return self._get(amphora_id).status(0.0)
+
+
+@caught_by('test_an_instance_that_runs_is_not_said_never_to_have_run')
+class ForgetsThatItRan(Describing):
+    """Says of each instance that it has never run."""
+
+    def describe(self, amphora):
+        return dataclasses.replace(amphora, served=False)
+
+
+@caught_by('test_an_instance_that_is_not_active_yet_is_not_said_to_have_run')
+class CallsABuildServed(NoopAnimal):
+    """Says of each instance that it has run."""
+
+    def _get(self, amphora_id):
+        return dataclasses.replace(super()._get(amphora_id), served=True)
 
 
 @caught_by('test_a_status_that_was_just_asked_for_is_not_stale')
@@ -168,6 +185,15 @@ class ThinksItMayCome(Missing):
         return InstanceNotFoundError(str(error), amphora_id=error.amphora_id, retryable=True)
 
 
+@caught_by('test_an_error_advises_what_its_other_facts_allow')
+class ContradictsItself(Missing):
+    """Advises to wait for what it says no repeat can bring."""
+
+    def lament(self, error):
+        error.advice = Advice.WAIT
+        return error
+
+
 @caught_by('test_no_secret_of_a_build_is_logged')
 class LogsWhatItBuilds(MinimalAnimal):
     """Writes the whole request into the log."""
@@ -195,7 +221,7 @@ class QuotesUserData(MinimalAnimal):
     def build(self, *args, **given):
         try:
             return super().build(*args, **given)
-        except AmphoraComputeError as exc:
+        except InvalidBuildRequest as exc:
             quoted = str(given.get('user_data'))[:200]
             raise type(exc)(f'{exc} It was {quoted!r}.') from None
 

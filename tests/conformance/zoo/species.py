@@ -45,6 +45,12 @@ class MinimalAnimal(MinimalDriver):
         self.change(amphora_id, build_key=request.build_key)
         return amphora_id
 
+    def with_key(self, request):
+        """Return the record of the instance that a build may find under its key."""
+        built = (request.owner, request.build_key)
+        records = list(self._amphorae.values())
+        return next((one for one in records if (one.owner, one.build_key) == built), None)
+
     def change(self, amphora_id, **facts):
         """Change the record of an instance."""
         with self._lock:

@@ -8,8 +8,10 @@ import sys
 import time
 
 from tests.conformance.yard import PATIENCE, Yard
+from tests.functional.real_time import RealTime
 from tests.unit.cli.shell import Shell
 
+PATIENCE_S = 300
 ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = """\
 [compute]
@@ -43,7 +45,7 @@ nodegroups:
 """
 
 
-class ClusterOnPool(Shell):
+class ClusterOnPool(RealTime, Shell):
     def setUp(self):
         super().setUp()
         self.yard = self.enterContext(Yard(self.folder, 6))
@@ -98,7 +100,7 @@ class ClusterOnPool(Shell):
             if one['amphora_name'] == node['name']
         )
         self.ok('node', 'replace', 'metal', node['name'], '--yes')
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + PATIENCE_S
         while machine in self.machines('claimed') and time.monotonic() < give_up:
             time.sleep(0.1)
         self.assertIn(machine, self.machines('free'))
@@ -123,7 +125,7 @@ class ClusterOnPool(Shell):
         self.yard.program('wipe', f'test $KILN_MACHINE != {dead}')
         self.conductor()
         self.yard.turn(dead, False)
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + PATIENCE_S
         while dead not in self.machines('unwiped') or len(self.machines('claimed')) < 4:
             self.assertLess(time.monotonic(), give_up, self.ok('appliance', 'list'))
             time.sleep(0.2)

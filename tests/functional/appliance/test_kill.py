@@ -46,7 +46,7 @@ class PoolTest(unittest.TestCase):
         return driver
 
     def eventually(self, so, sentence):
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 300
         while not so():
             self.assertLess(time.monotonic(), give_up, f'it is still not so that {sentence}')
             time.sleep(0.02)

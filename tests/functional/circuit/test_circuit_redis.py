@@ -19,7 +19,9 @@ from kiln.wrappers.circuit_peers import SharedPhase
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.circuit_storage import redis_storage
 
-SETTINGS = CircuitSettings(minimum_calls=2, open_s=0.4, open_jitter=0, probe_lease_s=0.6)
+#: Long enough that a busy machine looks at a circuit before it is over.
+SETTINGS = CircuitSettings(minimum_calls=2, open_s=2.0, open_jitter=0, probe_lease_s=3.0)
+PATIENCE_S = 180.0
 
 PROBING_PROCESS = """
 import sys, threading, redis
@@ -72,7 +74,7 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
         client = redis.Redis(port=self.port)
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
                 client.ping()
@@ -114,7 +116,7 @@ class RedisCase(unittest.TestCase):
         while circuit.refusal() is None:
             circuit.settle(circuit.admit(), ServiceTimeout('x'))
 
-    def until(self, true, seconds=5.0):
+    def until(self, true, seconds=PATIENCE_S):
         give_up = time.monotonic() + seconds
         while not true():
             self.assertLess(time.monotonic(), give_up, 'it did not come about')
@@ -128,8 +130,11 @@ class SharedCircuitTest(RedisCase):
         with self.assertRaises(CircuitOpenError) as caught:
             two.admit()
         self.assertIn('service_timeout', str(caught.exception))
-        difference = one.refusal().retry_after - two.refusal().retry_after
-        self.assertLess(abs(difference), 0.05)
+        before = time.monotonic()
+        first, second = one.refusal().retry_after, two.refusal().retry_after
+        took_s = time.monotonic() - before
+        # Time goes on between the two, and Redis counts in milliseconds.
+        self.assertLess(abs(first - second - took_s), took_s + 0.05)
 
     def test_of_many_circuits_one_gets_the_probe_and_its_success_closes_all(self):
         circuits = [self.process() for _ in range(8)]
@@ -200,7 +205,7 @@ class SharedCircuitTest(RedisCase):
             process.stdin.write('go\n')
             process.stdin.flush()
         for process in running:
-            answers.append(int(process.communicate(timeout=30)[0]))
+            answers.append(int(process.communicate(timeout=PATIENCE_S)[0]))
         self.assertEqual(b'1', self.client.get('backend-calls'))
         self.assertEqual(23, sum(answers))
 
@@ -280,7 +285,7 @@ class TroubleTest(unittest.TestCase):
         with self.assertLogs('kiln.wrappers.circuit_storage', logging.INFO) as logs:
             self.circuit.isolate()
             self.server.start()
-            give_up = time.monotonic() + 5
+            give_up = time.monotonic() + PATIENCE_S
             while 'shared again' not in str(logs.output):
                 self.assertLess(time.monotonic(), give_up)
                 time.sleep(0.02)
@@ -294,14 +299,14 @@ class TroubleTest(unittest.TestCase):
         listening = socket.create_server(('127.0.0.1', 0))
         self.addCleanup(listening.close)
         url = f'redis://127.0.0.1:{listening.getsockname()[1]}/0'
-        storage = redis_storage(url)('a')
+        storage = redis_storage(url, pause_s=PATIENCE_S)('a')
         self.addCleanup(storage.close)
         circuit = Circuit('a', settings=SETTINGS, storage=storage)
         with self.assertLogs('kiln.wrappers.circuit_storage', logging.WARNING):
-            took_s = []
             for _ in range(20):
-                started = time.monotonic()
                 circuit.settle(circuit.admit())
-                took_s.append(time.monotonic() - started)
-        # The one that waited for an answer is nearly all that they cost.
-        self.assertLess(sum(took_s), 3 * max(took_s))
+        listening.settimeout(0)
+        # Who was not answered once does not ask again for now.
+        listening.accept()[0].close()
+        with self.assertRaises(BlockingIOError):
+            listening.accept()

@@ -1,10 +1,11 @@
 """Circuits opened and closed by hand, for all processes, through a real Redis."""
 
 from tests.functional.circuit.test_circuit_redis import RedisServer
+from tests.functional.real_time import RealTime
 from tests.unit.cli.shell import Shell
 
 
-class SharedCircuits(Shell):
+class SharedCircuits(RealTime, Shell):
     def setUp(self):
         super().setUp()
         server = RedisServer()

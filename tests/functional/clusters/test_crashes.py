@@ -11,17 +11,18 @@ from kiln.cluster_models import OperationKind
 from kiln.testing.clusters import CrashConformance
 from tests.conformance.test_clusters import EXAMPLE, NODES
 
-SOME = frozenset({OperationKind.CREATE, OperationKind.RESIZE, OperationKind.DELETE})
 ALL = frozenset(OperationKind)
 FULL = 'KILN_FULL' in os.environ
 
 
 class NodesCrashes(CrashConformance, unittest.TestCase):
     driver = NODES
-    exhaustive = ALL if FULL else SOME
+    exhaustive = ALL if FULL else frozenset()
+    stride = 4 if FULL else 8
 
 
 class ExampleCrashes(CrashConformance, unittest.TestCase):
     driver = EXAMPLE
     exhaustive = ALL if FULL else frozenset()
+    stride = 4 if FULL else 12
     seed = CrashConformance.seed + 1

@@ -12,7 +12,7 @@ import time
 from kiln.engine.work_sources.opening import NO_FILES, TlsFiles
 from tests.functional.conductors.certificates import Authority
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 #: Where Debian's package keeps what it is made of.
 ZOOKEEPER_JAR = pathlib.Path('/usr/share/java/zookeeper.jar')
 #: What TLS needs, and the package forgets to name.
@@ -108,7 +108,7 @@ class ZookeeperServer(BoardServer):
         # Its least session is two ticks.
         (self.folder / 'zoo.cfg').write_text(
             f'tickTime=500\ndataDir={self.folder / "data"}\n{self.listening()}'
-            f'admin.enableServer=false\nforceSync=no\n'
+            f'admin.enableServer=false\nforceSync=no\nmaxSessionTimeout=120000\n'
         )
         # No bigger than it must be: two cores serve three boards and their users.
         return (

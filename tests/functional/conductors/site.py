@@ -20,7 +20,7 @@ from kiln.engine.work_sources.opening import open_source
 from tests.unit.engine.site import PIN, group
 
 ROOT = pathlib.Path(__file__).parents[3]
-END_S = float(os.environ.get('KILN_CONDUCTORS_END_S', '60'))
+END_S = float(os.environ.get('KILN_CONDUCTORS_END_S', '300'))
 
 
 class Member:
@@ -60,13 +60,13 @@ class Member:
         # One that is stopped could not.
         self.resume()
         try:
-            self.process.wait(30)
+            self.process.wait(END_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
         return self._reap()
 
     def _reap(self):
-        status = self.process.wait(30)
+        status = self.process.wait(END_S)
         self.process.stdout.close()
         with contextlib.suppress(OSError):
             self.process.stdin.close()

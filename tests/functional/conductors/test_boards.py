@@ -14,21 +14,16 @@ import unittest
 from tests.functional.conductors.boards import EtcdServer, RedisServer, ZookeeperServer
 from tests.functional.conductors.site import SharedSite
 from tests.functional.db.case import OnServer
-from tests.functional.db.servers import PostgresServer
+from tests.functional.db.servers import PostgresServer, shared
 
-SIZE, _, KILL_S = os.environ.get('KILN_CONDUCTORS', '6x5/2').partition('/')
+SIZE, _, KILL_S = os.environ.get('KILN_CONDUCTORS', '3x3/1').partition('/')
 CLUSTERS, NODES = map(int, SIZE.split('x'))
-KILLS = int(os.environ.get('KILN_CONDUCTORS_KILLS', '4'))
+KILLS = int(os.environ.get('KILN_CONDUCTORS_KILLS', '2'))
 SEED = int(os.environ.get('KILN_CONDUCTORS_SEED', '7'))
 
 
 def setUpModule():
-    Chaos.server = PostgresServer()
-
-
-def tearDownModule():
-    # Not a clean-up of unittest's: pytest runs none of a module.
-    Chaos.server.close()
+    Chaos.server = shared(PostgresServer)
 
 
 class Deaths:
@@ -72,11 +67,10 @@ class Chaos(OnServer):
     def setUp(self):
         super().setUp()
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.bulletin = self.board()
-        self.addCleanup(self.bulletin.close)
+        self.bulletin = shared(self.board)
         self.site = SharedSite(
             self, self.folder, store_url=self.make_url(), keys=self.folder / 'kiln.keys',
-            where=self.bulletin.url,
+            where=f'{self.bulletin.url}/chaos',
         )  # fmt: skip
 
     def test_whoever_is_killed_every_cluster_ends_right(self):

@@ -7,6 +7,8 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.work_sources.jobboard import JobboardSource
 from kiln.engine.work_sources.opening import open_board, parse
 from tests.functional.conductors.boards import EtcdServer, RedisServer, ZookeeperServer
+from tests.functional.db.servers import shared
+from tests.functional.real_time import PATIENCE_S, RealTime
 from tests.unit.engine.site import Site, group
 from tests.unit.engine.test_sharing import Missing
 
@@ -21,15 +23,15 @@ class Lacking:
     def setUp(self):
         super().setUp()
         self.conductor.close()
-        self.bulletin = self.server()
-        self.addCleanup(self.bulletin.close)
+        self.bulletin = shared(self.server)
 
     def conduct(self, name, parts, may_look):
         """Start a conductor whose source comes to the board once it may."""
 
         def open_when_it_may():
             may_look.wait()
-            return open_board(parse(self.bulletin.url), owner=name, claim_s=CLAIM_S)
+            where = parse(f'{self.bulletin.url}/lacking')
+            return open_board(where, owner=name, claim_s=CLAIM_S)
 
         source = JobboardSource(open_when_it_may, self.store, claim_s=CLAIM_S, sweep_s=SWEEP_S)
         conductor = Conductor(parts, source=source)
@@ -48,7 +50,7 @@ class Lacking:
         lacking = self.conduct('lacking', parts, now)
         self.conduct('having', self.parts, later)
         with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
-            cluster, operation = self.create(group(1))
+            cluster, operation = self.create(group(1), within_s=PATIENCE_S)
             lacking.offer(cluster.id)
             self.until(lambda: logs.output)
         later.set()
@@ -57,13 +59,13 @@ class Lacking:
         self.assertEqual(1, len(logs.output))
 
 
-class OnZookeeper(Lacking, Site):
+class OnZookeeper(Lacking, RealTime, Site):
     server = ZookeeperServer
 
 
-class OnEtcd(Lacking, Site):
+class OnEtcd(Lacking, RealTime, Site):
     server = EtcdServer
 
 
-class OnRedis(Lacking, Site):
+class OnRedis(Lacking, RealTime, Site):
     server = RedisServer

@@ -1,5 +1,7 @@
 """The tests of the store, on a real server: what is different there."""
 
+import atexit
+import functools
 import threading
 
 import sqlalchemy as sa
@@ -34,14 +36,22 @@ SUITES = (
 )  # fmt: skip
 
 
+@functools.cache
+def opened(url):
+    """Return the database that is emptied, once opened: a connection takes longer than that."""
+    database = Database(url, clock=SYSTEM_CLOCK)
+    # Before its server ends.
+    atexit.register(database.close)
+    return database
+
+
 class OnServer:
     """Before a suite: has it use a server, whose tables each test finds empty."""
 
     server = None
 
     def make_url(self):
-        database = Database(self.server.url, clock=SYSTEM_CLOCK)
-        self.addCleanup(database.close)
+        database = opened(self.server.url)
         if revision_of(database) != REVISION:
             with database.writing() as connection:
                 metadata.drop_all(connection)

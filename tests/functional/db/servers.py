@@ -1,5 +1,7 @@
 """A PostgreSQL and a MariaDB of this test run's own, on free ports of the loopback."""
 
+import atexit
+import functools
 import glob
 import os
 import pathlib
@@ -12,7 +14,7 @@ import time
 import psycopg
 import pymysql
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 PASSWORD = 'Tr0ub4dor-and-3-horses'
 
 
@@ -141,3 +143,11 @@ class MariadbServer(Server):
             cursor.execute('CREATE DATABASE kiln')
             cursor.execute(f"CREATE USER kiln@'%' IDENTIFIED BY '{PASSWORD}'")
             cursor.execute("GRANT ALL ON kiln.* TO kiln@'%'")
+
+
+@functools.cache
+def shared(kind):
+    """Return the one server of a kind for this run of the tests, which ends with it."""
+    server = kind()
+    atexit.register(server.close)
+    return server

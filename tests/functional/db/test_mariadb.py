@@ -1,16 +1,11 @@
 """Every promise of the store, on a real MariaDB."""
 
 from tests.functional.db.case import Locks, OnServer, suites_on
-from tests.functional.db.servers import MariadbServer
+from tests.functional.db.servers import MariadbServer, shared
 
 
 def setUpModule():
-    OnServer.server = MariadbServer()
-
-
-def tearDownModule():
-    # Not a clean-up of unittest's: pytest runs none of a module.
-    OnServer.server.close()
+    OnServer.server = shared(MariadbServer)
 
 
 class MariadbLocks(Locks):

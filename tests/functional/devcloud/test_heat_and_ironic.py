@@ -4,7 +4,7 @@ import time
 
 from tests.functional.cloud import CloudTestCase
 
-WAIT_S = 180
+WAIT_S = 600
 TEMPLATE = """
 heat_template_version: 2021-04-16
 parameters:

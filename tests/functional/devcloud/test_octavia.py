@@ -7,7 +7,7 @@ from novaclient import client
 
 from tests.functional.cloud import CloudTestCase
 
-LOAD_BALANCER_S = 120
+LOAD_BALANCER_S = 600
 
 
 class OctaviaTest(CloudTestCase):

@@ -9,7 +9,7 @@ import time
 
 #: Where it looks for what it needs to come up; made by its service elsewhere.
 PRIVILEGES = pathlib.Path('/run/sshd')
-READY_S = 10.0
+READY_S = 120.0
 
 SERVER = """
 ListenAddress 127.0.0.1
@@ -73,7 +73,7 @@ class Sshd:
     def stop(self):
         """Let nobody in any more; who is in stays."""
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(READY_S)
 
     def _known(self, key):
         kind, public, *_ = (self.folder / f'{key}.pub').read_text().split()

@@ -6,18 +6,11 @@ from kiln.driver_manager import stack_settings
 from kiln.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.building import Building
-from kiln.testing.conformance.deleting import Deleting
 from kiln.testing.conformance.execution import Execution
+from kiln.testing.conformance.files import Files
+from kiln.testing.conformance.repeating import Repeating
+from kiln.testing.conformance.watching import Watching
 from tests.functional.docker.site import DockerBench, EngineCase
-
-
-class Essentials(Building, Deleting, Execution):
-    """What a guard, or another engine, could break."""
-
-
-#: Twice more the whole kit is a matter for a soak.
-SOAK = bool(os.environ.get('KILN_FULL'))
-AGAIN = ComputeDriverConformance if SOAK else Essentials
 
 
 class OnEngine:
@@ -27,8 +20,8 @@ class OnEngine:
     builds that fail or stall after they were accepted, which theirs do at once.
     """
 
-    timeout_s = 30.0
-    soon_s = 20.0
+    timeout_s = 180.0
+    soon_s = 60.0
 
     def setUp(self):
         self.network_ids = (self.network,)
@@ -56,19 +49,26 @@ class DockerConformance(OnEngine, ComputeDriverConformance, FaultConformance, En
     """The driver as it is."""
 
 
-class GuardedDockerConformance(Guarded, AGAIN, FaultConformance, EngineCase):
-    """The same behind the guards."""
-
-
-class PodmanConformance(OnEngine, ComputeDriverConformance, FaultConformance, EngineCase):
-    """The driver as it is, on Podman."""
+class GuardedPodmanConformance(
+    Guarded, Building, Repeating, Execution, Files, Watching, EngineCase
+):  # fmt: skip
+    """Behind the guards on Podman, for what either of them could break."""
 
     engine_kind = 'podman'
 
 
-if SOAK:
+# The whole kit once is enough, and three times more a matter for a soak.
+if os.environ.get('KILN_FULL'):
 
-    class GuardedPodmanConformance(Guarded, AGAIN, FaultConformance, EngineCase):
-        """The same behind the guards."""
+    class GuardedDockerConformance(
+        Guarded, ComputeDriverConformance, FaultConformance, EngineCase
+    ):
+        pass
 
+    class PodmanConformance(OnEngine, ComputeDriverConformance, FaultConformance, EngineCase):
+        engine_kind = 'podman'
+
+    class WholeGuardedPodmanConformance(
+        Guarded, ComputeDriverConformance, FaultConformance, EngineCase
+    ):
         engine_kind = 'podman'

@@ -18,7 +18,7 @@ from kiln.models import AmphoraType, ImageFile, Resource, State
 from tests.functional.docker.site import PLAIN, EngineCase, plain_image
 from tests.functional.engines import COMMAND, ROOT, plain_tar
 
-WAIT_S = 30
+WAIT_S = 180
 
 
 class Case(EngineCase):

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import time
 
 from kiln.cluster_models import NodeState
 from kiln.clusters import requests
@@ -11,6 +10,7 @@ from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.driver_manager import stack_settings
 from kiln.testing.proxy import Answer
 from tests.functional.docker.site import PLAIN, EngineCase
+from tests.functional.real_time import PATIENCE_S, RealTime
 from tests.unit.clusters.site import ConductedCase, declared
 from tests.unit.engine.site import SETTINGS
 
@@ -31,10 +31,10 @@ nodegroups:
     flavor: tiny
     health: {unhealthy_after: 1}
 """
-WAIT_S = 60.0
 
 
-class Mixed(EngineCase, ConductedCase):
+class Mixed(RealTime, EngineCase, ConductedCase):
+    longest_s = PATIENCE_S
     settings = dataclasses.replace(SETTINGS, watch_s=0.5)
 
     def open_backend(self, name):
@@ -55,12 +55,6 @@ class Mixed(EngineCase, ConductedCase):
     def running(self):
         return self.containers(**{'kiln.meta.cluster': 'mixed'})
 
-    def eventually(self, is_so):
-        deadline = time.monotonic() + WAIT_S
-        while not is_so():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
-
     def test_each_group_is_built_scaled_and_removed_where_it_belongs(self):
         self.up(self.page())
         self.assertEqual((2, 3), (len(self.machines()), len(self.containers())))
@@ -76,7 +70,7 @@ class Mixed(EngineCase, ConductedCase):
         before = {node.id: node.compute_id for node in self.nodes()}
         victim = self.nodes('work')[1]
         self.bare.remove_container(victim.compute_id, force=True, v=True)
-        self.eventually(
+        self.until(
             lambda: (
                 len([n for n in self.nodes('work') if n.state is NodeState.READY]) == 3
                 and len(self.containers()) == 3
@@ -92,11 +86,11 @@ class Mixed(EngineCase, ConductedCase):
         self.proxy.fault(Answer(500))
         operation = self.clusters.apply(proposal)
         # Those on the other backend are there, while no container can be made.
-        self.eventually(lambda: [n.state for n in self.nodes('front')] == [NodeState.READY] * 2)
+        self.until(lambda: [n.state for n in self.nodes('front')] == [NodeState.READY] * 2)
         self.assertFalse(self.clusters.operation(operation.id).state.ended)
         self.assertEqual([], self.containers())
         self.heal()
-        ended = self.clusters.wait(operation.id, timeout_s=WAIT_S)
+        ended = self.clusters.wait(operation.id, timeout_s=PATIENCE_S)
         self.assertEqual('succeeded', ended.state)
         self.assertEqual(3, len(self.containers()))
         self.done(requests.Delete(cluster='mixed'))

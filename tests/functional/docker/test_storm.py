@@ -6,7 +6,7 @@ from tests.functional.docker.site import EngineCase
 
 BUILDS = 12
 TRIES = 4
-WAIT_S = 90
+WAIT_S = 300
 
 
 class Storm(EngineCase):

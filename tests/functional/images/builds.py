@@ -23,7 +23,7 @@ from kiln.images.programs import Programs
 
 ROOT = pathlib.Path(__file__).parents[3]
 WEEK_S = 7 * 86400
-END_S = 120
+END_S = 300
 
 
 @functools.cache
@@ -71,6 +71,8 @@ class BuildCase(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Whoever runs in the background ignores it, and so would what it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.addCleanup(self._end, process)
         return process

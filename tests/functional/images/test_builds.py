@@ -1,5 +1,6 @@
 """Small images, really built: the same twice, and nothing left whatever happens."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -107,12 +108,15 @@ class Ending(BuildCase):
 
     def test_a_kill_leaves_no_process_no_image_and_nothing_in_the_way_of_the_next(self):
         process = self.begun()
-        self.assertTrue(self.builders())
+        at_work = [one for one in self.builders() if one != process.pid]
+        self.assertTrue(at_work)
+        for one in at_work:
+            # So that none can come to its end by itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGSTOP)
         process.kill()
         process.wait()
-        began = time.monotonic()
         self.gone()
-        self.assertLess(time.monotonic() - began, 5)
         self.assertEqual([], self.cache.images())
         self.assertTrue(self.cache.leftovers('plain-node'))
         image = self.builder.build(self.library.find('plain-node'))

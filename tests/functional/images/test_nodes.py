@@ -18,7 +18,7 @@ from tests.functional.docker.site import options_of
 from tests.functional.engines import engine
 from tests.functional.images.builds import BuildCase, contents, node_image
 
-END_S = 180
+END_S = 600
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEb3Jv1mqlxbPwq0pzwKdrRyPxh5UZBYkU8kX9rGkHr6 test'
 USER_DATA = """\
 #cloud-config
@@ -91,7 +91,7 @@ class Booting(unittest.TestCase):
         self.addresses = {}
 
     def driver(self):
-        options = options_of(url=self.place.url, privileged=True, timeout=120.0)
+        options = options_of(url=self.place.url, privileged=True, timeout=END_S)
         owner = f't-{uuid.uuid4().hex[:8]}'
         driver = DockerDriver.open(options, name='docker', owner=owner)
         self.addCleanup(driver.close)

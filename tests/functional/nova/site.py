@@ -39,6 +39,8 @@ class NovaCase(CloudTestCase):
 
     who = 'kiln-user'
     clock = None
+    # What each test makes is of an owner of its own.
+    alone = False
 
     @classmethod
     def setUpClass(cls):

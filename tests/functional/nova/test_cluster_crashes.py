@@ -10,7 +10,7 @@ from kiln.testing.clusters.site import Site
 from tests.functional.nova.crash_site import SLOW, LivesThatEndRight, NovaSite
 from tests.functional.nova.site import NovaCase
 
-CRASHES = int(os.environ.get('KILN_NOVA_CRASHES', '3'))
+CRASHES = int(os.environ.get('KILN_NOVA_CRASHES', '1'))
 
 
 class OnNova(LivesThatEndRight, NovaCase):
@@ -43,7 +43,7 @@ class OnNova(LivesThatEndRight, NovaCase):
 class OnNoop(LivesThatEndRight, unittest.TestCase):
     """The same without a cloud: what is wrong here is not Nova's fault."""
 
-    crashes = 2
+    crashes = 1
 
     def site(self, folder):
         return Site(folder=folder, driver=self.driver, settings=SLOW, build_s=0.5, delete_s=0.3)

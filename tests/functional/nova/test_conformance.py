@@ -1,4 +1,4 @@
-"""The conformance kit on the real Nova, bare and behind all of kiln's guards."""
+"""The conformance kit on the real Nova, bare and with all that kiln can put around a driver."""
 
 import os
 
@@ -7,16 +7,19 @@ from kiln.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.building import Building
 from kiln.testing.conformance.deleting import Deleting
+from kiln.testing.conformance.errors import Errors
 from kiln.testing.conformance.execution import Execution
+from kiln.testing.conformance.files import Files
+from kiln.testing.conformance.finding import Finding
+from kiln.testing.conformance.groups import Groups
+from kiln.testing.conformance.listing import Listing
+from kiln.testing.conformance.ports import Ports
+from kiln.testing.conformance.repeating import Repeating
+from kiln.testing.conformance.states import States
+from kiln.testing.conformance.values import Values
+from kiln.testing.conformance.watching import Watching
+from tests.functional.nova.notify import notify
 from tests.functional.nova.site import NovaBench, NovaCase
-
-
-class Essentials(Building, Deleting, Execution):
-    """What a guard or a lock could break."""
-
-
-#: The whole kit takes some minutes; twice more it is a matter for a soak.
-AGAIN = ComputeDriverConformance if os.environ.get('KILN_FULL') else Essentials
 
 
 class OnNova:
@@ -33,24 +36,28 @@ class OnNova:
         self.network_ids = (self.net_id,)
         super().setUp()
 
+    def pass_time(self, seconds):
+        # A look costs Nova half of what a build does in that time.
+        super().pass_time(max(seconds, 0.5))
+
     def port_id(self):
         # The fake hypervisor remembers where a port once hung, and refuses it
         # elsewhere: so each behaviour that needs a port has one of its own.
         return self.make_port()
 
     def make_driver(self):
-        return self.open_driver()
+        return self.open_driver(**self.more())
+
+    def more(self):
+        """Return options of the driver beside the usual ones."""
+        return {}
 
     def make_faults(self, driver):
         return NovaBench(driver, self)
 
 
-class NovaConformance(OnNova, ComputeDriverConformance, FaultConformance, NovaCase):
-    """The driver as it is."""
-
-
-class GuardedNovaConformance(OnNova, AGAIN, FaultConformance, NovaCase):
-    """The same, through executor, circuits and all."""
+class Guarded(OnNova):
+    """Through executor, circuits and all."""
 
     def make_driver(self):
         stack = assemble(super().make_driver(), stack_settings(self.options()))
@@ -58,8 +65,51 @@ class GuardedNovaConformance(OnNova, AGAIN, FaultConformance, NovaCase):
         return stack.executor
 
 
-class LockedNovaConformance(OnNova, AGAIN, FaultConformance, NovaCase):
-    """The same, with a port made as a lock for each build."""
+class Locked(OnNova):
+    """With a port made as a lock for each build."""
 
-    def make_driver(self):
-        return self.open_driver(port_lock=True)
+    def more(self):
+        return {**super().more(), 'port_lock': True}
+
+
+class Listening(OnNova):
+    """With Nova itself telling of its servers on the message bus."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.url = notify(cls.cloud)
+
+    def more(self):
+        return {**super().more(), 'notification_url': self.url}
+
+
+class NovaConformance(
+    OnNova, Building, Deleting, Errors, Execution, Files, Finding, Groups, Listing, Ports,
+    Repeating, FaultConformance, NovaCase,
+):  # fmt: skip
+    """The driver as it is, for what Nova and its neighbours have a part in."""
+
+
+class FullNovaConformance(
+    Guarded, Locked, Listening, Building, States, Values, Watching, NovaCase
+):
+    """All three at once, for what of the contract each of them could break."""
+
+
+# The whole kit for each takes ten minutes.
+if os.environ.get('KILN_FULL'):
+
+    class WholeNovaConformance(OnNova, ComputeDriverConformance, FaultConformance, NovaCase):
+        pass
+
+    class GuardedNovaConformance(Guarded, ComputeDriverConformance, FaultConformance, NovaCase):
+        pass
+
+    class LockedNovaConformance(Locked, ComputeDriverConformance, FaultConformance, NovaCase):
+        pass
+
+    class ListeningNovaConformance(
+        Listening, Building, Deleting, Execution, States, Watching, NovaCase
+    ):
+        pass

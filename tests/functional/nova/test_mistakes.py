@@ -29,11 +29,11 @@ class Mistakes(NovaCase):
                 *arguments,
             ],
             env={**os.environ, **environment},
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
     def told(self, expected, *arguments, **options):
-        done = self.kiln(*(arguments or ('compute', 'list', '--timeout', '5')), **options)
+        done = self.kiln(*(arguments or ('compute', 'list', '--timeout', '20')), **options)
         self.assertNotEqual(0, done.returncode)
         self.assertNotIn('Traceback', done.stderr + done.stdout)
         self.assertNotIn(self.cloud.auth(self.who)['password'] + 'X', done.stderr + done.stdout)

@@ -12,7 +12,7 @@ import random
 import time
 
 from kiln.exceptions import AmphoraComputeError
-from kiln.flows import Until
+from kiln.goals import Until
 from kiln.testing.proxy import (
     Answer,
     Close,
@@ -27,7 +27,7 @@ from kiln.testing.proxy import (
 )
 from tests.functional.nova.site import NovaCase
 
-BUILDS = int(os.environ.get('KILN_STORM_BUILDS', '24'))
+BUILDS = int(os.environ.get('KILN_STORM_BUILDS', '8'))
 SEED = int(os.environ.get('KILN_STORM_SEED', '7'))
 SETTLE_S = 600 + 6 * BUILDS
 
@@ -57,7 +57,7 @@ class StormCase(NovaCase):
             operation.exception(max(0.1, deadline - time.monotonic()))
         self.assertEqual([], [op for op in operations if not op.done()])
 
-    def eventually(self, is_so, seconds=180.0):
+    def eventually(self, is_so, seconds=600.0):
         deadline = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > deadline:

@@ -1,12 +1,28 @@
-"""Load balancers of the real Octavia live and end on amphorae that kiln builds."""
+"""Load balancers of the real Octavia live and end on amphorae that kiln builds.
+
+Nova goes away, answers get lost, the worker dies: what Octavia is told of it through kiln.
+One worker serves all of it, for to start one takes longer than most of what is shown.
+KILN_OUTAGE_S sets how long Nova is away; a soak takes 60.
+"""
 
 import json
+import os
 import time
 
+from kiln.testing.proxy import Answer, Hang, LoseAnswer, Reset
+from tests.functional.nova.site import Knob
 from tests.functional.octavia.site import OctaviaCase
 
+AWAY_S = float(os.environ.get('KILN_OUTAGE_S', '15'))
 
-class Single(OctaviaCase):
+
+class Life(OctaviaCase):
+    options = {  # noqa: RUF012
+        'nova': {'enable_anti_affinity': True},
+        # So long kiln waits for an answer; the default is a minute.
+        'compute:nova': {'timeout': 5},
+    }
+
     def test_a_load_balancer_is_built_fails_over_and_leaves_nothing(self):
         began = time.monotonic()
         identity = self.create('one', whole=True)
@@ -29,10 +45,6 @@ class Single(OctaviaCase):
             f'gone after {gone - replaced:.1f} s'
         )
 
-
-class Pair(OctaviaCase):
-    options = {'nova': {'enable_anti_affinity': True}}  # noqa: RUF012
-
     def pair_flavor(self):
         # The API takes the topology from the flavor, or else from its own file.
         profile = {
@@ -54,3 +66,67 @@ class Pair(OctaviaCase):
         self.delete(identity)
         self.assertIsNone(self.settled(identity))
         self.assert_nothing_left()
+
+    def test_what_was_under_way_when_nova_went_ends_well_when_it_is_back(self):
+        old = [self.create(f'old-{number}') for number in range(2)]
+        self.all_settle(old, 'ACTIVE')
+        self.proxy.forget()
+        early = self.create('early')
+        self.assertTrue(self.proxy.wait_for(1, 'POST', '/servers', seconds=300))
+        self.delete(old[0])
+        self.nova_down()
+        down_at = time.monotonic()
+        late = self.create('late')
+        self.delete(old[1])
+        time.sleep(max(0.0, down_at + AWAY_S - time.monotonic()))
+        self.nova_up()
+        back_at = time.monotonic()
+        self.all_settle(old, None)
+        self.all_settle([early, late], 'ACTIVE')
+        print(f'Nova away for {AWAY_S:.0f} s: all done {time.monotonic() - back_at:.1f} s later')
+        self.assert_served(early, late)
+        for identity in (early, late):
+            self.delete(identity)
+        self.all_settle([early, late], None)
+        self.assert_nothing_left()
+
+    def test_however_the_answer_to_a_build_gets_lost_there_is_one_server(self):
+        faults = (LoseAnswer(Reset()), LoseAnswer(Answer(502)), LoseAnswer(Hang()))
+        rule = self.proxy.fault(faults, 'POST', '/servers')
+        made = [self.create(f'lost-{number}') for number in range(len(faults))]
+        self.all_settle(made, 'ACTIVE')
+        self.assertEqual(len(faults), rule.hits)
+        self.assert_served(*made)
+        self.assertEqual(len(faults), len(self.servers()))
+        for identity in made:
+            self.delete(identity)
+        self.all_settle(made, None)
+        self.assert_nothing_left()
+
+    def test_a_load_balancer_that_nobody_works_on_any_more_is_made_good_by_a_failover(self):
+        self.proxy.fault(Knob('spawn_delay', '6'), 'POST', '/servers', times=1)
+        identity = self.create('left alone')
+        self.eventually(lambda: self.compute_ids(identity) and self.servers())
+        self.worker.kill()
+        self.eventually(lambda: self.servers()[0]['status'] == 'ACTIVE')
+        self.worker.start()
+        time.sleep(3)
+        # No worker knows of it; Octavia's guide says to set it by hand.
+        self.assertEqual('PENDING_CREATE', self.status(identity))
+        self.database.query(
+            "update octavia.load_balancer set provisioning_status = 'ERROR' "
+            f"where id = '{identity}'"
+        )
+        self.failover(identity)
+        self.assertEqual('ACTIVE', self.settled(identity))
+        self.assert_served(identity)
+        self.delete(identity)
+        self.assertIsNone(self.settled(identity))
+        self.assert_nothing_left()
+
+    def compute_ids(self, identity):
+        rows = self.database.query(
+            f"select compute_id from octavia.amphora where load_balancer_id = '{identity}' "
+            'and compute_id is not null'
+        )
+        return [row[0] for row in rows]

@@ -1,78 +1,101 @@
-"""A vendor's afternoon, in an environment that has nothing of ours but a wheel."""
+"""A vendor's afternoon: the guide to the letter, in an environment that had nothing of ours."""
 
-from tests.functional.scaffold.clean import CleanEnvironment
+import re
+
+from tests.functional.scaffold.follower import GUIDE, OfVendor
+from tests.functional.scaffold.guide import steps_of
 
 
-class VendorRoadTest(CleanEnvironment):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.generate('acme', 'container')
-        cls.package = cls.folder / 'kiln-driver-acme'
-        cls.run_tool('pip', 'install', '-q', f'{cls.package}[test]')
+class TheGuide(OfVendor):
+    def test_each_command_does_what_the_guide_shows(self):
+        for command, status, printed in self.vendor.done:
+            # Those after one that fails say nothing.
+            self.assertEqual(command.status, status, f'{command.line}\n{printed}')
+            shown = '\n'.join(command.shown)
+            self.assertTrue(
+                command.fits(printed), f'{command.line}\nis shown:\n{shown}\nprints:\n{printed}'
+            )
 
-    @classmethod
-    def run_python(cls, program):
-        return cls.run_tool('python', '-c', program)
+    def test_no_command_and_no_file_of_the_guide_is_passed_over(self):
+        text = GUIDE.read_text()
+        commands = re.findall(r'(?m)^ +\$ (.*)$', text)
+        self.assertEqual(commands, [command.line for command, _, _ in self.vendor.done])
+        self.assertIn('pip install ./kiln', commands)
+        files = [step.name for step in steps_of(text) if hasattr(step, 'name')]
+        self.assertEqual(re.findall(r'(?m)^ +:caption: (.*)$', text), files)
 
-    @classmethod
-    def generate(cls, name, kind):
-        cls.run_python(
+
+class ThePackage(OfVendor):
+    def python(self, program):
+        # Not beside the checkout, whose folder is called as the package in it.
+        return self.vendor.run('python', '-c', program, cwd=self.vendor.package)
+
+    def generate(self, name, kind, output):
+        program = (
             'import pathlib, kiln.scaffold as scaffold;'
-            f'scaffold.new_compute_driver({name!r}, {kind!r}, pathlib.Path("."))'
+            f'scaffold.new_compute_driver({name!r}, {kind!r}, pathlib.Path({str(output)!r}))'
         )
+        self.python(program)
 
-    def test_the_tests_of_the_package_pass_conformance_among_them(self):
-        output = self.run_tool('pytest', '-p', 'no:cacheprovider', '-vv', cwd=self.package)
-        self.assertIn('AcmeConformance', output)
-        self.assertRegex(output, r'\d+ passed, 4 skipped')
+    def test_each_command_of_its_readme_works(self):
+        text = (self.vendor.package / 'README.rst').read_text()
+        blocks = re.findall(r'(?m)::\n\n((?: {4}\S.*\n)+)', text)
+        commands = [line.strip() for block in blocks for line in block.splitlines()]
+        commands = [
+            line for line in commands if re.match(r'(python3|pip|pytest|ruff|kiln) ?', line)
+        ]
+        # As in the guide, beside whose environment it needs no second one.
+        self.assertEqual(
+            ['python3 -m venv .venv && . .venv/bin/activate', 'pip install ../kiln',
+             "pip install -e '.[test]'", 'pytest'],
+            commands[:4],
+        )  # fmt: skip
+        self.assertEqual(4, len(commands[4:]), commands)
+        for line in commands[4:]:
+            done = self.vendor.shell(f'. ../.venv/bin/activate\n{line}', self.vendor.package)
+            self.assertEqual(0, done.returncode, f'{line}\n{done.stdout}')
+            if line.startswith('kiln driver test'):
+                # A build that fails or stalls later takes a simulator of the backend.
+                self.assertIn(' 0 failed, 5 cannot be shown here', done.stdout)
 
-    def test_the_package_passes_the_checks_it_comes_with(self):
-        self.run_tool('mypy', cwd=self.package)
-        # Names of other lengths break lines elsewhere, so one may not do.
+    def test_names_of_other_lengths_pass_the_checks_it_comes_with(self):
+        # They break lines elsewhere.
         for name, kind in (('x', 'vm'), ('abcdefghi_jklmnopq_r', 'hw_load_balancer')):
-            self.generate(name, kind)
-        for package in self.folder.glob('kiln-driver-*'):
+            self.generate(name, kind, self.vendor.folder)
+            package = self.vendor.folder / f'kiln-driver-{name.replace("_", "-")}'
             with self.subTest(package.name):
-                self.run_tool('ruff', 'check', '.', cwd=package)
-                self.run_tool('ruff', 'format', '--check', '.', cwd=package)
+                self.vendor.run('ruff', 'check', '.', cwd=package)
+                self.vendor.run('ruff', 'format', '--check', '.', cwd=package)
 
     def test_kiln_finds_the_driver_by_its_entry_point(self):
-        output = self.run_python(
+        output = self.python(
             'from kiln.loading import installed_drivers, load_compute_driver;'
             'print([one for one in installed_drivers() if one.name == "acme"],'
-            '      load_compute_driver("acme"))'
+            '      load_compute_driver("acme"))',
         )
         self.assertIn("distribution='kiln-driver-acme'", output)
         self.assertIn('error=None', output)
         self.assertIn('kiln_acme.driver.AcmeDriver', output)
 
     def test_a_controller_builds_with_it_by_name(self):
-        output = self.run_python(
+        output = self.python(
             'import kiln; compute = kiln.open_compute("acme");'
             'ref = compute.build("container", until="active").result(30);'
-            'print(compute.status(ref).result(30).state)'
+            'print(compute.status(ref).result(30).state)',
         )
         self.assertEqual(output.strip(), 'active')
 
-    def test_the_command_line_writes_the_same_package(self):
-        again = self.folder / 'again'
+    def test_python_writes_the_same_package_as_the_command_line(self):
+        again = self.vendor.folder / 'again'
         again.mkdir()
-        self.run_tool('kiln', 'driver', 'new', 'compute', 'acme', '--type', 'container', cwd=again)
+        self.generate('acme', 'container', again)
         written = [path for path in (again / 'kiln-driver-acme').rglob('*') if path.is_file()]
         self.assertIn('driver.py', {path.name for path in written})
         for path in written:
-            first = self.folder / path.relative_to(again)
+            first = self.vendor.folder / path.relative_to(again)
             self.assertEqual(path.read_text(), first.read_text(), path)
 
-    def test_the_command_line_judges_it(self):
-        self.assertIn('acme', self.run_tool('kiln', 'driver', 'list'))
-        for guards in ([], ['--guarded']):
-            report = self.run_tool('kiln', 'driver', 'test', 'acme', *guards)
-            # A build that fails or stalls later takes a simulator of the backend.
-            self.assertIn('0 failed, 4 cannot be shown here', report)
-
     def test_its_options_are_in_the_generated_sample(self):
-        sample = self.run_tool('oslo-config-generator', '--namespace', 'kiln_acme')
+        sample = self.vendor.run('oslo-config-generator', '--namespace', 'kiln_acme')
         self.assertIn('[compute:acme]', sample)
         self.assertIn('#request_timeout = 10.0', sample)

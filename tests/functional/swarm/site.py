@@ -18,7 +18,7 @@ from tests.functional.engines import COMMAND, engine, make_network
 from tests.functional.swarm.service import APP, node_image, running
 
 ROOT = pathlib.Path(__file__).parents[3]
-WAIT_S = 240.0
+WAIT_S = 600.0
 
 CONF = """
 [compute]
@@ -58,7 +58,7 @@ nodegroups:
 """
 #: A join token, or a key of a certificate, be it in base64.
 SECRET = 'SWMTKN-|PRIVATE KEY|UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW'
-HEALTH = '{unhealthy_after: 1s, startup_timeout: 120s, max_unhealthy: 50%}'
+HEALTH = '{unhealthy_after: 1s, startup_timeout: 600s, max_unhealthy: 50%}'
 
 
 def command(conf, *arguments):
@@ -98,7 +98,7 @@ class SwarmSite(unittest.TestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.place = engine()
-        cls.bare = docker.DockerClient(base_url=cls.place.url, timeout=60)
+        cls.bare = docker.DockerClient(base_url=cls.place.url, timeout=WAIT_S)
         cls.addClassCleanup(cls.bare.close)
         cls.owner = f't{uuid.uuid4().hex[:8]}'
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
@@ -247,4 +247,4 @@ class SwarmSite(unittest.TestCase):
 
 def crashes():
     """Return how many processes of kiln are killed."""
-    return int(os.environ.get('KILN_SWARM_CRASHES', '5'))
+    return int(os.environ.get('KILN_SWARM_CRASHES', '2'))

@@ -13,7 +13,7 @@ import time
 from tests.functional.engines import run
 from tests.functional.swarm.dying import Kills
 from tests.functional.swarm.service import BASE, MARK, Watching, least, node_image
-from tests.functional.swarm.site import SwarmSite, conduct, crashes, kiln
+from tests.functional.swarm.site import WAIT_S, SwarmSite, conduct, crashes, kiln
 from tools.devengine.engine import Engine
 
 REPLICAS = 4
@@ -25,7 +25,7 @@ ENDS = ((signal.SIGKILL, False), (signal.SIGTERM, False), (signal.SIGKILL, True)
 ENDS = ENDS if os.environ.get('KILN_FULL') else ENDS[:1]
 AWAY_S = 3.0
 OPENED = 'closed -> open'
-PATIENT = '{unhealthy_after: 30s, startup_timeout: 120s, max_unhealthy: 50%}'
+PATIENT = '{unhealthy_after: 30s, startup_timeout: 600s, max_unhealthy: 50%}'
 
 
 class Swarm(SwarmSite):
@@ -64,7 +64,7 @@ class Swarm(SwarmSite):
         anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
         address = self.a_node('workers').address
         with (
-            socket.create_connection((address, 2376), 10) as plain,
+            socket.create_connection((address, 2376), WAIT_S) as plain,
             self.assertRaisesRegex(OSError, 'certificate required|bad certificate'),
             anybody.wrap_socket(plain) as line,
         ):
@@ -140,7 +140,7 @@ class Swarm(SwarmSite):
                     self.until(over, f'it does not come to its end, turn {turn}')
                 finally:
                     last.terminate()
-                    last.wait(30)
+                    last.wait(WAIT_S)
                 self.assert_agreed()
                 self.until(lambda: self.running() == REPLICAS, 'the service is not whole')
             print(f'{self._testMethodName}: turn {turn}, {killed} killed, '
@@ -237,7 +237,7 @@ class Swarm(SwarmSite):
                 self._is_as_before(before)
             finally:
                 conductor.terminate()
-                conductor.wait(30)
+                conductor.wait(WAIT_S)
 
     def _outage(self, end, log, before):
         outer = Engine(self.place)

@@ -7,7 +7,7 @@ three managers and three workers, and more happens to them.
 
 import json
 
-from tests.functional.swarm.site import conduct, kiln
+from tests.functional.swarm.site import WAIT_S, conduct, kiln
 from tests.functional.swarm_nova.site import FULL, NovaSwarmSite
 
 
@@ -67,7 +67,7 @@ class SwarmOnNova(NovaSwarmSite):
             self.until(lambda: victim not in self.nodes() and self._whole(), 'no other came')
         finally:
             conductor.terminate()
-            conductor.wait(30)
+            conductor.wait(WAIT_S)
         self.assert_agreed(workers=self.workers - 1)
 
     def _whole(self):

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from kiln.cli.main import KilnApp
+from tests.self_moving_clock import MovingTime
 
 CONFIG = """\
 [compute]
@@ -18,8 +19,6 @@ url = sqlite:///{folder}/state/kiln.db
 [compute:east]
 driver = noop
 path = {folder}/cloud.db
-watch_interval = 0.05
-watch_max_interval = 0.05
 {more}
 [compute:broken]
 driver = noop
@@ -41,7 +40,7 @@ class Terminal(io.StringIO):
         return True
 
 
-class Shell(unittest.TestCase):
+class Shell(MovingTime, unittest.TestCase):
     """Has ``run``, and what the last run printed in ``out`` and ``err``."""
 
     #: More options of the backend called east.
@@ -49,13 +48,15 @@ class Shell(unittest.TestCase):
     terminal = False
 
     def setUp(self):
+        self.clock = self.open_clock()
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.config = self.folder / 'kiln.conf'
         self.config.write_text(CONFIG.format(folder=self.folder, more=self.east))
 
-    def app(self):
+    def app(self, **streams):
         kind = Terminal if self.terminal else io.StringIO
-        return KilnApp(stdout=io.StringIO(), stderr=kind())
+        given = {'stdout': io.StringIO(), 'stderr': kind()} | streams
+        return KilnApp(**given, clock=self.clock)
 
     def run_bare(self, *argv, app=None):
         app = app or self.app()

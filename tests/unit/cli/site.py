@@ -1,8 +1,13 @@
 """Commands on a site of their own: a store and a simulated cloud in a folder."""
 
+import atexit
+import functools
 import pathlib
+import shutil
+import tempfile
 
 from kiln.cli.stores import configured_site
+from kiln.db.store import open_store
 from tests.unit.cli.shell import Shell
 from tests.unit.clusters.site import WEB
 
@@ -16,8 +21,6 @@ path = {folder}/cloud.db
 build_s = 0.02
 zones = az1,az2
 flavors = small,large
-watch_interval = 0.05
-watch_max_interval = 0.05
 {more}
 [db]
 url = sqlite:///{folder}/state/kiln.db
@@ -27,12 +30,28 @@ quiesce = 0
 """
 
 
+@functools.cache
+def blank_state():
+    """Return a folder with a store in it; to copy one is a tenth of making one."""
+    folder = tempfile.mkdtemp(prefix='kiln-tests-')
+    atexit.register(shutil.rmtree, folder)
+    state = pathlib.Path(folder, 'state')
+    state.mkdir(mode=0o700)
+    open_store(f'sqlite:///{state}/kiln.db').close()
+    return state
+
+
 class SiteShell(Shell):
     """Has a page to bring up, and ``page`` to write another."""
+
+    #: Whether there is a store already, an empty one.
+    stored = True
 
     def setUp(self):
         super().setUp()
         self.config.write_text(CONFIG.format(folder=self.folder, more=self.east))
+        if self.stored:
+            shutil.copytree(blank_state(), self.folder / 'state')
         self.page()
 
     def page(self, text=WEB, name='web.yaml'):
@@ -50,4 +69,4 @@ class SiteShell(Shell):
         """Open the site as the commands do."""
         app = self.app()
         app.run(['--config-file', str(self.config), 'db', 'check'])
-        return configured_site(app.settings)
+        return configured_site(app.settings, self.clock)

@@ -6,11 +6,11 @@ from kiln.cli.base import outcome
 from kiln.cli.build import _built
 from kiln.cli.views import Cell
 from kiln.exceptions import OperationRejected, ServiceTimeout
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 
 
 def operation(error=None, result=None):
-    done = Operation('build', backend='east')
+    done = Errand('build', backend='east')
     if error is not None:
         done.fail(error)
     elif result is not None:

@@ -1,12 +1,9 @@
 """The commands about clusters, nodes and templates."""
 
 import dataclasses
-import io
 import json
-import time
 
 from kiln.cli.exit_codes import ExitCode
-from kiln.cli.main import KilnApp
 from kiln.cluster_file.schema import json_schema
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import ClusterTemplate, Place
@@ -205,7 +202,7 @@ class Forcing(SiteShell):
         self.config.write_text(config.replace('build_s', 'faults = delete:conflict\nbuild_s'))
 
     def asked(self, answer):
-        app = KilnApp(stdin=Terminal(answer), stdout=io.StringIO(), stderr=Terminal())
+        app = self.app(stdin=Terminal(answer), stderr=Terminal())
         argv = '--config-file', str(self.config), 'cluster', 'delete', 'web', '--force'
         return self.run_bare(*argv, app=app)
 
@@ -344,7 +341,7 @@ class Orphans(SiteShell):
     def test_10_what_belongs_to_a_cluster_is_no_orphan(self):
         self.up()
         self.build('stray')
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
         self.assertEqual({'stray'}, self.sweep())
 
     def test_10_what_a_killed_engine_has_asked_for_is_no_orphan_either(self):
@@ -359,5 +356,5 @@ class Orphans(SiteShell):
             with site.store.writing(lease) as batch:
                 batch.node(node)
         self.build('asked-for', '--build-key', 'n.1')
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
         self.assertEqual(set(), self.sweep())

@@ -7,7 +7,6 @@ import json
 import pathlib
 import socket
 
-from kiln.cli.main import KilnApp
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from tests.unit.cli.shell import Shell
 
@@ -308,7 +307,7 @@ class Watching(Shell):
     def app(self):
         stdout = Told()
         stdout.then = self.once_told
-        return KilnApp(stdout=stdout, stderr=io.StringIO())
+        return super().app(stdout=stdout)
 
     def events(self, *argv):
         self.ok('compute', 'watch', '-f', 'json', '--interval', '0.02', *argv)
@@ -316,7 +315,9 @@ class Watching(Shell):
 
     def cloud(self):
         return self.enterContext(
-            contextlib.closing(NoopCloud(pathlib.Path(self.folder, 'cloud.db'), suspend_s=0.2))
+            contextlib.closing(
+                NoopCloud(pathlib.Path(self.folder, 'cloud.db'), clock=self.clock, suspend_s=0.2)
+            )
         )
 
     def test_it_tells_each_change_until_the_state_asked_for(self):

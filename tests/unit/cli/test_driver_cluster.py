@@ -1,5 +1,6 @@
 """The commands about cluster drivers."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ import kiln
 from kiln.cluster_spec import ClusterTemplate
 from kiln.db.store import open_store
 from tests.unit.cli.shell import CONFIG, Shell
+from tests.unit.cluster_drivers.installed import Installed
 from tests.unit.db.samples import cluster, operation
 
 IN_TREE = Path(kiln.__file__).parent / 'cluster_drivers'
@@ -101,6 +103,63 @@ class Lists(ClusterShell):
         self.assertEqual(
             'cluster', self.json('driver', 'show', 'noop', '--kind', 'cluster')['kind']
         )
+
+
+class NeedsAnExtra(Installed, ClusterShell):
+    """A vendor's package whose driver needs an extra, and one that is broken."""
+
+    def setUp(self):
+        super().setUp()
+        self.package(
+            'kiln-driver-acme', 'acme_v1', 'import no_such_client',
+            requires='Requires-Dist: no-such-client; extra == "cloud"\n',
+        )  # fmt: skip
+        self.command = "pip install 'kiln-driver-acme[cloud]'"
+
+    def problems(self, code, *argv):
+        self.assertEqual(code, self.sh('driver', 'check', *argv, '-f', 'json'), self.err)
+        return [(row['name'], row['problem']) for row in json.loads(self.out)]
+
+    def test_the_list_names_the_command_that_installs_it(self):
+        self.package('kiln-driver-bad', 'bad_v1', 'import no_such_client')
+        rows = self.rows('list')
+        self.assertEqual(
+            ('not installed', self.command),
+            (rows['acme_v1']['state'], rows['acme_v1']['reason']),
+        )
+        self.assertEqual('broken', rows['bad_v1']['state'])
+        self.assertNotIn('extra', rows['bad_v1']['reason'])
+
+    def test_the_check_of_all_drivers_tells_of_it_and_does_not_fail(self):
+        self.assertEqual([('acme_v1', 'not installed')], self.problems(0))
+        self.assertIn(self.command, self.out)
+        self.package('kiln-driver-bad', 'bad_v1', 'import no_such_client')
+        self.assertEqual([('acme_v1', 'not installed'), ('bad_v1', 'broken')], self.problems(1))
+
+    def test_whoever_checks_that_one_is_told_that_it_cannot_be_used(self):
+        self.assertEqual([('acme_v1', 'not installed')], self.problems(1, 'acme_v1'))
+        self.assertIn(self.command, self.out)
+        self.assertEqual([], self.problems(0, 'nodes_v1'))
+
+    def test_one_whose_files_say_all_is_found_out_too(self):
+        folder = self.drivers / 'code_v1'
+        folder.mkdir()
+        (folder / 'driver.yaml').write_text(
+            'version: 1.0.0\nprovides: [[vm, ubuntu, kubernetes]]\n'
+        )
+        # Of kiln's own extra nova; no module is called so.
+        (folder / 'driver.py').write_text('import openstacksdk\n')
+        row = self.rows('list')['code_v1']
+        self.assertEqual(
+            ('not installed', "pip install 'kiln-compute[nova]'"), (row['state'], row['reason'])
+        )
+        self.assertEqual([('code_v1', 'not installed')], self.problems(1, 'code_v1'))
+
+    def test_one_that_is_disabled_is_listed_as_that(self):
+        self.configure('disabled_drivers = acme_v1')
+        row = self.rows('list')['acme_v1']
+        self.assertEqual('disabled', row['state'])
+        self.assertIn('disabled_drivers', row['reason'])
 
 
 class Docs(ClusterShell):
@@ -222,6 +281,22 @@ class Checks(ClusterShell):
         self.assertEqual([('nodes_v1', 'conflict')], found)
         self.assertIn('driver_origin', self.out)
 
+    def test_one_driver_is_checked_alone(self):
+        self.change(self.new('acme_v1') / 'templates' / 'start.sh', 'greeting |', 'greting |')
+        shutil.copytree(IN_TREE / 'nodes_v1', self.drivers / 'nodes_v1')
+        self.assertEqual([('acme_v1', 'broken')], self.problems(1, 'acme_v1'))
+        self.assertEqual([('nodes_v1', 'conflict')], self.problems(1, 'nodes_v1'))
+        self.assertEqual([], self.problems(0, 'example_v1==1.*'))
+        state = self.folder / 'digests.json'
+        self.assertEqual([], self.problems(0, 'example_v1', '--state', str(state)))
+        self.assertEqual({'example_v1 1.0.0'}, set(json.loads(state.read_text())['digests']))
+
+    def test_one_that_is_out_of_use_is_judged_by_whoever_names_it(self):
+        self.change(self.new('acme_v1') / 'templates' / 'start.sh', 'greeting |', 'greting |')
+        self.configure('disabled_drivers = acme_v1')
+        self.assertEqual([], self.problems(0))
+        self.assertEqual([('acme_v1', 'broken')], self.problems(1, 'acme_v1'))
+
     def test_what_is_broken_is_told_be_it_in_a_template_only(self):
         self.change(self.new('acme_v1') / 'templates' / 'start.sh', 'greeting |', 'greting |')
         self.new('broken_v1').joinpath('driver.yaml').write_text('name: [')
@@ -255,6 +330,8 @@ class Checks(ClusterShell):
         found = self.problems(1, '--clusters')
         self.assertEqual([(one.pin.name, 'missing')], found)
         self.assertIn(one.name, self.out)
+        self.assertEqual(found, self.problems(1, one.pin.name, '--clusters'))
+        self.assertEqual([], self.problems(0, 'example_v1', '--clusters'))
 
 
 class Explains(ClusterShell):
@@ -291,6 +368,21 @@ class Judges(ClusterShell):
         self.assertRegex(out, r'acme_v1: [1-9]\d* behaviours shown, 0 failed')
         self.assertIn('0 failed', self.ok('driver', 'test', 'acme_v1', '--select', '*contract'))
         self.assertIn('0 failed', self.ok('driver', 'test', 'nodes_v1', '--select', '*contract'))
+
+    def test_a_folder_that_lies_here_is_meant_only_where_it_is_written_as_a_path(self):
+        self.enterContext(contextlib.chdir(self.folder))
+        for name in ('narrow', 'noop', 'example_v1', 'acme_v1'):
+            (self.folder / name).mkdir()
+        for name in ('narrow', 'noop'):
+            out = self.ok('driver', 'test', name, '--select', '*find*')
+            self.assertRegex(out, rf'{name}: [1-9]\d* behaviours shown, 0 failed')
+        self.ok('driver', 'test', 'example_v1', '--select', '*contract')
+        for kind in ([], ['--kind', 'cluster']):
+            said = self.fails(2, 'driver', 'test', 'acme_v1', *kind)
+            self.assertIn('To judge the folder, write ./acme_v1.', said)
+        self.fails(2, 'driver', 'test', './acme_v1')
+        self.assertIn('acme_v1/driver.yaml', self.err)
+        self.assertIn('it is no directory', self.fails(2, 'driver', 'test', './gone_v1'))
 
     def test_a_driver_that_breaks_a_promise_is_status_1(self):
         folder = self.new('py_v1', 'python')

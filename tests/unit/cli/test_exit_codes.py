@@ -9,6 +9,11 @@ EXPECTED = {
     'KilnError': 1,
     'AmphoraComputeError': 1,
     'AmphoraBuildError': 1,
+    'BuildFailed': 1,
+    'ChangeFailed': 1,
+    'BuildNotRunning': 1,
+    'BuildVanished': 1,
+    'BuildNotFound': 1,
     'ConfigurationError': 2,
     'DriverNotFound': 2,
     'DriverLoadError': 2,
@@ -20,6 +25,7 @@ EXPECTED = {
     'ResourceNotFoundError': 3,
     'AmbiguousInstanceError': 4,
     'BuildConflict': 4,
+    'BuildDiffers': 4,
     'DeleteFailed': 4,
     'InstanceStateConflict': 4,
     'NotSuspendedError': 4,
@@ -39,6 +45,7 @@ EXPECTED = {
     'PermissionDenied': 7,
     'UnsupportedOperation': 8,
     'OperationCancelled': 130,
+    'ForkedError': 1,
 }
 
 
@@ -99,6 +106,26 @@ class Lines(unittest.TestCase):
         line = explain(RuntimeError('password=hunter2 is wrong'))
         self.assertRegex(line, r'^Unexpected RuntimeError: .* defect of kiln; --debug')
         self.assertNotIn('hunter2', line)
+
+    def test_an_extra_that_is_not_installed_is_no_defect_and_status_2(self):
+        error = ModuleNotFoundError("No module named 'sqlalchemy'", name='sqlalchemy')
+        self.assertEqual(
+            "Cannot go on: Python package 'sqlalchemy' is not installed. "
+            "Run: pip install 'kiln-compute[clusters]'.",
+            explain(error),
+        )
+        self.assertEqual(ExitCode.USAGE, code_of(error))
+
+    def test_an_import_that_no_extra_would_mend_is_a_defect(self):
+        error = ModuleNotFoundError("No module named 'kiln.wraps'", name='kiln.wraps')
+        self.assertRegex(explain(error), 'defect of kiln; --debug')
+        self.assertNotIn('pip', explain(error))
+        self.assertEqual(ExitCode.UNFORESEEN, code_of(error))
+
+    def test_of_a_driver_that_is_broken_no_extra_is_spoken(self):
+        line = explain(exceptions.DriverLoadError('Cannot load compute driver x: no hook'))
+        self.assertIn('Repair the driver', line)
+        self.assertNotIn('extra', line)
 
     def test_a_full_disk_is_no_defect(self):
         line = explain(OSError(28, 'No space left on device'))

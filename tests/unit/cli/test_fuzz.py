@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kiln.cli.commands import _HOMES
 from kiln.cli.exit_codes import ExitCode
+from tests.examples import examples
 from tests.unit.cli.site import SiteShell
 
 #: None that would stay, or write elsewhere.
@@ -31,7 +32,7 @@ class Fuzz(SiteShell):
         self.up('--no-wait')
 
     @settings(
-        max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )  # fmt: skip
     @given(command=st.sampled_from(COMMANDS), words=st.lists(WORDS, max_size=5))
     @example(command='template save', words=['\x00'])

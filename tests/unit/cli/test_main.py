@@ -1,21 +1,16 @@
 """The command as a whole: help, errors, logs, pipes, signals."""
 
-import contextlib
 import io
 import logging
 import os
 import pathlib
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 from cliff.command import Command
 
 from kiln.cli.commands import CommandTable
-from kiln.compute_drivers.noop.cloud import NoopCloud
 from tests.unit.cli.shell import Shell
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -158,28 +153,87 @@ class Help(Shell):
             self.assertEqual(len(set(places)), len(places), f'{name}: {places}')
 
 
-class Processes(unittest.TestCase):
-    def start(self, *argv, **more):
-        env = {**os.environ, 'PYTHONPATH': str(ROOT), **more}
-        process = subprocess.Popen(
-            [sys.executable, '-m', 'kiln.cli', *argv],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
+class Logs(Shell):
+    """oslo.log is for a whole process, so what it sets up is taken back."""
 
-    def loaded_by(self, *argv):
-        """Return the names of all modules that one command loads."""
+    def setUp(self):
+        super().setUp()
+        root, kiln = logging.getLogger(), logging.getLogger('kiln')
+        for logger in (root, kiln):
+            self.addCleanup(logger.setLevel, logger.level)
+        self.addCleanup(setattr, sys, 'excepthook', sys.excepthook)
+        self.before = root.handlers[:]
+        self.addCleanup(self.forget)
+        # One failure opens the circuit, and that is in the log.
+        self.faulty = self.folder / 'faulty.conf'
+        self.faulty.write_text(
+            '[compute]\ndefault_backend = faulty\n[compute:faulty]\ndriver = noop\n'
+            'faults = *:refuse\ncircuit_minimum_calls = 1\ncall_timeout = 2\n'
+        )
+        self.log = self.folder / 'kiln.log'
+
+    def forget(self):
+        root = logging.getLogger()
+        for handler in set(root.handlers) - set(self.before):
+            handler.close()
+        root.handlers[:] = self.before
+
+    def test_the_log_goes_where_the_option_or_the_configuration_says(self):
+        configured = self.folder / 'log.conf'
+        configured.write_text(f'[DEFAULT]\nlog_file = {self.log}\n')
+        for option in (['--log-file', str(self.log)], ['--config-file', str(configured)]):
+            with self.subTest(option[0]):
+                argv = ['--config-file', str(self.faulty), *option, 'compute', 'list']
+                self.run_bare(*argv)
+                self.forget()
+                self.assertEqual(1, self.err.count('\n'), self.err)
+                self.assertIn('Circuit faulty/read: closed -> open', self.log.read_text())
+                self.log.unlink()
+
+    def test_verbose_prints_the_log_beside_the_error(self):
+        self.run_bare('--config-file', str(self.faulty), '-v', 'compute', 'list')
+        self.assertIn('Circuit faulty/read: closed -> open', self.err)
+        self.assertRegex(self.err, r'\nkiln: C.*refuses all work')
+
+    def test_a_log_that_cannot_be_opened_is_one_line(self):
+        self.assertEqual(2, self.sh('--log-file', '/nowhere/kiln.log', 'compute', 'list'))
+        self.assertRegex(self.err, r'^kiln: Cannot set up the log: .*\n$')
+
+    def test_what_is_confided_is_printed_by_no_format_no_error_and_no_log(self):
+        secret = self.folder / 'secret'
+        secret.write_text('hush-a-bye')
+        for more in (['-f', 'json'], ['--flavor', 'impossible'], ['--flavor', 'none']):
+            for logged in (['--debug'], ['--debug', '--log-file', str(self.log)]):
+                with self.subTest(more=more, logged=logged):
+                    self.sh(
+                        *logged, '--backend', 'noop', 'compute', 'build', '--wait',
+                        '--key', 'hush-a-bye', *more, '--file', f'/etc/key={secret}',
+                        '--user-data', str(secret),
+                    )  # fmt: skip
+                    self.forget()
+                    self.assertTrue(self.out + self.err)
+                    self.assertNotIn('hush', self.out + self.err)
+        self.assertNotIn('hush', self.log.read_text())
+
+
+class Version(Shell):
+    def test_the_version_is_one_line(self):
+        self.assertEqual(0, self.run_bare('--version'))
+        self.assertRegex(self.out, r'^kiln \d+\.\d+\S*\n$')
+        self.assertEqual('', self.err)
+
+
+class Processes(unittest.TestCase):
+    """How a process ends on signals: tests/functional/cli."""
+
+    def loaded_by(self, *commands):
+        """Return for commands, one after the other, the names of all modules by its end."""
         code = (
-            'import sys, io, os; from kiln.cli.main import KilnApp; out = io.StringIO(); '
-            f'KilnApp(stdout=out).run({list(argv)!r}); '
-            "print(*sys.modules, sep='\\n', flush=True); os._exit(0)"
+            'import sys, io, os; from kiln.cli.main import KilnApp\n'
+            f'for argv in {commands!r}:\n'
+            '    KilnApp(stdout=io.StringIO()).run(argv)\n'
+            '    print(*sys.modules, flush=True)\n'
+            'os._exit(0)'
         )
         done = subprocess.run(
             [sys.executable, '-c', code],
@@ -188,26 +242,26 @@ class Processes(unittest.TestCase):
             env={**os.environ, 'PYTHONPATH': str(ROOT)},
         )
         self.assertEqual('', done.stderr)
-        return set(done.stdout.splitlines())
+        return [set(line.split()) for line in done.stdout.splitlines()]
 
-    def test_the_version_needs_nothing_that_builds_machines(self):
-        loaded = self.loaded_by('--version')
-        self.assertIn('cliff.app', loaded)
-        heavy = {
-            'cmd2', 'futurist', 'kiln.compute', 'kiln.conf', 'kiln.loading', 'opentelemetry',
-            'oslo_config', 'oslo_log.log', 'prometheus_client', 'pybreaker', 'redis', 'rich',
-        }  # fmt: skip
-        self.assertEqual(set(), loaded & heavy)
-
-    def test_a_list_needs_neither_rich_nor_oslo_log(self):
-        loaded = self.loaded_by('compute', 'list')
-        self.assertTrue(loaded >= {'kiln.compute', 'futurist'})
-        self.assertEqual(set(), loaded & {'rich', 'oslo_log.log', 'cmd2'})
-
-    def test_the_version_is_one_line(self):
-        out, err = self.start('--version').communicate(timeout=20)
-        self.assertRegex(out, r'^kiln \d+\.\d+\S*\n$')
-        self.assertEqual('', err)
+    def test_no_command_loads_what_it_does_not_need(self):
+        of_version, of_completion, of_list = self.loaded_by(
+            ['--version'], ['completion', 'bash'], ['compute', 'list']
+        )[-3:]
+        with self.subTest('the version needs nothing that builds machines'):
+            self.assertIn('cliff.app', of_version)
+            heavy = {
+                'cmd2', 'futurist', 'kiln.compute', 'kiln.conf', 'kiln.loading',
+                'opentelemetry', 'oslo_config', 'oslo_log.log', 'prometheus_client',
+                'pybreaker', 'redis', 'rich',
+            }  # fmt: skip
+            self.assertEqual(set(), of_version & heavy)
+        with self.subTest('whoever presses Tab waits for nothing that builds machines'):
+            self.assertIn('kiln.cli.completion', of_completion)
+            self.assertEqual(set(), of_completion & {'kiln.compute', 'pybreaker', 'redis'})
+        with self.subTest('a list needs neither rich nor oslo.log'):
+            self.assertTrue(of_list >= {'kiln.compute', 'futurist'})
+            self.assertEqual(set(), of_list & {'rich', 'oslo_log.log', 'cmd2'})
 
     def test_a_reader_who_leaves_ends_the_command_without_noise(self):
         read_end, write_end = os.pipe()
@@ -221,116 +275,3 @@ class Processes(unittest.TestCase):
         )
         os.close(write_end)
         self.assertEqual((141, ''), (done.returncode, done.stderr))
-
-    def test_the_log_goes_where_the_option_or_the_configuration_says(self):
-        # One failure opens the circuit, and that is in the log.
-        faulty = {
-            'KILN_COMPUTE_NOOP__FAULTS': '*:refuse',
-            'KILN_COMPUTE_NOOP__CIRCUIT_MINIMUM_CALLS': '1',
-            'KILN_COMPUTE_NOOP__CALL_TIMEOUT': '2',
-        }
-        with tempfile.TemporaryDirectory() as folder:
-            path, config = pathlib.Path(folder, 'kiln.log'), pathlib.Path(folder, 'kiln.conf')
-            config.write_text(f'[DEFAULT]\nlog_file = {path}\n')
-            for option in (['--log-file', str(path)], ['--config-file', str(config)]):
-                process = self.start(*option, 'compute', 'list', **faulty)
-                _, err = process.communicate(timeout=20)
-                self.assertEqual(1, err.count('\n'), err)
-                self.assertIn('Circuit noop/read: closed -> open', path.read_text())
-                path.unlink()
-
-    def test_verbose_prints_the_log_beside_the_error(self):
-        process = self.start(
-            '-v', 'compute', 'list',
-            KILN_COMPUTE_NOOP__FAULTS='*:refuse',
-            KILN_COMPUTE_NOOP__CIRCUIT_MINIMUM_CALLS='1',
-            KILN_COMPUTE_NOOP__CALL_TIMEOUT='2',
-        )  # fmt: skip
-        _, err = process.communicate(timeout=20)
-        self.assertIn('Circuit noop/read: closed -> open', err)
-        self.assertRegex(err, r'\nkiln: C.*refuses all work')
-
-    def test_a_log_that_cannot_be_opened_is_one_line(self):
-        process = self.start('--log-file', '/nowhere/kiln.log', 'compute', 'list')
-        _, err = process.communicate(timeout=20)
-        self.assertEqual(2, process.returncode)
-        self.assertRegex(err, r'^kiln: Cannot set up the log: .*\n$')
-
-    def test_what_is_confided_is_printed_by_no_format_no_error_and_no_log(self):
-        with tempfile.TemporaryDirectory() as folder:
-            secret, log = pathlib.Path(folder, 'secret'), pathlib.Path(folder, 'log')
-            secret.write_text('hush-a-bye')
-            for more in (['-f', 'json'], ['--flavor', 'impossible'], ['--flavor', 'none']):
-                for logged in (['--debug'], ['--debug', '--log-file', str(log)]):
-                    process = self.start(
-                        *logged, 'compute', 'build', '--wait', '--key', 'hush-a-bye', *more,
-                        '--file', f'/etc/key={secret}', '--user-data', str(secret),
-                    )  # fmt: skip
-                    out, err = process.communicate(timeout=20)
-                    self.assertTrue(out + err)
-                    self.assertNotIn('hush', out + err)
-            self.assertNotIn('hush', log.read_text())
-
-    def test_ctrl_c_and_sigterm_end_a_build_and_remove_what_it_made(self):
-        # A process started in the background of a shell ignores Ctrl-C, and so
-        # do its children; what is handled here they meet as the terminal's.
-        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
-                cloud = f'{folder}/cloud.db'
-                process = self.start(
-                    'compute', 'build', '--wait',
-                    KILN_COMPUTE_NOOP__PATH=cloud, KILN_COMPUTE_NOOP__BUILD_S='60',
-                )  # fmt: skip
-                self.await_machines(cloud, 1)
-                process.send_signal(number)
-                _, err = process.communicate(timeout=20)
-                self.assertEqual(status, process.returncode, err)
-                self.assertNotIn('Traceback', err)
-                self.await_machines(cloud, 0)
-
-    def test_ctrl_c_and_sigterm_end_a_conformance_run_and_remove_what_it_built(self):
-        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
-                cloud = f'{folder}/cloud.db'
-                process = self.start(
-                    'driver', 'test', 'noop', '--guarded',
-                    '--select', 'test_a_new_instance_becomes_active',
-                    KILN_COMPUTE_NOOP__PATH=cloud, KILN_COMPUTE_NOOP__BUILD_S='60',
-                )  # fmt: skip
-                self.await_machines(cloud, 1)
-                process.send_signal(number)
-                out, err = process.communicate(timeout=20)
-                self.assertEqual(status, process.returncode, err)
-                self.assertEqual('', out)
-                self.assertNotIn('Traceback', err)
-                self.await_machines(cloud, 0)
-
-    def test_closed_output_changes_nothing_but_what_is_seen(self):
-        program = f'{sys.executable} -m kiln.cli'
-        for command, status in (
-            (f'{program} compute list >&-', 0), (f'{program} compute list 2>&-', 0),
-            (f'{program} compute list >&- 2>&-', 0), (f'{program} compute show x >&-', 3),
-            (f'{program} xyzzy 2>&-', 2),
-        ):  # fmt: skip
-            with self.subTest(command):
-                done = subprocess.run(
-                    ['sh', '-c', command], cwd=ROOT, capture_output=True, text=True, timeout=20
-                )
-                self.assertEqual(status, done.returncode, done.stderr)
-                self.assertNotIn('defect', done.stderr)
-
-    def test_a_backend_that_hangs_does_not_hold_up_the_end(self):
-        process = self.start(
-            'compute', 'list', '--timeout', '0.3', KILN_COMPUTE_NOOP__FAULTS='*:hang=3600'
-        )
-        _, err = process.communicate(timeout=30)
-        self.assertEqual(6, process.returncode, err)
-
-    def await_machines(self, path, count):
-        with contextlib.closing(NoopCloud(path)) as cloud:
-            give_up = time.monotonic() + 20
-            while cloud.count() != count:
-                self.assertLess(time.monotonic(), give_up, f'{cloud.count()} machines')
-                time.sleep(0.05)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import pathlib
-import time
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from tests.unit.cli.shell import Shell
@@ -20,10 +19,12 @@ class Sweep(Shell):
         self.build('leaky', '--metadata', 'noop:fault=leak')
         self.ok('compute', 'delete', 'leaky', '--wait')
         # Older than the grace, so that the first look sees it.
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
 
     def ports(self):
-        with contextlib.closing(NoopCloud(pathlib.Path(self.folder, 'cloud.db'))) as cloud:
+        with contextlib.closing(
+            NoopCloud(pathlib.Path(self.folder, 'cloud.db'), clock=self.clock)
+        ) as cloud:
             return len(cloud.list_resources('us'))
 
     def sweep(self, *argv):
@@ -51,7 +52,7 @@ class Sweep(Shell):
         argv = ['--state', str(self.state), '--delete']
         self.assertEqual('suspect', self.sweep(*argv)[0]['verdict'])
         self.assertEqual(1, self.ports())
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
         self.assertEqual('deleted', self.sweep(*argv)[0]['verdict'])
         self.assertEqual(0, self.ports())
         self.assertEqual([], self.sweep(*argv))
@@ -62,7 +63,7 @@ class Sweep(Shell):
         kept = self.build('kept')
         self.build('keyed', '--build-key', 'k')
         self.build('lost')
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
         known = self.folder / 'known'
         known.write_text(f'{kept}\n\n  k \n')
         (row,) = self.sweep('--known', str(known), '--delete')
@@ -72,7 +73,7 @@ class Sweep(Shell):
     def test_amphorae_in_error_are_swept_when_asked_for(self):
         self.build('fine')
         self.sh('compute', 'build', '--name', 'bad', '--metadata', 'noop:fault=error=no host')
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
         self.assertEqual([], self.sweep())
         (row,) = self.sweep('--errors')
         self.assertEqual(('bad', 'in error: no host'), (row['name'], row['reason']))
@@ -81,7 +82,7 @@ class Sweep(Shell):
         self.leak()
         argv = ['compute', 'orphans', '--grace', GRACE, '--state', str(self.state), '--delete']
         self.ok(*argv)
-        time.sleep(0.25)
+        self.clock.sleep(0.25)
         text = self.config.read_text()
         self.config.write_text(text.replace(
             'driver = noop\npath', 'driver = noop\ncall_timeout = 0.3\n'

@@ -16,6 +16,13 @@ class Counting(unittest.TestCase):
         tally.set('a', 'building')
         self.assertEqual((1, ['failed']), tally.snapshot())
 
+    def test_what_has_ended_is_not_told_of_again(self):
+        out = io.StringIO()
+        tally = LineTally(1, out)
+        tally.end('a', 'active')
+        tally.end('a', 'active')
+        self.assertEqual('a: active (1 of 1)\n', out.getvalue())
+
     def test_many_threads_count_right(self):
         out = io.StringIO()
         tally = LineTally(400, out)

@@ -3,7 +3,6 @@
 import io
 
 from kiln.cli.exit_codes import ExitCode, UsageError
-from kiln.cli.main import KilnApp
 from kiln.cli.pages import read_page
 from tests.unit.cli.shell import Terminal
 from tests.unit.cli.site import SiteShell
@@ -129,7 +128,7 @@ class Up(SiteShell):
 
 class FromStdin(SiteShell):
     def piped(self, text, *argv):
-        app = KilnApp(stdin=io.StringIO(text), stdout=io.StringIO(), stderr=io.StringIO())
+        app = self.app(stdin=io.StringIO(text))
         return self.run_bare('--config-file', str(self.config), *argv, app=app)
 
     def test_a_page_may_come_from_the_standard_input(self):
@@ -161,8 +160,7 @@ class Agreement(SiteShell):
         self.page(WEB.replace('count: 2', 'count: 1'))
 
     def asked(self, answer):
-        stdin = Terminal(answer)
-        app = KilnApp(stdin=stdin, stdout=io.StringIO(), stderr=Terminal())
+        app = self.app(stdin=Terminal(answer), stderr=Terminal())
         return self.run_bare('--config-file', str(self.config), 'up', str(self.path), app=app)
 
     def test_nothing_is_removed_unasked(self):
@@ -197,7 +195,7 @@ class Impatient(io.StringIO):
 
 class Interrupted(SiteShell):
     def test_who_goes_away_is_told_how_it_goes_on(self):
-        app = KilnApp(stdout=Impatient(), stderr=io.StringIO())
+        app = self.app(stdout=Impatient())
         argv = ('--config-file', str(self.config), 'up', str(self.path))
         self.assertEqual(ExitCode.INTERRUPTED, self.run_bare(*argv, app=app))
         for command in ('kiln cluster watch web', 'kiln cluster cancel web'):
@@ -210,7 +208,7 @@ class Drawn(SiteShell):
     terminal = True
 
     def app(self):
-        return KilnApp(stdin=io.StringIO(), stdout=Terminal(), stderr=Terminal())
+        return super().app(stdin=io.StringIO(), stdout=Terminal())
 
     def test_a_terminal_gets_a_tree(self):
         shown = self.up()

@@ -46,20 +46,21 @@ class Installed(unittest.TestCase):
         self.addCleanup(sys.path.remove, str(self.site))
 
     def package(
-        self, distribution, name, source=PYTHON, *, target='', version='1.0.0', dist='0.3'
-    ):
+        self, distribution, name, source=PYTHON, *, target='', version='1.0.0', dist='0.3',
+        requires='',
+    ):  # fmt: skip
         """Install a package with one driver; its module has a name that no other has."""
         module = f'kiln_test_{next(_numbers)}'
         (self.site / f'{module}.py').write_text(written(source, name, version))
-        self.entry(distribution, name, target or f'{module}:Driver', dist=dist)
+        self.entry(distribution, name, target or f'{module}:Driver', dist=dist, requires=requires)
         return module
 
-    def entry(self, distribution, name, target, *, dist='0.3'):
+    def entry(self, distribution, name, target, *, dist='0.3', requires=''):
         """Install the metadata of a package with one entry point."""
         info = self.site / f'{distribution.replace("-", "_")}-{dist}.dist-info'
         info.mkdir()
         (info / 'METADATA').write_text(
-            f'Metadata-Version: 2.1\nName: {distribution}\nVersion: {dist}\n'
+            f'Metadata-Version: 2.1\nName: {distribution}\nVersion: {dist}\n{requires}'
         )
         (info / 'entry_points.txt').write_text(f'[kiln.cluster_drivers]\n{name} = {target}\n')
         importlib.invalidate_caches()

@@ -175,6 +175,7 @@ class Contract(unittest.TestCase):
         found = [
             wrong
             for module, source in modules()
+            if 'cluster_drivers' in source
             for wrong in wrongs(module, source)
             if 'cluster_drivers' in wrong
         ]

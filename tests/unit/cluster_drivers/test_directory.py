@@ -24,6 +24,7 @@ from kiln.cluster_drivers.values import Cap, PlannedChange, PlannedGroup
 from kiln.cluster_exceptions import InvalidClusterDriver
 from kiln.cluster_models import OperationKind
 from kiln.cluster_spec import Place
+from tests.examples import examples
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import PACKAGE
 
@@ -376,13 +377,13 @@ class Fuzz(DirectoryCase):
         super().setUp()
         self.write(WHOLE)
 
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=examples(60))
     @given(st.dictionaries(st.sampled_from(list(DRIVER.fields)), TREES, max_size=8))
     def test_no_value_of_any_key_gives_a_traceback(self, values):
         lines = {'name': 'web_v1', 'version': '1.0.0', 'provides': '[[a, b, c]]'} | values
         self.load('\n'.join(f'{key}: {value}' for key, value in lines.items()).encode())
 
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=examples(60))
     @given(st.integers(0, len(WHOLE)), st.integers(0, 30), st.binary(max_size=6))
     def test_no_damage_to_a_good_file_gives_a_traceback(self, at, length, junk):
         whole = WHOLE.encode()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kiln.cluster_drivers.text_template import TextTemplate
 from kiln.cluster_exceptions import ClusterDriverError
+from tests.examples import examples
 
 TEXTS = st.text(st.characters(exclude_categories=['Cs']), max_size=40)
 #: What people write who want to get out, and everything else.
@@ -102,7 +103,7 @@ class Places(unittest.TestCase):
             ['echo', value, 'end'], shlex.split(render('echo {{ a | shell }} end', a=value))
         )
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(15), deadline=None)
     @given(HOSTILE.filter(lambda text: '\0' not in text))
     def test_a_real_shell_agrees(self, value):
         script = render('A={{ a | shell }}\nprintf %s "$A"', a=value)

@@ -22,10 +22,11 @@ from kiln.cluster_spec import (
     Zones,
 )
 from kiln.models import AmphoraType
+from tests.examples import examples
 
 #: The first example of a strategy takes long, and other processes take the rest.
 CALM = settings(deadline=None)
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=examples(20), deadline=None)
 
 NAMES = st.from_regex(r'[a-z]([a-z0-9-]{0,6}[a-z0-9])?', fullmatch=True)
 #: What a person might write and YAML might take for something else is among them.

@@ -15,9 +15,11 @@ from kiln.clusters.site import Site
 from kiln.compute import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.db.store import open_store
 from kiln.engine.parts import Backends
 from kiln.exceptions import ConfigurationError
+from kiln.hooks.site import Hooks
+from tests.self_moving_clock import MovingTime
+from tests.unit.db.case import open_new_store
 from tests.unit.engine.site import SETTINGS, STACK
 
 WEB = """\
@@ -52,20 +54,23 @@ def declared(text):
     return Declare(spec=spec, templates=file.templates)
 
 
-class SiteCase(unittest.TestCase):
+class SiteCase(MovingTime, unittest.TestCase):
     """People who ask, and see what would happen."""
 
     cloud_options = CLOUD
     settings = SETTINGS
     check_timeout_s = 30.0
     conducts = False
+    #: How long an operation may take.
+    longest_s = 30.0
 
     def setUp(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.driver_path = folder / 'drivers'
         self.driver_path.mkdir()
         self.store_url = f'sqlite:///{folder}/kiln.db'
-        self.cloud = NoopCloud(**self.cloud_options)
+        self.clock = self.open_clock()
+        self.cloud = NoopCloud(clock=self.clock, **self.cloud_options)
         self.site = self.open_site()
         self.clusters = self.site.clusters
         if self.conducts:
@@ -74,10 +79,12 @@ class SiteCase(unittest.TestCase):
     def open_site(self):
         """Open the site as another process would."""
         site = Site(
-            open_store(self.store_url),
+            open_new_store(self.store_url, clock=self.clock),
             SiteDrivers(self.discover),
-            Backends(self.open_backend, default='noop'),
+            Backends(self.open_backend, default='noop', clock=self.clock),
+            clock=self.clock,
             settings=self.settings,
+            open_hooks=lambda: Hooks(clock=self.clock),
             check_timeout_s=self.check_timeout_s,
         )
         self.addCleanup(site.close)
@@ -112,7 +119,7 @@ class ConductedCase(SiteCase):
     def done(self, request, state=OperationState.SUCCEEDED):
         """Have a request done; return its operation once it has ended."""
         operation = self.apply(request)
-        ended = self.clusters.wait(operation.id, timeout_s=30.0)
+        ended = self.clusters.wait(operation.id, timeout_s=self.longest_s)
         self.assertIs(state, ended.state, ended.cause)
         return ended
 

@@ -26,8 +26,11 @@ def built(limits=LIMITS, **arguments):
 
 #: A build that is refused: its arguments, and what the message must say.
 REFUSED = (
-    ({'amphora_type': 'mainframe'}, r"amphora_type 'mainframe' is none; this backend builds vm"),
-    ({'amphora_type': None}, r'amphora_type None is none'),
+    (
+        {'amphora_type': 'mainframe'},
+        r"amphora_type must be one of vm on this backend, not 'mainframe'",
+    ),
+    ({'amphora_type': None}, r'amphora_type must be one of vm on this backend, not None'),
     ({'amphora_type': 'container'}, r'this backend builds no container, only vm'),
     ({'amphora_flavor': 7}, r'amphora_flavor must be a string, not int'),
     ({'amphora_flavor': ''}, r'amphora_flavor is empty or has spaces around it'),
@@ -37,12 +40,12 @@ REFUSED = (
     ({'server_group_id': 'a\nb'}, r'server_group_id has a character that cannot be printed'),
     ({'name': 'n' * 256}, r'name has 256 characters; at most 255'),
     ({'name': b'web'}, r'name must be a string, not bytes'),
-    ({'build_key': ''}, r"build_key '' must be 1 to 48 letters"),
-    ({'build_key': 'k' * 49}, r'build_key .* must be 1 to 48 letters'),
-    ({'build_key': 'a/b'}, r"build_key 'a/b' must be"),
-    ({'build_key': '-a'}, r"build_key '-a' must be"),
-    ({'build_key': 'a\n'}, r'build_key .* must be'),
-    ({'build_key': 7}, r'build_key 7 must be'),
+    ({'build_key': ''}, r"build_key must be 1 to 48 letters, .* not ''"),
+    ({'build_key': 'k' * 49}, r'build_key must be 1 to 48 letters'),
+    ({'build_key': 'a/b'}, r"build_key must be .* not 'a/b' \(str\)"),
+    ({'build_key': '-a'}, r"build_key must be .* not '-a'"),
+    ({'build_key': 'a\n'}, r'build_key must be'),
+    ({'build_key': 7}, r'build_key must be .* not 7 \(int\)'),
     ({'keys': 'ops'}, r'keys must be a list of strings, not str'),
     ({'sec_groups': b'web'}, r'sec_groups must be a list of strings, not bytes'),
     ({'network_ids': 7}, r'network_ids must be a list of strings, not int'),
@@ -55,18 +58,20 @@ REFUSED = (
     ({'metadata': {'': 'a'}}, r'a metadata key is empty'),
     ({'metadata': {'kiln:owner': 'me'}}, r"metadata key 'kiln:owner' is reserved"),
     ({'metadata': {'a': 7}}, r"metadata 'a' must be a string of at most 255"),
+    ({'metadata': {'a': '\ud800'}}, r"metadata 'a' must be a string of at most 255"),
     ({'metadata': {'a': 'b' * 256}}, r"metadata 'a' must be a string of at most 255"),
     ({'config_drive_files': ['/a']}, r'config_drive_files must map paths to contents, not list'),
     ({'config_drive_files': {f'/{i}': '' for i in range(6)}}, r'has 6 entries; at most 5'),
-    ({'config_drive_files': {'etc/a': ''}}, r"path 'etc/a' must be an absolute file path"),
-    ({'config_drive_files': {'/etc/': ''}}, r"path '/etc/' must be an absolute file path"),
-    ({'config_drive_files': {7: ''}}, r'path 7 must be an absolute file path'),
+    ({'config_drive_files': {'etc/a': ''}}, r"must be absolute and name a file, not 'etc/a'"),
+    ({'config_drive_files': {'/etc/': ''}}, r"must be absolute and name a file, not '/etc/'"),
+    ({'config_drive_files': {7: ''}}, r'must be absolute and name a file, not 7'),
     ({'config_drive_files': {'/a/../b': ''}}, r"path '/a/../b' must not lead upwards"),
     ({'config_drive_files': {'/a\0': ''}}, r'path has a character that cannot be printed'),
     ({'config_drive_files': {'/a': None}}, r'file /a must be a string, bytes or a file'),
     ({'config_drive_files': {'/a': ('', 0o600)}}, r'/a must be its content, or \(content, mode'),
     ({'config_drive_files': {'/a': ('', '600', 'root')}}, r'with a mode such as 0o600'),
     ({'config_drive_files': {'/a': ('', 0o10000, 'root')}}, r'with a mode such as 0o600'),
+    ({'config_drive_files': {'/a': ('', True, 'root')}}, r'with a mode such as 0o600'),
     ({'config_drive_files': {'/a': ('', -1, 'root')}}, r'with a mode such as 0o600'),
     ({'config_drive_files': {'/a': ('', 0o600, '')}}, r'the owner of /a is empty'),
     ({'config_drive_files': {'/a': (None, 0o600, 'root')}}, r'file /a must be a string, bytes'),
@@ -284,6 +289,9 @@ class SmallArgumentsTest(unittest.TestCase):
         for lines in (0, -1, 1.5, '3', True):
             with self.subTest(lines), self.assertRaisesRegex(InvalidRequest, 'positive number'):
                 validation.check_lines(lines)
+        for lines in (2**31, 10**5000):
+            with self.subTest(), self.assertRaisesRegex(InvalidRequest, 'at most'):
+                validation.check_lines(lines)
 
     def test_only_a_resource_of_this_site_may_be_deleted(self):
         with self.assertRaisesRegex(InvalidRequest, 'one of list_resources'):
@@ -308,7 +316,7 @@ class SmallArgumentsTest(unittest.TestCase):
             validation.check_states(['active', State.ERROR]), {State.ACTIVE, State.ERROR}
         )
         for goal in ('active', ['gone'], 7, None):
-            with self.subTest(goal), self.assertRaisesRegex(InvalidRequest, 'set of .*suspended'):
+            with self.subTest(goal), self.assertRaisesRegex(InvalidRequest, 'list of .*suspended'):
                 validation.check_states(goal)
 
 

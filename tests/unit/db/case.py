@@ -27,6 +27,17 @@ def new_file():
     return path, folder
 
 
+def open_new_store(url, **more):
+    """Open a store on SQLite; where it has no file yet, with a copy of a new one.
+
+    To make the tables takes longer than most tests.
+    """
+    path = pathlib.Path(url.removeprefix('sqlite:///'))
+    if not path.exists():
+        shutil.copy(new_file()[0], path)
+    return open_store(url, **more)
+
+
 class StoreCase(unittest.TestCase):
     """Has ``store``, and ``web``, a cluster in it that nobody works on yet."""
 

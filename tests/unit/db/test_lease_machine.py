@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kiln.cluster_exceptions import LeaseLost
 from kiln.db.store import open_store
 from kiln.testing.clock import VirtualClock
+from tests.examples import examples
 from tests.unit.db import samples
 from tests.unit.db.case import TERM_S, new_file
 
@@ -98,5 +99,7 @@ class LeaseMachine(RuleBasedStateMachine):
         assert self.written == [one.message for one in self.store.events.after()]
 
 
-LeaseMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+LeaseMachine.TestCase.settings = settings(
+    max_examples=examples(12), stateful_step_count=30, deadline=None
+)
 TestLeases = LeaseMachine.TestCase

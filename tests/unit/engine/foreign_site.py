@@ -9,12 +9,12 @@ from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.cluster_models import Cluster, Operation, OperationKind
 from kiln.cluster_spec import ClusterSpec
-from kiln.db.store import open_store
 from kiln.engine.foreign import ASK_S, ForeignWork
 from kiln.engine.parts import Backends, Parts
 from kiln.hooks.hook import Hook, Plugin
 from kiln.hooks.site import Hooks
 from kiln.testing.clock import VirtualClock
+from tests.unit.db.case import open_new_store
 from tests.unit.engine.site import PIN, group
 
 DONE = StatusReport(progress=Progress.COMPLETE)
@@ -78,7 +78,7 @@ class ForeignCase(unittest.TestCase):
         self.hooks = AtOnce()
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.clock = VirtualClock()
-        self.store = open_store(f'sqlite:///{folder}/kiln.db', clock=self.clock)
+        self.store = open_new_store(f'sqlite:///{folder}/kiln.db', clock=self.clock)
         self.addCleanup(self.store.close)
         self.driver = Orchestra()
         self.cluster_id = str(uuid.uuid4())

@@ -1,16 +1,14 @@
 """A site for tests: a store, a simulated cloud, a conductor at work, and people who ask."""
 
 import collections
-import concurrent.futures
 import dataclasses
 import pathlib
 import tempfile
-import time
 import types
 import unittest
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
-from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.cluster_models import (
@@ -26,12 +24,14 @@ from kiln.compute import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
-from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
 from kiln.engine.parts import Backends, EngineSettings, Parts
+from kiln.hooks.site import Hooks
 from kiln.stack import StackSettings
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.watcher import WatcherSettings
+from tests.self_moving_clock import MovingTime
+from tests.unit.db.case import open_new_store
 
 PIN = DriverPin(name='plain', version='1.0.0', origin='the tests', digest='d')
 WAIT_S = 30.0
@@ -70,22 +70,24 @@ def group(count, name='work', **more):
     return NodeGroupSpec(name=name, shape=Shape(count=count), **more)
 
 
-class Site(unittest.TestCase):
+class Site(MovingTime, unittest.TestCase):
     driver = Plain()
     settings = SETTINGS
     latencies = types.MappingProxyType({'build_s': 0.02, 'delete_s': 0.01})
 
     def setUp(self):
+        self.clock = self.open_clock()
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.store = self.open_site_store(f'sqlite:///{folder}/kiln.db')
         self.addCleanup(self.store.close)
-        self.cloud = NoopCloud(**self.latencies)
-        pool = self.enterContext(concurrent.futures.ThreadPoolExecutor(4))
-        backends = Backends(self.open_backend, default='noop')
+        self.cloud = NoopCloud(clock=self.clock, **self.latencies)
+        pool = self.enterContext(ThreadPoolExecutor(4))
+        backends = Backends(self.open_backend, default='noop', clock=self.clock)
         self.addCleanup(backends.close)
         self.parts = Parts(
             store=self.store, backends=backends, drivers=OneDriver(self.driver),
-            clock=SYSTEM_CLOCK, run=pool.submit, settings=self.settings,
+            clock=self.clock, run=pool.submit, settings=self.settings,
+            hooks=Hooks(clock=self.clock),
         )  # fmt: skip
         self.conductor = Conductor(self.parts)
         self.addCleanup(self.conductor.close)
@@ -99,7 +101,7 @@ class Site(unittest.TestCase):
         self.conductor.start()
 
     def open_site_store(self, url):
-        return open_store(url)
+        return open_new_store(url, clock=self.clock)
 
     def open_backend(self, name):
         return Compute(NoopDriver(cloud=self.cloud), settings=STACK)
@@ -110,7 +112,7 @@ class Site(unittest.TestCase):
     # ---- what people ask --------------------------------------------------------
 
     def operation(self, cluster_id, kind, *, within_s=WAIT_S, **args):
-        now = time.time()
+        now = self.clock.time()
         return Operation(
             id=str(uuid.uuid4()), cluster_id=cluster_id, kind=kind, args=args, created_at=now,
             deadline_at=now + within_s,
@@ -161,12 +163,6 @@ class Site(unittest.TestCase):
     def succeeded(self, operation):
         ended = self.ended(operation)
         self.assertEqual((OperationState.SUCCEEDED, None), (ended.state, ended.cause))
-
-    def until(self, so):
-        end = time.monotonic() + WAIT_S
-        while not so():
-            self.assertLess(time.monotonic(), end, 'not so in time')
-            time.sleep(0.01)
 
     def nodes(self, cluster, *, gone=False):
         found = self.store.nodes.of(cluster.id)

@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import threading
-import time
 
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
 from kiln.cluster_exceptions import StoreError
@@ -82,28 +80,14 @@ class Life(Site):
     def test_a_changed_machine_is_an_upgrade_that_leaves_nobody_short(self):
         cluster = self.created(group(4))
         old = {node.id for node in self.nodes(cluster)}
-        seen = []
-        self.watch_ready(cluster, seen)
         strategy = Strategy(max_surge=Portion(1), max_unavailable=Portion(0))
         new = group(4, machine=MachineSpec(image='new'), strategy=strategy)
-        self.succeeded(self.change(cluster, new, kind=OperationKind.UPGRADE))
+        with self.clock.seen(lambda: self.states(cluster)[NodeState.READY]) as seen:
+            self.succeeded(self.change(cluster, new, kind=OperationKind.UPGRADE))
         self.assert_whole(cluster, 4)
         self.assertEqual({'new'}, {one.image_id for one in self.machines().values()})
         self.assertFalse(old & {node.id for node in self.nodes(cluster)})
         self.assertGreaterEqual(min(seen), 4)
-
-    def watch_ready(self, cluster, seen):
-        """Note how many are ready at each moment, until the test is over."""
-        over = threading.Event()
-
-        def look():
-            while not over.wait(0.002):
-                seen.append(self.states(cluster)[NodeState.READY])
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(over.set)
 
     def test_a_named_node_is_replaced(self):
         cluster = self.created(group(3))
@@ -274,10 +258,10 @@ class TroubleAtTheBeginning(Site):
         return store
 
     def test_a_cluster_that_cannot_be_read_is_begun_at_the_next_look(self):
-        began = time.monotonic()
+        began = self.clock.monotonic()
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
             cluster = self.created(group(2))
-        self.assertLess(time.monotonic() - began, SHUN_S / 2)
+        self.assertLess(self.clock.monotonic() - began, SHUN_S / 2)
         self.assertIn('cannot be begun yet', logs.output[0])
         self.assert_whole(cluster, 2)
 

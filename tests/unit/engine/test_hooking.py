@@ -27,7 +27,7 @@ class HookSite(Site):
     def hooked(self, *hooks):
         """Have a conductor work that knows some hooks, in the place of the one that has none."""
         self.conductor.close()
-        hooks = Hooks(hooks)
+        hooks = Hooks(hooks, clock=self.clock)
         self.addCleanup(hooks.close)
         self.parts = dataclasses.replace(self.parts, hooks=hooks)
         self.conductor = Conductor(self.parts)

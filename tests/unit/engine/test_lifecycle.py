@@ -19,6 +19,7 @@ from kiln.engine.lifecycle import (
 )
 from kiln.exceptions import (
     AmphoraBuildError,
+    ChangeFailed,
     CircuitOpenError,
     InstanceNotFoundError,
     InstanceStateConflict,
@@ -115,7 +116,11 @@ class AfterFailure(unittest.TestCase):
         self.assertIs(NodeState.PLANNED, verdict.state)
 
     def test_a_machine_that_fails_or_vanishes_while_it_boots_has_failed(self):
-        for error in (AmphoraBuildError('In error.'), InstanceNotFoundError('Gone.')):
+        for error in (
+            AmphoraBuildError('In error.'),
+            ChangeFailed('In error.'),
+            InstanceNotFoundError('Gone.'),
+        ):
             self.assertIs(NodeState.FAILED, self.after(Act.WATCH, error).state)
 
     def test_a_backend_that_is_away_says_nothing_of_a_machine(self):

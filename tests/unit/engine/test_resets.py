@@ -3,8 +3,6 @@
 import collections
 import contextlib
 import dataclasses
-import threading
-import time
 import types
 
 from kiln.cluster_drivers.values import DRAINED, Cap, Drained, Readiness
@@ -61,19 +59,8 @@ class ResetSite(Site):
     @contextlib.contextmanager
     def fewest_ready(self, cluster):
         """Yield a list that has, in the end, how many were ready at each moment."""
-        seen, over = [], threading.Event()
-
-        def look():
-            while not over.wait(0.002):
-                seen.append(self.states(cluster)[NodeState.READY])
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
+        with self.clock.seen(lambda: self.states(cluster)[NodeState.READY]) as seen:
             yield seen
-        finally:
-            over.set()
-            thread.join()
 
     def all_once(self, how, cluster):
         return {(how, node.compute_id): 1 for node in self.nodes(cluster)}
@@ -216,7 +203,7 @@ class Resumed(ResetSite):
         self.conductor.close()
         operation = self.operation(cluster.id, OperationKind.REBOOT)
         self.store.operations.submit(operation)
-        node = dataclasses.replace(self.nodes(cluster)[0], state=state, since=time.time())
+        node = dataclasses.replace(self.nodes(cluster)[0], state=state, since=self.clock.time())
         lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 0.01)
         with self.store.writing(lease) as batch:
             batch.operation(dataclasses.replace(operation, state=OperationState.RUNNING))
@@ -228,7 +215,7 @@ class Resumed(ResetSite):
                         cluster_id=cluster.id, kind='reboot', state=step, node_id=node.id,
                     )
                 )  # fmt: skip
-        time.sleep(0.02)
+        self.clock.sleep(0.02)
         self.take_over()
         self.succeeded(operation)
         self.assert_whole(cluster, 2)

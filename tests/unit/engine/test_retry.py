@@ -1,7 +1,5 @@
 """An operation that has failed goes on where it stopped, under its id."""
 
-import time
-
 from kiln.cluster_models import OperationKind, OperationState
 from kiln.hooks.answers import Answer
 from kiln.hooks.points import Point
@@ -12,7 +10,7 @@ from tests.unit.engine.test_resets import ResetSite, Watched
 
 def retry(site, operation):
     """Have an operation taken up again; return it as it is then."""
-    reopened = site.store.operations.reopen(operation.id, deadline_at=time.time() + WAIT_S)
+    reopened = site.store.operations.reopen(operation.id, deadline_at=site.clock.time() + WAIT_S)
     site.conductor.wake()
     return reopened
 

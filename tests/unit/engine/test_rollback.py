@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import time
 
 from kiln.cluster_drivers.values import Drained
 from kiln.cluster_models import NodeState, OperationKind, OperationState
@@ -91,8 +90,12 @@ class Rollback(Site):
 
     def test_it_can_be_superseded_on_its_way_back(self):
         cluster = self.created(group(2))
-        upgrade = self.failing(cluster, group(2, machine=NEW), doomed=[self.nodes(cluster)[0].id])
+        doomed = self.nodes(cluster)[0].id
+        # What it has begun by then takes a while to go, and with it the way back.
+        self.fault('delete:hang:seconds=0.3')
+        upgrade = self.failing(cluster, group(2, machine=NEW), doomed=[doomed])
         there = self.turned_back(cluster)
+        self.assertFalse(self.store.operations.get(upgrade.id).state.ended)
         newer = self.operation(cluster.id, OperationKind.UPDATE)
         self.store.clusters.change(
             cluster.id, dataclasses.replace(there.spec, groups=(group(1),)),
@@ -168,7 +171,7 @@ class Pause(Site):
         self.store.clusters.pause(cluster.id)
         self.until(lambda: self.states(cluster)[NodeState.BOOTING] == 2)
         self.until(lambda: not self.store.leases.get(cluster.id).owner)
-        time.sleep(0.1)
+        self.clock.sleep(0.1)
         self.assertEqual({NodeState.BOOTING: 2}, self.states(cluster))
         self.store.clusters.resume(cluster.id)
         self.succeeded(operation)
@@ -179,7 +182,7 @@ class Pause(Site):
         cluster, operation = self.create(group(1), within_s=2.0)
         self.until(lambda: self.states(cluster)[NodeState.BUILDING])
         self.store.clusters.pause(cluster.id)
-        time.sleep(2.0)
+        self.clock.sleep(2.0)
         self.assertFalse(self.store.operations.get(operation.id).state.ended)
         self.store.clusters.resume(cluster.id)
         self.succeeded(operation)
@@ -191,7 +194,7 @@ class Pause(Site):
         operation = self.change(cluster, group(1), doomed=[self.nodes(cluster)[0].id])
         self.until(lambda: self.states(cluster)[NodeState.DELETING])
         self.store.clusters.pause(cluster.id)
-        time.sleep(0.15)
+        self.clock.sleep(0.15)
         self.assertTrue(self.store.leases.get(cluster.id).owner)
         self.store.clusters.resume(cluster.id)
         self.succeeded(operation)

@@ -1,7 +1,6 @@
 """Several conductors, and sources that are right, wrong or silent."""
 
 import dataclasses
-import time
 
 from kiln.cluster_exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
@@ -52,7 +51,7 @@ class Sources(Site):
 
     def test_only_what_the_source_names_is_looked_at_and_then_said_to_be_done(self):
         cluster, operation = self.create(group(2))
-        time.sleep(4 * self.settings.poll_s)
+        self.clock.sleep(4 * self.settings.poll_s)
         self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
         self.source.offer(cluster.id)
         self.succeeded(operation)
@@ -105,21 +104,21 @@ class Leaving(Site):
         self.conductor.close()
         left = self.store.leases.get(cluster.id)
         self.assertTrue(left.owner)
-        began = time.monotonic()
+        began = self.clock.monotonic()
         self.conductor = Conductor(self.parts)
         self.addCleanup(self.conductor.close)
         self.conductor.start()
         self.until(lambda: self.store.leases.get(cluster.id).epoch > left.epoch)
         # It has the lease at once, so that nobody else waits as well.
-        self.assertLess(time.monotonic() - began, self.settings.quiesce_s)
+        self.assertLess(self.clock.monotonic() - began, self.settings.quiesce_s)
         self.succeeded(operation)
-        self.assertGreaterEqual(time.monotonic() - began, self.settings.quiesce_s)
+        self.assertGreaterEqual(self.clock.monotonic() - began, self.settings.quiesce_s)
         self.assert_whole(cluster, 2)
 
     def test_who_waits_gives_up_its_leases_too_when_it_is_closed(self):
         cluster = self.created(group(1))
         self.leave_unsettled(cluster)
-        self.until(lambda: self.store.leases.get(cluster.id).expires_at > time.time())
+        self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
         self.conductor.close()
         lease = self.store.leases.get(cluster.id)
         self.assertEqual(0.0, lease.expires_at)
@@ -128,7 +127,7 @@ class Leaving(Site):
     def test_who_waits_and_loses_the_lease_does_not_begin(self):
         cluster = self.created(group(1))
         operation = self.leave_unsettled(cluster)
-        self.until(lambda: self.store.leases.get(cluster.id).expires_at > time.time())
+        self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
             self.store.leases.raise_epoch(cluster.id, 'another', 60)
             self.until(lambda: logs.output)
@@ -141,7 +140,7 @@ class Leaving(Site):
         self.store.operations.submit(operation)
         step = Step(
             id='s', operation_id=operation.id, cluster_id=cluster.id, kind='build',
-            started_at=time.time(),
+            started_at=self.clock.time(),
         )  # fmt: skip
         with self.store.writing(lease) as batch:
             batch.step(step)
@@ -158,11 +157,11 @@ class ManyAtOnce(Site):
         for number in range(6):
             cluster = self.created(group(1), name=f'c{number}')
             operations.append(Leaving.leave_unsettled(self, cluster))
-        began = time.monotonic()
+        began = self.clock.monotonic()
         for operation in operations:
             self.succeeded(operation)
         # One after the other they would outlast the leases of all others.
-        self.assertLess(time.monotonic() - began, 3 * self.settings.quiesce_s)
+        self.assertLess(self.clock.monotonic() - began, 3 * self.settings.quiesce_s)
 
 
 class Sleepy(Plain):
@@ -197,7 +196,7 @@ class Launching(Site):
             self.work.turn([])
         # What had been begun by then may arrive, and is found by its key.
         self.until(self.machines)
-        time.sleep(0.1)
+        self.clock.sleep(0.1)
         self.assertEqual(1, len(self.machines()))
         self.assertEqual({NodeState.BUILDING: 4}, self.states(self.cluster))
 
@@ -245,7 +244,7 @@ class Shunned(Site):
             self.conductor.start()
             cluster, operation = self.create(group(1))
             self.until(lambda: logs.output)
-            time.sleep(5 * self.settings.poll_s)
+            self.clock.sleep(5 * self.settings.poll_s)
         self.assertEqual(1, len(logs.output), 'it is tried once in a while')
         # Where the driver is installed the cluster is worked on at once.
         other = Conductor(whole)

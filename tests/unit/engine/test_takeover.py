@@ -1,7 +1,6 @@
 """Whoever takes a cluster over goes on from what is written, and from nothing else."""
 
 import dataclasses
-import time
 
 from kiln.cluster_drivers.values import READY
 from kiln.cluster_exceptions import ClusterDriverError
@@ -11,6 +10,7 @@ from kiln.cluster_models import (
     OperationState,
     Step,
 )
+from kiln.cluster_spec import MachineSpec
 from kiln.engine.acts import build_key
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
@@ -33,7 +33,7 @@ class LeftBehind(Site):
         with self.store.writing(lease) as batch:
             for kind, value in what.items():
                 getattr(batch, kind)(value)
-        time.sleep(0.02)
+        self.clock.sleep(0.02)
 
     def take_over_and(self, cluster, kind=OperationKind.REPLACE):
         self.take_over()
@@ -69,6 +69,40 @@ class LeftBehind(Site):
         there = {one.id: one for one in self.nodes(cluster, gone=True)}
         self.assertIs(NodeState.GONE, there[node.id].state)
 
+    def left_building(self, groups):
+        """Have a node's first build sent, never written down as answered; return the rest."""
+        cluster = self.created(group(1))
+        self.conductor.close()
+        (node,) = self.nodes(cluster)
+        sent, machine = node.compute_id, self.machines()[node.compute_id]
+        self.assertEqual((build_key(node), None), (machine.build_key, machine.image_id))
+        unanswered = {'state': NodeState.BUILDING, 'compute_id': None, 'address': None}
+        self.write(cluster, node=dataclasses.replace(node, **unanswered))
+        operation = self.change(cluster, *groups)
+        self.take_over()
+        return cluster, sent, operation
+
+    def test_a_build_that_was_sent_before_an_upgrade_is_taken_up_and_then_replaced(self):
+        new = group(1, machine=MachineSpec(image='new'))
+        cluster, sent, operation = self.left_building([new])
+        self.succeeded(operation)
+        self.assert_whole(cluster, 1)
+        self.assertNotIn(sent, self.machines())
+        self.assertEqual(['new'], [one.image_id for one in self.machines().values()])
+        self.assertIn(sent, {one.compute_id for one in self.nodes(cluster, gone=True)})
+
+    def test_a_build_that_was_sent_before_a_resize_is_taken_up_as_it_is(self):
+        cluster, sent, operation = self.left_building([group(3)])
+        self.succeeded(operation)
+        self.assert_whole(cluster, 3)
+        self.assertIn(sent, self.machines())
+
+    def test_a_build_that_was_sent_with_another_flavor_leaves_no_machine_behind(self):
+        small = group(2, machine=MachineSpec(flavor='small'))
+        cluster, _, operation = self.left_building([small])
+        self.succeeded(operation)
+        self.assert_whole(cluster, 2)
+
     def test_what_the_former_owner_has_just_sent_may_arrive_before_it_is_repeated(self):
         cluster = self.created(group(1))
         self.conductor.close()
@@ -76,13 +110,13 @@ class LeftBehind(Site):
         self.store.operations.submit(operation)
         step = Step(
             id='s', operation_id=operation.id, cluster_id=cluster.id, kind='build',
-            started_at=time.time(),
+            started_at=self.clock.time(),
         )  # fmt: skip
         self.write(cluster, step=step)
-        began = time.monotonic()
+        began = self.clock.monotonic()
         self.take_over()
         self.succeeded(operation)
-        self.assertGreaterEqual(time.monotonic() - began, self.settings.quiesce_s)
+        self.assertGreaterEqual(round(self.clock.monotonic() - began, 6), self.settings.quiesce_s)
 
     def test_an_owner_that_lost_its_lease_writes_nothing_more(self):
         self.fault('build:hang:seconds=0.3')
@@ -106,7 +140,7 @@ class Renewal(Site):
         cluster, operation = self.create(group(1))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING])
         lease = self.store.leases.get(cluster.id)
-        self.until(lambda: time.time() > lease.expires_at)
+        self.until(lambda: self.clock.time() > lease.expires_at)
         self.assertIsNone(self.store.leases.claim(cluster.id, 'another', 1))
         self.succeeded(operation)
         self.assertEqual(lease.epoch, self.store.leases.get(cluster.id).epoch)
@@ -165,7 +199,7 @@ class Emptiness(Site):
         compute.open_circuit('read')
         with self.assertLogs('kiln.engine.sweep', 'WARNING'):
             operation = self.submit(cluster, OperationKind.DELETE)
-            time.sleep(0.3)
+            self.clock.sleep(0.3)
         self.assertFalse(self.store.operations.get(operation.id).state.ended)
         compute.close_circuit('read')
         self.assertIs(OperationState.SUCCEEDED, self.ended(operation).state)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 
 from kiln.clock import current_deadline
 from kiln.cluster_exceptions import ClusterDriverError
@@ -99,7 +98,7 @@ class Tended(TendedSite):
             there, tuple(self.nodes(cluster)), self.store.operations.newest()[cluster.id]
         )
         self.assertEqual('degraded', view.state)
-        said = '\n'.join(line for one in why(view, time.time()) for line in one.lines())
+        said = '\n'.join(line for one in why(view, self.clock.time()) for line in one.lines())
         self.assertIn('as plain sees it: not as it should be\n  because: The quorum', said)
         self.assertIn(f'you: {ClusterDriverError.remedy}', said)
 
@@ -120,7 +119,7 @@ class Tended(TendedSite):
         self.tending.begin(self.settled())
         self.until(lambda: self.driver.calls)
         operation = self.change(cluster, group(2))
-        time.sleep(0.2)
+        self.clock.sleep(0.2)
         self.assertEqual(1, len(self.nodes(cluster)))
         self.driver.gate.set()
         self.succeeded(operation)
@@ -167,7 +166,7 @@ class Many(TendedSite):
         for _ in range(3):
             self.tending.begin(self.settled())
         self.until(lambda: len(self.driver.calls) == MOST)
-        time.sleep(0.1)
+        self.clock.sleep(0.1)
         self.assertEqual(MOST, len(self.driver.calls))
         self.driver.gate.set()
         self.until(lambda: not self.tending.busy)

@@ -38,7 +38,7 @@ def occasion(node=None):
     return Occasion(site='kiln', cluster=CLUSTER, operation=operation(), node=node)
 
 
-def wait_until(so, seconds=10.0):
+def wait_until(so, seconds=120.0):
     """Wait for another thread or process."""
     end = time.monotonic() + seconds
     while not so():

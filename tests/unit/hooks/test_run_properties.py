@@ -10,6 +10,7 @@ from kiln.hooks.answers import Answer, Reply
 from kiln.hooks.invocation import End
 from kiln.hooks.points import OnDeadline, OnFailure, Point
 from kiln.hooks.run import HookRun, Standing
+from tests.examples import examples
 from tests.unit.hooks.samples import NOW, hook, operation
 
 TIMEOUT_S, DEADLINE_S = 7.0, 60.0
@@ -151,5 +152,5 @@ class Site(RuleBasedStateMachine):
             self.each_was_called_before_the_point_is_passed()
 
 
-Site.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Site.TestCase.settings = settings(max_examples=examples(12), stateful_step_count=30, deadline=None)
 AnyLife = Site.TestCase

@@ -53,7 +53,7 @@ class Plugins(unittest.TestCase):
 
         def never(document):
             count.append(document)
-            stuck.wait(20)
+            stuck.wait(120)
 
         self.assertIn('not returned within 0.05 s', self.call(never, timeout_s=0.05).message)
         self.assertIn('former call', self.call(never, timeout_s=0.05).message)

@@ -5,8 +5,10 @@ import logging
 import unittest
 from types import MappingProxyType
 
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import DeleteFailed, DriverLoadError, InvalidBuildRequest, ServiceUnavailable
-from kiln.models import AmphoraType, Limits, State
+from kiln.models import AmphoraType, Changes, Limits, State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
@@ -78,10 +80,13 @@ class QuietTestCase(unittest.TestCase):
         self.addCleanup(logging.disable, logging.NOTSET)
 
 
-class ReportTest(QuietTestCase):
-    def setUp(self):
-        super().setUp()
-        self.report = run_conformance(Broken, timeout_s=0.01)
+class ReportTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        logging.disable(logging.WARNING)
+        cls.addClassCleanup(logging.disable, logging.NOTSET)
+        cls.report = run_conformance(LiveBackend(Broken).make_driver, timeout_s=1)
 
     def test_it_knows_every_behaviour_by_name_sentence_and_subject(self):
         shown = {one.name: one for one in self.report.results}
@@ -130,7 +135,7 @@ class RunTest(QuietTestCase):
         self.assertEqual(tuple(told), report.results)
 
     def test_a_narrow_driver_is_right_if_it_refuses_what_it_lacks(self):
-        report = run_conformance(Narrow)
+        report = run_conformance(LiveBackend(Narrow).make_driver)
         self.assertTrue(report.ok, report.render())
 
     def test_effects_are_waited_for_on_the_clock_that_is_handed_in(self):
@@ -163,7 +168,51 @@ class RunTest(QuietTestCase):
 
         name = 'test_a_new_instance_becomes_active'
         report = run_conformance(Never, clock=VirtualClock(), select=[name])
-        self.assertIn('After 600 s it is still not so', report.results[0].reason)
+        self.assertRegex(
+            report.results[0].reason,
+            'After 600 s it is still not so that amphora .* is active. Seen instead: building.',
+        )
+
+    def test_what_never_goes_is_given_up_with_what_was_seen_instead(self):
+        class Immortal(NoopDriver):
+            def _delete(self, amphora_id):
+                self.status(amphora_id)
+
+            def _detach_port(self, amphora_id, port_id):
+                pass
+
+        told = {
+            'test_a_deleted_instance_has_no_status': 'active',
+            'test_a_deleted_instance_cannot_be_got': 'active',
+            'test_a_deleted_instance_is_not_listed': 'active',
+            'test_a_deleted_instance_is_not_found_by_its_name': 'active',
+            'test_a_deleted_instance_is_not_found_by_its_key': 'active',
+            'test_a_deleted_instance_is_left_out_of_statuses': 'active',
+            'test_an_instance_that_reboots_can_be_deleted': "active, with task_state 'rebooting'",
+            'test_changes_tell_of_an_instance_that_was_deleted_since': 'nothing',
+            'test_a_detached_port_can_be_attached_elsewhere': 'it is refused: Cannot attach port',
+            'test_a_deleted_instance_leaves_no_resource_behind': 'port ',
+        }
+        report = run_conformance(
+            lambda: Immortal(cloud=NoopCloud(clock=VirtualClock(), reboot_s=1e6)),
+            select=told,
+            port_ids=['port-1'],
+        )
+        self.assertEqual(set(told), {one.name for one in report.results})
+        for one in report.results:
+            with self.subTest(one.sentence):
+                self.assertIn(f'. Seen instead: {told[one.name]}', one.reason)
+
+    def test_a_build_of_which_nothing_is_told_is_given_up_with_that(self):
+        class Silent(NoopDriver):
+            def _changes(self, since):
+                return Changes(statuses=(), cursor='1', complete=not since)
+
+        report = run_conformance(
+            lambda: Silent(cloud=NoopCloud(clock=VirtualClock())),
+            select=['test_changes_tell_of_an_instance_that_was_built_since'],
+        )
+        self.assertIn('Seen instead: nothing.', report.results[0].reason)
 
     def test_ports_that_are_not_named_cannot_be_tried(self):
         class WithPorts(MinimalDriver):
@@ -218,7 +267,10 @@ class LiveBackendTest(QuietTestCase):
                 assert request.flavor == 'm1.small'
                 return super()._build(request)
 
-        report = run_conformance(Choosy, build_arguments={'amphora_flavor': 'm1.small'})
+        backend = LiveBackend(Choosy)
+        report = run_conformance(
+            backend.make_driver, build_arguments={'amphora_flavor': 'm1.small'}
+        )
         self.assertTrue(report.ok, report.render())
 
 

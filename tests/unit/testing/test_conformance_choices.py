@@ -34,26 +34,24 @@ class StrictBench(NoopBench):
         self.driver.doomed = text
 
 
-def verdict(**options):
-    return run_conformance(
-        lambda: Strict(cloud=NoopCloud(clock=VirtualClock())),
-        faults=StrictBench,
-        port_ids=['port-1'],
-        network_ids=['net-1'],
-        **options,
-    )
-
-
 class ChoicesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.report = run_conformance(
+            lambda: Strict(cloud=NoopCloud(clock=VirtualClock())),
+            faults=StrictBench,
+            port_ids=['port-1'],
+            network_ids=['net-1'],
+        )
+
     def test_a_strict_backend_keeps_every_promise_that_it_makes(self):
-        report = verdict()
-        self.assertTrue(report.ok, report.render())
-        self.assertGreaterEqual(len(report.of(BehaviourOutcome.PASSED)), 80)
+        self.assertTrue(self.report.ok, self.report.render())
+        self.assertGreaterEqual(len(self.report.of(BehaviourOutcome.PASSED)), 80)
 
     def test_what_it_leaves_no_way_to_show_is_said_and_not_passed(self):
-        report = verdict()
         reasons = {
-            one.reason for one in report.results if one.outcome is BehaviourOutcome.NOT_SHOWN
+            one.reason for one in self.report.results if one.outcome is BehaviourOutcome.NOT_SHOWN
         }
         self.assertIn('Cannot be shown here: this backend fails a build at once.', reasons)
         self.assertIn(Ability.LIST_RESOURCES, Strict(cloud=NoopCloud()).abilities)

@@ -66,12 +66,8 @@ class Wrapper(unittest.TestCase):
             }
         }
         spec, wrapper = folder / 'config.json', folder / 'wrapper'
-        runtime.write(wrapper)
-        # What it runs in the end is of no account here.
-        lines = wrapper.read_text().splitlines()
-        wrapper.write_text(
-            '\n'.join(['exit 0' if one.startswith('exec') else one for one in lines])
-        )
+        # It ends in runc, which this machine need not have; echo shows what that is given.
+        runtime.write(wrapper, 'echo')
         for words in (
             ['create', '--bundle', str(folder)],
             [f'--bundle={folder}'],
@@ -79,7 +75,8 @@ class Wrapper(unittest.TestCase):
             ['exec', '-p', str(spec)],
         ):
             spec.write_text(json.dumps(config, separators=(',', ':')))
-            subprocess.run([str(wrapper), *words], check=True, cwd='/')
+            passed_on = subprocess.check_output([str(wrapper), *words], text=True, cwd='/')
+            self.assertEqual(words, passed_on.split())
             process = json.loads(spec.read_text())['process']
             self.assertEqual(
                 {
@@ -106,4 +103,4 @@ class Reaper(unittest.TestCase):
         ) as process:
             process.stdout.readline()
             process.terminate()
-            self.assertEqual(0, process.wait(10))
+            self.assertEqual(0, process.wait(120))

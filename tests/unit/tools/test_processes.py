@@ -30,7 +30,7 @@ class SupervisorTest(unittest.TestCase):
         return Process('sleeper', (sys.executable, '-c', SLEEPER, word), **more)
 
     def wait_for(self, word):
-        until(lambda: self.supervisor.said('sleeper', word), lambda: None, 10, word)
+        until(lambda: self.supervisor.said('sleeper', word), lambda: None, 120, word)
 
     def pid(self):
         return self.supervisor.find('sleeper').pid
@@ -78,7 +78,7 @@ class SupervisorTest(unittest.TestCase):
     def test_a_dead_process_is_told_with_the_end_of_its_log(self):
         self.supervisor.start(Process('sleeper', (sys.executable, '-c', 'raise SystemExit("ow")')))
         with self.assertRaisesRegex(CloudError, r'sleeper died(.|\n)*ow'):
-            until(lambda: False, lambda: self.supervisor.death('sleeper'), 10, 'sleeper')
+            until(lambda: False, lambda: self.supervisor.death('sleeper'), 120, 'sleeper')
         self.assertEqual([None], [use.pid for use in uses(self.supervisor)])
 
     def test_a_taken_port_is_refused_before_the_start(self):
@@ -99,6 +99,12 @@ class SupervisorTest(unittest.TestCase):
     def test_nothing_waits_for_ever(self):
         with self.assertRaisesRegex(CloudError, 'not ready after 0 s'):
             until(lambda: False, lambda: None, 0, 'it')
+
+    def test_what_is_not_ready_in_time_shows_the_end_of_its_log(self):
+        self.supervisor.start(self.sleeper())
+        self.wait_for('hello')
+        with self.assertRaisesRegex(CloudError, r'not ready after 0 s; the end of .*\n.*hello'):
+            until(lambda: False, lambda: None, 0, 'sleeper', self.supervisor.log('sleeper'))
 
 
 class LogTest(unittest.TestCase):

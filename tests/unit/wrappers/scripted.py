@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import random
 import threading
 import unittest
 
@@ -20,6 +21,7 @@ from kiln.testing.clock import VirtualClock
 from kiln.wrappers.executor import ExecutorDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.scheduler import Scheduler
+from tests.self_moving_clock import SelfMovingClock
 
 
 def request(key='key-1'):
@@ -32,11 +34,13 @@ class ScriptedDriver(AmphoraComputeDriver):
     A word is an exception to raise, a function to call, or one of: 'refuse'
     (nothing happens), 'lose' (it happens, the answer is lost), 'vanish' (it
     does not happen, and neither is known), 'crash' (it happens, and the driver
-    falls over it), 'exit' (the same with SystemExit), 'quota'.
+    falls over it), 'exit' (the same with SystemExit), 'quota'. What is built is in the
+    state ``born``.
     """
 
     limits = Limits()
     name = 'east'
+    born = State.BUILDING
 
     def __init__(self, clock, **scripts):
         self.clock = clock
@@ -91,7 +95,7 @@ class ScriptedDriver(AmphoraComputeDriver):
         amphora = Amphora(
             id=f'id-{next(self._ids)}',
             name=asked.name,
-            state=State.ACTIVE,
+            state=self.born,
             build_key=asked.build_key,
             owner=asked.owner,
         )
@@ -136,9 +140,14 @@ class ScriptedDriver(AmphoraComputeDriver):
 class Stage(contextlib.ExitStack):
     """An executor before a scripted driver, on a virtual clock."""
 
-    def __init__(self, *, threads=False, settings=None, listener=None, pool=None, **scripts):
+    def __init__(
+        self, *, threads=False, settings=None, listener=None, pool=None, moving=False, **scripts
+    ):
         super().__init__()
-        self.clock = VirtualClock()
+        # Moving, it spends no real time on steps; nothing may then hang outside of the clock.
+        self.clock = SelfMovingClock() if moving else VirtualClock()
+        if moving:
+            self.callback(self.clock.close)
         self.driver = ScriptedDriver(self.clock, **scripts)
         self.scheduler = Scheduler(clock=self.clock)
         self.callback(self.scheduler.close)
@@ -150,6 +159,8 @@ class Stage(contextlib.ExitStack):
             settings=settings or ExecutorSettings(max_workers=4),
             listener=listener,
             pool=pool,
+            # How often it asks in a given time is no matter of chance.
+            rng=random.Random(1),
         )
         self.callback(self.executor.close, 0.0)
 
@@ -160,7 +171,10 @@ class Stage(contextlib.ExitStack):
         return event
 
     def until(self, done):
-        self.clock.run_until(done, step_s=0.5, real_timeout_s=10)
+        if isinstance(self.clock, SelfMovingClock):
+            self.clock.until(done)
+            return
+        self.clock.run_until(done, step_s=0.5, real_timeout_s=120)
 
     def settle(self, operation):
         self.until(operation.done)
@@ -181,11 +195,11 @@ class StageCase(unittest.TestCase):
 
         def hang():
             inside.release()
-            gate.wait(10)
+            gate.wait(120)
 
         stage.driver.scripts.setdefault(hook, []).extend([hang] * count)
         return gate, inside
 
     def arrive(self, inside, count=1):
         for _ in range(count):
-            self.assertTrue(inside.acquire(timeout=10))
+            self.assertTrue(inside.acquire(timeout=120))

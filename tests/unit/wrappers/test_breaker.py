@@ -208,7 +208,7 @@ class BreakerDriverTest(unittest.TestCase):
 
         def probe():
             for _ in range(99):
-                self.assertTrue(refused.acquire(timeout=10))
+                self.assertTrue(refused.acquire(timeout=120))
 
         self.backend.act = probe
 
@@ -230,7 +230,7 @@ class BreakerDriverTest(unittest.TestCase):
     def test_calls_run_side_by_side(self):
         # None comes back before all are out, so a lock would break this.
         all_are_out = threading.Barrier(64)
-        self.backend.act = lambda: all_are_out.wait(20)
+        self.backend.act = lambda: all_are_out.wait(120)
         answers = []
         threads = [
             threading.Thread(target=lambda: answers.append(self.driver.status('a')))

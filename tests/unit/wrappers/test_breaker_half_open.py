@@ -53,7 +53,7 @@ class HalfOpenCircuitTest(CircuitCase):
                 return
             with lock:
                 calls.append(ticket)
-            release.wait(10)
+            release.wait(120)
             self.circuit.settle(ticket)
 
         threads = [threading.Thread(target=ask) for _ in range(100)]

@@ -16,6 +16,7 @@ from kiln.testing.clock import VirtualClock
 from kiln.wrappers.circuit import Circuit
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.circuit_window import SLOTS
+from tests.examples import examples
 
 SETTINGS = CircuitSettings(
     failure_rate=0.5,
@@ -195,7 +196,7 @@ class CircuitMachine(hs.RuleBasedStateMachine):
 
 
 CircuitMachine.TestCase.settings = hypothesis_settings(
-    max_examples=100, stateful_step_count=40, deadline=None
+    max_examples=examples(50), stateful_step_count=40, deadline=None
 )
 
 

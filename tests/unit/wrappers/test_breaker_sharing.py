@@ -260,19 +260,19 @@ class SharedCircuitTest(unittest.TestCase):
         class Slow(BoardStorage):
             def exchange(self, known, offered):
                 asking.set()
-                answer.wait(10)
+                answer.wait(120)
                 return super().exchange(known, offered)
 
         circuit = Circuit('a', settings=SETTINGS, clock=self.clock, storage=Slow(self.board))
         thread = threading.Thread(target=circuit.admit)
         thread.start()
         try:
-            self.assertTrue(asking.wait(10))
+            self.assertTrue(asking.wait(120))
             self.pass_(circuit)
             self.assertIsNotNone(circuit.state)
         finally:
             answer.set()
-            thread.join(10)
+            thread.join(120)
 
     def test_a_driver_that_is_closed_closes_the_storages_it_asked_for(self):
         made = []

@@ -116,7 +116,7 @@ class Admitting(StageCase):
         self.assertIsInstance(
             stage.executor.submit(Call.GET, 'id-1').exception(10), AmphoraComputeError
         )
-        self.assertIsNone(stage.executor.submit(Call.DELETE, 'id-1').result(10))
+        self.assertIsNone(stage.executor.submit(Call.DELETE, 'id-1').result(120))
         self.assertFalse(inside.acquire(blocking=False))
 
     def test_one_cancelled_in_the_queue_is_never_sent(self):
@@ -140,7 +140,7 @@ class Admitting(StageCase):
         waiter = threading.get_ident()
 
         def interrupt():
-            inside.acquire(timeout=10)
+            inside.acquire(timeout=120)
             while not within_a_wait(waiter):
                 time.sleep(0.001)
             signal.pthread_kill(waiter, signal.SIGINT)
@@ -152,7 +152,9 @@ class Admitting(StageCase):
         thread.join()
         gate.set()
         stage.until(stage.idle)
-        self.assertEqual([hook for hook, _ in stage.driver.sent][:2], ['build', 'delete'])
+        self.assertEqual(
+            [hook for hook, _ in stage.driver.sent][:3], ['build', 'find_build', 'delete']
+        )
         self.assertEqual(stage.driver.instances, {})
 
     def test_a_call_from_within_a_thread_of_the_pool_waits_for_no_other(self):
@@ -161,7 +163,7 @@ class Admitting(StageCase):
         depth = [
             stage.executor.run(lambda: stage.executor.perform(Call.GET, 'id-1')) for _ in range(9)
         ]
-        self.assertEqual([operation.result(10) for operation in depth], ['found'] * 9)
+        self.assertEqual([operation.result(120) for operation in depth], ['found'] * 9)
 
     def test_the_functions_of_probes_run_and_fail_as_they_are(self):
         stage = self.stage()
@@ -211,13 +213,13 @@ class Contexts(StageCase):
         look = [lambda: seen.append(oslo_context.get_current())]
         stage.driver.scripts['list'] = look * 2
         theirs = oslo_context.RequestContext(overwrite=True)
-        stage.executor.submit(Call.LIST, 'kiln').result(10)
+        stage.executor.submit(Call.LIST, 'kiln').result(120)
         thread = threading.Thread(
-            target=lambda: stage.executor.submit(Call.LIST, 'kiln').result(10)
+            target=lambda: stage.executor.submit(Call.LIST, 'kiln').result(120)
         )
         # A thread of its own has no request yet.
         thread.start()
-        thread.join(10)
+        thread.join(120)
         self.assertIs(seen[0], theirs)
         self.assertTrue(seen[1] is None or seen[1].request_id != theirs.request_id)
 

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import unittest
 
@@ -16,9 +17,10 @@ from kiln.exceptions import (
     QuotaExceeded,
     ServiceUnavailable,
 )
-from kiln.models import Resource
+from kiln.models import Amphora, Resource, State
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.operation import Operation, OperationState
+from kiln.wrappers.operation import OperationState
 from tests.unit.wrappers.scripted import Stage, StageCase, request
 
 
@@ -85,7 +87,9 @@ class Building(StageCase):
     def test_what_was_accepted_and_then_failed_is_removed(self):
         stage = self.stage()
         stage.driver.scripts['build'] = [BuildTimeout('never came up', amphora_id='id-9')]
-        stage.driver.instances['id-9'] = None
+        stage.driver.instances['id-9'] = Amphora(
+            id='id-9', name='it', state=State.ERROR, build_key='key-1', served=False
+        )
         operation = stage.executor.submit(Call.BUILD, request())
         self.assertIsInstance(operation.exception(0), BuildTimeout)
         self.assertNotIn('id-9', stage.driver.instances)
@@ -100,7 +104,7 @@ class Building(StageCase):
         self.assertEqual(hooks(stage), ['build'])
         gate.set()
         stage.until(stage.idle)
-        self.assertEqual(hooks(stage), ['build', 'delete', 'find_build'])
+        self.assertEqual(hooks(stage), ['build', 'find_build', 'delete', 'find_build'])
         self.assertEqual(stage.driver.keys(), [])
 
     def test_a_hung_build_that_made_nothing_is_not_looked_for(self):
@@ -109,12 +113,12 @@ class Building(StageCase):
 
         def refuse_late():
             inside.set()
-            gate.wait(10)
+            gate.wait(120)
             raise QuotaExceeded('no quota')
 
         stage.driver.scripts['build'] = [refuse_late]
         operation = stage.executor.submit(Call.BUILD, request(), timeout_s=5)
-        self.assertTrue(inside.wait(10))
+        self.assertTrue(inside.wait(120))
         stage.settle(operation)
         gate.set()
         stage.until(stage.idle)
@@ -132,6 +136,32 @@ class Building(StageCase):
         stage.until(stage.idle)
         self.assertEqual(stage.driver.keys(), [])
 
+    def test_a_late_result_that_runs_already_is_left_under_its_key(self):
+        stage = self.stage(threads=True)
+        stage.driver.born = State.ACTIVE
+        gate, inside = self.hung(stage, 'build')
+        operation = stage.executor.submit(Call.BUILD, request('k'), timeout_s=5)
+        self.arrive(inside)
+        stage.settle(operation)
+        self.assertIsInstance(operation.exception(), BuildOutcomeUnknown)
+        gate.set()
+        stage.until(stage.idle)
+        self.assertEqual(hooks(stage), ['build', 'find_build'])
+        self.assertEqual(stage.driver.keys(), ['k'])
+
+    def test_one_whose_key_nobody_else_can_have_is_removed_though_it_runs(self):
+        stage = self.stage(threads=True)
+        stage.driver.born = State.ACTIVE
+        gate, inside = self.hung(stage, 'build')
+        fresh = dataclasses.replace(request('k'), fresh=True)
+        operation = stage.executor.submit(Call.BUILD, fresh)
+        self.arrive(inside)
+        operation.cancel()
+        gate.set()
+        stage.until(stage.idle)
+        self.assertEqual(hooks(stage), ['build', 'delete', 'find_build'])
+        self.assertEqual(stage.driver.keys(), [])
+
 
 class Turns(StageCase):
     def test_a_repeat_while_the_first_is_under_way_gets_no_second_machine(self):
@@ -143,11 +173,11 @@ class Turns(StageCase):
         third = stage.executor.submit(Call.BUILD, request('k'))
         self.assertTrue(third.cancel())
         other = stage.executor.submit(Call.BUILD, request('other'))
-        self.assertEqual(other.result(10), 'id-1')
+        self.assertEqual(other.result(120), 'id-1')
         self.assertEqual(hooks(stage).count('build'), 2)
         self.assertIs(second.state, OperationState.QUEUED)
         gate.set()
-        self.assertEqual((first.result(10), second.result(10)), ('id-2', 'id-3'))
+        self.assertEqual((first.result(120), second.result(120)), ('id-2', 'id-3'))
         stage.until(stage.idle)
         self.assertEqual(hooks(stage).count('build'), 3)
 
@@ -173,7 +203,8 @@ class Turns(StageCase):
         gate.set()
         self.assertEqual(stage.settle(second).result(), 'id-2')
         self.assertEqual(list(stage.driver.instances), ['id-2'])
-        self.assertEqual(hooks(stage), ['build'] + ['delete'] * 4 + ['find_build', 'build'])
+        looked_first = ['find_build', 'delete'] * 4
+        self.assertEqual(hooks(stage), ['build', *looked_first, 'find_build', 'build'])
 
     def test_a_removal_asked_for_waits_for_the_build_and_is_one_for_all(self):
         stage = self.stage(threads=True)
@@ -209,6 +240,7 @@ class Discarding(StageCase):
     def test_when_its_time_is_over_one_error_names_what_may_be_left(self):
         options = ExecutorSettings(max_workers=3, cleanup_timeout_s=60)
         stage = self.stage(settings=options, delete=[ServiceUnavailable('down')] * 99)
+        stage.driver._made(request('k'))
         with self.assertLogs('kiln.wrappers.executor', 'ERROR') as logs:
             discard = stage.settle(stage.executor.discard_build('k', 'id-1'))
         self.assertEqual(len(logs.output), 1)
@@ -243,6 +275,7 @@ class Discarding(StageCase):
 
     def test_one_cut_off_by_the_end_is_logged(self):
         stage = self.stage(delete=[ServiceUnavailable('down')] * 99)
+        stage.driver._made(request('k'))
         discard = stage.executor.discard_build('k', 'id-1')
         with self.assertLogs('kiln.wrappers.executor', 'ERROR'):
             stage.executor.close(0.01)
@@ -251,16 +284,16 @@ class Discarding(StageCase):
 
 class Recovering(StageCase):
     def saved(self, kind, **facts):
-        saved = Operation(
+        saved = Errand(
             kind, backend='east', clock=self.stage_.clock, subject='id-1', build_key=None
         ).to_dict()
-        return json.loads(json.dumps(saved | facts))
+        return Errand.from_dict(json.loads(json.dumps(saved | facts)), clock=self.stage_.clock)
 
     def setUp(self):
         self.stage_ = self.stage()
 
     def recover(self, kind, **facts):
-        operation = self.stage_.executor.recover(self.saved(kind, **facts))
+        operation = self.stage_.executor.take_up(self.saved(kind, **facts))
         return self.stage_.settle(operation)
 
     def test_a_build_that_was_made_is_found_and_never_sent(self):
@@ -286,7 +319,7 @@ class Recovering(StageCase):
     def test_one_that_is_cancelled_is_removed(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = ['refuse']
-        operation = self.stage_.executor.recover(self.saved('build', build_key='k'))
+        operation = self.stage_.executor.take_up(self.saved('build', build_key='k'))
         operation.cancel()
         self.stage_.until(self.stage_.idle)
         self.assertEqual(self.stage_.driver.keys(), [])
@@ -294,7 +327,7 @@ class Recovering(StageCase):
     def test_closing_under_one_removes_nothing(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = ['refuse']
-        operation = self.stage_.executor.recover(self.saved('build', build_key='k'))
+        operation = self.stage_.executor.take_up(self.saved('build', build_key='k'))
         self.stage_.executor.close(0.1)
         self.assertIsInstance(operation.exception(0), OperationCancelled)
         self.assertIn('Recover', str(operation.exception()))
@@ -306,7 +339,7 @@ class Recovering(StageCase):
         self.assertEqual(attached.result(), 'attached')
         port = Resource(kind='port', id='p', owner='kiln')
         self.recover('statuses', arguments=[['id-1']])
-        before = Operation('delete_resource', backend='east', clock=self.stage_.clock)
+        before = Errand('delete_resource', backend='east', clock=self.stage_.clock)
         before.arguments = (port,)
         self.recover('delete_resource', arguments=before.to_dict()['arguments'])
         self.assertEqual(
@@ -331,22 +364,10 @@ class Recovering(StageCase):
                 self.assertIn('Look at the status', str(error))
         self.assertEqual(self.stage_.driver.sent, [])
 
-    def test_one_that_was_done_stays_as_it_was(self):
-        operation = self.recover('build', build_key='k', state='succeeded', amphora_id='id-7')
-        self.assertEqual(operation.result(0), 'id-7')
-        self.assertEqual(self.stage_.driver.sent, [])
-
-    def test_time_that_is_over_is_given_anew_and_time_left_is_kept(self):
-        now = self.stage_.clock.time()
-        late = self.recover('delete', deadline=now - 5)
-        self.assertIsNone(late.result())
-        self.assertEqual(late.deadline.remaining_s(), 60)
-        self.assertEqual(self.recover('delete', deadline=now + 7).deadline.remaining_s(), 7)
-
     def test_after_the_end_nothing_is_recovered(self):
         self.stage_.executor.close(0)
         with self.assertRaises(OperationRejected):
-            self.stage_.executor.recover(self.saved('delete'))
+            self.stage_.executor.take_up(self.saved('delete'))
 
 
 WORDS = ['refuse', 'lose', 'vanish', 'crash', 'exit', 'quota', 'hang', 'hang_late', None]
@@ -380,7 +401,7 @@ class Storm(unittest.TestCase):
         options = ExecutorSettings(
             max_workers=5, timeout_s=30, cleanup_timeout_s=10_000, max_delay_s=5
         )
-        with Stage(threads=True, settings=options) as stage:
+        with Stage(threads=True, moving=True, settings=options) as stage:
             self.script(stage, build=builds, find_build=looks, delete=deletes)
             operations = {}
             for number, key in enumerate(keys):

@@ -13,6 +13,7 @@ from kiln.wrappers.moments import Order
 from kiln.wrappers.short_inquiry import FULL_S, TROUBLE_S
 from kiln.wrappers.watch import GoneWatch
 from kiln.wrappers.watch_table import WatchTable
+from tests.examples import examples
 from tests.unit.wrappers.cursor_driver import CursorDriver
 from tests.unit.wrappers.watching import Nobody
 
@@ -154,7 +155,9 @@ class Builds(RuleBasedStateMachine):
         self.none_waits_in_vain({*ENDS, None})
 
 
-Builds.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+Builds.TestCase.settings = settings(
+    max_examples=examples(50), stateful_step_count=40, deadline=None
+)
 
 
 class BuildsTest(Builds.TestCase, unittest.TestCase):

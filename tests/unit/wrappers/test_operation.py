@@ -1,6 +1,11 @@
 import asyncio
+import concurrent.futures
+import itertools
 import json
 import pickle
+import pydoc
+import rlcompleter
+import signal
 import threading
 import unittest
 
@@ -14,12 +19,44 @@ from kiln.exceptions import (
 )
 from kiln.models import Resource
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.operation import MAX_EVENTS, Operation, OperationState, Priority
+from kiln.wrappers.errand import MAX_EVENTS, Errand
+from kiln.wrappers.operation import Operation, OperationState, Priority
 
 
 def operation(kind='get', **facts):
     clock = facts.pop('clock', None) or VirtualClock()
-    return Operation(kind, backend='east', clock=clock, **{'subject': 'id-1', **facts})
+    return Errand(kind, backend='east', clock=clock, **{'subject': 'id-1', **facts})
+
+
+#: Whatever else is public on an operation, callers will call.
+FACE = {
+    'add_done_callback', 'amphora_id', 'arguments', 'attempt', 'backend', 'build_key', 'cancel',
+    'cancelled', 'deadline', 'done', 'events', 'exception', 'future', 'goal', 'id', 'kind',
+    'priority', 'result', 'running', 'state', 'subject', 'to_dict',
+}  # fmt: skip
+
+
+class Face(unittest.TestCase):
+    def test_what_callers_may_use_is_public_and_nothing_else(self):
+        self.assertEqual(FACE, {name for name in dir(Operation) if not name.startswith('_')})
+
+    def test_an_errand_shows_no_more_to_who_looks_around(self):
+        self.assertEqual(dir(Operation), dir(operation()))
+        self.assertEqual(dir(Operation), dir(Errand))
+
+    def test_a_shell_completes_the_names_of_an_errand_with_these(self):
+        completer = rlcompleter.Completer({'op': operation()})
+        words = itertools.takewhile(bool, (completer.complete('op.', n) for n in range(100)))
+        self.assertEqual(FACE, {word.removeprefix('op.').rstrip('()') for word in words})
+
+    def test_help_on_an_errand_tells_of_nothing_else(self):
+        told = pydoc.render_doc(operation(), renderer=pydoc.plaintext)
+        self.assertIn('add_done_callback(', told)
+        self.assertNotIn('call_out(', told)
+
+    def test_an_errand_takes_no_more_room(self):
+        self.assertEqual((), Errand.__slots__)
+        self.assertFalse(hasattr(operation(), '__dict__'))
 
 
 class Outcomes(unittest.TestCase):
@@ -52,13 +89,34 @@ class Outcomes(unittest.TestCase):
 
     def test_several_threads_may_wait_at_once(self):
         op, results = operation(), []
-        threads = [threading.Thread(target=lambda: results.append(op.result(10))) for _ in '123']
+        threads = [threading.Thread(target=lambda: results.append(op.result(120))) for _ in '123']
         for thread in threads:
             thread.start()
         op.resolve(7)
         for thread in threads:
-            thread.join(10)
+            thread.join(120)
         self.assertEqual(results, [7, 7, 7])
+
+    def test_a_signal_that_another_thread_was_handed_ends_the_wait_of_the_main_thread(self):
+        def raise_error(*_):
+            raise InterruptedError('as the handler says')
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, raise_error))
+        over = threading.Event()
+
+        def other():
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+            over.wait()
+
+        for timeout in (None, 100):
+            over.clear()
+            op = operation()
+            thread = threading.Timer(0.05, other)
+            thread.start()
+            with self.assertRaises(InterruptedError):
+                op.result(timeout)
+            over.set()
+            thread.join()
 
     def test_what_is_done_stays_in_its_state(self):
         op = operation()
@@ -143,7 +201,7 @@ class Awaiting(unittest.TestCase):
         op, results, waiting = operation(), [], threading.Barrier(3)
 
         async def wait():
-            waiting.wait(10)
+            waiting.wait(120)
             return await op
 
         threads = [
@@ -151,10 +209,10 @@ class Awaiting(unittest.TestCase):
         ]
         for thread in threads:
             thread.start()
-        waiting.wait(10)
+        waiting.wait(120)
         op.resolve('both')
         for thread in threads:
-            thread.join(10)
+            thread.join(120)
         self.assertEqual(results, ['both', 'both'])
 
     def test_the_error_is_raised_in_the_coroutine(self):
@@ -195,6 +253,42 @@ class Awaiting(unittest.TestCase):
         task._log_destroy_pending = False
 
 
+class StandardFutures(unittest.TestCase):
+    def test_they_end_as_their_operations_do(self):
+        good, bad = operation(), operation()
+        futures = good.future(), bad.future()
+        self.assertEqual(set(futures), concurrent.futures.wait(futures, timeout=0).not_done)
+        good.resolve(7)
+        bad.fail(QuotaExceeded('none left'))
+        self.assertEqual(set(futures), concurrent.futures.wait(futures, timeout=60).done)
+        self.assertEqual(7, futures[0].result(0))
+        self.assertIs(bad.exception(), futures[1].exception(0))
+        self.assertEqual(7, good.future().result(60))
+
+    def test_as_completed_gives_the_first_that_is_done(self):
+        first, second = operation(), operation()
+        futures = {first.future(): 'first', second.future(): 'second'}
+        second.resolve(1)
+        self.assertEqual('second', futures[next(concurrent.futures.as_completed(futures, 60))])
+
+    def test_to_cancel_one_cancels_its_operation(self):
+        op = operation()
+        future = op.future()
+        self.assertTrue(future.cancel())
+        self.assertTrue(op.cancelled())
+        self.assertEqual({future}, concurrent.futures.wait([future], timeout=60).done)
+
+    def test_an_event_loop_wraps_them_and_makes_tasks_of_operations(self):
+        async def main():
+            wrapped, tasked = operation(), operation()
+            for op in (wrapped, tasked):
+                threading.Timer(0.01, op.resolve, ['done']).start()
+            done, _ = await asyncio.wait([asyncio.ensure_future(tasked)], timeout=60)
+            return await asyncio.wrap_future(wrapped.future()), done.pop().result()
+
+        self.assertEqual(('done', 'done'), asyncio.run(main()))
+
+
 class Story(unittest.TestCase):
     def test_events_carry_their_time_and_words(self):
         clock = VirtualClock(epoch=100)
@@ -216,7 +310,7 @@ class Story(unittest.TestCase):
 class Saving(unittest.TestCase):
     def again(self, op, clock=None):
         saved = json.loads(json.dumps(op.to_dict()))
-        return Operation.from_dict(saved, clock=clock or VirtualClock())
+        return Errand.from_dict(saved, clock=clock or VirtualClock())
 
     def test_one_that_was_not_done_comes_back_without_an_outcome(self):
         clock = VirtualClock(epoch=1000)

@@ -112,7 +112,10 @@ class TcpProbeTest(unittest.TestCase):
                 TcpProbe(port, timeout_s=0.1)(HERE)
 
     def test_what_cannot_work_is_refused(self):
-        for arguments in ((0,), (65536,), (22, 0)):
+        for arguments in (
+            (0,), (65536,), ('22',), (None,), (True,), (22.5,),
+            (22, 0), (22, '3'), (22, None), (22, float('nan')), (22, float('inf')),
+        ):  # fmt: skip
             with self.subTest(arguments), self.assertRaises(InvalidRequest):
                 TcpProbe(*arguments)
 
@@ -195,6 +198,8 @@ class HttpProbeTest(unittest.TestCase):
             {'path': '/a b'},
             {'path': '/a\r\nX: y'},
             {'path': '/ü'},
+            {'path': 5},
+            {'statuses': 200},
             {'scheme': 'ftp'},
             {'timeout_s': 0},
         ):

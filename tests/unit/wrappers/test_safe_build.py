@@ -1,3 +1,4 @@
+import dataclasses
 import random
 import unittest
 
@@ -6,6 +7,7 @@ from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
     AuthenticationFailed,
+    BuildDiffers,
     BuildOutcomeUnknown,
     BuildTimeout,
     CircuitOpenError,
@@ -17,9 +19,9 @@ from kiln.exceptions import (
     ServiceTimeout,
     ServiceUnavailable,
 )
-from kiln.models import Amphora, State
+from kiln.models import Amphora, AmphoraType, State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.retry import Again, Backoff, Done, Failed
 from kiln.wrappers.safe_build import BuildPlan, DiscardPlan
 from tests.unit.wrappers.scripted import request
@@ -28,13 +30,13 @@ BACKOFF = Backoff(first_s=0.5, max_s=30, rng=random.Random(1))
 
 
 def operation(kind='build', amphora_id=None):
-    op = Operation(kind, backend='east', subject='name', clock=VirtualClock(), build_key='k')
+    op = Errand(kind, backend='east', subject='name', clock=VirtualClock(), build_key='k')
     op.amphora_id = amphora_id
     return op
 
 
-def amphora(state=State.ACTIVE, amphora_id='id-1'):
-    return Amphora(id=amphora_id, name='name', state=state, build_key='k')
+def amphora(state=State.ACTIVE, amphora_id='id-1', served=None):
+    return Amphora(id=amphora_id, name='name-of-k', state=state, build_key='k', served=served)
 
 
 class Building(unittest.TestCase):
@@ -56,6 +58,33 @@ class Building(unittest.TestCase):
         self.lose()
         self.assertEqual(self.plan.answered(amphora()), Done('id-1'))
         self.assertEqual([event.name for event in self.plan.operation.events], ['lost', 'adopted'])
+
+    def test_what_is_found_in_a_doubt_and_was_built_otherwise_is_refused_and_left(self):
+        for other in ({'name': 'other'}, {'amphora_type': AmphoraType.CONTAINER}):
+            with self.subTest(other):
+                self.setUp()
+                self.lose()
+                step = self.plan.answered(dataclasses.replace(amphora(), **other))
+                self.assertIsInstance(step, Failed)
+                self.assertIsInstance(step.error, BuildDiffers)
+                self.assertEqual(('id-1', 'east'), (step.error.amphora_id, step.error.backend))
+                self.assertFalse(self.plan.doubt)
+                self.assertIsNone(self.plan.operation.amphora_id)
+
+    def test_other_words_for_flavor_and_image_are_no_difference_in_a_doubt(self):
+        self.plan = BuildPlan(
+            operation(), 'k', dataclasses.replace(request('k'), flavor='s', image_id='i'), BACKOFF
+        )
+        self.lose()
+        found = dataclasses.replace(amphora(), flavor='uuid-1', image_id='sha256:1')
+        self.assertEqual(self.plan.answered(found), Done('id-1'))
+
+    def test_a_refusal_for_another_machine_of_the_key_ends_the_doubt(self):
+        self.lose()
+        self.plan.answered(None)
+        error = BuildDiffers('other', amphora_id='id-1')
+        self.assertEqual(self.plan.failed(error), Failed(error))
+        self.assertFalse(self.plan.doubt)
 
     def test_certain_that_there_is_nothing_it_is_sent_again(self):
         self.lose(ServiceTimeout('no answer'))
@@ -145,7 +174,8 @@ class Recovering(unittest.TestCase):
 
 class Discarding(unittest.TestCase):
     def plan(self, amphora_id=None):
-        return DiscardPlan(operation('discard', amphora_id), 'k', grace_s=5, backoff=BACKOFF)
+        discard = operation('discard', amphora_id)
+        return DiscardPlan(discard, 'k', fresh=True, grace_s=5, backoff=BACKOFF)
 
     def test_a_known_id_is_deleted_and_then_looked_for(self):
         plan = self.plan('id-1')
@@ -198,3 +228,84 @@ class Discarding(unittest.TestCase):
         self.assertIs(error.outcome, Outcome.UNKNOWN)
         for word in ('build k ', 'id id-1', 'locked'):
             self.assertIn(word, str(error))
+
+
+class Seeing:
+    """Stands in for a driver that sees what it is told to, and notes each call."""
+
+    def __init__(self, *found):
+        self.found, self.calls = list(found), []
+
+    def perform(self, call, *args):
+        self.calls.append((call, *args))
+        return self.found.pop(0) if call is Call.FIND_BUILD else None
+
+
+class DiscardingUnderAChosenKey(unittest.TestCase):
+    LOOK, DELETE = (Call.FIND_BUILD, 'k'), (Call.DELETE, 'id-1')
+
+    def plan(self, amphora_id='id-1'):
+        discard = operation('discard', amphora_id)
+        return DiscardPlan(discard, 'k', fresh=False, grace_s=5, backoff=BACKOFF)
+
+    def after(self, plan, found):
+        """The calls of one step, and what follows it."""
+        driver = Seeing(found)
+        return driver.calls, plan.answered(plan.send(driver))
+
+    def test_each_delete_follows_a_look_at_once(self):
+        plan = self.plan()
+        building = amphora(State.BUILDING)
+        self.assertEqual(([self.LOOK, self.DELETE], Again()), self.after(plan, building))
+        calls, step = self.after(plan, building)
+        self.assertEqual([self.LOOK, self.DELETE], calls)
+        self.assertGreater(step.pause_s, 0)
+        self.assertEqual(([self.LOOK], Done(None)), self.after(plan, None))
+
+    def test_it_takes_its_turn_among_the_calls_that_change_something(self):
+        self.assertIs(Call.DELETE, self.plan().call)
+
+    def test_what_has_run_is_left_and_is_the_result(self):
+        for found in (
+            amphora(State.ACTIVE),
+            amphora(State.SUSPENDED),
+            amphora(State.STOPPED),
+            amphora(State.ACTIVE, served=False),
+            amphora(State.ERROR),
+            amphora(State.ERROR, served=True),
+            amphora(State.BUILDING, served=True),
+        ):
+            with self.subTest(found):
+                plan = self.plan()
+                self.assertEqual(([self.LOOK], Done(found)), self.after(plan, found))
+                self.assertEqual([event.name for event in plan.operation.events], ['left'])
+
+    def test_what_never_ran_is_removed(self):
+        for found in (
+            amphora(State.PENDING),
+            amphora(State.BUILDING),
+            amphora(State.BUILDING, served=False),
+            amphora(State.ERROR, served=False),
+            amphora(State.UNKNOWN, served=False),
+            dataclasses.replace(amphora(State.ERROR), fault_code='insufficient_capacity'),
+        ):
+            with self.subTest(found):
+                self.assertEqual(
+                    ([self.LOOK, self.DELETE], Again()), self.after(self.plan(), found)
+                )
+
+    def test_of_what_the_backend_cannot_say_it_asks_again(self):
+        calls, step = self.after(self.plan(), amphora(State.UNKNOWN))
+        self.assertEqual([self.LOOK], calls)
+        self.assertGreater(step.pause_s, 0)
+
+    def test_what_is_being_deleted_is_waited_for(self):
+        calls, step = self.after(self.plan(), amphora(State.DELETING))
+        self.assertEqual([self.LOOK], calls)
+        self.assertGreater(step.pause_s, 0)
+
+    def test_what_came_to_run_while_it_could_not_be_deleted_is_left(self):
+        plan = self.plan()
+        self.after(plan, amphora(State.BUILDING))
+        self.assertIsInstance(plan.failed(ServiceUnavailable('down')), Again)
+        self.assertEqual(([self.LOOK], Done(amphora())), self.after(plan, amphora()))

@@ -27,13 +27,13 @@ class HangTest(WatchingTest):
         self.addCleanup(self.release.set)
 
     def hang(self):
-        self.driver.on_call = lambda hook: (self.hung.set(), self.release.wait(10))
+        self.driver.on_call = lambda hook: (self.hung.set(), self.release.wait(120))
 
     def test_deadlines_hold_while_a_look_hangs_for_early_and_late_waits(self):
         self.driver.put('a')
         self.hang()
         early = self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(10))
-        self.assertTrue(self.hung.wait(5))
+        self.assertTrue(self.hung.wait(120))
         late = self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(20))
         for future in (early, late):
             error = self.settled_error(future)
@@ -45,12 +45,12 @@ class HangTest(WatchingTest):
         self.driver.put('a', State.ACTIVE)
         self.hang()
         early = self.watcher.watch('a', {State.ACTIVE})
-        self.assertTrue(self.hung.wait(5))
+        self.assertTrue(self.hung.wait(120))
         # Somebody has it rebuilt, and waits for that, while the answer that
         # tells of the time before is on its way.
         late = self.watcher.watch('a', {State.ACTIVE})
         self.release.set()
-        early.result(timeout=5)
+        early.result(timeout=120)
         self.driver.put('a', State.BUILDING)
         self.looks()
         self.assertFalse(late.done())

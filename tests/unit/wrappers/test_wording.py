@@ -7,8 +7,8 @@ from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import BuildRequest, Resource, State
 from kiln.testing.minimal import MinimalDriver
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.operation import Operation
 from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.recovery import describe
 from kiln.wrappers.retry import Backoff
@@ -52,7 +52,7 @@ SENTENCES = {
 
 def plan_of(call, args):
     settings = ExecutorSettings()
-    operation = Operation(call.label, backend='east')
+    operation = Errand(call.label, backend='east')
     describe(operation, args)
     return CallPlan(
         operation, call, args, Backoff(first_s=1.0, max_s=settings.max_delay_s, rng=None)
@@ -79,7 +79,7 @@ class WordingTest(unittest.TestCase):
         for call, (args, sentence) in SENTENCES.items():
             with self.subTest(call.label):
                 saved = plan_of(call, args).operation.to_dict()
-                self.assertEqual(f'Cannot {Operation.from_dict(saved).attempt}', sentence)
+                self.assertEqual(f'Cannot {Errand.from_dict(saved).attempt}', sentence)
 
     def test_what_is_not_known_is_left_out(self):
         for kind, said in (

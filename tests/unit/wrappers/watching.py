@@ -31,17 +31,25 @@ class Nobody:
 
 class WatchingTest(unittest.TestCase):
     settings = WatcherSettings()
+    close_s = 10.0
 
     def setUp(self):
-        self.clock = VirtualClock()
+        self.clock = self.open_clock()
         self.ticks = Ticks()
         self.driver = self.make_driver()
         self.scheduler = Scheduler(name='east', clock=self.clock)
         self.addCleanup(self.scheduler.close)
         self.watcher = Watcher(
-            self.driver, scheduler=self.scheduler, settings=self.settings, listener=self.ticks
+            self.driver,
+            scheduler=self.scheduler,
+            settings=self.settings,
+            listener=self.ticks,
+            close_s=self.close_s,
         )
         self.addCleanup(self.watcher.close)
+
+    def open_clock(self):
+        return VirtualClock()
 
     def make_driver(self):
         return CursorDriver(self.clock)

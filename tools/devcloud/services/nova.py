@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Mapping
 
 from ..backends import Database
+from ..errors import CloudError
 from ..packages import run
 from ..place import HOST
 from ..processes import Process, Stage
@@ -23,6 +24,7 @@ FILTERS = (
 
 # Said by a process that takes part from now on.
 JOINED = 'Join ServiceGroup membership'
+MAPPING_TRIES = 5
 
 
 class Nova(Service):
@@ -138,10 +140,7 @@ class Nova(Service):
         )
 
     def settle(self, database: Database) -> None:
-        mapped = database.count('select count(*) from nova_api.host_mappings')
-        if mapped < len(self.hosts()):
-            manage = (*self.venv.script('nova-manage'), '--config-file', self.config)
-            run(self.place, self.name, *manage, 'cell_v2', 'discover_hosts', '--by-service')
+        self._map_hosts(database)
         # After a pause Nova holds its hosts for dead until their first report,
         # five seconds after they have joined.
         hosts = ', '.join(f"'{host}'" for host in ('kiln-ctl', *self.hosts()))
@@ -149,6 +148,18 @@ class Nova(Service):
             'update nova.services set disabled = 0, disabled_reason = null, forced_down = 0, '
             f'updated_at = utc_timestamp(), last_seen_up = utc_timestamp() where host in ({hosts})'
         )
+
+    def _map_hosts(self, database: Database) -> None:
+        manage = (*self.venv.script('nova-manage'), '--config-file', self.config)
+        for left in range(MAPPING_TRIES - 1, -1, -1):
+            if database.count('select count(*) from nova_api.host_mappings') >= len(self.hosts()):
+                return
+            try:
+                run(self.place, self.name, *manage, 'cell_v2', 'discover_hosts', '--by-service')
+            except CloudError:
+                # The scheduler maps hosts too, and whichever of the two comes second fails.
+                if not left:
+                    raise
 
     def processes(self) -> tuple[Process, ...]:
         computes = [

@@ -9,7 +9,7 @@ from kiln.compute import Compute
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.conf import compute as compute_conf
 from kiln.driver_manager import stack_settings
-from kiln.flows import Until
+from kiln.goals import Until
 from tests.bench.cloud.contenders.seat import sit
 
 GROUP = 'compute:nova'

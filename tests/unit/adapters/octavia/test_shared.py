@@ -75,6 +75,21 @@ class Sharing(SharedTest):
             first.build()
         self.assertIsNot(first, self.shared.get('noop', conf))
 
+    def test_a_build_in_flight_is_left_where_another_worker_goes_on_with_its_flow(self):
+        for resumed in (True, False):
+            with self.subTest(resumed=resumed):
+                conf = self.conf(
+                    '[compute:noop]\nfaults = build:stuck\n'
+                    f'[task_flow]\njobboard_enabled = {resumed}\n'
+                )
+                conf.register_opts([cfg.BoolOpt('jobboard_enabled')], 'task_flow')
+                compute = self.shared.get('noop', conf)
+                seen = threading.Event()
+                compute.build(until='active', on_status=lambda _, seen=seen: seen.set())
+                self.assertTrue(seen.wait(60))
+                self.shared.close()
+                self.assertEqual(resumed, bool(compute.driver.cloud.count()))
+
     def test_a_child_process_has_its_own_and_the_parent_keeps_its(self):
         done = subprocess.run(
             [sys.executable, '-W', 'ignore', '-c', FORKING],

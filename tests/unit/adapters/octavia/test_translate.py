@@ -30,10 +30,14 @@ class Keys(unittest.TestCase):
 
 class Requests(unittest.TestCase):
     def test_random_names_have_the_length_asked_for_and_tell_nothing(self):
-        names = {translate.random_name(12) for _ in range(50)}
+        names = {translate.random_name(f'amphora-{one}', 12) for one in range(50)}
         self.assertEqual(50, len(names))
         for name in names:
             self.assertRegex(name, r'\Aa[A-Z0-9]{11}\Z')
+
+    def test_a_build_that_is_repeated_has_the_same_random_name(self):
+        names = {translate.random_name('amphora-1', 20) for _ in range(2)}
+        self.assertEqual(1, len(names))
 
     def test_files_are_for_root_alone(self):
         given = translate.files({'/etc/octavia/certs/server.pem': 'KEY'})

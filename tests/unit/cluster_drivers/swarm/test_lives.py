@@ -12,6 +12,7 @@ from kiln.cluster_drivers.swarm_debian_v1.view import View
 from kiln.cluster_drivers.values import Context, ReadyState
 from kiln.cluster_exceptions import ClusterDriverError
 from kiln.cluster_models import NodeState
+from tests.examples import examples
 
 from .case import DEFINITION, a_cluster, a_node
 from .sim import Sim
@@ -126,5 +127,5 @@ class Lives(RuleBasedStateMachine):
 TestLives = Lives.TestCase
 # Of lives that go wrong the shortest takes minutes to find; any of them shows what is wrong.
 TestLives.settings = settings(
-    max_examples=250, stateful_step_count=50, deadline=None, phases=(Phase.generate,)
+    max_examples=examples(12), stateful_step_count=50, deadline=None, phases=(Phase.generate,)
 )

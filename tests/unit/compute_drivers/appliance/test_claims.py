@@ -16,12 +16,15 @@ from kiln.compute_drivers.appliance.inventory import parse
 from kiln.compute_drivers.appliance.life import COMMANDS, Ended, Phase
 from kiln.compute_drivers.appliance.store import Store
 from kiln.exceptions import (
+    BuildDiffers,
     ConfigurationError,
     InstanceNotFoundError,
     InstanceStateConflict,
     InsufficientCapacity,
     ServiceUnavailable,
 )
+from kiln.models import AmphoraType
+from tests.examples import examples
 from tests.unit.compute_drivers.appliance.samples import RULES, PoolCase, pool, request
 
 
@@ -41,6 +44,19 @@ class Claiming(PoolCase):
     def test_a_key_claims_one_machine_however_often_it_is_used(self):
         self.assertEqual(self.claim('k'), self.claim('k'))
         self.assertEqual(1, len(self.claims.all()))
+
+    def test_a_key_that_claimed_something_else_is_refused_and_claims_nothing(self):
+        first = self.claim('k', image_id='i')
+        for other in (
+            {'name': 'other'},
+            {'image_id': 'j'},
+            {'amphora_type': AmphoraType.HW_LOAD_BALANCER},
+        ):
+            with self.subTest(other), self.assertRaises(BuildDiffers) as caught:
+                self.claim('k', **{'image_id': 'i', **other})
+            self.assertEqual(first.id, caught.exception.amphora_id)
+        self.assertEqual([first], self.claims.all())
+        self.assertEqual(first, self.claim('k'))
 
     def test_a_key_is_its_owners(self):
         self.assertNotEqual(self.claim('k').machine, self.claim('k', owner='them').machine)
@@ -301,4 +317,4 @@ class ClaimMachine(RuleBasedStateMachine):
 
 
 class ClaimMachineTest(ClaimMachine.TestCase, unittest.TestCase):
-    settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=examples(12), stateful_step_count=25, deadline=None)

@@ -10,7 +10,7 @@ from tests.unit.compute_drivers.appliance.samples import PoolCase
 
 
 def eventually(so):
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 120
     while not so():
         if time.monotonic() > give_up:
             raise AssertionError('it is still not so')
@@ -55,9 +55,9 @@ class Running(PoolCase):
 
     def test_one_that_takes_too_long_is_killed(self):
         started = time.monotonic()
-        ended = self.sh('echo begun; exec sleep 60', timeout_s=0.2).run()
-        self.assertLess(time.monotonic() - started, 10)
-        self.assertEqual('it had not ended within 0.2 s, and was killed: begun', ended.words)
+        ended = self.sh('echo begun; exec sleep 600', timeout_s=0.5).run()
+        self.assertLess(time.monotonic() - started, 300)
+        self.assertEqual('it had not ended within 0.5 s, and was killed: begun', ended.words)
 
     def test_one_that_is_killed_by_others_says_by_which_signal(self):
         ended = self.sh('kill -TERM $PPID; sleep 1').run()
@@ -77,7 +77,7 @@ class Running(PoolCase):
         thread.start()
         eventually(lambda: command.output() == 'begun\n')
         command.cancel()
-        thread.join(10)
+        thread.join(120)
         self.assertEqual((False, 'kiln ended it'), (ended[0].ok, ended[0].words))
         command.cancel()
 

@@ -135,7 +135,8 @@ class Leaving(unittest.TestCase):
             one = life.command_ended(one, ALL, BAD, 10.0, RULES)
             waits.append(one.due - 10.0)
         self.assertEqual([60.0, 120.0, 240.0, 300.0, 300.0], waits)
-        self.assertEqual((State.ERROR, None), (one.state, one.task))
+        # It goes on, so nobody who waits for the machine to be gone gives up.
+        self.assertEqual((State.ERROR, 'wiping'), (one.state, one.task))
         self.assertEqual('wipe command failed 5 times, last: no route', one.fault)
 
     def test_asked_for_again_a_failed_wipe_is_due_at_once_and_its_failures_count(self):

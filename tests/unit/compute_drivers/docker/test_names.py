@@ -55,11 +55,14 @@ class Labels(unittest.TestCase):
         self.assertFalse([label for label in labels if '=' in label])
 
     def test_labels_tell_whose_it_is_and_what_is_left_to_do(self):
-        labels = names.labels_of(request(flavor='small'), zone='z', unfinished=True, health=True)
+        labels = names.labels_of(
+            request(flavor='small', image_id='plain:1'), zone='z', unfinished=True, health=True
+        )
         self.assertEqual(
             {
                 'kiln.owner': 'site', 'kiln.key': 'k1', 'kiln.name': 'web', 'kiln.zone': 'z',
-                'kiln.flavor': 'small', 'kiln.unfinished': 'yes', 'kiln.health': 'yes',
+                'kiln.flavor': 'small', 'kiln.image-asked-for': 'plain:1',
+                'kiln.unfinished': 'yes', 'kiln.health': 'yes',
             },
             labels,
         )  # fmt: skip

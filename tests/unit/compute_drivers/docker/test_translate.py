@@ -54,6 +54,18 @@ class Containers(unittest.TestCase):
     def test_a_list_describes_a_container_as_an_answer_about_it_alone_does(self):
         self.assertEqual(amphora(), amphora(ENTRY))
 
+    def test_one_that_never_started_has_never_served(self):
+        for condition, served in (
+            (states.Condition(status='created'), False),
+            (states.Condition(status='created', error='no such file'), False),
+            (states.Condition(status='running', health='starting'), True),
+            (states.Condition(status='exited', exit_code=1), True),
+        ):
+            self.assertIs(served, amphora(condition=condition).served)
+        self.assertTrue(
+            amphora(condition=states.Condition(status='created'), rebooting=True).served
+        )
+
     def test_nothing_secret_is_shown(self):
         self.assertNotIn('secret', repr(dict(amphora().raw)))
 

@@ -6,6 +6,7 @@ from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import (
     AmbiguousInstanceError,
+    BuildDiffers,
     ConfigurationError,
     InsufficientCapacity,
     InvalidBuildRequest,
@@ -77,9 +78,35 @@ class BuildTest(CloudCase):
 
     def test_the_same_key_builds_once(self):
         driver = self.driver()
-        first = driver.build(build_key='one')
-        self.assertEqual(driver.build(build_key='one', name='other'), first)
+        first = driver.build(build_key='one', metadata={'try': '1'})
+        self.assertEqual(driver.build(build_key='one', metadata={'try': '2'}), first)
         self.assertEqual(driver.cloud.count(), 1)
+
+    def test_the_same_key_with_other_arguments_is_refused_and_changes_nothing(self):
+        driver = self.driver()
+        first = driver.build(amphora_flavor='small', image_id='i-1', name='a', build_key='k')
+        before = driver.cloud.instances(), driver.cursor(), driver.changes().cursor
+        for argument, value in (
+            ('amphora_type', 'container'), ('amphora_flavor', 'tiny'), ('image_id', 'i-2'),
+            ('name', 'b'),
+        ):  # fmt: skip
+            asked = {'amphora_flavor': 'small', 'image_id': 'i-1', 'name': 'a'} | {argument: value}
+            with self.subTest(argument), self.assertRaises(BuildDiffers) as caught:
+                driver.build(**asked, build_key='k')
+            error = caught.exception
+            self.assertEqual(
+                (first, 'k', driver.name), (error.amphora_id, error.build_key, error.backend)
+            )
+            self.assertRegex(str(error), f"its {argument} is '.*' and not '{value}'")
+        after = driver.cloud.instances(), driver.cursor(), driver.changes().cursor
+        self.assertEqual(before, after)
+
+    def test_what_a_machine_was_rebuilt_from_is_what_it_is(self):
+        driver = self.driver()
+        first = driver.build(image_id='i-1', build_key='k')
+        driver.rebuild(first, image_id='i-2')
+        self.assertEqual(first, driver.build(image_id='i-2', build_key='k'))
+        self.assertRaises(BuildDiffers, driver.build, image_id='i-1', build_key='k')
 
     def test_two_sites_may_use_the_same_key(self):
         ours = self.driver()

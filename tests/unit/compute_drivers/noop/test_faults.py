@@ -1,5 +1,7 @@
 """Scripted faults: what is decided, and what it does to a call."""
 
+import pathlib
+import re
 import threading
 import unittest
 
@@ -25,6 +27,8 @@ from kiln.exceptions import (
 )
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
+
+GUIDE = pathlib.Path(__file__).parents[4] / 'doc/source/user/rehearsing.rst'
 
 
 class FaultCase(unittest.TestCase):
@@ -92,6 +96,15 @@ class ParseTest(unittest.TestCase):
             with self.subTest(text), self.assertRaises(ConfigurationError) as caught:
                 Fault.parse(text)
             self.assertIn(clue, str(caught.exception))
+
+
+class GuideTest(unittest.TestCase):
+    def test_the_guide_to_rehearsals_tells_each_action_and_option(self):
+        text = GUIDE.read_text()
+        told = re.findall(r'^``([a-z_]+)`` +', text, re.MULTILINE)
+        self.assertEqual(sorted(Action), sorted(told))
+        for option in ('times', 'after', 'probability', 'amphora_id', 'metadata.KEY'):
+            self.assertIn(f'``{option}``', text)
 
 
 class DecisionTest(FaultCase):
@@ -327,6 +340,20 @@ class BadEndTest(FaultCase):
         self.driver.delete(amphora_id)
         self.clock.advance(5)
         self.assertEqual(self.cloud.count(), 0)
+
+    def test_what_only_a_build_can_meet_is_refused_for_other_calls_and_not_used_up_by_them(self):
+        for action in ('vanish', 'leak', 'quota', 'capacity', 'duplicate_name'):
+            with (
+                self.subTest(action),
+                self.assertRaisesRegex(ConfigurationError, 'only a build goes so'),
+            ):
+                Fault.parse(f'status:{action}')
+        self.script('*:vanish=5:times=1')
+        self.assertEqual([], list(self.driver.list_amphorae()))
+        amphora_id = self.driver.build()
+        self.clock.advance(60)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.status(amphora_id)
 
     def test_an_amphora_may_vanish_and_changes_tell_so(self):
         self.script('build:vanish=60')

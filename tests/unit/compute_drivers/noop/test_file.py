@@ -36,7 +36,7 @@ class FileTest(unittest.TestCase):
     def test_what_one_does_the_other_sees(self):
         one, two = self.open(build_s=10, delete_s=5), self.open()
         amphora_id = one.build(name='x', build_key='k', port_ids=['p'])
-        self.assertEqual(two.build(build_key='k'), amphora_id)
+        self.assertEqual(two.build(name='x', build_key='k'), amphora_id)
         self.assertIs(two.status(amphora_id).state, State.BUILDING)
         self.assertRaises(BuildConflict, two.build, port_ids=['p'])
         cursor = two.changes().cursor
@@ -96,7 +96,7 @@ class FileTest(unittest.TestCase):
 
 class TombstoneTest(unittest.TestCase):
     def test_a_cursor_older_than_the_oldest_tombstone_is_answered_with_everything(self):
-        store, catalogue = Store(None, None), Catalogue()
+        store, catalogue = Store(None, None, tombstones=1000), Catalogue()
         machines = Machines(store, catalogue, Groups(store), VirtualClock())
 
         def changes(since=''):
@@ -106,15 +106,15 @@ class TombstoneTest(unittest.TestCase):
         with store.write(0) as db:
             # One more than are kept, each with a number of its own.
             db.execute(
-                'WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100001)'
+                'WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1001)'
                 " INSERT INTO machines SELECT n, 'kiln', n, n, 'vm', NULL, NULL, 'az1', 'h', NULL,"
                 " '{}', '{}', 0, 1, 'active', NULL, NULL, NULL, NULL, NULL, n FROM n"
             )
-            store.next_numbers(db, 100_001)
+            store.next_numbers(db, 1001)
         middle = changes().cursor
         with store.write(0) as db:
             store.next_numbers(db)
-            db.execute('DELETE FROM machines WHERE number <= 50000')
+            db.execute('DELETE FROM machines WHERE number <= 500')
             store.next_numbers(db)
             db.execute('DELETE FROM machines')
         self.assertEqual(machines.count(0), 0)

@@ -11,6 +11,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import InstanceNotFoundError, InstanceStateConflict
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
+from tests.examples import examples
 
 LATENCY = {'build': 7, 'delete': 3, 'suspend': 2, 'resume': 0, 'reboot': 4, 'rebuild': 5}
 # verb: the states it is allowed in, what the machine is meanwhile, its end.
@@ -163,6 +164,6 @@ class LifeInFile(Life):
 
 
 LifeTest = Life.TestCase
-LifeTest.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LifeTest.settings = settings(max_examples=examples(10), stateful_step_count=40, deadline=None)
 LifeInFileTest = LifeInFile.TestCase
-LifeInFileTest.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+LifeInFileTest.settings = settings(max_examples=examples(5), stateful_step_count=30, deadline=None)

@@ -56,7 +56,7 @@ class Exchange:
         self._connection.release()
 
 
-def until(true, seconds=10.0):
+def until(true, seconds=120.0):
     """Wait, on the real clock, for what a thread of the client library is to bring about."""
     end = time.monotonic() + seconds
     while not true():

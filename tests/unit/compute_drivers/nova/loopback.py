@@ -24,6 +24,9 @@ class Loopback:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+            # Whole answers: the second half of one would wait for the kernel's delayed ACK.
+            disable_nagle_algorithm = True
+            wbufsize = -1
 
             def answer(self):
                 url = urllib.parse.urlsplit(self.path)

@@ -165,7 +165,7 @@ class SlowLoopback(Loopback):
 
     def answer(self, what, query):
         answer = super().answer(what, query)
-        self.may_go_on.wait(10)
+        self.may_go_on.wait(120)
         return answer
 
 

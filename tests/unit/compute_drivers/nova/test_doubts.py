@@ -21,7 +21,11 @@ PORT = {'interfaceAttachments': [{'port_id': 'p-1'}]}
 def active(server_id, key):
     states = {'OS-EXT-STS:vm_state': 'active', 'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
     tags = [f'kiln-key:{key}', 'kiln-site:kiln']
-    return copy.deepcopy(SERVERS['building']) | {'id': server_id, 'tags': tags} | states
+    return (
+        copy.deepcopy(SERVERS['building'])
+        | {'id': server_id, 'name': server_id, 'tags': tags}
+        | states
+    )
 
 
 class DoubtsCase(unittest.TestCase):

@@ -65,7 +65,14 @@ class Refusals(Table):
         )
 
     def test_400_for_want_of_a_host_is_no_wrong_build(self):
-        self.says('unseen/no_valid_host', BUILD, InsufficientCapacity, NOT_APPLIED, NEUTRAL)
+        self.says(
+            'unseen/no_valid_host',
+            BUILD,
+            InsufficientCapacity,
+            NOT_APPLIED,
+            NEUTRAL,
+            retryable=True,
+        )
 
     def test_401_is_about_the_credentials_whatever_was_asked(self):
         for asked in (BUILD, DELETE, STATUS):

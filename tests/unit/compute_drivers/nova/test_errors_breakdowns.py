@@ -30,7 +30,7 @@ class Breakdowns(Table):
     def test_500_leaves_the_outcome_of_a_build_unknown(self):
         self.says(
             ['nova/build_volume_no_cinder', 'unseen/unexpected', 'proxies/apache_500'],
-            BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE,
+            BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, retryable=True,
         )  # fmt: skip
 
     def test_500_of_anything_else_may_be_tried_again(self):
@@ -43,7 +43,7 @@ class Breakdowns(Table):
     def test_502_503_and_504_leave_the_outcome_of_a_build_unknown(self):
         self.says(
             [name for name in ANSWERS if name.endswith(('_502', '_503', '_504', '_503_json'))],
-            BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE,
+            BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, retryable=True,
         )  # fmt: skip
 
     def test_502_503_and_504_of_anything_else_may_be_tried_again(self):
@@ -55,7 +55,7 @@ class Breakdowns(Table):
 
     def test_503_may_tell_when_to_come_back(self):
         name = 'proxies/nginx_503_retry_after'
-        self.says(name, BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, after=30.0)
+        self.says(name, BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, retryable=True, after=30.0)
         self.says(name, STATUS, ServiceUnavailable, UNKNOWN, FAILURE, retryable=True, after=30.0)
 
     def unanswered(self, asked, *, sent, slow=False):
@@ -73,7 +73,7 @@ class Breakdowns(Table):
     def test_no_answer_leaves_the_outcome_of_a_build_unknown(self):
         for slow in (True, False):
             self.assertEqual(
-                (BuildOutcomeUnknown, UNKNOWN, FAILURE, False),
+                (BuildOutcomeUnknown, UNKNOWN, FAILURE, True),
                 self.unanswered(BUILD, sent=True, slow=slow),
             )
 

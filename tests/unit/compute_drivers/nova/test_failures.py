@@ -81,7 +81,7 @@ class Failing(unittest.TestCase):
         """Check what a request comes to that the service may have acted on."""
         build = unanswered(BUILD, 'compute', exc)
         self.assertIs(BuildOutcomeUnknown, type(build), str(build))
-        self.assertEqual((Outcome.UNKNOWN, False), (build.outcome, build.retryable))
+        self.assertEqual((Outcome.UNKNOWN, True), (build.outcome, build.retryable))
         delete = unanswered(DELETE, 'compute', exc)
         self.assertIs(ServiceTimeout if slow else ServiceUnavailable, type(delete))
         self.assertEqual((Outcome.UNKNOWN, True), (delete.outcome, delete.retryable))

@@ -27,7 +27,7 @@ def server(server_id, state, task_state=None, **more):
     """Return a server as Nova's API shows it."""
     shown = copy.deepcopy(SERVERS['building'])
     states = {'OS-EXT-STS:vm_state': state, 'OS-EXT-STS:task_state': task_state}
-    return shown | {'id': server_id, 'tags': TAGS} | states | more
+    return shown | {'id': server_id, 'name': server_id, 'tags': TAGS} | states | more
 
 
 class ListeningCase(unittest.TestCase):
@@ -43,7 +43,7 @@ class ListeningCase(unittest.TestCase):
             'auth_type = none', f'compute_endpoint_override = {self.cloud.url}',
             f'image_endpoint_override = {self.cloud.url}', 'microversion = 2.96',
             'flavor = tiny', f'image = {IMAGE}', f'notification_url = {self.url}',
-            f'notification_exchange = {self.exchange.name}',
+            f'notification_exchange = {self.exchange.name}', 'notification_gather = 0.005',
         )  # fmt: skip
         self.driver = NovaDriver.open(conf, name='east', owner='kiln', clock=self.clock)
         self.addCleanup(self.driver.close)

@@ -1,11 +1,12 @@
 """The ports made as locks go with their servers, also where Nova let go of them before."""
 
+import json
 import threading
 import time
 import unittest
 
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.exceptions import AmphoraComputeError
+from kiln.exceptions import AmphoraComputeError, InvalidBuildRequest
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.corpus import SERVERS
 from tests.unit.compute_drivers.nova.loopback import Loopback
@@ -23,6 +24,8 @@ class Cloud(Loopback):
 
     def __init__(self, clock):
         self.ports = {}
+        #: Answers a request for a server, where one answer for all will not do.
+        self.create = None
         super().__init__({'GET /flavors': {'flavors': [{'id': 'f-1', 'name': 'tiny'}]}}, clock)
 
     def port(self, port_id, key, device_id=''):
@@ -34,6 +37,8 @@ class Cloud(Loopback):
         self.answers[f'DELETE /v2.0/ports/{port_id}'] = (204, {}, '')
 
     def answer(self, what, query):
+        if what == 'POST /servers' and self.create is not None:
+            self.answers[what] = self.create()
         if what == 'GET /v2.0/ports':
             asked = {name: query[name] for name in query if name != 'fields'}
             ports = [one for one in self.ports.values() if asked.items() <= one.items()]
@@ -99,6 +104,36 @@ class PortsOfDeleted(unittest.TestCase):
         self.cloud.port('p-1', 'k-1')
         self.driver.delete('s-1')
         self.assertEqual(['p-1'], self.reaped())
+
+    def test_a_build_whose_port_goes_with_the_last_server_of_its_key_takes_another(self):
+        self.cloud.port('p-1', 'k-1')
+        self.cloud.answers['POST /v2.0/ports'] = (201, {}, {'port': {'id': 'p-2'}})
+        self.cloud.answers[DETAIL] = {'servers': []}
+        sent = []
+
+        def create():
+            sent.append(json.loads(self.cloud.asked[-1][2])['server']['networks'])
+            # Removed by whoever saw the last server go, after it was chosen.
+            if self.cloud.ports.pop('p-1', None):
+                told = 'Port id p-1 could not be found.'
+                return 400, {}, {'badRequest': {'code': 400, 'message': told}}
+            return 202, {}, {'server': {'id': 's-2'}}
+
+        self.cloud.create = create
+        self.assertEqual('s-2', self.driver.build(name='web', build_key='k-1'))
+        self.assertEqual([[{'port': 'p-1'}], [{'port': 'p-2'}]], sent)
+
+    def test_a_build_that_is_refused_for_another_reason_is_sent_once(self):
+        self.cloud.answers['POST /v2.0/ports'] = (201, {}, {'port': {'id': 'p-1'}})
+        self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'id': 'p-1'}}
+        self.cloud.port('p-1', 'k-1')
+        self.cloud.answers[DETAIL] = {'servers': []}
+        refused = {'badRequest': {'code': 400, 'message': 'The image is too large.'}}
+        self.cloud.answers['POST /servers'] = (400, {}, refused)
+        with self.assertRaisesRegex(InvalidBuildRequest, 'too large'):
+            self.driver.build(name='web', build_key='k-1')
+        self.assertEqual(1, [what for what, _ in self.cloud.queries].count('POST /servers'))
+        self.assertEqual(['p-1'], self.cloud.deleted())
 
     def test_the_ports_of_others_stay(self):
         self.cloud.answers['GET /servers/s-1'] = {'server': SERVER}

@@ -11,6 +11,7 @@ import requests
 from hypothesis import strategies as st
 
 from kiln.testing.proxy import Delay, Hang
+from tests.examples import examples
 from tests.unit.testing.proxy.server import ProxyCase, Raw
 
 MEGABYTE = 1 << 20
@@ -23,7 +24,7 @@ HEADERS = st.dictionaries(TOKEN.map(lambda name: f'X-{name}'), VALUES.map(str.st
 
 class Transparency(ProxyCase):
     @hypothesis.given(METHODS, TARGETS, HEADERS, st.binary(max_size=2000), st.booleans())
-    @hypothesis.settings(max_examples=100, deadline=None)
+    @hypothesis.settings(max_examples=examples(30), deadline=None)
     def test_every_request_and_answer_passes_byte_by_byte(
         self, method, target, headers, body, in_chunks
     ):

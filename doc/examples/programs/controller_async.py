@@ -1,0 +1,55 @@
+"""The same as controller.py, for a program that lives on an event loop."""
+
+import asyncio
+import json
+import pathlib
+import sys
+from collections.abc import Collection
+from typing import Any
+
+import kiln
+from kiln.exceptions import AmphoraComputeError
+
+
+async def settle(compute: kiln.Compute, wanted: Collection[str]) -> float:
+    """Ask for all that is wanted and for nothing else; return a pause before the next try."""
+    there = await compute.list_amphorae()
+    operations: list[kiln.Operation[Any]] = [
+        compute.delete(amphora.id, wait=True) for amphora in there if amphora.name not in wanted
+    ]
+    operations += [
+        compute.build(amphora_flavor='small', name=name, build_key=name, until='active')
+        for name in wanted
+    ]
+    outcomes = await asyncio.gather(*operations, return_exceptions=True)
+    return max((how_long(one) for one in outcomes if isinstance(one, BaseException)), default=0.0)
+
+
+def how_long(error: BaseException) -> float:
+    """Return the seconds to wait before everything is asked again, or raise the error."""
+    if not isinstance(error, AmphoraComputeError) or not error.advice.again:
+        # The message says what somebody has to repair.
+        raise error
+    return error.retry_after or 0.2
+
+
+async def main(path: str) -> None:
+    """Settle until all is as it is wanted."""
+    wanted = json.loads(pathlib.Path(path).read_text())
+    # To open a backend reads files, and to close one waits: neither is for the loop.
+    compute = await asyncio.to_thread(kiln.open_compute, 'noop')
+    async with compute:
+        while True:
+            try:
+                pause_s = await settle(compute, wanted)
+            # Listing, and to be refused at once, are no reasons to end either.
+            except AmphoraComputeError as error:
+                pause_s = how_long(error)
+            if not pause_s:
+                break
+            await asyncio.sleep(pause_s)
+    print(f'{len(wanted)} machines, as wanted')
+
+
+if __name__ == '__main__':
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,42 @@
+"""Whether a machine found under a build key is the one that a build asks for; pure."""
+
+from __future__ import annotations
+
+from kiln.exceptions import BuildDiffers
+from kiln.models import Amphora, BuildRequest
+
+#: Fields that a request and an amphora have in common, by the argument of ``build()``.
+_COMPARED = {
+    'amphora_type': 'amphora_type',
+    'amphora_flavor': 'flavor',
+    'image_id': 'image_id',
+    'name': 'name',
+}
+
+
+def adopted(request: BuildRequest, found: Amphora) -> str:
+    """Return the id of the machine found under the key of a build.
+
+    Compared are type, flavor, image and name, each where both sides know it. Everything
+    else may differ: a machine may have been migrated or attached elsewhere since, and
+    files and user data hold secrets that callers make anew for each try. ``found`` must
+    have flavor and image in the words of the request that made it, or None.
+
+    :raises BuildDiffers: it was built with other arguments; nothing was done.
+    """
+    differences = [
+        f'{argument} is {str(has)!r} and not {str(asked)!r}'
+        for argument, field in _COMPARED.items()
+        if None not in (asked := getattr(request, field), has := getattr(found, field))
+        and asked != has
+    ]
+    if not differences:
+        return found.id
+    key = request.build_key
+    raise BuildDiffers(
+        f'Cannot build {request.name}: amphora {found.id} was built with key {key!r} before, '
+        f'and its {", its ".join(differences)}. Use another build key, or delete that amphora '
+        f'first; find_build({key!r}) returns it as it is.',
+        amphora_id=found.id,
+        build_key=key,
+    )

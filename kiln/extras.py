@@ -1,0 +1,143 @@
+"""Extras of installed packages: which of them would bring a Python package that is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import Distribution
+
+KILN = 'kiln-compute'
+
+_REQUIREMENT = re.compile(r'\s*([A-Za-z0-9][A-Za-z0-9._-]*)')
+_EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class NeededExtra:
+    """An extra that an import needs."""
+
+    #: The Python package that was to be imported.
+    module: str
+    distribution: str
+    extra: str
+    #: False where the package is there, but not as it should be.
+    absent: bool
+
+    @property
+    def command(self) -> str:
+        """The command that installs it."""
+        return f"pip install '{self.distribution}[{self.extra}]'"
+
+    def __str__(self) -> str:
+        state = 'is not installed' if self.absent else 'is not as it should be'
+        return f'Python package {self.module!r} {state}. Run: {self.command}'
+
+
+def needed_extra(
+    error: BaseException, owner: Distribution | None = None, *, driver: str = ''
+) -> NeededExtra | None:
+    """Return the extra that an import failed for; None where no extra is the cause.
+
+    ``owner`` is the distribution whose code was imported (default: kiln), and ``driver``
+    the name of the driver that is in it.
+    """
+    lacking = _import_error(error)
+    if lacking is None:
+        return None
+    absent = isinstance(lacking, ModuleNotFoundError)
+    module = str(lacking.name)
+    top = module.partition('.')[0]
+    if not absent:
+        module = top
+    if top in sys.stdlib_module_names:
+        return None
+    for dist in _candidates(lacking, owner):
+        extras = _extras(dist)
+        extra = _bringing(extras, module, driver)
+        # An import of the driver's own modules lacks no library.
+        if extra is None and absent and _importer(lacking) not in ('', 'kiln', 'stevedore', top):
+            extra = _of_driver(extras, driver)
+        if extra is not None:
+            return NeededExtra(module=module, distribution=dist.name, extra=extra, absent=absent)
+    return None
+
+
+def _import_error(error: BaseException | None) -> ImportError | None:
+    """Return the failed import that an error is, or that caused it."""
+    while error is not None and not (isinstance(error, ImportError) and error.name):
+        error = error.__cause__
+    return error
+
+
+def _candidates(lacking: ImportError, owner: Distribution | None) -> Iterator[Distribution]:
+    if owner is not None:
+        yield owner
+    # A vendor's package has to say itself what its own code imports.
+    if owner is None or (owner.name != KILN and _importer(lacking) == 'kiln'):
+        try:
+            yield importlib.metadata.distribution(KILN)
+        except importlib.metadata.PackageNotFoundError:
+            return  # run from a checkout, of which nothing is known
+
+
+def _importer(lacking: ImportError) -> str:
+    """Return the top-level package of the module that has the import statement."""
+    frames = [frame for frame, _ in traceback.walk_tb(lacking.__traceback__)]
+    names = (str(frame.f_globals.get('__name__', '')) for frame in reversed(frames))
+    tops = (name.partition('.')[0] for name in names)
+    return next((top for top in tops if top not in ('importlib', '_frozen_importlib')), '')
+
+
+def _extras(dist: Distribution) -> Mapping[str, Sequence[str]]:
+    """Return the distributions that each extra brings."""
+    found: dict[str, list[str]] = {}
+    for line in dist.requires or ():
+        name, extra = _REQUIREMENT.match(line), _EXTRA.search(line)
+        if name and extra:
+            found.setdefault(extra[1], []).append(name[1])
+    return found
+
+
+def _bringing(extras: Mapping[str, Sequence[str]], module: str, driver: str) -> str | None:
+    """Return the extra that has a distribution called like a module."""
+    found = [extra for extra, names in extras.items() if any(_brings(n, module) for n in names)]
+    # That for tests brings all there is; the smallest is for this alone.
+    return min(
+        found,
+        key=lambda extra: (_normal(extra) != _normal(driver), len(extras[extra]), extra),
+        default=None,
+    )
+
+
+def _of_driver(extras: Mapping[str, Sequence[str]], driver: str) -> str | None:
+    """Return the extra that has the name of the driver, unless all of it is installed.
+
+    A library may be called as nothing like its distribution: PIL comes with Pillow.
+    """
+    for extra, names in extras.items():
+        if _normal(extra) == _normal(driver) and not all(map(_is_installed, names)):
+            return extra
+    return None
+
+
+def _brings(distribution: str, module: str) -> bool:
+    """Whether a distribution is called as one that brings a module, such as python-acmeclient."""
+    word = re.escape(_normal(module))
+    pattern = rf'(python-?|py-?)?{word}(-?(python|py|sdk|api|client|lib))?'
+    return re.fullmatch(pattern, _normal(distribution)) is not None
+
+
+def _normal(name: str) -> str:
+    return re.sub(r'[-_.]+', '-', name).lower()
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""Takes up what another process began: checks its record, and goes on to its goal."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.building import Builder
+from kiln.clock import Deadline
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import AmphoraComputeError, InvalidRequest
+from kiln.flows import EffectFlow, derived, followed
+from kiln.goals import BuildGoal, OnStatus, Probe, StatesGoal
+from kiln.stack import beginning
+from kiln.wrappers.errand import Errand
+from kiln.wrappers.operation import OperationState, Priority
+
+#: The kind of an operation that sends nothing and waits for a state.
+WATCH = 'watch'
+_KINDS = frozenset({WATCH, *(call.label for call in Call)})
+#: The kinds whose one result is chosen among what a look-up answers.
+_LOOK_UPS = frozenset({Call.GET.label, Call.FIND.label})
+_BY_NAME_OR_ID = 2
+_NUMBER = (int, float)
+#: Seconds since the epoch at which nothing happens.
+_LATEST_S = 1e12
+_OPTIONAL_TEXT = (str, type(None))
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    'id': (str,),
+    'kind': (str,),
+    'backend': (str,),
+    'subject': (str,),
+    'state': (str,),
+    'build_key': _OPTIONAL_TEXT,
+    'amphora_id': _OPTIONAL_TEXT,
+    'priority': (int,),
+    'deadline': (*_NUMBER, type(None)),
+    'arguments': (list, type(None)),
+    'goal': (dict, type(None)),
+    'events': (list,),
+    'error': (dict, type(None)),
+}
+_NEEDED = ('id', 'kind', 'backend', 'subject', 'state')
+_EVENT: Mapping[str, tuple[type, ...]] = {'at': _NUMBER, 'name': (str,), 'detail': (str,)}
+
+
+class Recovery:
+    """Goes on with operations of earlier processes on one backend."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._stack = builder.stack
+        self._builder = builder
+
+    def take_up(
+        self, saved: Mapping[str, Any], *, probe: Probe | None, on_status: OnStatus | None
+    ) -> Errand[Any]:
+        """Return the operation of a record, under its id and on its way again.
+
+        :raises InvalidRequest: it is no record of this backend.
+        :raises OperationRejected: the queue is full, or kiln is closed.
+        """
+        for name, function in (('probe', probe), ('on_status', on_status)):
+            if function is not None:
+                validation.check_callable(name, function)
+        record = checked(saved, backend=self._stack.name)
+        operation: Errand[Any] = Errand.from_dict(
+            record, clock=self._stack.clock, callers=self._stack.callbacks
+        )
+        if operation.done():
+            return operation
+        self._stack.take_in(operation)
+        with beginning(operation):
+            self._go_on(operation, record.get('goal'), probe, on_status)
+        return operation
+
+    def _go_on(
+        self,
+        operation: Errand[Any],
+        goal: Mapping[str, Any] | None,
+        probe: Probe | None,
+        on_status: OnStatus | None,
+    ) -> None:
+        operation.note('recovered')
+        if operation.kind == Call.BUILD.label:
+            operation.goal = build_goal = BuildGoal.from_dict(goal or {}, probe, on_status)
+            self._renew(operation, self._builder.longest_s(build_goal))
+            self._builder.take_up(operation, build_goal)
+        elif goal is not None or operation.kind == WATCH:
+            self._renew(operation, self._stack.settings.effect_timeout_s)
+            self._wait(operation, _states(goal or {}), on_status)
+        else:
+            self._renew(operation, self._stack.settings.executor.timeout_s)
+            if operation.kind in _LOOK_UPS and len(operation.arguments or ()) == _BY_NAME_OR_ID:
+                self._look_up(operation, *operation.arguments or ())
+            else:
+                self._stack.executor.take_up(operation)
+
+    def _look_up(self, operation: Errand[Any], name: str | None, amphora_id: str | None) -> None:
+        driver, deadline = self._stack.driver, operation.deadline
+        assert deadline is not None
+        call, subject = driver.look_up(name, amphora_id)
+        found = self._stack.executor.submit(call, subject, timeout_s=deadline.remaining_s())
+        derived(operation, found, lambda answer: driver.choose(answer, name))
+
+    def _renew(self, operation: Errand[Any], seconds: float) -> None:
+        """Give one whose time is over the time of a new one."""
+        if operation.deadline is None or operation.deadline.passed:
+            operation.deadline = Deadline.after(seconds, self._stack.clock)
+
+    def _wait(self, operation: Errand[Any], goal: StatesGoal, on_status: OnStatus | None) -> None:
+        operation.goal = goal
+        if operation.kind == WATCH:
+            followed(
+                self._stack.watcher.watch(
+                    operation.subject,
+                    goal.states,
+                    deadline=operation.deadline,
+                    on_status=on_status and functools.partial(operation.call_out, on_status),
+                ),
+                operation,
+            )
+            return
+        sent: Errand[Any] = Errand(
+            operation.kind,
+            backend=operation.backend,
+            subject=operation.subject,
+            deadline=operation.deadline,
+            clock=self._stack.clock,
+            priority=operation.priority,
+        )
+        sent.amphora_id, sent.arguments = operation.amphora_id, operation.arguments
+        if any(event.name == 'accepted' for event in operation.events):
+            # The backend has agreed already; some of this must not be asked for twice.
+            sent.resolve(None)
+        else:
+            self._stack.executor.take_up(sent)
+        EffectFlow(self._stack, operation).start(sent, goal.states)
+
+
+def checked(saved: Mapping[str, Any], *, backend: str) -> Mapping[str, Any]:
+    """Return the record of an operation.
+
+    :raises InvalidRequest: it is none, or that of another backend.
+    """
+    if not isinstance(saved, Mapping):
+        raise _unusable(f'it is {type(saved).__name__}, not the mapping that to_dict() gave')
+    if missing := [name for name in _NEEDED if name not in saved]:
+        raise _unusable(f'it has no {", ".join(missing)}')
+    record = dict(saved)
+    _check_types(record, _FIELDS)
+    for event in record.get('events') or ():
+        if not isinstance(event, dict) or event.keys() != _EVENT.keys():
+            raise _unusable(f'{validation.quoted(event)} is none of its events')
+        _check_types(event, _EVENT)
+    if record['kind'] not in _KINDS:
+        raise _unusable(f'its kind is {validation.quoted(record["kind"])}, which no call is')
+    if record['backend'] != backend:
+        raise _unusable(
+            f'it is of backend {validation.quoted(record["backend"])}, and this is {backend!r}; '
+            f'recover it there'
+        )
+    try:
+        OperationState(record['state'])
+        Priority(record.get('priority', Priority.NORMAL))
+        AmphoraComputeError.from_dict(record.get('error') or {})
+    # An error of another kiln may be anything.
+    except (ValueError, TypeError, AttributeError) as exc:
+        raise _unusable(str(exc)) from None
+    if record['kind'] == Call.BUILD.label:
+        validation.check_text('build_key', record.get('build_key'))
+    elif record['kind'] == WATCH or record.get('goal') is not None:
+        # All machines that are waited for are asked for at once: a wrong id fails them all.
+        validation.check_text('subject', record['subject'])
+    return record
+
+
+def _check_types(record: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]]) -> None:
+    for name, kinds in fields.items():
+        value = record.get(name)
+        # A truth value is a number to Python, and a deadline of true to nobody.
+        if name in record and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise _unusable(f'its {name} is {validation.quoted(value)}')
+        # One that is no number would stand before all that waits for its time.
+        if isinstance(value, _NUMBER) and not abs(value) < _LATEST_S:
+            raise _unusable(f'its {name} is {validation.quoted(value)}')
+
+
+def _states(goal: Mapping[str, Any]) -> StatesGoal:
+    try:
+        return StatesGoal(validation.check_states(goal.get('states', ())))
+    except InvalidRequest as exc:
+        raise _unusable(f'its goal is {validation.quoted(goal)}') from exc
+
+
+def _unusable(why: str) -> InvalidRequest:
+    return InvalidRequest(f'Cannot recover this: {why}.')

@@ -1,0 +1,112 @@
+"""What holds of builds that are repeated, cancelled or late, behind kiln's guards.
+
+A machine that was ever reported ACTIVE disappears only when somebody asks for its delete,
+and no build that comes to nothing leaves a machine that nobody knows.
+"""
+
+from __future__ import annotations
+
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import BuildNotRunning
+from kiln.models import Ability, State
+from kiln.testing.conformance.fixture import needs
+from kiln.testing.conformance.guarded import GuardedFixture
+from kiln.testing.conformance.wording import in_words
+
+#: Enough for a call, and too little where nothing can be seen.
+_SHORT_S = 2.0
+#: Little of it: on a virtual clock it is over else before a thread has sent anything.
+_STEP_S = 0.001
+#: All that would show that an instance is active.
+_LOOKS = frozenset(Call) - {Call.BUILD, Call.FIND_BUILD, Call.DELETE}
+
+
+class Repeating(GuardedFixture):
+    """Builds that come to nothing."""
+
+    def test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key)
+        for what, ends in (
+            ('was cancelled', self.repeat_and_cancel),
+            ('saw nothing until its deadline', self.repeat_until_late),
+            ('was ended by a close', self.repeat_and_close),
+        ):
+            with self.subTest(f'one that {what}'):
+                ends(key)
+                self.assert_still(State.ACTIVE, amphora_id, f'A repeated build {what}')
+
+    @needs(Ability.SUSPEND)
+    def test_a_repeated_build_says_at_once_that_its_instance_is_suspended(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key)
+        self.driver.suspend(amphora_id)
+        self.settle(amphora_id, State.SUSPENDED)
+        compute, _ = self.behind_guards()
+        error = self.error_of(self.start_build(compute, build_key=key))
+        self.close_guards(compute)
+        self.assert_still(State.SUSPENDED, amphora_id, 'A build was repeated')
+        self.assertIsInstance(error, BuildNotRunning)
+        for fact in (amphora_id, key, State.SUSPENDED.value):
+            self.assertIn(fact, str(error))
+
+    @needs(Ability.REBOOT)
+    def test_an_instance_that_reboots_is_known_to_have_run(self) -> None:
+        key = self.new_key()
+        self.driver.reboot(self.build_active(build_key=key))
+        found = self.driver.find_build(key)
+        self.assertIsNotNone(found, 'it is not found by its key')
+        # Under a key of a caller's own, what never ran may be removed.
+        if found is not None and not found.past_building:
+            self.fail(f'it is {in_words(found)}, and served is {found.served}')
+
+    def test_a_cancelled_build_leaves_no_instance_that_nobody_knows(self) -> None:
+        name = self.new_key()
+        compute, gate = self.behind_guards(Call.BUILD)
+        operation = self.start_build(compute, build_key=None, name=name)
+        self.comes(lambda: gate.entered, 'a build is sent')
+        operation.cancel()
+        gate.release()
+        self.close_guards(compute)
+
+        def left() -> list[str]:
+            found = [one.id for one in self.driver.list_amphorae() if one.name == name]
+            # Their key, by which others are swept, is not of this run.
+            self._made.extend(found)
+            return found
+
+        self.becomes(left, lambda found: not found, 'a cancelled build leaves nothing')
+
+    def repeat_and_cancel(self, key: str) -> None:
+        """Repeat a build, and cancel it while the driver has it."""
+        compute, gate = self.behind_guards(Call.BUILD)
+        operation = self.start_build(compute, build_key=key)
+        self.comes(lambda: gate.entered, 'a build is sent')
+        operation.cancel()
+        gate.release()
+        self.close_guards(compute)
+
+    def repeat_until_late(self, key: str) -> None:
+        """Repeat a build, and let its time pass while nothing can be seen."""
+        compute, gate = self.behind_guards(*_LOOKS)
+        operation = self.start_build(compute, build_key=key, timeout=_SHORT_S)
+        self.comes(
+            lambda: operation.amphora_id is not None or operation.done(),
+            'a build is agreed to',
+            step_s=_STEP_S,
+        )
+        self.error_of(operation)
+        gate.release()
+        self.close_guards(compute)
+
+    def repeat_and_close(self, key: str) -> None:
+        """Repeat a build, and close while the driver has it."""
+        compute, gate = self.behind_guards(Call.BUILD)
+        self.start_build(compute, build_key=key)
+        self.comes(lambda: gate.entered, 'a build is sent')
+        # It waits in line behind the first, so it ends once no more is sent.
+        waiting = self.start_build(compute, build_key=key)
+        thread = self.begin_to_close(compute)
+        self.error_of(waiting)
+        gate.release()
+        self.comes(lambda: not thread.is_alive(), 'the guards are closed')

@@ -1,0 +1,138 @@
+"""Threads for the code of callers: callbacks and probes, which may take their time."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kiln.clock import Deadline
+
+LOG = logging.getLogger(__name__)
+
+#: How long a thread stays when it has nothing to do.
+LINGER_S = 5.0
+
+
+class CallerThreads:
+    """Runs functions that callers gave, in the order they come, on a few daemon threads.
+
+    A thread is started when a function has none to run on, as long as there are fewer
+    than ``size``; then the function waits for one. Nothing of kiln's runs here, so code
+    that blocks holds up code of its own kind, of its own backend, and nothing else.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        self.size = size
+        self._name = name
+        self._wake = threading.Condition(threading.Lock())
+        self._waiting: collections.deque[Callable[[], object]] = collections.deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._started = 0
+        self._closed = False
+
+    def submit(self, function: Callable[[], object]) -> None:
+        """Have a function run; after :meth:`close` too, as its caller waits for it."""
+        with self._wake:
+            self._waiting.append(function)
+            if self._idle >= len(self._waiting):
+                self._wake.notify()
+            elif len(self._threads) < self.size:
+                self._start()
+
+    def close(self, wait_s: float) -> None:
+        """End the idle threads, and the others when they are; wait for them so long."""
+        deadline = Deadline.after(wait_s)
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+            # A callback that closes would wait for its own end.
+            if threading.current_thread() in self._threads:
+                return
+            while self._threads and not deadline.passed:
+                self._wake.wait(max(0.0, deadline.remaining_s()))
+
+    def disown(self) -> None:
+        """Forget the threads and what waits: they are the parent's of this process."""
+        self._wake = threading.Condition(threading.Lock())
+        self._waiting = collections.deque()
+        self._threads, self._idle, self._closed = set(), 0, True
+
+    def _start(self) -> None:
+        self._started += 1
+        thread = threading.Thread(
+            target=self._run, name=f'{self._name}-{self._started}', daemon=True
+        )
+        self._threads.add(thread)
+        try:
+            thread.start()
+        # No thread can be had: one that is there takes it, or the next to come.
+        except RuntimeError:
+            self._threads.discard(thread)
+            LOG.exception('Cannot start thread %s', thread.name)
+
+    def _run(self) -> None:
+        while (function := self._next()) is not None:
+            try:
+                function()
+            # Also SystemExit: it is not this thread's to end.
+            except BaseException:
+                LOG.exception('Code that the caller of kiln gave, %r, failed', function)
+            del function
+
+    def _next(self) -> Callable[[], object] | None:
+        """Return what is to be run next, or None where the thread is to end."""
+        with self._wake:
+            if not self._waiting and not self._closed:
+                self._idle += 1
+                self._wake.wait(LINGER_S)
+                self._idle -= 1
+            if self._waiting:
+                return self._waiting.popleft()
+            self._threads.discard(threading.current_thread())
+            if self._closed:
+                self._wake.notify_all()
+            return None
+
+
+class CallbackLine:
+    """The callbacks of one operation: one after the other, in their order."""
+
+    __slots__ = ('_at_work', '_lock', '_threads', '_waiting')
+
+    def __init__(self, threads: CallerThreads) -> None:
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._waiting: collections.deque[tuple[Callable[[Any], object], Any]] = collections.deque()
+        self._at_work = False
+
+    def call(self, function: Callable[[Any], object], argument: Any) -> None:
+        """Have a function called after those before it."""
+        with self._lock:
+            self._waiting.append((function, argument))
+            if self._at_work:
+                return
+            self._at_work = True
+        self._threads.submit(self._work)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._at_work = False
+                    return
+                function, argument = self._waiting.popleft()
+            call_guarded(function, argument)
+
+
+def call_guarded(function: Callable[[Any], object], argument: Any) -> None:
+    """Call a caller's callback; log what it raises as the caller's."""
+    try:
+        function(argument)
+    # Also SystemExit: in a callback it ends neither the thread nor the process.
+    except BaseException:
+        LOG.exception('A callback given by the caller failed: %r, called with %r',
+                      function, argument)  # fmt: skip

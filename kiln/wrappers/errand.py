@@ -1,0 +1,149 @@
+"""An operation as those hold it who do its work: it takes the outcome, and the story."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.exceptions import AmphoraComputeError, ForkedError, OperationCancelled
+from kiln.wrappers.caller_threads import CallerThreads
+from kiln.wrappers.operation import Operation, OperationState, Priority
+
+T = TypeVar('T')
+
+#: A story longer than this is cut in the middle of its retries, not at its end.
+MAX_EVENTS = 50
+
+
+class _CallersFace(type):
+    """The class of a class that shows no more of itself than an operation does."""
+
+    def __dir__(cls) -> Iterable[str]:
+        return dir(Operation)
+
+
+class Errand(Operation[T], metaclass=_CallersFace):
+    """What kiln makes and works on for each call, and returns as an :class:`Operation`."""
+
+    __slots__ = ()
+
+    # It is what a caller is handed: who looks around in a shell is shown what the declared
+    # type has, and nothing that would end work which is under way. A shell that completes
+    # a name asks the object and its class, and help() the class.
+    def __dir__(self) -> Iterable[str]:
+        return dir(Operation)
+
+    # The very functions of the caller's face: through one more call each submit would
+    # pay for the name.
+
+    #: Have a quick function of kiln's own called by whoever gives the outcome, or now.
+    then = Operation._then
+    #: Have a caller's function called, after those before it, on a thread for them.
+    call_out = Operation._call_out
+
+    @property
+    def began_at(self) -> float | None:
+        """When a thread was first at it, by the monotonic clock."""
+        return self._began_at
+
+    def stands_on(self, call: Operation[Any] | None) -> None:
+        """Name the call that was sent for it, whose error becomes its own; None once answered."""
+        self._call = call
+
+    def leave(self, why: str) -> bool:
+        """End it now, as cancel() does; but what it builds is left under its key."""
+        return self._call_off(why, left=True)
+
+    def disown(self) -> None:
+        """End it in the child of a fork: it is the parent's, which goes on with it."""
+        # Whoever held its lock, or waited, is a thread of the parent; and what was to
+        # be called at its end is meant for the process that it ends in.
+        self._lock = threading.Lock()
+        self._waiter = self._callbacks = self._line = None
+        if not self.done():
+            self.fail(
+                ForkedError(
+                    f'Cannot {self.attempt} here: it was begun before a fork and belongs to the '
+                    f'parent process, which goes on with it.',
+                    build_key=self.build_key,
+                    amphora_id=self.amphora_id,
+                    backend=self.backend,
+                    operation=self.kind,
+                )
+            )
+
+    def note(self, name: str, detail: str = '') -> None:
+        """Add to the story."""
+        # A plain tuple of plain values costs the garbage collector nothing.
+        event = (self._clock.time(), name, detail)
+        with self._lock:
+            if self._events is None:
+                self._events = []
+            elif len(self._events) >= MAX_EVENTS:
+                del self._events[MAX_EVENTS // 2]
+            self._events.append(event)
+
+    def enter(self, state: OperationState) -> bool:
+        """Say what it is doing now; False where it is done, and stays so."""
+        with self._lock:
+            if self.done():
+                return False
+            if state is OperationState.RUNNING and self._began_at is None:
+                self._began_at = self._clock.monotonic()
+            self.state = state
+            return True
+
+    def resolve(self, value: T) -> bool:
+        """Give the result; False where there was an outcome already."""
+        return self._finish(OperationState.SUCCEEDED, value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Give the error; False where there was an outcome already."""
+        if isinstance(error, AmphoraComputeError):
+            error.name_missing(
+                backend=self.backend,
+                operation=self.kind,
+                amphora_id=self.amphora_id,
+                build_key=self.build_key,
+            )
+        cancelled = isinstance(error, OperationCancelled)
+        state = OperationState.CANCELLED if cancelled else OperationState.FAILED
+        return self._finish(state, None, error)
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        callers: CallerThreads | None = None,
+    ) -> Self:
+        """Return an operation that another process saved; its outcome if it had one."""
+        deadline = None
+        if data.get('deadline') is not None:
+            deadline = Deadline.after(data['deadline'] - clock.time(), clock)
+        operation = cls(
+            data['kind'],
+            backend=data['backend'],
+            subject=data['subject'],
+            deadline=deadline,
+            clock=clock,
+            build_key=data.get('build_key'),
+            priority=Priority(data.get('priority', Priority.NORMAL)),
+            callers=callers,
+        )
+        operation._id = data['id']
+        operation.amphora_id = data.get('amphora_id')
+        if (arguments := data.get('arguments')) is not None:
+            operation.arguments = tuple(arguments)
+        operation._events = [
+            (event['at'], event['name'], event['detail']) for event in data.get('events', ())
+        ] or None
+        if data['state'] == OperationState.SUCCEEDED:
+            built: Any = data.get('amphora_id') if data.get('build_key') else None
+            operation.resolve(built)
+        elif data['state'] in (OperationState.FAILED, OperationState.CANCELLED):
+            operation.fail(AmphoraComputeError.from_dict(data.get('error') or {}))
+        return operation

@@ -1,0 +1,129 @@
+"""Cluster drivers that are wrong on purpose, each in one way.
+
+In a module that imports little: another process has to import it.
+"""
+
+import dataclasses
+import logging
+import threading
+import time
+import uuid
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.monitor import Metric, Monitor
+from kiln.cluster_drivers.scale import DefaultScaleManager
+from kiln.cluster_drivers.template_def import TemplateDefinition
+from kiln.cluster_drivers.values import Bootstrap, Cap, Readiness, StatusReport, join_token
+from kiln.cluster_drivers.verbs import Verb
+from kiln.cluster_exceptions import Problem
+
+#: What waits in here waits so long: no machine is too fast to notice it.
+PATIENCE_S = 0.02
+
+
+class Right(NodeClusterDriver):
+    """Right in all; the animals of the zoo are but for one thing."""
+
+    name = 'right_v1'
+    version = '1.0.0'
+    provides = (('*', '*', 'nodes'),)
+
+    def get_template_definition(self):
+        return TemplateDefinition(directory=None)
+
+
+class Brief(Right):
+    """Right, and has a short life: it can do no more than a driver must."""
+
+    missing_capabilities = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBOOT, Cap.REBUILD})
+
+
+class Forgetful(Right):
+    def bootstrap(self, context, cluster, node):
+        return Bootstrap(user_data=uuid.uuid4().bytes)
+
+
+class Hasty(Right):
+    def bootstrap(self, context, cluster, node):
+        return Bootstrap(user_data=' '.join({f'word-{i}' for i in range(50)}).encode())
+
+
+class Large(Right):
+    def bootstrap(self, context, cluster, node):
+        return Bootstrap(user_data=b'x' * 2**20)
+
+
+class Talkative(Right):
+    def bootstrap(self, context, cluster, node):
+        token = join_token(context, node)
+        logging.getLogger(__name__).warning('The token is %s', token)
+        return Bootstrap(user_data=token.encode(), join_token=token)
+
+
+class Patient(Right):
+    def is_ready(self, context, cluster, node):
+        time.sleep(PATIENCE_S)
+        return Readiness.not_yet('it never is')
+
+
+class Yes(Right):
+    def drain(self, context, cluster, node):
+        return True
+
+
+class Misspelt(Right):
+    def is_redy(self, context, cluster, node):
+        raise AssertionError('nobody calls it')
+
+
+class Versionless(Right):
+    version = 'one'
+
+
+class Picky(Right):
+    def validate(self, context, cluster, plan):
+        return (Problem(message='it is not to my taste'),)
+
+
+class Busy(Right):
+    def validate(self, context, cluster, plan):
+        gone = threading.Event()
+        threading.Thread(target=gone.wait, args=(20,), daemon=True).start()
+        return super().validate(context, cluster, plan)
+
+
+class Careless(Right):
+    def validate(self, context, cluster, plan):
+        return ()
+
+
+class Opaque(Right):
+    def update_cluster_status(self, context, cluster):
+        return StatusReport(outputs={'thing': object()})
+
+
+class Ruthless(Right):
+    def get_scale_manager(self, context, cluster):
+        return Stranger(context, cluster)
+
+
+class Stranger(DefaultScaleManager):
+    def order(self, nodegroup, nodes):
+        return [dataclasses.replace(node, id='stranger') for node in nodes]
+
+
+class Mute(Right):
+    verbs = {'shout': Verb(run=print, help='')}  # noqa: RUF012
+
+
+class Deaf(Right):
+    def get_monitor(self, context, cluster):
+        return Slow(context, cluster)
+
+
+class Slow(Monitor):
+    metrics = (Metric('a', 'b', 'c'),)
+
+    def pull(self):
+        time.sleep(PATIENCE_S)
+        return {}

@@ -1,0 +1,117 @@
+"""Guards that are wrong, around a driver that is right."""
+
+from kiln.compute import Compute
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import (
+    BuildNotRunning,
+    BuildOutcomeUnknown,
+    BuildTimeout,
+    OperationCancelled,
+)
+from kiln.goals import Until
+from kiln.stack import StackSettings
+from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.executor_settings import ExecutorSettings
+from tests.conformance.zoo.species import caught_by
+
+_LEAVES_WHAT_RUNS = 'test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs'
+_SAYS_IT_IS_SUSPENDED = 'test_a_repeated_build_says_at_once_that_its_instance_is_suspended'
+_CANCELLED_LEAVES_NOTHING = 'test_a_cancelled_build_leaves_no_instance_that_nobody_knows'
+_FAILED_LEAVES_NOTHING = 'test_a_build_that_fails_later_leaves_no_instance_that_nobody_knows'
+
+
+class RemovesAfterErrors(Compute):
+    """Removes whatever has the key of a build that ended in some error."""
+
+    errors = ()
+
+    def build(self, *args, **given):
+        operation = super().build(*args, **given)
+        operation.add_done_callback(self.ended)
+        return operation
+
+    def ended(self, operation):
+        if isinstance(operation.exception(), self.errors):
+            self.remove(operation.build_key)
+
+    def remove(self, build_key):
+        found = self.driver.find_build(build_key)
+        if found is not None:
+            self.driver.delete(found.id)
+
+
+@caught_by(_LEAVES_WHAT_RUNS)
+class RemovesWhatIsLate(RemovesAfterErrors):
+    """Takes what it adopted and did not see in time for its own."""
+
+    errors = (BuildTimeout, BuildOutcomeUnknown)
+
+
+class RemembersBuilds(RemovesAfterErrors):
+    """Knows at its close which builds are in flight."""
+
+    def __init__(self, driver):
+        super().__init__(driver)
+        self.begun, self.in_flight = [], []
+
+    def build(self, *args, **given):
+        operation = super().build(*args, **given)
+        self.begun.append(operation)
+        return operation
+
+    def close(self, *args, **given):
+        self.in_flight += [one for one in self.begun if not one.done()]
+        super().close(*args, **given)
+
+
+@caught_by(_LEAVES_WHAT_RUNS)
+class RemovesWhatIsCancelled(RemembersBuilds):
+    """Takes a cancel for the wish to have nothing under the key."""
+
+    errors = OperationCancelled
+
+    def ended(self, operation):
+        # A close cancels as well.
+        if operation not in self.in_flight:
+            super().ended(operation)
+
+
+@caught_by(_LEAVES_WHAT_RUNS)
+class RemovesWhatItCloses(RemembersBuilds):
+    """Removes at its close what its builds in flight have adopted."""
+
+    def close(self, *args, **given):
+        super().close(*args, **given)
+        for operation in self.in_flight:
+            self.remove(operation.build_key)
+
+
+@caught_by(_SAYS_IT_IS_SUSPENDED)
+class RemovesWhatRests(RemovesAfterErrors):
+    """Removes what it cannot bring to work."""
+
+    errors = BuildNotRunning
+
+
+@caught_by(_SAYS_IT_IS_SUSPENDED, _FAILED_LEAVES_NOTHING)
+class TakesAYesForADeed(Compute):
+    """Takes for active what the backend has agreed to, or has under the key."""
+
+    def build(self, *args, **given):
+        return super().build(*args, **given | {'until': Until.ACCEPTED})
+
+
+class Keeping(DriverWrapper):
+    """Says of each delete that it was done."""
+
+    def perform(self, call, *args):
+        return None if call is Call.DELETE else super().perform(call, *args)
+
+
+@caught_by(_CANCELLED_LEAVES_NOTHING, _FAILED_LEAVES_NOTHING)
+class CleansUpNothing(Compute):
+    """Takes its word for it that it removes what it built in vain."""
+
+    def __init__(self, driver):
+        settings = StackSettings(executor=ExecutorSettings(cleanup_timeout_s=1))
+        super().__init__(Keeping(driver), settings=settings)

@@ -1,0 +1,76 @@
+"""Animals that do not keep what a build has found, or do not tell of what it has left."""
+
+import dataclasses
+
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import BuildOutcomeUnknown
+from kiln.models import State
+from kiln.wrappers.base import DriverWrapper
+from tests.conformance.zoo.species import NoopAnimal, caught_by
+
+
+@caught_by('test_an_instance_that_reboots_is_known_to_have_run')
+class TakesAStartForABuild(NoopAnimal):
+    """Says of what boots that it is being built, and not that it has run."""
+
+    def _find_build(self, build_key):
+        found = super()._find_build(build_key)
+        if found is not None and found.task_state == 'rebooting':
+            return dataclasses.replace(found, state=State.BUILDING, served=None)
+        return found
+
+
+@caught_by('test_a_repeated_build_says_at_once_that_its_instance_is_suspended')
+class BuildsWhatRestsAnew(NoopAnimal):
+    """Removes what is suspended, and builds another in its place."""
+
+    def _build(self, request):
+        found = self.cloud.find_build(request.build_key, request.owner)
+        if found is not None and found.state is State.SUSPENDED:
+            self.cloud.vanish(found.id)
+        return super()._build(request)
+
+
+@caught_by('test_a_repeated_build_whose_answer_was_lost_leaves_the_instance_that_runs')
+class CleansUpWhatItFound(NoopAnimal):
+    """Removes what has the key of a build that failed, whoever built it."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except BuildOutcomeUnknown:
+            found = self.cloud.find_build(request.build_key, request.owner)
+            if found is not None and found.state is State.ACTIVE:
+                self.cloud.vanish(found.id)
+            raise
+
+
+@caught_by('test_a_build_that_fails_later_leaves_no_instance_that_nobody_knows')
+class FindsOnlyWhatIsWell(NoopAnimal):
+    """Does not find by its key what is in error."""
+
+    def _find_build(self, build_key):
+        found = super()._find_build(build_key)
+        return None if found is not None and found.state is State.ERROR else found
+
+
+@caught_by(
+    'test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs',
+    'test_an_instance_that_reboots_is_known_to_have_run',
+    'test_an_instance_that_runs_is_not_said_never_to_have_run',
+    'test_an_instance_is_described_alike_wherever_it_is_found',
+)
+class RemembersWhatItBuilt(DriverWrapper):
+    """A wrapper that describes under its key what was built as it was at first."""
+
+    def __init__(self):
+        super().__init__(NoopAnimal())
+        self._first = {}
+
+    def perform(self, call, *args):
+        answer = super().perform(call, *args)
+        if call is Call.BUILD:
+            self._first.setdefault(answer, self.inner.get_amphora(amphora_id=answer))
+        if call is Call.FIND_BUILD and answer is not None:
+            return self._first.get(answer.id, answer)
+        return answer

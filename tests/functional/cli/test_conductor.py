@@ -1,0 +1,71 @@
+"""The command that works on clusters, as a process that is told to stop."""
+
+import os
+import pathlib
+import signal
+import tempfile
+
+from kiln.cli.exit_codes import ExitCode
+from kiln.cluster_models import Operation, OperationKind
+from kiln.db.store import open_store
+from tests.unit.cli.processes import PATIENCE_S, Processes
+from tests.unit.db import samples
+
+CONFIG = """\
+[compute]
+default_backend = noop
+[db]
+url = sqlite:///{folder}/kiln.db
+"""
+
+
+class Running(Processes):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.store = self.enterContext(open_store(f'sqlite:///{self.folder}/kiln.db'))
+
+    def conduct(self, interrupt=signal.SIG_DFL):
+        config = self.folder / 'kiln.conf'
+        config.write_text(CONFIG.format(folder=self.folder))
+        process = self.start('--config-file', str(config), 'conductor', interrupt=interrupt)
+        self.said = process.stderr.readline()
+        self.assertIn('Working on clusters', self.said)
+        return process
+
+    def test_it_works_until_it_is_told_to_stop_and_that_is_no_failure(self):
+        for how in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(how):
+                process = self.conduct()
+                self.assertIn('SIGTERM or Ctrl-C ends it', self.said)
+                process.send_signal(how)
+                self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
+                self.assertEqual('kiln: Stopping.\n', process.stderr.read())
+
+    def test_where_ctrl_c_was_ignored_at_the_start_it_says_so_and_sigterm_ends_it(self):
+        process = self.conduct(interrupt=signal.SIG_IGN)
+        self.assertIn('; SIGTERM ends it', self.said)
+        self.assertTrue(self.ignores(process, signal.SIGINT))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
+
+    def test_a_signal_that_another_thread_takes_ends_it_too(self):
+        process = self.conduct()
+        tasks = pathlib.Path(f'/proc/{process.pid}/task')
+        # Once there are others and the main thread waits; sooner it would prove nothing.
+        main = tasks / str(process.pid) / 'stat'
+        self.until(lambda: len(list(tasks.iterdir())) > 1)
+        self.until(lambda: main.read_text().rpartition(')')[2].split()[0] == 'S')
+        other = max(int(task.name) for task in tasks.iterdir())
+        # As the kernel may choose: Linux gives it to the thread that is named.
+        os.kill(other, signal.SIGTERM)
+        self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
+
+    def test_it_takes_what_there_is_to_do_and_gives_it_up_at_its_end(self):
+        cluster = samples.cluster()
+        operation = Operation(id='op', cluster_id=cluster.id, kind=OperationKind.CREATE)
+        self.store.clusters.create(cluster, operation)
+        process = self.conduct()
+        self.until(lambda: (lease := self.store.leases.get(cluster.id)) and lease.epoch)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
+        self.assertEqual(0.0, self.store.leases.get(cluster.id).expires_at)

@@ -1,0 +1,101 @@
+"""The controllers of the guide, each killed again and again while the cloud misbehaves.
+
+KILN_CONTROLLER_KILLS is how often, from KILN_CONTROLLER_SEEDS starts of the dice.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+
+ROOT = pathlib.Path(__file__).parents[3]
+PROGRAMS = ROOT / 'doc' / 'examples' / 'programs'
+KILLS = int(os.environ.get('KILN_CONTROLLER_KILLS', '5'))
+SEEDS = int(os.environ.get('KILN_CONTROLLER_SEEDS', '1'))
+WEATHER = (
+    'build:timeout_after:times=3,probability=0.4; build:lose_answer:times=3,probability=0.4; '
+    'build:capacity:times=2,probability=0.3; build:error:times=2,probability=0.3; '
+    'find_build:refuse:times=3,probability=0.4; list:refuse:times=2,probability=0.4; '
+    'delete:timeout_before:times=3,probability=0.4; delete:lose_answer:times=2,probability=0.4'
+)
+
+
+class Controllers(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.wanted = self.folder / 'wanted.json'
+        self.cloud = (self.folder / 'cloud.db').resolve()
+        self.environment = os.environ | {
+            'PYTHONPATH': str(ROOT),
+            'KILN_COMPUTE_NOOP__PATH': str(self.cloud),
+            'KILN_COMPUTE_NOOP__BUILD_S': '0.4',
+            'KILN_COMPUTE_NOOP__DELETE_S': '0.2',
+            'KILN_COMPUTE_NOOP__WATCH_INTERVAL': '0.1',
+            'KILN_COMPUTE_NOOP__FAULTS': WEATHER,
+            # The weather opens it, which would be half a minute and then a whole one.
+            'KILN_COMPUTE_NOOP__CIRCUIT_OPEN': '0.2',
+            'KILN_COMPUTE_NOOP__CIRCUIT_OPEN_MAX': '0.5',
+        }
+
+    def start(self, program, dice):
+        process = subprocess.Popen(
+            [sys.executable, PROGRAMS / program, self.wanted],
+            # Each has chances of its own, and the same ones when the test is run again.
+            env=self.environment | {'KILN_COMPUTE_NOOP__SEED': str(dice.getrandbits(32))},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_begun(self, process):
+        """Return once a process has its cloud open, or has ended: how soon is the machine's."""
+        files = pathlib.Path(f'/proc/{process.pid}/fd')
+        while process.poll() is None:
+            # Each may be closed while it is looked at.
+            with contextlib.suppress(OSError):
+                if any(file.resolve() == self.cloud for file in files.iterdir()):
+                    return
+            time.sleep(0.01)
+
+    def machines(self):
+        with contextlib.closing(NoopCloud(self.cloud)) as cloud:
+            return collections.Counter(
+                (one.name, one.state.value) for one in cloud.list_machines('kiln')
+            )
+
+    def survives(self, program):
+        for seed in range(SEEDS):
+            with self.subTest(seed=seed):
+                dice = random.Random(seed)
+                for _ in range(KILLS):
+                    names = [f'web-{n}' for n in range(8) if dice.random() < 0.6]
+                    self.wanted.write_text(json.dumps(names))
+                    process = self.start(program, dice)
+                    self.wait_begun(process)
+                    # At any moment of its work, or after its end.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(dice.uniform(0.0, 2.0))
+                    process.kill()
+                    process.communicate()
+                process = self.start(program, dice)
+                out, err = process.communicate(timeout=900)
+                # Of the weather it may warn.
+                self.assertEqual(0, process.returncode, err)
+                self.assertNotIn('Traceback', err)
+                self.assertEqual(f'{len(names)} machines, as wanted\n', out)
+                self.assertEqual({(name, 'active'): 1 for name in names}, self.machines())
+
+    def test_one_with_threads_has_the_machines_it_wants_and_no_others(self):
+        self.survives('controller.py')
+
+    def test_one_on_an_event_loop_has_the_machines_it_wants_and_no_others(self):
+        self.survives('controller_async.py')

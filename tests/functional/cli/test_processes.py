@@ -1,0 +1,97 @@
+"""How the command ends: by signals, with its output closed, beside a backend that hangs."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from tests.unit.cli.processes import PATIENCE_S, ROOT, Processes
+
+
+class Ending(Processes):
+    def test_ctrl_c_and_sigterm_end_a_build_and_remove_what_it_made(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                cloud = f'{folder}/cloud.db'
+                process = self.start(
+                    'compute', 'build', '--wait',
+                    KILN_COMPUTE_NOOP__PATH=cloud, KILN_COMPUTE_NOOP__BUILD_S='3600',
+                )  # fmt: skip
+                self.await_machines(cloud, 1)
+                process.send_signal(number)
+                _, err = process.communicate(timeout=PATIENCE_S)
+                self.assertEqual(status, process.returncode, err)
+                self.assertNotIn('Traceback', err)
+                self.await_machines(cloud, 0)
+
+    def test_ctrl_c_and_sigterm_end_a_conformance_run_and_remove_what_it_built(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                cloud = f'{folder}/cloud.db'
+                process = self.start(
+                    'driver', 'test', 'noop', '--guarded',
+                    '--select', 'test_a_new_instance_becomes_active',
+                    KILN_COMPUTE_NOOP__PATH=cloud, KILN_COMPUTE_NOOP__BUILD_S='60',
+                )  # fmt: skip
+                self.await_machines(cloud, 1)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=PATIENCE_S)
+                self.assertEqual(status, process.returncode, err)
+                self.assertEqual('', out)
+                self.assertNotIn('Traceback', err)
+                self.await_machines(cloud, 0)
+
+    def test_where_ctrl_c_was_ignored_at_the_start_only_sigterm_ends_it(self):
+        # So a shell starts what it runs in the background, that Ctrl-C may end the rest.
+        with tempfile.TemporaryDirectory() as folder:
+            cloud = f'{folder}/cloud.db'
+            process = self.start(
+                'compute', 'build', '--wait', interrupt=signal.SIG_IGN,
+                KILN_COMPUTE_NOOP__PATH=cloud, KILN_COMPUTE_NOOP__BUILD_S='3600',
+            )  # fmt: skip
+            self.await_machines(cloud, 1)
+            self.assertTrue(self.ignores(process, signal.SIGINT))
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=PATIENCE_S)
+            self.assertEqual(143, process.returncode, err)
+            self.await_machines(cloud, 0)
+
+    def test_a_backend_that_hangs_does_not_hold_up_the_end(self):
+        process = self.start(
+            'compute', 'list', '--timeout', '0.3', KILN_COMPUTE_NOOP__FAULTS='*:hang=3600'
+        )
+        _, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(6, process.returncode, err)
+
+
+class Output(Processes):
+    def test_closed_output_changes_nothing_but_what_is_seen(self):
+        program = f'{sys.executable} -m kiln.cli'
+        for command, status in (
+            (f'{program} compute list >&-', 0), (f'{program} compute list 2>&-', 0),
+            (f'{program} compute list >&- 2>&-', 0), (f'{program} compute show x >&-', 3),
+            (f'{program} xyzzy 2>&-', 2),
+        ):  # fmt: skip
+            with self.subTest(command):
+                done = subprocess.run(
+                    ['sh', '-c', command], cwd=ROOT, capture_output=True, text=True,
+                    timeout=PATIENCE_S,
+                )  # fmt: skip
+                self.assertEqual(status, done.returncode, done.stderr)
+                self.assertNotIn('defect', done.stderr)
+
+    def test_what_is_confided_is_printed_to_no_stream_and_no_log(self):
+        # In all formats and for all errors: in the unit tests, in one process.
+        with tempfile.TemporaryDirectory() as folder:
+            secret, log = pathlib.Path(folder, 'secret'), pathlib.Path(folder, 'log')
+            secret.write_text('hush-a-bye')
+            process = self.start(
+                '--debug', '--log-file', str(log), 'compute', 'build', '--wait', '--key',
+                'hush-a-bye', '--flavor', 'none', '--file', f'/etc/key={secret}',
+                '--user-data', str(secret),
+            )  # fmt: skip
+            out, err = process.communicate(timeout=PATIENCE_S)
+            self.assertTrue(out + err)
+            self.assertNotIn('hush', out + err + log.read_text())

@@ -1,0 +1,132 @@
+"""A key that is used again: for the same server, or refused before anything is done."""
+
+import copy
+import json
+import unittest
+
+from kiln.compute_drivers.nova.driver import NovaDriver
+from kiln.exceptions import BuildDiffers, InvalidRequest
+from kiln.testing.clock import VirtualClock
+from tests.unit.compute_drivers.nova.corpus import ANSWERS, SERVERS
+from tests.unit.compute_drivers.nova.loopback import Loopback
+from tests.unit.compute_drivers.nova.written import written
+
+IMAGE = '4bfa4ff8-0632-421c-b662-4005c136db4b'
+DETAIL = 'GET /servers/detail'
+ASKED = {'kiln:type': 'vm', 'kiln:flavor': 'tiny', 'kiln:image': IMAGE}
+
+
+def server(server_id='s-1', *, name='web', metadata=None, **more):
+    """Return a server as Nova shows it; its own words for flavor and image are other texts."""
+    states = {'OS-EXT-STS:vm_state': 'active', 'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+    facts = {
+        'id': server_id, 'name': name, 'metadata': ASKED if metadata is None else metadata,
+        'tags': ['kiln-key:k', 'kiln-site:kiln'],
+        'flavor': {'original_name': 'm1.tiny'}, 'image': {'id': 'i-1'},
+    }  # fmt: skip
+    return copy.deepcopy(SERVERS['building']) | states | facts | more
+
+
+class RepeatCase(unittest.TestCase):
+    def setUp(self):
+        clock = VirtualClock()
+        flavors = [{'id': f'f-{name}', 'name': name} for name in ('tiny', 'small')]
+        self.cloud = Loopback({'GET /flavors': {'flavors': flavors}}, clock=clock)
+        self.enterContext(self.cloud)
+        conf = written(
+            'auth_type = none', f'compute_endpoint_override = {self.cloud.url}',
+            f'image_endpoint_override = {self.cloud.url}',
+            f'network_endpoint_override = {self.cloud.url}', 'microversion = 2.96',
+            'flavor = tiny', f'image = {IMAGE}',
+        )  # fmt: skip
+        self.driver = NovaDriver.open(conf, name='east', owner='kiln', clock=clock)
+        self.addCleanup(self.driver.close)
+
+    def build(self, **given):
+        return self.driver.build(**{'name': 'web', 'build_key': 'k', **given})
+
+    def changing(self):
+        """Return the requests that change something."""
+        return [what for what, _ in self.cloud.queries if not what.startswith('GET')]
+
+
+class Repeats(RepeatCase):
+    def test_a_repeat_with_the_same_words_finds_the_server(self):
+        self.cloud.answers[DETAIL] = {'servers': [server()]}
+        self.assertEqual('s-1', self.build(amphora_flavor='tiny', image_id=IMAGE))
+
+    def test_other_words_are_refused_before_anything_is_done(self):
+        self.cloud.answers[DETAIL] = {'servers': [server()]}
+        for argument, value, had in (
+            ('amphora_flavor', 'small', 'tiny'),
+            ('image_id', IMAGE.replace('4', '5'), IMAGE),
+            ('name', 'other', 'web'),
+        ):
+            with self.subTest(argument), self.assertRaises(BuildDiffers) as caught:
+                self.build(**{'amphora_flavor': 'tiny', 'image_id': IMAGE, argument: value})
+            error = caught.exception
+            self.assertEqual(
+                ('s-1', 'k', 'east'), (error.amphora_id, error.build_key, error.backend)
+            )
+            self.assertIn(f"its {argument} is '{had}' and not '{value}'", str(error))
+        self.assertEqual([], self.changing())
+
+    def test_what_nobody_asked_for_is_not_compared_with_novas_own_words(self):
+        self.cloud.answers[DETAIL] = {'servers': [server(metadata={'kiln:type': 'vm'})]}
+        self.assertEqual('s-1', self.build(amphora_flavor='small', image_id=IMAGE))
+        self.cloud.answers[DETAIL] = {'servers': [server()]}
+        self.assertEqual('s-1', self.build())
+
+    def test_twins_are_left_to_the_build_that_they_are_of(self):
+        twins = [server('s-1'), server('s-2', created='2026-11-21T09:37:51Z')]
+        self.cloud.answers[DETAIL] = {'servers': twins}
+        self.assertRaises(BuildDiffers, self.build, name='other')
+        self.assertEqual([], self.changing())
+        self.cloud.answers['DELETE /servers/s-2'] = (204, {}, '')
+        self.assertEqual('s-1', self.build())
+        self.assertEqual(['DELETE /servers/s-2'], self.changing())
+
+    def test_a_server_that_came_to_its_port_first_is_compared_too(self):
+        self.cloud.answers[DETAIL] = {'servers': []}
+        taken = ANSWERS['nova/build_port_in_use']
+        self.cloud.answers['POST /servers'] = taken['status'], taken['headers'], taken['body']
+        self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'device_id': 's-1'}}
+        self.cloud.answers['GET /servers/s-1'] = {'server': server()}
+        self.assertEqual('s-1', self.build(port_ids=['p-1']))
+        with self.assertRaises(BuildDiffers) as caught:
+            self.build(port_ids=['p-1'], name='other')
+        self.assertEqual('s-1', caught.exception.amphora_id)
+        self.assertEqual(['POST /servers'] * 2, self.changing())
+
+
+class Rebuilds(RepeatCase):
+    def rebuilt(self, **given):
+        """Rebuild s-1; return what was asked of Nova."""
+        self.cloud.answers['POST /servers/s-1/action'] = (202, {}, {'server': {}})
+        self.driver.rebuild('s-1', **given)
+        (sent,) = [body for what, _, body in self.cloud.asked if what.startswith('POST')]
+        return json.loads(sent)['rebuild']
+
+    def test_another_image_is_kept_in_the_words_it_was_asked_for(self):
+        self.cloud.answers['GET /v2/images'] = {'images': [{'id': 'i-2'}]}
+        metadata = {**ASKED, 'colour': 'grey'}
+        self.cloud.answers['GET /servers/s-1'] = {'server': server(metadata=metadata)}
+        sent = self.rebuilt(image_id='debian')
+        self.assertEqual(
+            {'imageRef': 'i-2', 'metadata': {**metadata, 'kiln:image': 'debian'}}, sent
+        )
+        found = server(metadata=sent['metadata'])
+        self.cloud.answers[DETAIL] = {'servers': [found]}
+        self.cloud.answers['GET /servers/s-1'] = {'server': found}
+        self.assertEqual('debian', self.driver.get_amphora(amphora_id='s-1').image_id)
+        self.assertEqual('s-1', self.build(image_id='debian'))
+        self.assertRaises(BuildDiffers, self.build, image_id=IMAGE)
+
+    def test_its_own_image_changes_no_words(self):
+        self.cloud.answers['GET /servers/s-1'] = {'server': server()}
+        self.assertEqual({'imageRef': 'i-1'}, self.rebuilt())
+
+    def test_an_image_that_is_not_there_is_refused_before_anything_is_done(self):
+        self.cloud.answers['GET /v2/images'] = {'images': []}
+        self.assertRaises(InvalidRequest, self.driver.rebuild, 's-1', image_id='none')
+        self.assertEqual([], self.changing())

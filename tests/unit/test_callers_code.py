@@ -1,0 +1,202 @@
+"""What callers hand in may block or fail: callbacks, status callbacks and probes."""
+
+import logging
+import threading
+
+from kiln.compute import Compute, Until
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.exceptions import BuildTimeout
+from kiln.models import State
+from kiln.stack import StackSettings
+from kiln.wrappers.operation import OperationState
+from tests.unit.test_compute import FacadeTest
+
+
+class CallersCode(FacadeTest):
+    settings = StackSettings(callback_threads=3, probe_threads=30)
+
+    def setUp(self):
+        super().setUp()
+        # Whatever blocks here blocks until the test is over.
+        self.gate = threading.Event()
+        self.addCleanup(self.gate.set)
+        self.blocked = threading.Semaphore(0)
+
+    def block(self, _=None):
+        self.blocked.release()
+        self.gate.wait()
+
+    def block_callbacks(self, count):
+        for _ in range(count):
+            operation = self.compute.check()
+            operation.add_done_callback(self.block)
+        for _ in range(count):
+            self.assertTrue(self.blocked.acquire(timeout=60))
+
+
+class Callbacks(CallersCode):
+    def test_d7_one_that_blocks_keeps_no_other_build_from_its_goal(self):
+        first = self.compute.build(until=Until.ACTIVE)
+        first.add_done_callback(self.block)
+        self.settle(first)
+        self.assertTrue(self.blocked.acquire(timeout=60))
+        innocent = self.compute.build(until=Until.ACTIVE, timeout=30)
+        self.settle(innocent)
+        self.assertIs(State.ACTIVE, self.cloud.get(innocent.result()).state)
+
+    def test_d7_a_status_callback_that_blocks_keeps_no_build_from_its_goal(self):
+        first = self.compute.build(until=Until.ACTIVE, on_status=self.block)
+        innocent = self.compute.build(until=Until.ACTIVE, timeout=30)
+        self.settle(first, innocent)
+        watched = self.compute.watch(first.result(), on_status=self.block)
+        self.settle(watched)
+
+    def test_d7_a_callback_may_wait_for_the_results_of_other_operations(self):
+        found = []
+
+        def go_on(done):
+            amphora_id = self.compute.build(until=Until.ACTIVE).result()
+            found.append((done.backend, self.compute.status(amphora_id).result().state))
+
+        operation = self.compute.check()
+        operation.add_done_callback(go_on)
+        self.until(lambda: found)
+        self.assertEqual([('noop', State.ACTIVE)], found)
+
+    def test_when_all_threads_are_blocked_only_callbacks_wait(self):
+        self.block_callbacks(3)
+        heard = threading.Event()
+        operation = self.compute.build(until=Until.READY, probe=lambda _: True)
+        operation.add_done_callback(lambda _: heard.set())
+        self.settle(operation)
+        self.settle(self.compute.delete(operation.result(), wait=True))
+        self.assertFalse(heard.is_set())
+        self.gate.set()
+        self.assertTrue(heard.wait(60))
+
+    def test_those_of_another_backend_go_on(self):
+        self.block_callbacks(3)
+        other = Compute(NoopDriver(cloud=self.cloud))
+        self.addCleanup(other.close, 0.1)
+        heard = threading.Event()
+        other.check().add_done_callback(lambda _: heard.set())
+        self.assertTrue(heard.wait(60))
+
+    def test_they_are_called_in_their_order_after_each_status(self):
+        heard = []
+        operation = self.compute.build(
+            until=Until.ACTIVE, on_status=lambda status: heard.append(status.state)
+        )
+        operation.add_done_callback(lambda _: heard.append(1))
+        operation.add_done_callback(lambda _: heard.append(2))
+        self.settle(operation)
+        operation.add_done_callback(lambda _: heard.append(3))
+        self.until(lambda: 3 in heard)
+        self.assertEqual([State.ACTIVE, 1, 2, 3], heard[-4:])
+        self.assertNotIn(1, heard[:-3])
+
+    def test_one_that_blocks_holds_up_those_added_after_it(self):
+        heard = []
+        operation = self.compute.check()
+        operation.add_done_callback(self.block)
+        operation.add_done_callback(heard.append)
+        self.block_callbacks(1)
+        self.assertEqual([], heard)
+        self.gate.set()
+        self.until(lambda: heard)
+
+    def test_system_exit_in_one_is_logged_as_the_callers(self):
+        def leave(_):
+            raise SystemExit(3)
+
+        with self.assertLogs('kiln', logging.ERROR) as logs:
+            operation = self.compute.check()
+            heard = threading.Event()
+            operation.add_done_callback(leave)
+            operation.add_done_callback(lambda _: heard.set())
+            self.assertTrue(heard.wait(60))
+        self.assertEqual(1, len(logs.output))
+        self.assertRegex(logs.output[0], 'callback given by the caller failed: .*leave.*check')
+        self.assertIn('SystemExit: 3', logs.output[0])
+        self.assertIsNone(operation.exception())
+
+    def test_they_have_threads_of_their_own_named_by_backend_and_role(self):
+        names = []
+        operation = self.compute.build(
+            until=Until.READY,
+            probe=lambda _: names.append(threading.current_thread().name) or True,
+            on_status=lambda _: names.append(threading.current_thread().name),
+        )
+        operation.add_done_callback(lambda _: names.append(threading.current_thread().name))
+        self.settle(operation)
+        self.until(lambda: len(names) > 2)
+        self.assertEqual({'noop-callback', 'noop-probe'}, {n.rpartition('-')[0] for n in names})
+        kilns = {thread.name for thread in threading.enumerate()}
+        self.assertLessEqual({'noop-lane-1', 'noop-scheduler', 'noop-watcher'}, kilns)
+
+    def test_an_operation_without_any_starts_no_thread_for_them(self):
+        self.build()
+        names = {thread.name.rpartition('-')[0] for thread in threading.enumerate()}
+        self.assertNotIn('noop-callback', names)
+
+
+class Probes(CallersCode):
+    def ready(self, probe, **arguments):
+        return self.compute.build(until=Until.READY, probe=probe, **arguments)
+
+    def test_a_probe_that_returns_a_coroutine_has_not_agreed(self):
+        async def serves(amphora):
+            return True
+
+        operation = self.compute.build(
+            until=Until.READY, probe=lambda amphora: serves(amphora), timeout=60
+        )
+        self.assertIn('coroutine', str(self.settled_error(operation)))
+        self.nothing_left()
+
+    def test_d7_twenty_that_block_do_not_starve_the_next(self):
+        for _ in range(20):
+            self.ready(self.block)
+        for _ in range(20):
+            self.until(lambda: self.blocked.acquire(blocking=False))
+        self.settle(self.ready(lambda _: True, timeout=60))
+        # Nor callbacks, nor calls.
+        heard = threading.Event()
+        self.compute.check().add_done_callback(lambda _: heard.set())
+        self.assertTrue(heard.wait(60))
+
+    def test_one_that_finds_no_thread_in_time_is_not_said_to_have_disagreed(self):
+        for _ in range(30):
+            self.ready(self.block)
+        for _ in range(30):
+            self.until(lambda: self.blocked.acquire(blocking=False))
+        error = self.settled_error(self.ready(lambda _: True, timeout=60))
+        self.assertIsInstance(error, BuildTimeout)
+        self.assertRegex(str(error), 'it waited for one of 30 threads that probes hold')
+
+    def test_one_that_blocks_ends_its_build_at_its_deadline_and_says_so(self):
+        error = self.settled_error(self.ready(self.block, timeout=60))
+        self.assertIsInstance(error, BuildTimeout)
+        self.assertIn('it has not answered since it was asked last', str(error))
+
+    def test_a_build_that_ended_while_its_probe_waited_asks_it_no_more(self):
+        for _ in range(30):
+            self.ready(self.block)
+        for _ in range(30):
+            self.until(lambda: self.blocked.acquire(blocking=False))
+        late = self.ready(self.fail, timeout=60)
+        self.settled_error(late)
+        self.gate.set()
+        self.settle(self.ready(lambda _: True))
+        self.assertIs(OperationState.FAILED, late.state)
+
+
+class FewProbes(CallersCode):
+    settings = StackSettings(probe_threads=1)
+
+    def test_probes_that_disagree_leave_their_turn_to_others(self):
+        asked = []
+        never = self.compute.build(until=Until.READY, probe=lambda _: asked.append(1))
+        self.until(lambda: asked)
+        self.settle(self.compute.build(until=Until.READY, probe=lambda _: True, timeout=60))
+        self.assertFalse(never.done())

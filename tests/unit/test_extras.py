@@ -1,0 +1,125 @@
+"""Of an import that failed it is known which extra it needs, or that none would help."""
+
+import importlib.metadata
+import pathlib
+import tempfile
+import unittest
+
+from kiln.extras import KILN, needed_extra
+
+#: Those for people who work on kiln bring what no import of kiln's needs.
+FOR_DEVELOPERS = {'lint', 'test'}
+
+
+def missing(module):
+    return ModuleNotFoundError(f'No module named {module!r}', name=module)
+
+
+def raised(code, module):
+    """Return the error of code, as if it stood in a module of that name."""
+    try:
+        exec(code, {'__name__': module})
+    except ImportError as exc:
+        return exc
+    raise AssertionError(f'{code} works')
+
+
+class OfKiln(unittest.TestCase):
+    def test_the_smallest_extra_that_has_the_package_is_named_with_its_command(self):
+        for module, extra in (
+            ('docker', 'docker'),
+            ('sqlalchemy', 'clusters'),
+            ('yaml', 'clusters'),
+            ('novaclient', 'nova'),
+            ('opentelemetry', 'tracing'),
+        ):
+            with self.subTest(module):
+                needed = needed_extra(missing(module))
+                self.assertEqual(
+                    f"Python package '{module}' is not installed. "
+                    f"Run: pip install 'kiln-compute[{extra}]'",
+                    str(needed),
+                )
+
+    def test_every_library_of_an_extra_is_known_by_a_module_that_it_brings(self):
+        modules = {}
+        for module, names in importlib.metadata.packages_distributions().items():
+            for name in names:
+                modules.setdefault(name.lower().replace('_', '-'), set()).add(module)
+        extras = importlib.metadata.distribution(KILN).metadata.get_all('Provides-Extra')
+        seen = set()
+        for line in importlib.metadata.requires(KILN):
+            name, _, marker = line.partition(';')
+            extra = next((one for one in extras if f'"{one}"' in marker), None)
+            if extra is None or extra in FOR_DEVELOPERS:
+                continue
+            library = name.partition('[')[0].partition('>')[0].strip().lower().replace('_', '-')
+            found = [needed_extra(missing(module)) for module in modules[library]]
+            with self.subTest(library):
+                self.assertTrue(any(found), modules[library])
+            seen.add(extra)
+        self.assertEqual(set(extras) - FOR_DEVELOPERS, seen)
+
+    def test_a_package_that_lacks_something_is_told_from_one_that_is_not_there(self):
+        needed = needed_extra(ImportError("cannot import name 'x'", name='docker.errors'))
+        self.assertFalse(needed.absent)
+        self.assertIn("'docker' is not as it should be", str(needed))
+
+    def test_no_extra_is_the_cause_of_what_no_extra_brings(self):
+        for error in (
+            missing('no_such_library'),
+            missing('docker.no_such_module'),
+            missing('kiln.no_such_module'),
+            missing('json.no_such_module'),
+            ImportError('of nothing in particular'),
+            ValueError('no import at all'),
+        ):
+            with self.subTest(repr(error)):
+                self.assertIsNone(needed_extra(error))
+
+    def test_the_import_that_caused_an_error_counts(self):
+        error = ValueError('it cannot be read')
+        error.__cause__ = missing('yaml')
+        self.assertEqual('clusters', needed_extra(error).extra)
+
+
+class OfAVendor(unittest.TestCase):
+    def package(self, *requires):
+        """Return a package as an installer leaves it."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        info = folder / 'kiln_driver_acme-1.0.dist-info'
+        info.mkdir()
+        lines = ['Metadata-Version: 2.1', 'Name: kiln-driver-acme', 'Version: 1.0']
+        lines += [f'Requires-Dist: {one}' for one in requires]
+        (info / 'METADATA').write_text('\n'.join(lines) + '\n')
+        return importlib.metadata.Distribution.at(info)
+
+    def needed(self, package, module, *, importer='kiln_acme.client'):
+        error = raised(f'import {module}', importer)
+        return needed_extra(error, package, driver='acme')
+
+    def test_its_own_extra_is_found_by_what_libraries_are_usually_called(self):
+        for library in ('acme', 'Acme_SDK', 'python-acme', 'acme-client>=2', 'PyAcme[fast]'):
+            with self.subTest(library):
+                package = self.package(f'{library}; extra == "cloud"')
+                self.assertEqual(
+                    "pip install 'kiln-driver-acme[cloud]'", self.needed(package, 'acme').command
+                )
+
+    def test_an_extra_called_like_the_driver_is_for_it_whatever_its_libraries_are_called(self):
+        package = self.package("oddly-named>=1 ; extra == 'acme'", 'pytest; extra == "test"')
+        self.assertEqual('acme', self.needed(package, 'no_such_library').extra)
+
+    def test_an_extra_that_is_installed_is_not_the_cause(self):
+        package = self.package('pytest; extra == "acme"')
+        self.assertIsNone(self.needed(package, 'no_such_library'))
+
+    def test_a_module_of_its_own_that_is_missing_is_no_matter_of_extras(self):
+        package = self.package('oddly-named; extra == "acme"')
+        self.assertIsNone(self.needed(package, 'kiln_acme_x', importer='kiln_acme_x.driver'))
+
+    def test_what_its_code_imports_it_has_to_say_itself(self):
+        # openstacksdk is of kiln's extra nova, and no module is called so.
+        self.assertIsNone(self.needed(self.package(), 'openstacksdk'))
+        needed = self.needed(self.package(), 'openstacksdk', importer='kiln.compute_drivers.x')
+        self.assertEqual("pip install 'kiln-compute[nova]'", needed.command)

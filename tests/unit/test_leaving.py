@@ -1,0 +1,330 @@
+"""How a controller leaves: what close() removes, keeps and waits for, and who warns."""
+
+import asyncio
+import gc
+import threading
+import time
+import warnings
+
+from kiln.compute import Compute, Until
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import OperationCancelled, OperationRejected, Outcome
+from kiln.models import State
+from kiln.stack import StackSettings
+from kiln.testing.clock import VirtualClock
+from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.operation import OperationState
+from tests.unit.test_compute import FacadeTest
+from tests.unit.test_repeated_builds import Held
+
+
+class LeavingTest(FacadeTest):
+    settings = StackSettings(executor=ExecutorSettings(max_workers=3))
+
+    def open_clock(self):
+        # Moved by hand: closing gives its calls real time.
+        return VirtualClock()
+
+    def until(self, so):
+        self.clock.run_until(so)
+
+    def setUp(self):
+        super().setUp()
+        over = threading.Event()
+
+        def tick():
+            # Closing takes the thread that would otherwise move the clock.
+            while not over.wait(0.001):
+                if self.compute._stack.executor.closed:
+                    self.clock.advance(1)
+
+        ticker = threading.Thread(target=tick)
+        ticker.start()
+        self.addCleanup(ticker.join)
+        self.addCleanup(over.set)
+
+    def begun(self, count=1, **arguments):
+        """Return builds that the backend has agreed to, and that are not active yet."""
+        begun = [
+            self.compute.build(build_key=f'k{n}', until=Until.ACTIVE, **arguments)
+            for n in range(count)
+        ]
+        self.clock.run_until(
+            lambda: all(one.state is OperationState.WAITING for one in begun), step_s=0
+        )
+        return begun
+
+    def held(self):
+        """Have a driver whose builds stay at its gate."""
+        driver = Held(cloud=self.cloud)
+        driver.hold()
+        self.addCleanup(driver.gate.set)
+        self.compute = Compute(driver, settings=self.settings)
+        self.addCleanup(self.compute.close, 0.1)
+        return driver
+
+    def successor(self):
+        compute = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
+        self.addCleanup(compute.close, 0.1)
+        return compute
+
+
+class Keeping(LeavingTest):
+    def test_d9_builds_in_flight_are_left_to_whoever_builds_with_their_keys(self):
+        left = self.begun(10)
+        self.compute.close(keep_builds=True)
+        for number, operation in enumerate(left):
+            error = operation.exception(0)
+            self.assertIsInstance(error, OperationCancelled)
+            self.assertIs(error.outcome, Outcome.APPLIED)
+            self.assertEqual((f'k{number}', operation.amphora_id),
+                             (error.build_key, error.amphora_id))  # fmt: skip
+            self.assertIn(f"build again with build_key='k{number}'", str(error))
+        successor = self.successor()
+        again = [successor.build(build_key=f'k{n}', until=Until.ACTIVE) for n in range(10)]
+        self.settle(*again)
+        self.assertEqual([one.amphora_id for one in left], [one.result() for one in again])
+        self.assertEqual(10, self.cloud.count())
+
+    def test_a_build_that_the_backend_holds_is_left_whatever_comes_of_it(self):
+        driver = self.held()
+        operation = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.assertTrue(driver.entered.wait(30))
+        self.compute.close(0.01, keep_builds=True)
+        error = operation.exception(0)
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        self.assertIn("What it may make is left under its key: build again with build_key='k'",
+                      str(error))  # fmt: skip
+        driver.gate.set()
+        self.clock.run_until(lambda: self.cloud.count() == 1)
+        self.clock.run_until(lambda: self.clock.monotonic() > 700)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_build_that_the_backend_agrees_to_in_time_is_named_by_its_id(self):
+        driver = self.held()
+        active = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.assertTrue(driver.entered.wait(30))
+        threading.Timer(0.05, driver.gate.set).start()
+        self.compute.close(30, keep_builds=True)
+        error = active.exception(0)
+        self.assertIs(error.outcome, Outcome.APPLIED)
+        self.assertEqual(self.cloud.find_build('k', 'kiln').id, error.amphora_id)
+
+    def test_a_build_that_was_never_sent_says_so(self):
+        driver = self.held()
+        builds = [self.compute.build(build_key=f'k{n}', until=Until.ACTIVE) for n in range(5)]
+        self.assertTrue(driver.entered.wait(30))
+        self.compute.close(0.01, keep_builds=True)
+        error = builds[-1].exception(0)
+        self.assertIsInstance(error, OperationCancelled)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('never sent', str(error))
+        driver.gate.set()
+        self.clock.run_until(lambda: self.cloud.count() == 1)
+
+    def test_a_build_that_is_looked_for_after_a_lost_answer_is_left(self):
+        self.cloud.faults.add(Fault(call='build', action='lose_answer'))
+        self.cloud.faults.add(Fault(call='find_build', action='refuse'))
+        operation = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.clock.run_until(lambda: any(one.name == 'lost' for one in operation._call.events),
+                             step_s=0)  # fmt: skip
+        self.compute.close(keep_builds=True)
+        self.assertIs(operation.exception(0).outcome, Outcome.UNKNOWN)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_build_that_waits_for_its_probe_is_left(self):
+        asked = threading.Event()
+        operation = self.compute.build(until=Until.READY, probe=lambda _: asked.set())
+        self.until(asked.is_set)
+        self.compute.close(keep_builds=True)
+        error = operation.exception(0)
+        self.assertIs(error.outcome, Outcome.APPLIED)
+        self.assertIn('is left under its key', str(error))
+        self.assertEqual(1, self.cloud.count())
+
+    def test_the_removal_of_a_build_that_failed_goes_on(self):
+        self.cloud.faults.add(Fault(call='build', action='error', times=1))
+        (failing,) = self.begun()
+        self.until(lambda: any(one.name == 'removing' for one in failing.events))
+        self.compute.close(30, keep_builds=True)
+        self.assertIn('went to error', str(failing.exception(0)))
+        self.nothing_left()
+
+    def test_whoever_asks_to_keep_them_wins_over_whoever_does_not(self):
+        self.begun(3)
+        self.compute.close(keep_builds=True)
+        self.compute.close()
+        self.assertEqual(3, self.cloud.count())
+
+
+class Closing(LeavingTest):
+    def test_builds_in_flight_are_removed(self):
+        left = self.begun(3)
+        self.compute.close()
+        for operation in left:
+            self.assertIsInstance(operation.exception(0), OperationCancelled)
+        self.nothing_left()
+
+    def test_a_build_that_waits_for_its_probe_ends_and_is_removed(self):
+        asked = threading.Event()
+        operation = self.compute.build(until=Until.READY, probe=lambda _: asked.set())
+        self.until(asked.is_set)
+        self.compute.close()
+        self.assertIsInstance(operation.exception(0), OperationCancelled)
+        self.nothing_left()
+
+    def test_a_machine_that_waits_for_its_probe_stays_under_a_key_of_the_caller(self):
+        asked = threading.Event()
+        operation = self.compute.build(
+            until=Until.READY, probe=lambda _: asked.set(), build_key='k'
+        )
+        self.until(asked.is_set)
+        self.compute.close()
+        self.assertIn('was left as it is', str(operation.exception(0)))
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_probe_that_hangs_holds_up_nobody(self):
+        gate, asked = threading.Event(), threading.Event()
+        self.addCleanup(gate.set)
+        operation = self.compute.build(
+            until=Until.READY, probe=lambda _: asked.set() or gate.wait(120)
+        )
+        self.until(asked.is_set)
+        self.compute.close(60)
+        self.assertIsInstance(operation.exception(0), OperationCancelled)
+
+    def test_the_callbacks_have_been_called_when_it_returns(self):
+        heard = []
+        for operation in self.begun(3):
+            operation.add_done_callback(lambda done: heard.append(done.build_key))
+        self.compute.close()
+        self.assertEqual(['k0', 'k1', 'k2'], sorted(heard))
+
+    def test_a_callback_may_close(self):
+        ended = threading.Event()
+
+        def close(_):
+            self.compute.close(60)
+            ended.set()
+
+        first, second = self.begun(2)
+        first.add_done_callback(close)
+        first.cancel()
+        self.assertTrue(ended.wait(60))
+        self.assertIsInstance(second.exception(0), OperationCancelled)
+        self.nothing_left()
+
+    def test_a_status_callback_may_close(self):
+        ended = threading.Event()
+        self.begun(1, on_status=lambda _: (self.compute.close(60), ended.set()))
+        self.until(ended.is_set)
+
+    def test_several_threads_may_close_at_once(self):
+        self.begun(3)
+        closing = [threading.Thread(target=self.compute.close) for _ in range(4)]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(60)
+        self.assertEqual([False] * 4, [thread.is_alive() for thread in closing])
+        with self.assertRaises(OperationRejected):
+            self.compute.check()
+        self.nothing_left()
+
+    def test_no_thread_is_left(self):
+        before = set(threading.enumerate())
+        compute = self.successor()
+        heard = []
+        operation = compute.build(until=Until.READY, probe=lambda _: True, on_status=heard.append)
+        operation.add_done_callback(heard.append)
+        self.settle(operation)
+        compute.close()
+        until = time.monotonic() + 60
+        while (left := set(threading.enumerate()) - before) and time.monotonic() < until:
+            time.sleep(0.001)
+        self.assertEqual(set(), left)
+
+
+class Block(LeavingTest):
+    def test_the_end_of_a_with_block_removes_builds_in_flight(self):
+        with self.compute:
+            (operation,) = self.begun()
+        self.assertIsInstance(operation.exception(0), OperationCancelled)
+        self.nothing_left()
+
+    def test_so_does_an_exception_out_of_it(self):
+        with self.assertRaises(SystemExit), self.compute:
+            self.begun()
+            raise SystemExit
+        self.nothing_left()
+
+    def test_builds_that_were_kept_within_it_stay(self):
+        with self.assertRaises(SystemExit), self.compute:
+            self.begun()
+            self.compute.close(keep_builds=True)
+            raise SystemExit
+        self.assertEqual(1, self.cloud.count())
+
+    def test_the_end_of_an_async_with_block_removes_them(self):
+        async def control():
+            async with self.compute as compute:
+                self.assertIs(compute, self.compute)
+                (operation,) = self.begun()
+            return operation
+
+        self.assertIsInstance(asyncio.run(control()).exception(0), OperationCancelled)
+        self.nothing_left()
+
+    def test_a_loop_goes_on_while_it_is_closed_and_may_keep_builds(self):
+        driver = self.held()
+
+        async def control():
+            operation = self.compute.build(build_key='k')
+            await asyncio.to_thread(driver.entered.wait, 30)
+            closing = asyncio.ensure_future(self.compute.aclose(60, keep_builds=True))
+            await asyncio.sleep(0)
+            # Were the loop blocked, nobody would open the gate.
+            driver.gate.set()
+            await closing
+            return operation.result(0)
+
+        built = asyncio.run(control())
+        self.assertEqual(self.cloud.find_build('k', 'kiln').id, built)
+
+
+class Collected(LeavingTest):
+    def drop(self, compute):
+        """Let go of the last reference, which the caller has given up; return the warnings."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter('always')
+            del compute[:]
+            gc.collect()
+        return [str(one.message) for one in caught if one.category is ResourceWarning]
+
+    def settings_of(self):
+        return Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
+
+    def test_one_that_is_not_closed_warns_and_its_threads_end(self):
+        before = set(threading.enumerate())
+        compute = [self.settings_of()]
+        self.settle(compute[0].build(until=Until.READY, probe=lambda _: True))
+        self.assertEqual(["unclosed Compute of backend 'noop'"], self.drop(compute))
+        until = time.monotonic() + 120
+        while (left := set(threading.enumerate()) - before) and time.monotonic() < until:
+            self.clock.advance(1)
+            time.sleep(0.001)
+        self.assertEqual(set(), left)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_an_operation_that_is_under_way_goes_on_to_its_end(self):
+        compute = [self.settings_of()]
+        operation = compute[0].build(until=Until.ACTIVE)
+        self.drop(compute)
+        self.settle(operation)
+        self.assertIs(State.ACTIVE, self.cloud.get(operation.result()).state)
+
+    def test_one_that_was_closed_warns_of_nothing(self):
+        compute = [self.settings_of()]
+        compute[0].close()
+        self.assertEqual([], self.drop(compute))

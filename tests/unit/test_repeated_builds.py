@@ -1,0 +1,257 @@
+"""A build repeated by its key never removes a machine that has run.
+
+Each test has two controllers on one backend: one whose build succeeded, and one that
+repeats the build and fails. The machine must outlive the second.
+"""
+
+import dataclasses
+import threading
+
+from kiln.compute import Compute
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import (
+    Advice,
+    BuildDiffers,
+    BuildFailed,
+    BuildNotRunning,
+    BuildTimeout,
+    OperationCancelled,
+    Outcome,
+)
+from kiln.goals import Until
+from kiln.models import State
+from tests.unit.test_compute import FacadeTest
+
+
+class Held(NoopDriver):
+    """Holds builds and looks for a key at the gate, once it is told to."""
+
+    def __init__(self, *, cloud):
+        super().__init__(cloud=cloud)
+        self.gate, self.entered = threading.Event(), threading.Event()
+        self.gate.set()
+
+    def hold(self):
+        self.gate.clear()
+
+    def _build(self, request):
+        self._pass()
+        return super()._build(request)
+
+    def _find_build(self, build_key):
+        self._pass()
+        return super()._find_build(build_key)
+
+    def _pass(self):
+        self.entered.set()
+        self.gate.wait(30)
+
+
+class Repeating(FacadeTest):
+    """Has a machine in service, and a second controller that repeats its build."""
+
+    def setUp(self):
+        super().setUp()
+        self.serving = self.build(build_key='k')
+        self.held = Held(cloud=self.cloud)
+        self.addCleanup(self.held.gate.set)
+        self.restarted = Compute(self.held, settings=self.settings)
+        self.addCleanup(self.restarted.close, 0.1)
+
+    def state(self):
+        return self.cloud.get(self.serving).state
+
+    def latency(self, **latencies):
+        gate = self.cloud._gate
+        gate.latencies = dataclasses.replace(gate.latencies, **latencies)
+
+    def later(self, seconds=100):
+        self.clock.sleep(seconds)
+
+
+class InTime(Repeating):
+    def test_one_that_asks_for_something_else_is_refused_and_leaves_it(self):
+        for until in Until.ACCEPTED, Until.ACTIVE:
+            with self.subTest(until):
+                repeated = self.restarted.build(name='other', build_key='k', until=until)
+                error = self.settled_error(repeated)
+                self.assertIsInstance(error, BuildDiffers)
+                self.assertEqual(
+                    (self.serving, 'k', 'build'),
+                    (error.amphora_id, error.build_key, error.operation),
+                )
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+    def test_one_that_asks_for_something_else_and_loses_its_answer_leaves_it(self):
+        self.cloud.faults.add(Fault(call='build', action='timeout_before', times=1))
+        repeated = self.restarted.build(name='other', build_key='k', until=Until.ACTIVE)
+        self.assertIsInstance(self.settled_error(repeated), BuildDiffers)
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+    def test_d1a_a_timeout_while_the_backend_cannot_be_read_leaves_it(self):
+        for call in ('status', 'statuses', 'changes', 'list', 'get'):
+            self.cloud.faults.add(Fault(call=call, action='refuse', times=50))
+        repeated = self.restarted.build(build_key='k', until=Until.ACTIVE, timeout=2)
+        error = self.settled_error(repeated)
+        self.assertIsInstance(error, BuildTimeout)
+        self.assertIn('is being removed, unless it has run,', str(error))
+        self.cloud.faults.clear()
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+    def test_d1b_one_that_reboots_is_waited_for_and_left_at_the_deadline(self):
+        self.latency(reboot_s=60)
+        self.settle(self.compute.reboot(self.serving))
+        repeated = self.restarted.build(build_key='k', until=Until.ACTIVE, timeout=5)
+        self.assertIsInstance(self.settled_error(repeated), BuildTimeout)
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+    def test_d1b_one_that_rests_is_reported_at_once_and_left(self):
+        def suspend():
+            self.settle(self.compute.suspend(self.serving, wait=True))
+
+        for rest, state in (
+            (lambda: self.cloud.stop(self.serving), State.STOPPED),
+            (suspend, State.SUSPENDED),
+            (lambda: self.cloud.crash(self.serving), State.ERROR),
+        ):
+            for until, more in (
+                (Until.ACTIVE, {}),
+                (Until.ACTIVE, {'on_status': lambda status: None}),
+                (Until.READY, {'probe': lambda amphora: True}),
+            ):
+                with self.subTest(state, until=until, **more):
+                    rest()
+                    self.assert_reported(state, until=until, **more)
+
+    def assert_reported(self, state, **given):
+        """Repeat the build; fail unless it says at once what is under its key, and leaves it."""
+        began, ended = self.clock.monotonic(), []
+        repeated = self.restarted.build(build_key='k', **given)
+        repeated.add_done_callback(lambda _: ended.append(self.clock.monotonic()))
+        error = self.settled_error(repeated)
+        self.until(lambda: ended)
+        self.assertLess(ended[0] - began, 3)
+        self.assertIs(BuildFailed if state is State.ERROR else BuildNotRunning, type(error))
+        self.assertEqual((self.serving, 'k'), (error.amphora_id, error.build_key))
+        self.assertEqual((Advice.REPAIR, Outcome.APPLIED), (error.advice, error.outcome))
+        for told in (self.serving, "build key 'k'", state.value, 'left as it is', 'or delete it'):
+            self.assertIn(told, str(error))
+        self.later()
+        self.assertIs(state, self.state())
+        self.cloud.start(self.serving)
+
+    def test_one_that_is_being_resumed_is_waited_for(self):
+        self.settle(self.compute.suspend(self.serving, wait=True))
+        self.latency(resume_s=60)
+        self.settle(self.compute.resume(self.serving))
+        repeated = self.restarted.build(build_key='k', until=Until.ACTIVE)
+        self.assertEqual(self.serving, self.settle(repeated))
+
+    def test_one_that_rests_under_the_key_of_a_recovered_build_is_reported_at_once(self):
+        saved = self.compute.build(build_key='k', until=Until.ACTIVE).to_dict()
+        self.settle(self.compute.suspend(self.serving, wait=True))
+        error = self.settled_error(self.restarted.recover(saved))
+        self.assertIs(BuildNotRunning, type(error))
+        self.assertIs(State.SUSPENDED, self.state())
+
+    def test_one_that_failed_after_it_served_is_left_and_the_error_says_so(self):
+        self.cloud.faults.add(Fault(call='reboot', action='error'))
+        self.settle(self.compute.reboot(self.serving))
+        self.until(lambda: self.state() is State.ERROR)
+        repeated = self.restarted.build(build_key='k', until=Until.ACTIVE)
+        error = self.settled_error(repeated)
+        self.assertIs(Outcome.APPLIED, error.outcome)
+        self.assertEqual(self.serving, error.amphora_id)
+        self.assertIn('left as it is', str(error))
+        self.assertIs(State.ERROR, self.state())
+
+    def test_a_probe_that_never_agrees_leaves_it_and_the_error_says_so(self):
+        repeated = self.restarted.build(
+            build_key='k', until=Until.READY, probe=lambda amphora: False, timeout=30
+        )
+        self.assertIsInstance(self.settled_error(repeated), BuildTimeout)
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+
+class AtTheGate(Repeating):
+    def test_d1c_closing_while_repeats_run_leaves_it(self):
+        self.held.hold()
+        repeats = [self.restarted.build(build_key='k', until=Until.ACTIVE) for _ in range(5)]
+        self.assertTrue(self.held.entered.wait(30))
+        closing = threading.Thread(target=self.restarted.close, args=(30,))
+        closing.start()
+        self.held.gate.set()
+        closing.join()
+        for repeat in repeats:
+            self.assertIsInstance(repeat.exception(0), OperationCancelled)
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+    def test_d1d_d3_a_cancel_leaves_it_and_says_truly_whether_the_build_was_sent(self):
+        self.held.hold()
+        repeat = self.restarted.build(build_key='k', until=Until.ACTIVE)
+        queued = self.restarted.build(build_key='k', until=Until.ACTIVE)
+        self.assertTrue(self.held.entered.wait(30))
+        self.assertTrue(queued.cancel())
+        self.assertIs(Outcome.NOT_APPLIED, queued.exception(0).outcome)
+        self.assertIn('never sent', str(queued.exception(0)))
+        self.assertTrue(repeat.cancel())
+        self.assertFalse(repeat.cancel())
+        self.assertIs(Outcome.UNKNOWN, repeat.exception(0).outcome)
+        self.assertNotIn('never sent', str(repeat.exception(0)))
+        self.held.gate.set()
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+    def test_recovering_it_and_cancelling_leaves_it(self):
+        saved = self.compute.build(build_key='k').to_dict()
+        self.held.hold()
+        recovered = self.restarted.recover(saved)
+        self.assertTrue(self.held.entered.wait(30))
+        recovered.cancel()
+        self.held.gate.set()
+        self.later()
+        self.assertIs(State.ACTIVE, self.state())
+
+
+class StillBuilding(FacadeTest):
+    def test_one_that_stops_under_a_key_of_kilns_own_is_removed(self):
+        building = self.compute.build(until=Until.READY, probe=lambda amphora: False)
+        self.until(lambda: self.cloud.count() == 1)
+        self.cloud.stop(self.cloud.instances()[0].id)
+        error = self.settled_error(building)
+        self.assertEqual((BuildNotRunning, Outcome.NOT_APPLIED), (type(error), error.outcome))
+        self.nothing_left()
+
+    def test_one_found_building_is_gone_on_with_and_removed_where_that_fails(self):
+        self.settle(self.compute.build(build_key='k', metadata={'noop:fault': 'stuck'}))
+        restarted = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
+        self.addCleanup(restarted.close, 0.1)
+        repeated = restarted.build(build_key='k', until=Until.ACTIVE, timeout=30)
+        self.assertIsInstance(self.settled_error(repeated), BuildTimeout)
+        self.nothing_left()
+
+    def test_one_found_building_that_is_something_else_is_left_to_whoever_builds_it(self):
+        first = self.settle(self.compute.build(build_key='k', metadata={'noop:fault': 'stuck'}))
+        restarted = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
+        self.addCleanup(restarted.close, 0.1)
+        for fault in None, Fault(call='build', action='timeout_before', times=1):
+            if fault is not None:
+                self.cloud.faults.add(fault)
+            repeated = restarted.build(build_key='k', name='other', until=Until.ACTIVE)
+            self.assertIsInstance(self.settled_error(repeated), BuildDiffers)
+        self.clock.sleep(100)
+        self.assertIs(State.BUILDING, self.cloud.get(first).state)
+
+    def test_one_that_ends_in_error_before_it_ran_is_removed_and_its_key_free_again(self):
+        self.cloud.faults.add(Fault(call='build', action='error', times=1))
+        failed = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.assertIsNotNone(self.settled_error(failed))
+        self.nothing_left()
+        self.assertTrue(self.build(build_key='k'))

@@ -1,0 +1,88 @@
+"""Makes .venv, or adds to it, and says meanwhile what it does.
+
+python3 -m tools.environment .venv clusters    # kiln, from this tree, with an extra
+python3 -m tools.environment .venv -r FILE     # what a file asks for
+"""
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+if sys.version_info < (3, 11):  # noqa: UP036 -- the system's may be older than what kiln runs on
+    sys.exit('kiln needs Python 3.11 or newer; name one with PYTHON=...')
+
+from tools.command import stopwatch
+
+PIP = ['-m', 'pip', 'install', '--disable-pip-version-check', '--no-input', '--progress-bar=off']
+if not sys.dont_write_bytecode:
+    # To compile all modules takes pip a third of its time, and most are never imported.
+    # Python compiles those that are, and keeps what it compiled.
+    PIP.append('--no-compile')
+
+
+class SetUpError(Exception):
+    """The environment cannot be made."""
+
+
+def make(folder: pathlib.Path) -> None:
+    """Make the environment; what an interrupted run left of one is thrown away."""
+    made = subprocess.run(
+        [sys.executable, '-m', 'venv', '--clear', str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        raise SetUpError(
+            f'{made.stdout}Cannot make a virtual environment: apt-get install python3-venv'
+        )
+
+
+def complete(folder: pathlib.Path) -> bool:
+    """Tell whether there is an environment that pip can install into."""
+    # pip comes last.
+    return (folder / 'bin' / 'pip').exists()
+
+
+def install(folder: pathlib.Path, wanted: list[str], say: Callable[[str], None]) -> None:
+    """Have pip install what is wanted, and say how many packages that are."""
+    heard = []
+    with subprocess.Popen(
+        [str(folder / 'bin' / 'python'), '-u', *PIP, *wanted],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as pip:
+        for line in pip.stdout:
+            heard.append(line)
+            head, colon, names = line.partition('Installing collected packages:')
+            if colon and not head:
+                say(f'installing {names.count(",") + 1} packages')
+    if pip.returncode:
+        raise SetUpError(''.join(heard) + 'Cannot install what kiln needs: pip says why, above.')
+
+
+def main(args: list[str]) -> str | int:
+    """Make what is missing; return the exit status."""
+    folder, asked = pathlib.Path(args[0]), args[1:]
+    say = stopwatch()
+    try:
+        if not complete(folder):
+            say(f'making {folder} with Python {sys.version.split()[0]}')
+            make(folder)
+        if asked[0] == '-r':
+            say(f'fetching what {asked[1]} asks for')
+            install(folder, asked, say)
+        else:
+            say(f'fetching what kiln needs for: {", ".join(asked)}')
+            install(folder, ['-e', f'.[{",".join(asked)}]'], say)
+    except SetUpError as exc:
+        return str(exc)
+    say(f'{folder} is ready')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,7 @@
+"""Bare Debian machines in which a command meets a checkout as a new user does.
+
+``python -m tools.freshroot run -- make demo`` runs one; see doc/source/contributor/freshroot.rst.
+
+``roots.py`` makes and caches the roots, ``cases.py`` names the ways in, ``session.py`` is
+one run, and ``namespaces.py`` sees to it that nothing of a run outlives the tool.
+"""

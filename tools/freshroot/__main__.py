@@ -1,0 +1,12 @@
+"""Run the command line: ``python -m tools.freshroot`` or ``python tools/freshroot``."""
+
+import pathlib
+import sys
+
+if not __package__:
+    # Run as a folder: this folder came first on the path, the repository must.
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+
+from tools.freshroot.cli import main
+
+sys.exit(main())
