@@ -385,8 +385,8 @@ class Fuzzed(unittest.TestCase):
         compute = self.compute
         for circuit in compute.circuits():
             compute.close_circuit(circuit.name)
-        built = compute.build().result(10)
-        self.assertIs(State.ACTIVE, compute.status(built).result(10).state)
+        built = compute.build().result(120)
+        self.assertIs(State.ACTIVE, compute.status(built).result(120).state)
 
     def tearDown(self):
         if 'KILN_EXAMPLES' in os.environ:

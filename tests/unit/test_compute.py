@@ -132,7 +132,7 @@ class Building(FacadeTest):
         gate = threading.Event()
         self.addCleanup(gate.set)
         operation = self.compute.build(
-            until=Until.READY, probe=lambda amphora: gate.wait(20), timeout=60
+            until=Until.READY, probe=lambda amphora: gate.wait(120), timeout=60
         )
         self.assertIsInstance(self.settled_error(operation), BuildTimeout)
         self.nothing_left()

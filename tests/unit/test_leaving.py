@@ -5,6 +5,7 @@ import gc
 import threading
 import time
 import warnings
+import weakref
 
 from kiln.compute import Compute, Until
 from kiln.compute_drivers.noop.driver import NoopDriver
@@ -22,47 +23,14 @@ from tests.unit.test_repeated_builds import Held
 class LeavingTest(FacadeTest):
     settings = StackSettings(executor=ExecutorSettings(max_workers=3))
 
-    def open_clock(self):
-        # Moved by hand: closing gives its calls real time.
-        return VirtualClock()
-
-    def until(self, so):
-        self.clock.run_until(so)
-
-    def setUp(self):
-        super().setUp()
-        over = threading.Event()
-
-        def tick():
-            # Closing takes the thread that would otherwise move the clock.
-            while not over.wait(0.001):
-                if self.compute._stack.executor.closed:
-                    self.clock.advance(1)
-
-        ticker = threading.Thread(target=tick)
-        ticker.start()
-        self.addCleanup(ticker.join)
-        self.addCleanup(over.set)
-
     def begun(self, count=1, **arguments):
         """Return builds that the backend has agreed to, and that are not active yet."""
         begun = [
             self.compute.build(build_key=f'k{n}', until=Until.ACTIVE, **arguments)
             for n in range(count)
         ]
-        self.clock.run_until(
-            lambda: all(one.state is OperationState.WAITING for one in begun), step_s=0
-        )
+        self.until(lambda: all(one.state is OperationState.WAITING for one in begun))
         return begun
-
-    def held(self):
-        """Have a driver whose builds stay at its gate."""
-        driver = Held(cloud=self.cloud)
-        driver.hold()
-        self.addCleanup(driver.gate.set)
-        self.compute = Compute(driver, settings=self.settings)
-        self.addCleanup(self.compute.close, 0.1)
-        return driver
 
     def successor(self):
         compute = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
@@ -87,48 +55,11 @@ class Keeping(LeavingTest):
         self.assertEqual([one.amphora_id for one in left], [one.result() for one in again])
         self.assertEqual(10, self.cloud.count())
 
-    def test_a_build_that_the_backend_holds_is_left_whatever_comes_of_it(self):
-        driver = self.held()
-        operation = self.compute.build(build_key='k', until=Until.ACTIVE)
-        self.assertTrue(driver.entered.wait(30))
-        self.compute.close(0.01, keep_builds=True)
-        error = operation.exception(0)
-        self.assertIs(error.outcome, Outcome.UNKNOWN)
-        self.assertIn("What it may make is left under its key: build again with build_key='k'",
-                      str(error))  # fmt: skip
-        driver.gate.set()
-        self.clock.run_until(lambda: self.cloud.count() == 1)
-        self.clock.run_until(lambda: self.clock.monotonic() > 700)
-        self.assertEqual(1, self.cloud.count())
-
-    def test_a_build_that_the_backend_agrees_to_in_time_is_named_by_its_id(self):
-        driver = self.held()
-        active = self.compute.build(build_key='k', until=Until.ACTIVE)
-        self.assertTrue(driver.entered.wait(30))
-        threading.Timer(0.05, driver.gate.set).start()
-        self.compute.close(30, keep_builds=True)
-        error = active.exception(0)
-        self.assertIs(error.outcome, Outcome.APPLIED)
-        self.assertEqual(self.cloud.find_build('k', 'kiln').id, error.amphora_id)
-
-    def test_a_build_that_was_never_sent_says_so(self):
-        driver = self.held()
-        builds = [self.compute.build(build_key=f'k{n}', until=Until.ACTIVE) for n in range(5)]
-        self.assertTrue(driver.entered.wait(30))
-        self.compute.close(0.01, keep_builds=True)
-        error = builds[-1].exception(0)
-        self.assertIsInstance(error, OperationCancelled)
-        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
-        self.assertIn('never sent', str(error))
-        driver.gate.set()
-        self.clock.run_until(lambda: self.cloud.count() == 1)
-
     def test_a_build_that_is_looked_for_after_a_lost_answer_is_left(self):
         self.cloud.faults.add(Fault(call='build', action='lose_answer'))
         self.cloud.faults.add(Fault(call='find_build', action='refuse'))
         operation = self.compute.build(build_key='k', until=Until.ACTIVE)
-        self.clock.run_until(lambda: any(one.name == 'lost' for one in operation._call.events),
-                             step_s=0)  # fmt: skip
+        self.until(lambda: any(one.name == 'lost' for one in operation._call.events))
         self.compute.close(keep_builds=True)
         self.assertIs(operation.exception(0).outcome, Outcome.UNKNOWN)
         self.assertEqual(1, self.cloud.count())
@@ -156,6 +87,72 @@ class Keeping(LeavingTest):
         self.compute.close(keep_builds=True)
         self.compute.close()
         self.assertEqual(3, self.cloud.count())
+
+
+class AtTheGate(LeavingTest):
+    """Builds that the backend holds while the controller leaves."""
+
+    def setUp(self):
+        super().setUp()
+        self.driver = Held(cloud=self.cloud)
+        self.driver.hold()
+        self.addCleanup(self.driver.gate.set)
+        self.compute = Compute(self.driver, settings=self.settings)
+        self.addCleanup(self.compute.close, 0.1)
+
+    def open_clock(self):
+        # All wait while the gate is shut, and no time is to pass then.
+        return VirtualClock()
+
+    def until(self, so):
+        self.clock.run_until(so, step_s=0)
+
+    def test_a_build_that_the_backend_holds_is_left_whatever_comes_of_it(self):
+        operation = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.assertTrue(self.driver.entered.wait(120))
+        self.compute.close(0.01, keep_builds=True)
+        error = operation.exception(0)
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        self.assertIn("What it may make is left under its key: build again with build_key='k'",
+                      str(error))  # fmt: skip
+        self.driver.gate.set()
+        self.until(lambda: self.cloud.count() == 1)
+        self.clock.advance(700)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_build_that_the_backend_agrees_to_in_time_is_named_by_its_id(self):
+        active = self.compute.build(build_key='k', until=Until.ACTIVE)
+        self.assertTrue(self.driver.entered.wait(120))
+        threading.Timer(0.05, self.driver.gate.set).start()
+        self.compute.close(30, keep_builds=True)
+        error = active.exception(0)
+        self.assertIs(error.outcome, Outcome.APPLIED)
+        self.assertEqual(self.cloud.find_build('k', 'kiln').id, error.amphora_id)
+
+    def test_a_build_that_was_never_sent_says_so(self):
+        builds = [self.compute.build(build_key=f'k{n}', until=Until.ACTIVE) for n in range(5)]
+        self.assertTrue(self.driver.entered.wait(120))
+        self.compute.close(0.01, keep_builds=True)
+        error = builds[-1].exception(0)
+        self.assertIsInstance(error, OperationCancelled)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('never sent', str(error))
+        self.driver.gate.set()
+        self.until(lambda: self.cloud.count() == 1)
+
+    def test_a_loop_goes_on_while_it_is_closed_and_may_keep_builds(self):
+        async def control():
+            operation = self.compute.build(build_key='k')
+            await asyncio.to_thread(self.driver.entered.wait, 120)
+            closing = asyncio.ensure_future(self.compute.aclose(60, keep_builds=True))
+            await asyncio.sleep(0)
+            # Were the loop blocked, nobody would open the gate.
+            self.driver.gate.set()
+            await closing
+            return operation.result(0)
+
+        built = asyncio.run(control())
+        self.assertEqual(self.cloud.find_build('k', 'kiln').id, built)
 
 
 class Closing(LeavingTest):
@@ -267,39 +264,36 @@ class Block(LeavingTest):
         self.assertEqual(1, self.cloud.count())
 
     def test_the_end_of_an_async_with_block_removes_them(self):
+        async def move():
+            # A loop waits in C, where the clock does not see it wait.
+            while True:
+                self.clock.advance(0.05)
+                await asyncio.sleep(0.001)
+
         async def control():
+            moving = asyncio.ensure_future(move())
             async with self.compute as compute:
                 self.assertIs(compute, self.compute)
                 (operation,) = self.begun()
+            moving.cancel()
             return operation
 
         self.assertIsInstance(asyncio.run(control()).exception(0), OperationCancelled)
         self.nothing_left()
 
-    def test_a_loop_goes_on_while_it_is_closed_and_may_keep_builds(self):
-        driver = self.held()
-
-        async def control():
-            operation = self.compute.build(build_key='k')
-            await asyncio.to_thread(driver.entered.wait, 30)
-            closing = asyncio.ensure_future(self.compute.aclose(60, keep_builds=True))
-            await asyncio.sleep(0)
-            # Were the loop blocked, nobody would open the gate.
-            driver.gate.set()
-            await closing
-            return operation.result(0)
-
-        built = asyncio.run(control())
-        self.assertEqual(self.cloud.find_build('k', 'kiln').id, built)
-
 
 class Collected(LeavingTest):
     def drop(self, compute):
         """Let go of the last reference, which the caller has given up; return the warnings."""
+        there = weakref.ref(compute[0])
+        give_up = time.monotonic() + 120
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
             del compute[:]
-            gc.collect()
+            # A thread may still be on its way out of a call of it.
+            while there() is not None and time.monotonic() < give_up:
+                gc.collect()
+                time.sleep(0.001)
         return [str(one.message) for one in caught if one.category is ResourceWarning]
 
     def settings_of(self):

@@ -45,7 +45,7 @@ class Held(NoopDriver):
 
     def _pass(self):
         self.entered.set()
-        self.gate.wait(30)
+        self.gate.wait(120)
 
 
 class Repeating(FacadeTest):
@@ -183,9 +183,10 @@ class AtTheGate(Repeating):
     def test_d1c_closing_while_repeats_run_leaves_it(self):
         self.held.hold()
         repeats = [self.restarted.build(build_key='k', until=Until.ACTIVE) for _ in range(5)]
-        self.assertTrue(self.held.entered.wait(30))
+        self.assertTrue(self.held.entered.wait(120))
         closing = threading.Thread(target=self.restarted.close, args=(30,))
         closing.start()
+        self.until(lambda: self.restarted._stack.executor.closed)
         self.held.gate.set()
         closing.join()
         for repeat in repeats:
@@ -197,7 +198,7 @@ class AtTheGate(Repeating):
         self.held.hold()
         repeat = self.restarted.build(build_key='k', until=Until.ACTIVE)
         queued = self.restarted.build(build_key='k', until=Until.ACTIVE)
-        self.assertTrue(self.held.entered.wait(30))
+        self.assertTrue(self.held.entered.wait(120))
         self.assertTrue(queued.cancel())
         self.assertIs(Outcome.NOT_APPLIED, queued.exception(0).outcome)
         self.assertIn('never sent', str(queued.exception(0)))
@@ -213,7 +214,7 @@ class AtTheGate(Repeating):
         saved = self.compute.build(build_key='k').to_dict()
         self.held.hold()
         recovered = self.restarted.recover(saved)
-        self.assertTrue(self.held.entered.wait(30))
+        self.assertTrue(self.held.entered.wait(120))
         recovered.cancel()
         self.held.gate.set()
         self.later()

@@ -42,10 +42,13 @@ class StoreCase(unittest.TestCase):
     """Has ``store``, and ``web``, a cluster in it that nobody works on yet."""
 
     def setUp(self):
-        self.clock = VirtualClock()
+        self.clock = self.open_clock()
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.url = self.make_url()
         self.store = self.open()
+
+    def open_clock(self):
+        return VirtualClock()
 
     def make_url(self):
         path = self.folder / 'kiln.db'

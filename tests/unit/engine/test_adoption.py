@@ -16,7 +16,7 @@ from tests.unit.engine.site import STACK, Site, group
 class Adopting(Site):
     def machine(self, **more):
         """Return the id of a machine that nobody knows."""
-        return self.parts.backends.get(None).build(**{'name': 'stray'} | more).result(10)
+        return self.parts.backends.get(None).build(**{'name': 'stray'} | more).result(120)
 
     def adopt(self, cluster, compute_id, **more):
         given = {'group': 'work', 'compute_id': compute_id} | more
@@ -89,7 +89,7 @@ class Adopting(Site):
         theirs.owner = 'another'
         compute = Compute(theirs, settings=STACK)
         self.addCleanup(compute.close, 0.0)
-        stray = compute.build(name='theirs').result(10)
+        stray = compute.build(name='theirs').result(120)
         self.refused(self.adopt(cluster, stray), 'it belongs to another')
 
 

@@ -73,7 +73,7 @@ class Life(Site):
         compute = self.parts.backends.get(None)
         stray = compute.build(name='stray', metadata={'cluster': cluster.id})
         other = compute.build(name='other', metadata={'cluster': 'another'})
-        stray.result(10)
+        stray.result(120)
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.until(lambda: list(self.machines()) == [other.result()])
 

@@ -127,7 +127,7 @@ class Creating(HookSite):
     def test_the_first_control_node_is_told_of_and_nobody_waits_for_that(self):
         go_on = threading.Event()
         self.addCleanup(go_on.set)
-        self.answers['post_control_plane/a'] = lambda _: go_on.wait(20) and None
+        self.answers['post_control_plane/a'] = lambda _: go_on.wait(120) and None
         self.hooked(self.hook(Point.POST_CONTROL_PLANE), self.hook(Point.POST_CREATE))
         cluster, operation = self.create(group(2, 'control', role='control'), group(2))
         self.until(lambda: self.states(cluster) == {NodeState.READY: 4})
@@ -292,7 +292,7 @@ class TakenOver(HookSite):
     def test_b6_who_takes_over_calls_again_what_was_under_way_and_nothing_else(self):
         stuck = threading.Event()
         self.addCleanup(stuck.set)
-        self.answers['pre_create/b'] = lambda _: stuck.wait(20) and None
+        self.answers['pre_create/b'] = lambda _: stuck.wait(120) and None
         hooks = [self.hook(Point.PRE_CREATE), self.hook(Point.PRE_CREATE, 'b')]
         self.hooked(*hooks)
         _, operation = self.create(group(1))
@@ -321,7 +321,7 @@ class Between(HookSite):
         stuck = threading.Event()
         self.addCleanup(stuck.set)
         cluster = self.created(group(1))
-        self.answers['pre_update/a'] = lambda _: stuck.wait(20) and Answer.failed('too late')
+        self.answers['pre_update/a'] = lambda _: stuck.wait(120) and Answer.failed('too late')
         self.hooked(self.hook(Point.PRE_UPDATE))
         first = self.change(cluster, group(2))
         self.until(lambda: self.calls)
@@ -357,7 +357,7 @@ class Slow(Plain):
 
     def is_ready(self, context, cluster, node):
         self.asked.set()
-        self.go_on.wait(20)
+        self.go_on.wait(120)
         return READY
 
 
@@ -370,7 +370,7 @@ class AfterAll(HookSite):
     def test_a_node_that_is_ready_after_the_operation_waits_for_the_next_one(self):
         self.hooked(self.hook(Point.POST_NODE_READY))
         cluster, operation = self.create(group(1))
-        self.driver.asked.wait(20)
+        self.driver.asked.wait(120)
         self.store.operations.cancel(operation.id)
         self.ended(operation)
         self.driver.go_on.set()

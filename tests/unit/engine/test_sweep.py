@@ -20,7 +20,7 @@ class Strays(unittest.TestCase):
             lambda name: Compute(NoopDriver(cloud=self.cloud), settings=STACK), default='noop'
         )
         self.addCleanup(self.backends.close)
-        self.stray = self.backends.get('noop').build(metadata={'cluster': 'c'}).result(10)
+        self.stray = self.backends.get('noop').build(metadata={'cluster': 'c'}).result(120)
         self.sweep = Sweep('c', self.backends, lambda news: None)
 
     def learn(self, kind, **more):

@@ -48,7 +48,7 @@ class LeftBehind(Site):
 
     def test_one_that_turns_out_to_be_gone_is_made_anew(self):
         node, cluster = self.leave(NodeState.UNKNOWN)
-        self.parts.backends.get(None).delete(node.compute_id, wait=True).result(10)
+        self.parts.backends.get(None).delete(node.compute_id, wait=True).result(120)
         self.take_over_and(cluster)
         self.assert_whole(cluster, 2)
         self.assertNotIn(node.id, {one.id for one in self.nodes(cluster)})
@@ -57,7 +57,7 @@ class LeftBehind(Site):
         _, cluster = self.leave(NodeState.BUILDING, doomed='asked for', attempt=2, compute_id=None)
         node = next(one for one in self.nodes(cluster) if one.doomed)
         sent = self.parts.backends.get(None).build(name='late', build_key=build_key(node))
-        sent.result(10)
+        sent.result(120)
         self.take_over_and(cluster)
         self.assertNotIn(sent.result(), self.machines())
 

@@ -24,7 +24,7 @@ class Tender(Plain):
 
     def tend(self, context, cluster):
         self.calls.append((cluster.name, len(context.nodes), current_deadline().remaining_s()))
-        self.gate.wait(10)
+        self.gate.wait(120)
         if self.error is not None:
             raise self.error
 

@@ -82,7 +82,7 @@ class Watching(WatchSite):
         stopped, broken, suspended, _ = [one.compute_id for one in self.nodes(cluster)]
         self.cloud.stop(stopped)
         self.cloud.crash(broken)
-        self.parts.backends.get(None).suspend(suspended, wait=True).result(10)
+        self.parts.backends.get(None).suspend(suspended, wait=True).result(120)
         self.look()
         self.assertEqual(
             ['machine_stopped', 'machine_error', 'machine_suspended', None], self.causes(cluster)
@@ -95,7 +95,7 @@ class Watching(WatchSite):
         self.assertEqual(seq, self.store.events.last_seq(), 'it is told once')
         for one in (stopped, broken):
             self.cloud.start(one)
-        self.parts.backends.get(None).resume(suspended, wait=True).result(10)
+        self.parts.backends.get(None).resume(suspended, wait=True).result(120)
         self.look()
         self.assert_whole(cluster, 4)
         self.assertEqual([None] * 4, self.causes(cluster))

@@ -165,7 +165,7 @@ class PrometheusTest(unittest.TestCase):
         start = threading.Barrier(8)
 
         def work():
-            start.wait(timeout=10)
+            start.wait(timeout=120)
             for _ in range(200):
                 self.listener.call_finished(CallRecord('east', 'get', 'read', duration_s=0.1))
 
@@ -173,7 +173,7 @@ class PrometheusTest(unittest.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=120)
         labels = {'backend': 'east', 'operation': 'get'}
         self.assertEqual(self.value('kiln_calls_total', code='ok', **labels), 1600)
         self.assertEqual(self.value('kiln_call_seconds_count', **labels), 1600)

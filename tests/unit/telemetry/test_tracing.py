@@ -96,7 +96,7 @@ class TracingTest(unittest.TestCase):
             carried = contextvars.copy_context()
         worker = threading.Thread(target=carried.run, args=(self.driver.delete, 'id-1'))
         worker.start()
-        worker.join(timeout=10)
+        worker.join(timeout=120)
         span = next(s for s in self.exporter.get_finished_spans() if s.name == 'kiln.delete')
         self.assertEqual(span.parent.span_id, flow.get_span_context().span_id)
 

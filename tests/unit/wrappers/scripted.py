@@ -141,7 +141,7 @@ class Stage(contextlib.ExitStack):
     """An executor before a scripted driver, on a virtual clock."""
 
     def __init__(
-        self, *, threads=False, settings=None, listener=None, pool=None, moving=False, **scripts
+        self, *, threads=False, settings=None, listener=None, pool=None, moving=True, **scripts
     ):
         super().__init__()
         # Moving, it spends no real time on steps; nothing may then hang outside of the clock.

@@ -223,7 +223,7 @@ class BreakerDriverTest(unittest.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
         self.assertEqual(['status'], self.backend.calls)
         self.assertEqual('closed', self.states()[Traffic.READ])
 

@@ -60,7 +60,7 @@ class HalfOpenCircuitTest(CircuitCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
         self.assertEqual((1, 99), (len(calls), len(refusals)))
         self.assertEqual({1.0}, {refusal.retry_after for refusal in refusals})
         self.assert_state('closed')

@@ -74,7 +74,7 @@ class Admitting(StageCase):
         self.assertTrue(waiting[0].cancel())
         self.assertFalse(stage.executor.submit(Call.GET, 'd').done())
         gate.set()
-        self.assertIsInstance(running.exception(10), AmphoraComputeError)
+        self.assertIsInstance(running.exception(120), AmphoraComputeError)
         stage.until(stage.idle)
 
     def test_one_that_waits_for_a_retry_takes_room_too(self):
@@ -101,7 +101,7 @@ class Admitting(StageCase):
         ]  # fmt: skip
         gate.set()
         for operation in operations:
-            operation.exception(10)
+            operation.exception(120)
         self.assertEqual(
             [subject for _, subject in stage.driver.sent], ['hangs', 'high', 'one', 'two', 'low']
         )
@@ -114,7 +114,7 @@ class Admitting(StageCase):
             stage.executor.submit(Call.BUILD, request(f'k{number}'))
         self.arrive(inside, 2)
         self.assertIsInstance(
-            stage.executor.submit(Call.GET, 'id-1').exception(10), AmphoraComputeError
+            stage.executor.submit(Call.GET, 'id-1').exception(120), AmphoraComputeError
         )
         self.assertIsNone(stage.executor.submit(Call.DELETE, 'id-1').result(120))
         self.assertFalse(inside.acquire(blocking=False))
@@ -246,7 +246,7 @@ class Telling(StageCase):
         self.assertIn(('east', 1, 1), heard)
         gate.set()
         for operation in operations:
-            operation.exception(10)
+            operation.exception(120)
         stage.until(lambda: heard[-1] == ('east', 0, 0))
 
     def test_one_that_raises_harms_no_operation(self):

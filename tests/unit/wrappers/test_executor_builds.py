@@ -401,7 +401,7 @@ class Storm(unittest.TestCase):
         options = ExecutorSettings(
             max_workers=5, timeout_s=30, cleanup_timeout_s=10_000, max_delay_s=5
         )
-        with Stage(threads=True, moving=True, settings=options) as stage:
+        with Stage(threads=True, settings=options) as stage:
             self.script(stage, build=builds, find_build=looks, delete=deletes)
             operations = {}
             for number, key in enumerate(keys):

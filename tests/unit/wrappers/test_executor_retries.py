@@ -91,7 +91,7 @@ class Retrying(StageCase):
     def test_the_last_error_is_given_when_no_further_try_would_fit(self):
         errors = [ServiceUnavailable(f'down {number}') for number in range(99)]
         # On it no thread that is slow to act finds its time over.
-        stage = self.stage(moving=True, list=errors)
+        stage = self.stage(list=errors)
         operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=20))
         self.assertEqual(str(operation.exception()), f'down {len(stage.driver.sent) - 1}')
         self.assertLess(stage.clock.monotonic(), 20)
@@ -131,14 +131,14 @@ class Retrying(StageCase):
 
     def test_what_no_driver_should_raise_ends_the_operation_not_the_thread(self):
         stage = self.stage(threads=True, delete=['exit'], suspend=['exit'])
-        error = stage.executor.submit(Call.DELETE, 'id-1').exception(10)
+        error = stage.executor.submit(Call.DELETE, 'id-1').exception(120)
         self.assertIsInstance(error, DeleteFailed)
         self.assertIsInstance(error.__cause__, SystemExit)
         self.assertIs(error.outcome, Outcome.UNKNOWN)
-        error = stage.executor.submit(Call.SUSPEND, 'id-1').exception(10)
+        error = stage.executor.submit(Call.SUSPEND, 'id-1').exception(120)
         self.assertIs(type(error), AmphoraComputeError)
         for _ in range(8):
-            leaving = stage.executor.run(lambda: exit(3)).exception(10)
+            leaving = stage.executor.run(lambda: exit(3)).exception(120)
             self.assertIsInstance(leaving, SystemExit)
         self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(120), ())
 

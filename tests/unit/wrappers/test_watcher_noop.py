@@ -5,11 +5,10 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import InstanceNotFoundError, InsufficientCapacity
 from kiln.models import State
-from tests.self_moving_clock import MovingTime
 from tests.unit.wrappers.watching import WatchingTest
 
 
-class NoopTest(MovingTime, WatchingTest):
+class NoopTest(WatchingTest):
     def make_driver(self):
         self.cloud = NoopCloud(clock=self.clock, build_s=30, delete_s=5, reboot_s=20, seed=1)
         return NoopDriver(cloud=self.cloud)

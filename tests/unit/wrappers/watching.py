@@ -5,9 +5,9 @@ import unittest
 from kiln.clock import Deadline
 from kiln.listeners import Listener
 from kiln.models import State
-from kiln.testing.clock import VirtualClock
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.watcher import Watcher, WatcherSettings
+from tests.self_moving_clock import MovingTime
 from tests.unit.wrappers.cursor_driver import CursorDriver
 
 
@@ -29,7 +29,7 @@ class Nobody:
         pass
 
 
-class WatchingTest(unittest.TestCase):
+class WatchingTest(MovingTime, unittest.TestCase):
     settings = WatcherSettings()
     close_s = 10.0
 
@@ -48,17 +48,11 @@ class WatchingTest(unittest.TestCase):
         )
         self.addCleanup(self.watcher.close)
 
-    def open_clock(self):
-        return VirtualClock()
-
     def make_driver(self):
         return CursorDriver(self.clock)
 
     def after(self, seconds):
         return Deadline.after(seconds, self.clock)
-
-    def until(self, done):
-        self.clock.run_until(done, step_s=0.5)
 
     def settle(self, future):
         self.until(future.done)

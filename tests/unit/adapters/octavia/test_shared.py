@@ -30,8 +30,8 @@ with SHARED._lock:
     child = os.fork()
 if child == 0:
     own = SHARED.get('noop', conf)
-    own.build(name='of-the-child').result(timeout=20)
-    names = [amphora.name for amphora in own.list_amphorae().result(timeout=20)]
+    own.build(name='of-the-child').result(timeout=120)
+    names = [amphora.name for amphora in own.list_amphorae().result(timeout=120)]
     print(own is not parents, names, flush=True)
     os._exit(0)
 _, status = os.waitpid(child, 0)

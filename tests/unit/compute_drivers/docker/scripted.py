@@ -39,7 +39,7 @@ class Server:
         # Who waits for a client hears of nothing else.
         self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
-        self.thread.join(5)
+        self.thread.join(120)
 
 
 def answer(body, status=200, kind='application/json'):

@@ -22,7 +22,7 @@ BUILD = Asked(verb='build', subject='web', build_key='k1', making=True)
 
 class Answers(ScriptedCase):
     def engine(self, *answers, **given):
-        conf = options(**{'url': self.serve(*answers), 'timeout': 5.0, **given})
+        conf = options(**{'url': self.serve(*answers), 'timeout': 120.0, **given})
         engine = Engine(conf, SYSTEM_CLOCK)
         self.addCleanup(engine.close)
         return engine
@@ -65,14 +65,22 @@ class Answers(ScriptedCase):
             self.assertTrue(caught.exception.retryable)
 
     def test_an_answer_that_does_not_come_in_time_is_a_timeout(self):
-        engine = self.engine(VERSION, 'hang', timeout=0.2)
+        engine = self.engine(VERSION, 'hang', timeout=120.0)
+
+        def ask(session):
+            self.assertEqual(120.0, session.timeout)
+            # Only now, so that the version had time to come.
+            session.timeout = 0.1
+            return session.info()
+
         with self.assertRaises(ServiceTimeout) as caught:
-            engine.ask(ASKED, lambda session: session.info())
+            engine.ask(ASKED, ask)
         self.assertIs(caught.exception.outcome, Outcome.UNKNOWN)
 
     def test_no_request_takes_longer_than_its_caller_has_time(self):
-        engine = self.engine(VERSION, 'hang', timeout=600.0)
-        deadline = Deadline.after(0.3, SYSTEM_CLOCK)
+        engine = self.engine(VERSION, answer(b'{}'), 'hang', timeout=600.0)
+        engine.ask(ASKED, lambda session: session.info())
+        deadline = Deadline.after(0.1, SYSTEM_CLOCK)
         with deadline_scope(deadline), self.assertRaises(ServiceTimeout):
             engine.ask(ASKED, lambda session: session.info())
 

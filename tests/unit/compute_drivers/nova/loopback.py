@@ -88,7 +88,7 @@ def listening(serve, backlog=5):
     import socket
 
     listener = socket.create_server(('127.0.0.1', 0), backlog=backlog)
-    listener.settimeout(10)
+    listener.settimeout(120)
     closing = threading.Event()
 
     def loop():
@@ -100,7 +100,7 @@ def listening(serve, backlog=5):
             with connection:
                 if closing.is_set():
                     return
-                connection.settimeout(10)
+                connection.settimeout(120)
                 serve(connection)
 
     thread = threading.Thread(target=loop, daemon=True)

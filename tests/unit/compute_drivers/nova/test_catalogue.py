@@ -1,6 +1,7 @@
 """Names of flavors, images, zones, groups and keys, looked up over a real connection."""
 
 import concurrent.futures
+import dataclasses
 import threading
 import unittest
 
@@ -57,7 +58,7 @@ class CatalogueCase(unittest.TestCase):
         services = Services(
             session, region=None, interfaces=['public'],
             overrides=dict.fromkeys(('compute', 'network', 'image'), self.cloud.url),
-            timeout_s=5, connect_timeout_s=5, pinned='2.96', clock=self.clock,
+            timeout_s=120, connect_timeout_s=120, pinned='2.96', clock=self.clock,
         )  # fmt: skip
         self.addCleanup(services.close)
         return Catalogue(services, self.clock, ttl_s=ttl_s, image_owner=image_owner)
@@ -161,12 +162,25 @@ class SlowLoopback(Loopback):
 
     def __init__(self):
         super().__init__()
+        self.was_asked = threading.Event()
         self.may_go_on = threading.Event()
 
     def answer(self, what, query):
         answer = super().answer(what, query)
+        self.was_asked.set()
         self.may_go_on.wait(120)
         return answer
+
+
+@dataclasses.dataclass(frozen=True)
+class WatchedDeadline(Deadline):
+    """Shows when somebody is about to wait for it."""
+
+    looked: threading.Semaphore = dataclasses.field(kw_only=True)
+
+    def remaining_s(self):
+        self.looked.release()
+        return super().remaining_s()
 
 
 class ManyAtATime(CatalogueCase):
@@ -175,15 +189,26 @@ class ManyAtATime(CatalogueCase):
     def setUp(self):
         super().setUp()
         self.answer('GET /flavors', {'flavors': [{'id': '1', 'name': 'small'}]})
+        self.waits = threading.Semaphore(0)
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
         # First, so that what is kept back does not keep the threads.
         self.addCleanup(self.pool.shutdown)
         self.addCleanup(self.cloud.may_go_on.set)
 
+    def small(self):
+        return self.catalogue.flavor_id(BUILD, 'small')
+
+    def small_too(self):
+        with deadline_scope(WatchedDeadline(60, self.clock, looked=self.waits)):
+            return self.small()
+
     def many(self):
-        """Have four ask at a time; return what they will be told."""
-        asked = [self.pool.submit(self.catalogue.flavor_id, BUILD, 'small') for _ in range(4)]
-        concurrent.futures.wait(asked, timeout=0.2)
+        """Return four questions, once one of them is with the cloud and three wait for it."""
+        asked = [self.pool.submit(self.small)]
+        self.assertTrue(self.cloud.was_asked.wait(120))
+        for _ in range(3):
+            asked.append(self.pool.submit(self.small_too))
+            self.assertTrue(self.waits.acquire(timeout=120))
         return asked
 
     def test_one_asks_for_all(self):
@@ -204,7 +229,7 @@ class ManyAtATime(CatalogueCase):
     def test_nobody_waits_for_another_beyond_the_own_deadline(self):
         self.many()
         with self.assertRaises(ServiceTimeout), deadline_scope(Deadline.after(0, self.clock)):
-            self.catalogue.flavor_id(BUILD, 'small')
+            self.small()
         self.assertEqual(1, self.times('GET /flavors'))
 
 

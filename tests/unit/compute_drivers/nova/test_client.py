@@ -25,10 +25,13 @@ class Moving(Loopback):
 
 
 class Slow(Loopback):
-    """A Nova that takes 10 ms for each row."""
+    """A Nova that takes 10 s for each row, on a clock that does not wait for it.
+
+    In real time it answers at once, long before the same timeout of a real socket.
+    """
 
     there = 500
-    row_s = 0.01
+    row_s = 10.0
 
     def __init__(self, clock, timeout_s):
         super().__init__({})
@@ -54,10 +57,10 @@ class Pages(unittest.TestCase):
     def setUp(self):
         self.clock = VirtualClock()
 
-    def services(self, cloud, timeout_s=5):
+    def services(self, cloud, timeout_s=120):
         services = Services(
             Session(auth=NoAuth()), region=None, interfaces=['public'],
-            overrides={'compute': cloud.url}, timeout_s=timeout_s, connect_timeout_s=5,
+            overrides={'compute': cloud.url}, timeout_s=timeout_s, connect_timeout_s=120,
             pinned='2.96', clock=self.clock,
         )  # fmt: skip
         self.addCleanup(services.close)
@@ -74,8 +77,8 @@ class Pages(unittest.TestCase):
         self.assertEqual(3, len(cloud.queries))
 
     def test_a_list_that_takes_too_long_is_asked_for_in_smaller_pages(self):
-        with Slow(self.clock, timeout_s=2) as cloud:
-            services = self.services(cloud, timeout_s=2)
+        with Slow(self.clock, timeout_s=2000) as cloud:
+            services = self.services(cloud, timeout_s=2000)
             size = services.page_size(500)
             with self.assertRaises(ServiceUnavailable):
                 self.rows(services, size)
@@ -83,19 +86,19 @@ class Pages(unittest.TestCase):
             self.assertEqual([500, 125], cloud.limits[:2])
 
     def test_pages_grow_again_once_they_come_easily(self):
-        with Slow(self.clock, timeout_s=2) as cloud:
-            services = self.services(cloud, timeout_s=2)
+        with Slow(self.clock, timeout_s=2000) as cloud:
+            services = self.services(cloud, timeout_s=2000)
             size = services.page_size(500)
             with self.assertRaises(ServiceUnavailable):
                 self.rows(services, size)
-            cloud.row_s = 0.0001
+            cloud.row_s = 0.1
             self.rows(services, size)
             self.rows(services, size)
             self.assertEqual(500, cloud.limits[-1])
 
     def test_however_slow_it_is_some_rows_are_asked_for_at_once(self):
-        with Slow(self.clock, timeout_s=0.1) as cloud:
-            services = self.services(cloud, timeout_s=0.1)
+        with Slow(self.clock, timeout_s=100) as cloud:
+            services = self.services(cloud, timeout_s=100)
             size = services.page_size(500)
             for _ in range(6):
                 with self.assertRaises(ServiceUnavailable):

@@ -4,6 +4,7 @@ import threading
 
 from kiln.cluster_exceptions import StoreError
 from kiln.engine.work_sources.jobboard import JobboardSource
+from tests.self_moving_clock import MovingTime
 from tests.unit.db.case import StoreCase
 from tests.unit.engine.work_sources.memory_board import Bulletin, MemoryBoard
 
@@ -11,7 +12,7 @@ CLAIM_S = 15.0
 SWEEP_S = 30.0
 
 
-class BoardCase(StoreCase):
+class BoardCase(MovingTime, StoreCase):
     """Has a board, and sources on it that are started unless they only offer."""
 
     def setUp(self):
@@ -32,8 +33,10 @@ class BoardCase(StoreCase):
             self.until(lambda: self.clock.waiting)
         return source
 
-    def until(self, so):
-        self.clock.run_until(so, step_s=0.1)
+    def pass_time(self, seconds):
+        self.clock.sleep(seconds)
+        # Whoever woke at the same moment is to be done with it, too.
+        self.until(lambda: True)
 
     def claimed(self, owner, *cluster_ids):
         self.until(lambda: self.bulletin.owners() == dict.fromkeys(cluster_ids, owner))
@@ -56,21 +59,21 @@ class Sharing(BoardCase):
             offering.offer('c-web')
             offering.offer('c-db')
             self.until(lambda: len(self.bulletin.names()) >= 2 and self.clock.waiting)
-        self.clock.advance(3)
+        self.pass_time(3)
         self.assertEqual(['c-web', 'c-db'], self.bulletin.names())
 
     def test_of_two_conductors_one_gets_a_job(self):
         one, two = self.source('one'), self.source('two')
         self.bulletin.post('c-web')
         self.until(lambda: one.take() or two.take())
-        self.clock.advance(3)
+        self.pass_time(3)
         self.assertEqual([('c-web',)], [found for found in (one.take(), two.take()) if found])
 
     def test_who_only_offers_claims_nothing(self):
         offering = self.source(started=False)
         offering.offer('c-web')
         self.until(self.bulletin.names)
-        self.clock.advance(3)
+        self.pass_time(3)
         self.assertEqual({'c-web': ''}, self.bulletin.owners())
         self.assertEqual((), offering.take())
 
@@ -127,13 +130,13 @@ class Sharing(BoardCase):
         self.claimed('me', 'c-web')
         source.done('c-web')
         self.until(lambda: not source.take())
-        self.clock.advance(3)
+        self.pass_time(3)
         self.assertEqual([], self.bulletin.names())
 
     def test_what_was_not_claimed_cannot_be_finished(self):
         source = self.source()
         source.done('c-web')
-        self.clock.advance(3)
+        self.pass_time(3)
         self.assertEqual((), source.take())
 
 
@@ -143,8 +146,7 @@ class Claims(BoardCase):
         self.bulletin.post('c-web')
         self.claimed('me', 'c-web')
         for _ in range(40):
-            self.until(lambda: self.clock.waiting)
-            self.clock.advance(1.0)
+            self.pass_time(1.0)
             self.assertEqual({'c-web': 'me'}, self.bulletin.owners())
         self.assertIn('c-web', source.take())
 
@@ -178,7 +180,7 @@ class Claims(BoardCase):
         self.bulletin.post('c-web')
         self.bulletin.post('c-web')
         self.until(source.take)
-        self.clock.advance(3)
+        self.pass_time(3)
         self.assertEqual(['', 'me'], sorted(map(self.bulletin.owner, self.bulletin.notes)))
         source.done('c-web')
         self.until(lambda: len(self.bulletin.notes) == 1)
@@ -205,7 +207,7 @@ class GivenBack(BoardCase):
         self.claimed('me', 'c-web', 'c-db')
         self.assertEqual(('c-db',), source.take({'c-web'}))
         self.until(lambda: self.bulletin.owners() == {'c-web': '', 'c-db': 'me'})
-        self.clock.advance(5)
+        self.pass_time(5)
         self.assertEqual({'c-web': '', 'c-db': 'me'}, self.bulletin.owners())
         self.assertEqual(('c-db',), source.take())
         self.claimed('me', 'c-web', 'c-db')
@@ -214,7 +216,7 @@ class GivenBack(BoardCase):
         source = self.source()
         self.create('web')
         self.create('db')
-        self.clock.advance(SWEEP_S)
+        self.pass_time(SWEEP_S)
         self.assertEqual(('c-db',), source.take({'c-web'}))
 
 
@@ -224,7 +226,7 @@ class Sweeps(BoardCase):
         asked = [f'c-{number}' for number in range(250)]
         for cluster_id in asked:
             self.create(cluster_id.removeprefix('c-'))
-        self.clock.advance(SWEEP_S)
+        self.pass_time(SWEEP_S)
         named = []
         while found := source.take():
             for cluster_id in found:
@@ -236,7 +238,7 @@ class Sweeps(BoardCase):
         source = self.source()
         self.create()
         self.assertEqual((), source.take())
-        self.clock.advance(SWEEP_S)
+        self.pass_time(SWEEP_S)
         self.assertEqual(('c-web',), source.take())
         self.assertEqual((), source.take())
 
@@ -245,7 +247,7 @@ class Sweeps(BoardCase):
         self.create()
         source.offer('c-web')
         self.claimed('me', 'c-web')
-        self.clock.advance(SWEEP_S)
+        self.pass_time(SWEEP_S)
         self.assertEqual(('c-web',), source.take())
 
     def test_while_the_board_is_away_each_look_asks_the_store(self):
@@ -255,14 +257,14 @@ class Sweeps(BoardCase):
             self.create()
             for _ in range(20):
                 self.assertEqual(('c-web',), source.take())
-                self.clock.advance(5)
+                self.pass_time(5)
             self.bulletin.away = False
             self.until(lambda: self.bulletin.open)
             self.until(lambda: len(logs.output) > 1)
         self.assertEqual(2, len(logs.output), logs.output)
         self.assertIn('memory: it is away. Until it is back', logs.output[0])
         self.assertIn('The jobboard is back', logs.output[1])
-        self.until(lambda: source.take() == () or self.clock.advance(1))
+        self.until(lambda: source.take() == () or self.pass_time(1))
 
     def test_what_was_offered_while_the_board_was_away_is_posted_later(self):
         source = self.source(started=False)
@@ -296,6 +298,6 @@ class Sweeps(BoardCase):
         path.mkdir()
         source.done('c-web')
         self.until(lambda: self.bulletin.names() == ['c-web'] and first not in self.bulletin.notes)
-        self.clock.advance(SWEEP_S)
+        self.pass_time(SWEEP_S)
         with self.assertRaises(StoreError):
             source.take()

@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import socket
 import threading
+import time
 import unittest
 
 import requests
@@ -93,7 +94,7 @@ class Raw:
 
     def __init__(self, url):
         host, _, port = url.partition('//')[2].partition('/')[0].partition(':')
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=120)
 
     def __enter__(self):
         return self
@@ -131,7 +132,7 @@ class ProxyCase(unittest.TestCase):
         self.client.trust_env = False
 
     def ask(self, method='GET', path='/servers', **settings):
-        settings.setdefault('timeout', 10)
+        settings.setdefault('timeout', 120)
         return self.client.request(method, self.proxy.url + path, **settings)
 
     def connections(self):
@@ -141,3 +142,14 @@ class ProxyCase(unittest.TestCase):
 
     def raw(self):
         return self.enterContext(Raw(self.proxy.url))
+
+    def leave(self, method, status):
+        """Send a request, and leave once the server has given its answer to the proxy."""
+        with Raw(self.proxy.url) as client:
+            client.send(f'{method} / HTTP/1.1')
+            self.assertTrue(self.proxy.wait_for(1))
+            end = time.monotonic() + 120
+            while self.proxy.requests[0].server_status != status:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.001)
+        self.assertTrue(self.proxy.settle())

@@ -40,7 +40,7 @@ class Life(ProxyCase):
             client.socket.close()
         self.assertEqual(threads_before, threads())
         # The server lives in this process too, and notices a moment later.
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while sockets() - sockets_before and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertLessEqual(sockets(), sockets_before)
@@ -58,13 +58,13 @@ class Life(ProxyCase):
     def test_closing_does_not_wait_for_a_server_that_hangs(self):
         hanging = threading.Event()
         self.addCleanup(hanging.set)
-        self.server.answers['/hang'] = lambda handler: hanging.wait(30)
+        self.server.answers['/hang'] = lambda handler: hanging.wait(120)
         client = self.raw()
         client.send('GET /hang HTTP/1.1')
         self.assertTrue(self.proxy.wait_for(1))
         started = time.monotonic()
         self.proxy.close()
-        self.assertLess(time.monotonic() - started, 10)
+        self.assertLess(time.monotonic() - started, 100)
         self.assertIsNotNone(self.proxy.requests[0].ended)
 
     def test_a_closed_proxy_starts_again_at_its_port(self):

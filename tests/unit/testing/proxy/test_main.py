@@ -24,11 +24,11 @@ class Command(ProxyCase):
         url, _, rest = process.stdout.readline().partition(' ')
         self.assertEqual(f'stands before {self.server.url}\n', rest)
         with self.assertRaises(OSError):
-            self.client.post(url + '/servers', timeout=10)
-        self.assertEqual(500, self.client.get(url + '/flavors', timeout=10).status_code)
-        self.assertEqual(200, self.client.get(url + '/servers', timeout=10).status_code)
+            self.client.post(url + '/servers', timeout=120)
+        self.assertEqual(500, self.client.get(url + '/flavors', timeout=120).status_code)
+        self.assertEqual(200, self.client.get(url + '/servers', timeout=120).status_code)
         process.send_signal(signal.SIGTERM)
-        printed, errors = process.communicate(timeout=10)
+        printed, errors = process.communicate(timeout=120)
         lines = printed.splitlines()
         self.assertRegex(lines[0], '^POST /servers: 200 from .* LoseAnswer$')
         self.assertRegex(lines[1], '^GET /flavors: no answer from .* 500 to .* Answer$')
@@ -40,7 +40,7 @@ class Command(ProxyCase):
         process = self.start('--upstream', self.server.url)
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        self.assertEqual(('0 requests; faults: none\n', ''), process.communicate(timeout=10))
+        self.assertEqual(('0 requests; faults: none\n', ''), process.communicate(timeout=120))
         self.assertEqual(0, process.returncode)
 
     def test_a_mistake_is_one_line(self):
@@ -52,7 +52,7 @@ class Command(ProxyCase):
         ):
             with self.subTest(why):
                 process = self.start(*arguments)
-                printed, errors = process.communicate(timeout=10)
+                printed, errors = process.communicate(timeout=120)
                 self.assertEqual((2, ''), (process.returncode, printed))
                 self.assertIn(why, errors.splitlines()[-1])
                 self.assertNotIn('Traceback', errors)

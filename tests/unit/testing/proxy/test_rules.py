@@ -100,7 +100,7 @@ class Rules(ProxyCase):
             with self.proxy.fault(Answer(503), path=path, times=3), requests.Session() as client:
                 client.trust_env = False
                 url = self.proxy.url + path
-                return [client.get(url, timeout=10).status_code for _ in range(4)]
+                return [client.get(url, timeout=120).status_code for _ in range(4)]
 
         with ThreadPoolExecutor(16) as pool:
             for statuses in pool.map(one, range(64)):

@@ -92,7 +92,7 @@ class Transparency(ProxyCase):
         self.assertEqual(b''.join(pieces), self.ask('POST', data=iter(pieces)).content)
 
     def test_two_hundred_clients_at_once_each_get_their_own_answer(self):
-        together = threading.Barrier(200, timeout=30)
+        together = threading.Barrier(200, timeout=120)
 
         def ask(number):
             with Raw(self.proxy.url) as client:
@@ -139,7 +139,7 @@ class Transparency(ProxyCase):
         self.server.answers['/last'] = last
         for _ in range(5):
             self.assertEqual('bye', self.ask(path='/last').text)
-            self.assertTrue(closed.acquire(timeout=10))
+            self.assertTrue(closed.acquire(timeout=120))
         self.assertEqual(['GET'] * 5, self.server.methods())
         self.assertEqual(1, self.connections())
 

@@ -103,11 +103,11 @@ class SeveralServices(ProxyCase):
         )
         with fault_proxies({'identity': identity.url, 'compute': compute.url}) as proxies:
             proxies['compute'].fault(Answer(503), path='/servers')
-            answer = self.client.get(proxies['identity'].url + '/v3', timeout=10)
+            answer = self.client.get(proxies['identity'].url + '/v3', timeout=120)
             said = answer.json()
             self.assertEqual(proxies['identity'].url, said['me'])
             self.assertEqual(proxies['identity'].url + '/v3/', answer.headers['Location'])
-            met = self.client.get(said['compute'] + '/servers', timeout=10)
+            met = self.client.get(said['compute'] + '/servers', timeout=120)
             self.assertEqual(503, met.status_code)
         self.assertEqual([], compute.seen)
 
