@@ -290,8 +290,9 @@ class Collected(LeavingTest):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
             del compute[:]
-            # A thread may still be on its way out of a call of it.
-            while there() is not None and time.monotonic() < give_up:
+            # A thread may still be on its way out of a call of it. The warning itself keeps
+            # what it warns of.
+            while there() is not None and not caught and time.monotonic() < give_up:
                 gc.collect()
                 time.sleep(0.001)
         return [str(one.message) for one in caught if one.category is ResourceWarning]
