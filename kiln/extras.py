@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution
 
 KILN = 'kiln-compute'
@@ -64,6 +65,20 @@ def needed_extra(
         if extra is not None:
             return NeededExtra(module=module, distribution=dist.name, extra=extra, absent=absent)
     return None
+
+
+@contextlib.contextmanager
+def importing(cannot: str, raises: Callable[[str], Exception]) -> Iterator[None]:
+    """Raise a failed import as an error of kiln's, with the extra that is missing.
+
+    Where no extra is the cause, the error says what cannot be imported, and nothing of extras.
+    """
+    try:
+        yield
+    except ImportError as exc:
+        needed = needed_extra(exc)
+        why = needed or f'{exc}. The package is damaged: install it again'
+        raise raises(f'{cannot}: {why}') from exc
 
 
 def _import_error(error: BaseException | None) -> ImportError | None:

@@ -20,6 +20,7 @@ from kiln.cli.drivers import (
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of
 from kiln.cli.views import cells
 from kiln.cluster_exceptions import ClusterError, DriverSelectionError
+from kiln.exceptions import DriverLoadError
 from kiln.loading import installed_drivers, load_compute_driver
 
 if TYPE_CHECKING:
@@ -250,9 +251,21 @@ def _of_compute(name: str | None) -> Iterator[list[Any]]:
     if name is not None and not found:
         load_compute_driver(name)  # says which there are
     for one in found:
-        if one.error is not None:
+        # Nothing but the kit loads a bench, so only whoever asks for one driver cares.
+        wrong = one.error if one.error or name is None else _wrong_bench(name)
+        if wrong is not None:
             problem = NOT_INSTALLED if one.install else BROKEN
-            yield ['compute', one.name, one.version, problem, one.error]
+            yield ['compute', one.name, one.version, problem, wrong]
+
+
+def _wrong_bench(name: str) -> str | None:
+    from kiln.testing.conformance.bench import bench_class_of
+
+    try:
+        bench_class_of(load_compute_driver(name), name)
+    except DriverLoadError as exc:
+        return str(exc)
+    return None
 
 
 def _of_cluster(

@@ -16,6 +16,7 @@ from kiln.cli.views import cells, fields, moment
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.conf.images import default_cache
 from kiln.exceptions import ConfigurationError, KilnError, UnsupportedOperation
+from kiln.extras import importing
 from kiln.models import ImageFile
 
 if TYPE_CHECKING:
@@ -299,11 +300,5 @@ def _count(text: str) -> int:
     return int(text)
 
 
-@contextlib.contextmanager
-def _yaml() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as exc:
-        raise ConfigurationError(
-            f'Cannot read recipes: {exc}. Install kiln-compute[clusters].'
-        ) from exc
+def _yaml() -> contextlib.AbstractContextManager[None]:
+    return importing('Cannot read recipes', ConfigurationError)

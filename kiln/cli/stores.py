@@ -14,6 +14,7 @@ from kiln.cluster_models import Node, NodeState
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
+from kiln.extras import importing
 from kiln.loading import hook_entries
 
 if TYPE_CHECKING:
@@ -71,15 +72,9 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
     return Hooks(found, max_calls=options.max_calls, clock=clock)
 
 
-@contextlib.contextmanager
-def clusters_extra() -> Iterator[None]:
-    """Say of an import that fails what is to be installed for it."""
-    try:
-        yield
-    except ImportError as exc:
-        raise ConfigurationError(
-            f'Cannot keep clusters: {exc}. Install kiln-compute[clusters].'
-        ) from exc
+def clusters_extra() -> contextlib.AbstractContextManager[None]:
+    """Report an import that fails, and what is to be installed for it."""
+    return importing('Cannot keep clusters', ConfigurationError)
 
 
 def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from kiln.cluster_drivers.records import NAME, VERSION, ClusterType, cluster_type
+from kiln.extras import importing
 
 
 class ManifestError(ValueError):
@@ -64,12 +65,8 @@ def from_yaml(text: str) -> Manifest:
 
     :raises ManifestError: it is no YAML, or a value is not what it should be.
     """
-    try:
+    with importing('Cannot read driver.yaml', ManifestError):
         import yaml
-    except ImportError as exc:
-        raise ManifestError(
-            'driver.yaml needs PyYAML: pip install "kiln-compute[clusters]"'
-        ) from exc
     try:
         values = yaml.safe_load(text)
     # PyYAML lets through whatever its constructors raise: a 13th month is a ValueError.

@@ -21,6 +21,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from kiln.clock import Clock
 from kiln.cluster_exceptions import StoreError
 from kiln.exceptions import Advice
+from kiln.extras import importing
 
 #: What a URL may begin with, and the dialect and package that serve it.
 _DRIVERS = {
@@ -170,14 +171,10 @@ class Database:
         if self.kind != 'sqlite':
             # After a wait for a lock one must see what its holder wrote.
             options |= {'isolation_level': 'READ COMMITTED', 'pool_pre_ping': True}
-        try:
+        with importing(f'Cannot use the store at {self.name}', StoreError):
             engine = sa.create_engine(
                 self._url, connect_args=_connect_args(self.kind, self._lock_timeout_s), **options
             )
-        except ImportError as exc:
-            raise StoreError(
-                f'Cannot use the store at {self.name}: {exc}. Install kiln-compute[clusters].'
-            ) from exc
         if self.kind == 'sqlite':
             sa.event.listen(engine, 'connect', self._prepare_sqlite)
         return engine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
 from kiln.exceptions import DriverLoadError
+from kiln.extras import importing
 from kiln.wrappers.circuit_peers import SharedPhase, SharedStorage
 
 if TYPE_CHECKING:
@@ -101,15 +102,10 @@ def redis_storage(
     Nothing is sent yet, and a Redis that is down is no error: until it is
     back, each process has its circuits for itself.
     """
-    try:
+    with importing('Cannot share circuits', DriverLoadError):
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
-    except ImportError as exc:
-        raise DriverLoadError(
-            'Cannot share circuits: the package redis is missing. '
-            'Install it: pip install kiln-compute[redis].'
-        ) from exc
     client = redis.Redis.from_url(
         url,
         socket_timeout=TIMEOUT_S,

@@ -81,6 +81,8 @@ class WrappedPoolConformance(PoolConformance, unittest.TestCase):
 
 
 class AssembledPoolConformance(PoolConformance, unittest.TestCase):
+    short_s = 0.2
+
     def a_clock(self):
         return SYSTEM_CLOCK
 
@@ -113,6 +115,8 @@ class YardFaults(Faults):
 
 class WorkingPoolConformance(PoolConformance, FaultConformance, unittest.TestCase):
     """The kit on machines that are claimed, probed, rebooted and wiped for real."""
+
+    short_s = 0.2
 
     def a_clock(self):
         return SYSTEM_CLOCK

@@ -63,6 +63,7 @@ class AssembledConformance(WrappedConformance, unittest.TestCase):
     """
 
     effect_s = 0.01
+    short_s = 0.2
 
     settings = StackSettings(
         executor=ExecutorSettings(first_delay_s=0.01, max_delay_s=0.02),

@@ -5,7 +5,8 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.extras import KILN, needed_extra
+from kiln.exceptions import ConfigurationError
+from kiln.extras import KILN, importing, needed_extra
 
 #: Those for people who work on kiln bring what no import of kiln's needs.
 FOR_DEVELOPERS = {'lint', 'test'}
@@ -30,6 +31,8 @@ class OfKiln(unittest.TestCase):
             ('docker', 'docker'),
             ('sqlalchemy', 'clusters'),
             ('yaml', 'clusters'),
+            ('psycopg', 'postgresql'),
+            ('pymysql', 'mariadb'),
             ('novaclient', 'nova'),
             ('opentelemetry', 'tracing'),
         ):
@@ -76,6 +79,17 @@ class OfKiln(unittest.TestCase):
         ):
             with self.subTest(repr(error)):
                 self.assertIsNone(needed_extra(error))
+
+    def test_a_failed_import_becomes_an_error_with_the_extra_or_without_a_word_of_extras(self):
+        for module, said in (
+            ('yaml', r"Cannot read it: .*'yaml'.* Run: pip install 'kiln-compute\[clusters\]'"),
+            ('no_such_library', "Cannot read it: No module named 'no_such_library'. "
+             'The package is damaged: install it again'),
+        ):  # fmt: skip
+            with self.subTest(module), self.assertRaisesRegex(ConfigurationError, said) as caught:
+                with importing('Cannot read it', ConfigurationError):
+                    raise missing(module)
+            self.assertIsInstance(caught.exception.__cause__, ImportError)
 
     def test_the_import_that_caused_an_error_counts(self):
         error = ValueError('it cannot be read')

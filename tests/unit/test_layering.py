@@ -10,7 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / 'kiln'
 
-VALUES = {'kiln.exceptions', 'kiln.models'}
+VALUES = {'kiln.exceptions', 'kiln.extras', 'kiln.models'}
 BASE = {
     'kiln.compute_drivers.adoption',
     'kiln.compute_drivers.asked',
@@ -71,7 +71,7 @@ MAY_IMPORT = {
         'kiln.engine', 'kiln.hooks',
     },
     'kiln.cluster_drivers.discovery': CLUSTER_VALUES
-    | {'kiln.cluster_drivers', 'kiln.extras', 'kiln.loading'},
+    | {'kiln.cluster_drivers', 'kiln.loading'},
     'kiln.hooks': CLUSTER_VALUES | {'kiln.clock', 'kiln.cluster_file'},
     'kiln.db': CLUSTER_VALUES | {'kiln.clock'},
     'kiln.listeners': {'kiln.exceptions'},
@@ -100,7 +100,7 @@ MAY_IMPORT = {
         'kiln.recovery', 'kiln.stack', 'kiln.wrappers',
     },
     'kiln.extras': set(),
-    'kiln.loading': CONTRACT | {'kiln.extras', 'kiln.signatures'},
+    'kiln.loading': CONTRACT | {'kiln.signatures'},
     'kiln.telemetry': VALUES | {'kiln.listeners'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
@@ -136,7 +136,7 @@ MAY_IMPORT = {
         'kiln.cluster_drivers', 'kiln.cluster_exceptions', 'kiln.cluster_file',
         'kiln.cluster_models', 'kiln.cluster_spec',
         'kiln.clusters', 'kiln.compute', 'kiln.conf', 'kiln.db', 'kiln.driver_manager',
-        'kiln.engine', 'kiln.extras', 'kiln.goals', 'kiln.hooks', 'kiln.image_exceptions',
+        'kiln.engine', 'kiln.goals', 'kiln.hooks', 'kiln.image_exceptions',
         'kiln.images', 'kiln.loading',
         'kiln.orphans', 'kiln.scaffold', 'kiln.testing', 'kiln.wrappers', 'kiln.stack',
     },

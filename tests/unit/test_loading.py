@@ -66,6 +66,18 @@ class LoadingFromPackages(unittest.TestCase):
         self.install('acme', 'acme_driver', GOOD)
         self.assertEqual('loaded acme_driver', self.load())
 
+    def test_a_bench_that_cannot_be_imported_is_found_when_that_driver_is_checked(self):
+        self.install('acme', 'acme_driver', GOOD + "        bench = 'nowhere:Bench'\n")
+        code = (
+            'from kiln.cli.main import KilnApp\n'
+            'for name in ([], ["acme"]):\n'
+            '    print(KilnApp().run(["driver", "check", "--kind", "compute", *name]))\n'
+        )
+        of_all, _, of_one = self.load(code=code).partition('0\n')
+        self.assertNotIn('nowhere', of_all)
+        self.assertIn("Cannot load bench 'nowhere:Bench' of 'acme'", ' '.join(of_one.split()))
+        self.assertTrue(of_one.endswith('\n1'), of_one)
+
     def test_an_unknown_name_is_answered_with_what_is_installed(self):
         self.install('acme', 'acme_driver', GOOD)
         said = self.load('nowhere')

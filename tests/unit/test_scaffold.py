@@ -168,6 +168,8 @@ class GeneratedPackageTest(unittest.TestCase):
             if name.startswith('test_')
         }
         self.assertEqual(kit, {case._testMethodName for case in cases})
+        for case in cases:
+            case.short_s = 0.2
         outcomes = self.outcomes(cases)
         self.assertLessEqual(outcomes.count(BehaviourOutcome.NOT_SHOWN), 5)
 

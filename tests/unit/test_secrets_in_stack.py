@@ -9,8 +9,8 @@ from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.exceptions import KilnError
 from kiln.goals import Until
 from kiln.stack import StackSettings
-from kiln.testing.clock import VirtualClock
 from kiln.wrappers.breaker import CircuitSettings
+from tests.self_moving_clock import MovingTime
 from tests.unit.memory_driver import MemoryDriver
 from tests.unit.test_secrets import CARRIERS, WHOLE, Ears, quoting
 
@@ -20,18 +20,15 @@ def only_builds(hook):
     return lambda name, *args: hook(name, *args) if name == '_build' else None
 
 
-class SecretsInStackTest(unittest.TestCase):
+class SecretsInStackTest(MovingTime, unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.ears = Ears(self)
-        self.clock = VirtualClock()
+        self.clock = self.open_clock()
 
     def facade(self, driver):
         settings = StackSettings(circuit=CircuitSettings(minimum_calls=1))
         compute = Compute(driver, settings=settings, listeners=self.ears.listeners)
-        # A call that hangs does so until its time has passed, closed or not, and
-        # its thread would keep the whole process from ending.
-        self.addCleanup(self.clock.run_until, lambda: not self.clock.waiting)
         self.addCleanup(compute.close, 0.1)
         return compute
 
@@ -42,9 +39,7 @@ class SecretsInStackTest(unittest.TestCase):
         except KilnError as refused:
             self.ears.hear(refused)
             return False
-        # In small steps: the threads of a busy machine need real time before the
-        # five seconds of the build are over.
-        self.clock.run_until(operation.done, step_s=0.05)
+        self.until(operation.done)
         error = operation.exception()
         for thing in (operation, *operation.events, error or operation.result()):
             self.ears.hear(thing)

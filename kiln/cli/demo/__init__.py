@@ -48,7 +48,9 @@ class Demo(KilnCommand):
         if parsed_args.swarm:
             from kiln.cli.demo import swarm
 
-            swarm.play(stage, parsed_args.swarm)
+            self.status = swarm.play(stage, parsed_args.swarm)
+            if self.status:
+                return
         elif parsed_args.compute:
             from kiln.cli.demo import fleet
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from kiln import conf as kiln_conf
 from kiln.cli.demo.clusters import Play
 from kiln.cli.demo.stage import Stage
+from kiln.cli.exit_codes import ExitCode
 from kiln.cli.stores import configured_site
 from kiln.cluster_models import Node
 from kiln.models import Amphora, State
@@ -54,28 +55,33 @@ nodegroups:
 """
 
 
-def play(stage: Stage, url: str) -> None:
+def play(stage: Stage, url: str) -> ExitCode:
     """Play it on an engine; return once everything of it but the image is gone."""
     with tempfile.TemporaryDirectory(prefix='kiln-demo-') as name:
         folder = Path(name)
         config = folder / 'kiln.conf'
         config.write_text(CONFIG.format(folder=folder, url=url))
         stage.title('0. An image with an engine in it; a minute the first time')
-        _build_image(config)
+        # The command that builds it has reported why it could not.
+        if failed := _build_image(config):
+            return failed
         conf = kiln_conf.load([str(config)], [], environment={})
         with configured_site(conf, stage.clock) as site:
             SwarmPlay(stage, site, config).run()
+    return ExitCode.OK
 
 
-def _build_image(config: Path) -> None:
-    subprocess.run(  # noqa: S603  # this very program
+def _build_image(config: Path) -> ExitCode:
+    built = subprocess.run(  # noqa: S603  # this very program
         [
             sys.executable, '-m', 'kiln.cli', '--config-file', str(config), 'image', 'build',
             'swarm-node', '--max-age', '30d', '--into', 'demo',
         ],
         env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
-        check=True,
+        check=False,
     )  # fmt: skip
+    known = built.returncode in list(ExitCode)
+    return ExitCode(built.returncode) if known else ExitCode.UNFORESEEN
 
 
 class SwarmPlay(Play):

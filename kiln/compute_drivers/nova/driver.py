@@ -28,6 +28,7 @@ from kiln.exceptions import (
     ServiceUnavailable,
     UnsupportedOperation,
 )
+from kiln.extras import importing
 from kiln.models import (
     Amphora,
     Attachment,
@@ -443,10 +444,6 @@ def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
 
 def _listening() -> type[NovaDriver]:
     # What reads notifications is an extra, and most sites have no need of it.
-    try:
+    with importing('Cannot listen to notifications', ConfigurationError):
         from kiln.compute_drivers.nova.listening import ListeningDriver
-    except ImportError as exc:
-        raise ConfigurationError(
-            f'Cannot listen to notifications: {exc}. Install kiln-compute[notifications].'
-        ) from exc
     return ListeningDriver

@@ -17,6 +17,7 @@ from kiln.engine.work_sources.boards import Board
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.jobboard import JobboardSource
 from kiln.exceptions import ConfigurationError
+from kiln.extras import importing
 
 #: The value of the option that stands for no jobboard.
 DATABASE = 'database'
@@ -96,13 +97,9 @@ def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
     :param owner: whose claims they are; no other process ever has the name.
     :raises ConfigurationError: what it needs is not installed.
     """
-    try:
-        # An extra that only sites with several conductors install.
+    # An extra that only sites with several conductors install.
+    with importing(f'Cannot use the jobboard at {address.name}', ConfigurationError):
         from kiln.engine.work_sources.taskflow_board import TaskflowBoard
-    except ImportError as exc:
-        raise ConfigurationError(
-            f'Cannot use the jobboard at {address.name}: {exc}. Install kiln-compute[jobboard].'
-        ) from exc
     conf = _CONFS[address.kind](address, claim_s)
     return TaskflowBoard(conf, name=address.name, owner=owner, claim_s=claim_s)
 

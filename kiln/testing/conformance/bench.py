@@ -85,11 +85,19 @@ def bench_of(driver: AmphoraComputeDriver) -> Bench:
     innermost: Any = driver
     while hasattr(innermost, 'inner'):
         innermost = innermost.inner
-    path = getattr(innermost, 'bench', None)
+    return bench_class_of(innermost, driver.name)(innermost)
+
+
+def bench_class_of(driver: object, name: str) -> type[Bench]:
+    """Return the class of the bench that a driver or its class names, or of an empty one.
+
+    :raises DriverLoadError: it names one that cannot be imported.
+    """
+    path = getattr(driver, 'bench', None)
     if path is None:
-        return Bench(innermost)
+        return Bench
     try:
         bench_class: type[Bench] = pkgutil.resolve_name(path)
     except (ImportError, AttributeError, ValueError) as exc:
-        raise DriverLoadError(f'Cannot load bench {path!r} of {driver.name!r}: {exc}.') from exc
-    return bench_class(innermost)
+        raise DriverLoadError(f'Cannot load bench {path!r} of {name!r}: {exc}.') from exc
+    return bench_class

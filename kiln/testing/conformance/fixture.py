@@ -59,6 +59,8 @@ class ConformanceFixture(_Behaviours):
     timeout_s: float = 600.0
     #: Seconds within which every call must return.
     soon_s: float = 5.0
+    #: Seconds that a build gets which is to miss its deadline; enough to be agreed to.
+    short_s: float = 2.0
     #: Begins the names and keys of all that is built; what begins otherwise
     #: is somebody else's and never touched.
     prefix: str = ''

@@ -13,8 +13,6 @@ from kiln.testing.conformance.fixture import needs
 from kiln.testing.conformance.guarded import GuardedFixture
 from kiln.testing.conformance.wording import in_words
 
-#: Enough for a call, and too little where nothing can be seen.
-_SHORT_S = 2.0
 #: Little of it: on a virtual clock it is over else before a thread has sent anything.
 _STEP_S = 0.001
 #: All that would show that an instance is active.
@@ -89,7 +87,7 @@ class Repeating(GuardedFixture):
     def repeat_until_late(self, key: str) -> None:
         """Repeat a build, and let its time pass while nothing can be seen."""
         compute, gate = self.behind_guards(*_LOOKS)
-        operation = self.start_build(compute, build_key=key, timeout=_SHORT_S)
+        operation = self.start_build(compute, build_key=key, timeout=self.short_s)
         self.comes(
             lambda: operation.amphora_id is not None or operation.done(),
             'a build is agreed to',

@@ -53,7 +53,7 @@ class LooksBeforeItLocks(MinimalAnimal):
 
     def _meet(self):
         try:
-            self._window.wait(timeout=0.2)
+            self._window.wait(timeout=5)
         except threading.BrokenBarrierError:
             # Not the eight that build at one moment.
             self._window.reset()

@@ -111,11 +111,11 @@ class Commands(Shell):
     def test_what_is_not_installed_is_named_with_its_extra(self):
         # In one interpreter, with the second missing as long as the first is there.
         cases = {
-            'psycopg': 'postgresql://kiln@db/kiln',
-            'sqlalchemy': f'sqlite:///{self.path}',
+            'psycopg': ('postgresql', 'postgresql://kiln@db/kiln'),
+            'sqlalchemy': ('clusters', f'sqlite:///{self.path}'),
         }
         configs = []
-        for missing, url in cases.items():
+        for missing, (_, url) in cases.items():
             config = self.folder / f'{missing}.conf'
             config.write_text(f'[db]\nurl = {url}\n')
             configs.append((missing, str(config)))
@@ -134,11 +134,13 @@ class Commands(Shell):
             capture_output=True, text=True, cwd=pathlib.Path(__file__).parents[3],
         )  # fmt: skip
         self.assertEqual('', done.stderr)
-        for missing, line in zip(cases, done.stdout.splitlines(), strict=True):
+        for (missing, (extra, _)), line in zip(
+            cases.items(), done.stdout.splitlines(), strict=True
+        ):
             with self.subTest(missing):
                 status, said = ast.literal_eval(line)
                 self.assertNotEqual(0, status)
-                self.assertIn('Install kiln-compute[clusters].', said)
+                self.assertIn(f"Run: pip install 'kiln-compute[{extra}]'", said)
                 self.assertIn(missing, said)
                 self.assertEqual(1, len(said.splitlines()), said)
 

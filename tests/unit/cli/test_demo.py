@@ -5,6 +5,7 @@ import io
 from kiln import conf as kiln_conf
 from kiln.cli.demo.fleet import Ledger, Play, cloud
 from kiln.cli.demo.stage import Stage
+from kiln.cli.exit_codes import ExitCode
 from kiln.driver_manager import DriverManager
 from tests.unit.cli.shell import Shell, Terminal
 
@@ -44,3 +45,9 @@ class Fleet(Shell):
         self.assertEqual(0, code, self.out)
         self.assertIn('\033[', self.out)
         self.assertIn('closed -> open -> half-open -> closed', self.out)
+
+
+class Swarm(Shell):
+    def test_an_image_that_cannot_be_built_ends_it_with_the_status_of_the_build(self):
+        code = self.run_bare('demo', '--swarm', 'nonsense')
+        self.assertEqual((ExitCode.USAGE, ''), (code, self.err))

@@ -78,6 +78,8 @@ class FaultyDriverTest(unittest.TestCase):
 
 
 class RepairedConformance(ComputeDriverConformance, unittest.TestCase):
+    short_s = 0.2
+
     def make_driver(self):
         driver = FailingDriver(MinimalDriver())
         driver.broken = False

@@ -29,7 +29,7 @@ class Closing(StageCase):
         with self.assertRaisesRegex(OperationRejected, 'closed'):
             stage.executor.submit(Call.GET, 'c')
         gate.set()
-        stage.executor.close(1)
+        stage.executor.close(120)
         self.assertEqual(stage.driver.closed, 1)
 
     def test_what_runs_may_end_in_the_time_given(self):
@@ -38,7 +38,7 @@ class Closing(StageCase):
         operation = stage.executor.submit(Call.LIST, 'kiln')
         self.arrive(inside)
         threading.Timer(0.05, gate.set).start()
-        stage.executor.close(10)
+        stage.executor.close(120)
         self.assertEqual(operation.result(0), ())
 
     def test_what_would_have_to_be_retried_ends_at_once(self):
@@ -50,7 +50,7 @@ class Closing(StageCase):
         retried = stage.executor.submit(Call.LIST, 'kiln')
         stage.until(lambda: retried.state is OperationState.WAITING)
         threading.Timer(0.05, gate.set).start()
-        stage.executor.close(10)
+        stage.executor.close(120)
         self.assertEqual(hangs.result(0), ())
         self.assertIsInstance(retried.exception(0), OperationCancelled)
 
@@ -67,7 +67,7 @@ class Closing(StageCase):
         operation = stage.executor.submit(Call.LIST, 'kiln')
         self.arrive(inside)
         threading.Timer(0.05, gate.set).start()
-        stage.executor.close(10)
+        stage.executor.close(120)
         self.assertIsInstance(operation.exception(0), OperationCancelled)
         self.assertEqual(len(stage.driver.sent), 1)
 
@@ -93,7 +93,7 @@ class Closing(StageCase):
         stage = self.stage(threads=True)
         for _ in range(9):
             stage.executor.submit(Call.LIST, 'kiln').result(120)
-        stage.executor.close(10)
+        stage.executor.close(120)
         stage.scheduler.close()
         give_up = time.monotonic() + 120
         while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up:

@@ -55,9 +55,15 @@ class Running(PoolCase):
 
     def test_one_that_takes_too_long_is_killed(self):
         started = time.monotonic()
-        ended = self.sh('echo begun; exec sleep 600', timeout_s=0.5).run()
+        # A busy machine may need longer for its first word.
+        for timeout_s in (0.5, 60.0):
+            ended = self.sh('echo begun; exec sleep 600', timeout_s=timeout_s).run()
+            if 'begun' in ended.words:
+                break
         self.assertLess(time.monotonic() - started, 300)
-        self.assertEqual('it had not ended within 0.5 s, and was killed: begun', ended.words)
+        self.assertEqual(
+            f'it had not ended within {timeout_s:g} s, and was killed: begun', ended.words
+        )
 
     def test_one_that_is_killed_by_others_says_by_which_signal(self):
         ended = self.sh('kill -TERM $PPID; sleep 1').run()

@@ -103,4 +103,4 @@ class Opening(StoreCase):
         )
         self.assertIn('ConfigurationError Cannot use the jobboard at redis://h:6379/kiln',
                       done.stdout)  # fmt: skip
-        self.assertIn('Install kiln-compute[jobboard].', done.stdout)
+        self.assertIn("Run: pip install 'kiln-compute[jobboard]'", done.stdout)
