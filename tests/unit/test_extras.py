@@ -86,9 +86,12 @@ class OfKiln(unittest.TestCase):
             ('no_such_library', "Cannot read it: No module named 'no_such_library'. "
              'The package is damaged: install it again'),
         ):  # fmt: skip
-            with self.subTest(module), self.assertRaisesRegex(ConfigurationError, said) as caught:
-                with importing('Cannot read it', ConfigurationError):
-                    raise missing(module)
+            with (
+                self.subTest(module),
+                self.assertRaisesRegex(ConfigurationError, said) as caught,
+                importing('Cannot read it', ConfigurationError),
+            ):
+                raise missing(module)
             self.assertIsInstance(caught.exception.__cause__, ImportError)
 
     def test_the_import_that_caused_an_error_counts(self):
