@@ -464,14 +464,14 @@ class Opening(unittest.TestCase):
     def test_where_the_library_is_missing_it_is_named(self):
         conf = written('auth_type = none', f'notification_url = {URL}')
         # As where it is not installed; the import in subprocesses would take a second.
-        module = 'kiln.compute_drivers.nova.listening'
-        kept = sys.modules.get(module)
-        sys.modules[module] = None
+        nova = 'kiln.compute_drivers.nova'
+        names = ('kombu', f'{nova}.listening', f'{nova}.notifications')
+        kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        sys.modules['kombu'] = None
         try:
             with self.assertRaises(ConfigurationError) as caught:
                 NovaDriver.open(conf, name='east', owner='kiln')
         finally:
-            sys.modules[module] = kept
-            if kept is None:
-                del sys.modules[module]
+            del sys.modules['kombu']
+            sys.modules.update(kept)
         self.assertIn('kiln-compute[notifications]', str(caught.exception))
