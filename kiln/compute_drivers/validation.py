@@ -256,9 +256,12 @@ def check_own_resource(resource: object, owner: str) -> None:
         raise InvalidRequest(f'resource must be one of list_resources(), not {quoted(resource)}.')
     check_text('the kind of resource', resource.kind)
     check_text('the id of resource', resource.id)
-    if resource.owner != owner:
+    has = resource.owner
+    if has is not None:
+        has = check_text('the owner of resource', has)
+    if has != owner:
         raise InvalidRequest(
-            f'Cannot delete {resource.kind} {resource.id}: its owner is {resource.owner!r}, '
+            f'Cannot delete {resource.kind} {resource.id}: its owner is {has!r}, '
             f'not this site, {owner!r}.',
             resource_id=resource.id,
         )
