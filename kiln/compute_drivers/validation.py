@@ -76,10 +76,12 @@ def build_request(
     :raises UserDataTooLarge: a content is larger than the limits allow.
     """
     key = _build_key(build_key)
+    made_name = f'amphora-{key}'[: limits.max_name_length]
     request = BuildRequest(
         build_key=key,
         fresh=build_key is None,
-        name=_name(name, key, limits),
+        name=made_name if name is None else _name(name, limits),
+        made_name=made_name,
         owner=check_owner(owner),
         amphora_type=_amphora_type(amphora_type, limits),
         flavor=_optional('amphora_flavor', amphora_flavor),
@@ -360,9 +362,7 @@ def _build_key(build_key: str | None) -> str:
     return _plain(build_key)
 
 
-def _name(name: str | None, build_key: str, limits: Limits) -> str:
-    if name is None:
-        return f'amphora-{build_key}'[: limits.max_name_length]
+def _name(name: str, limits: Limits) -> str:
     return _text('name', name, max_length=limits.max_name_length)
 
 
