@@ -32,7 +32,7 @@ from kiln.models import (
 )
 from kiln.optional_calls import OptionalCalls, at_the_door
 from kiln.recovery import WATCH, Recovery
-from kiln.stack import Stack, StackSettings, assemble
+from kiln.stack import Stack, StackSettings, assemble, check_listeners, check_parts
 from kiln.wrappers.circuit_settings import CircuitSnapshot
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.lanes import IMPORTING
@@ -79,8 +79,9 @@ class Compute(OptionalCalls):
         listeners: Iterable[Listener] = (),
         reopen: Callable[[], AmphoraComputeDriver] | None = None,
     ) -> None:
+        check_parts(driver, settings, reopen)
         self._name = driver.name
-        self._settings, self._listeners = settings or StackSettings(), tuple(listeners)
+        self._settings, self._listeners = settings or StackSettings(), check_listeners(listeners)
         # How a child of a fork gets a driver of its own.
         self._reopen = reopen
         self._opening = threading.Lock()

@@ -248,6 +248,28 @@ class AtTheDoor(FacadeTest):
         self.assertFalse(operation.done())
         self.assertTrue(operation.cancel('enough'))
 
+    def test_a_compute_is_made_of_right_arguments_only(self):
+        driver = NoopDriver(cloud=self.cloud)
+        for argument, values in {
+            'driver': (None, 5, 'noop', NoopDriver, Unreadable()),
+            'settings': (5, {}, False, 'fast', Unreadable()),
+            'listeners': (5, None, [5], 'x', Unreadable()),
+            'reopen': (5, 'noop', Unreadable()),
+        }.items():
+            for value in values:
+                with (
+                    self.subTest(argument, kind=type(value).__name__),
+                    self.assertRaisesRegex(InvalidRequest, f'^{argument} must be'),
+                ):
+                    Compute(**{'driver': driver, argument: value})
+
+    def test_a_probe_takes_numbers_for_its_statuses_only(self):
+        for wrong in ('abc', '', b'abc', 5, None, ['200'], {True}, (200, None), Unreadable()):
+            with self.assertRaisesRegex(InvalidRequest, 'statuses of a probe'):
+                kiln.HttpProbe(80, statuses=wrong)
+        for right in ([200], {200, 204}, range(200, 300)):
+            self.assertEqual(right, kiln.HttpProbe(80, statuses=right).statuses)
+
     def test_a_backend_is_opened_with_right_arguments_only(self):
         wrong = {
             'backend': (5, '', []), 'conf': (5, {}, 'kiln.conf'), 'clock': (None, 5),
