@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from kiln.building import Builder
 from kiln.clock import Deadline
-from kiln.compute_drivers import validation
+from kiln.compute_drivers import arguments, validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import ForkedError, InvalidRequest, Outcome
@@ -32,7 +32,7 @@ from kiln.models import (
 )
 from kiln.optional_calls import OptionalCalls, at_the_door
 from kiln.recovery import WATCH, Recovery
-from kiln.stack import Stack, StackSettings, assemble
+from kiln.stack import Stack, StackSettings, assemble, check_listeners, check_parts
 from kiln.wrappers.circuit_settings import CircuitSnapshot
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.lanes import IMPORTING
@@ -79,8 +79,9 @@ class Compute(OptionalCalls):
         listeners: Iterable[Listener] = (),
         reopen: Callable[[], AmphoraComputeDriver] | None = None,
     ) -> None:
+        check_parts(driver, settings, reopen)
         self._name = driver.name
-        self._settings, self._listeners = settings or StackSettings(), tuple(listeners)
+        self._settings, self._listeners = settings or StackSettings(), check_listeners(listeners)
         # How a child of a fork gets a driver of its own.
         self._reopen = reopen
         self._opening = threading.Lock()
@@ -198,7 +199,6 @@ class Compute(OptionalCalls):
         priority: Priority = Priority.NORMAL,
     ) -> Operation[None]:
         """Delete an amphora; safe to repeat. With ``wait`` it ends when that is gone."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
         validation.check_member('priority', priority, Priority)
         return self._effect(
             Call.DELETE,
@@ -212,7 +212,6 @@ class Compute(OptionalCalls):
     @at_the_door
     def status(self, amphora_id: str, *, timeout: float | None = None) -> Operation[ComputeStatus]:
         """Ask for the status of an amphora."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
         return self._submit(Call.STATUS, amphora_id, timeout=timeout)
 
     @at_the_door
@@ -245,7 +244,6 @@ class Compute(OptionalCalls):
         self, build_key: str, *, timeout: float | None = None
     ) -> Operation[Amphora | None]:
         """Ask for the amphora built with a key; None only if certain there is none."""
-        build_key = validation.check_text('build_key', build_key)
         return self._submit(Call.FIND_BUILD, build_key, timeout=timeout)
 
     # ---- many at once ----------------------------------------------------
@@ -255,7 +253,7 @@ class Compute(OptionalCalls):
         self, *, owner: str | None = None, timeout: float | None = None
     ) -> Operation[Sequence[Amphora]]:
         """Ask for every amphora of an owner, this site where none is named."""
-        owner = validation.check_owner(self._stack.driver.owner if owner is None else owner)
+        owner = self._stack.driver.owner if owner is None else owner
         return self._submit(Call.LIST, owner, timeout=timeout)
 
     @at_the_door
@@ -263,13 +261,12 @@ class Compute(OptionalCalls):
         self, amphora_ids: Iterable[str], *, timeout: float | None = None
     ) -> Operation[Mapping[str, ComputeStatus]]:
         """Ask for the status of many; an id not in the answer does not exist."""
-        ids = validation.check_ids(amphora_ids)
-        return self._submit(Call.STATUSES, ids, timeout=timeout)
+        return self._submit(Call.STATUSES, amphora_ids, timeout=timeout)
 
     @at_the_door
     def changes(self, since: str = '', *, timeout: float | None = None) -> Operation[Changes]:
         """Ask what changed since an earlier answer's cursor; with none, for all there is."""
-        return self._submit(Call.CHANGES, validation.check_cursor(since), timeout=timeout)
+        return self._submit(Call.CHANGES, since, timeout=timeout)
 
     @at_the_door
     def watch(
@@ -447,8 +444,10 @@ class Compute(OptionalCalls):
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
     ) -> Errand[Any]:
+        stack = self._stack
+        args = arguments.checked(call, stack.driver.owner, *args)
         seconds = validation.check_timeout(timeout)
-        return self._stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
+        return stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
 
     def _effect(
         self,
@@ -464,8 +463,8 @@ class Compute(OptionalCalls):
             return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
         sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
-        operation = self._operation(call.label, amphora_id, seconds)
-        operation.arguments = (amphora_id, *args)
+        operation = self._operation(call.label, sent.subject, seconds)
+        operation.arguments = sent.arguments
         operation.goal = StatesGoal(frozenset(goal))
         EffectFlow(self._stack, operation).start(sent, goal)
         return operation

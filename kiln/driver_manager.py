@@ -14,7 +14,7 @@ from kiln.conf import compute as compute_conf
 from kiln.exceptions import ConfigurationError, DriverNotFound, InvalidRequest
 from kiln.listeners import Listener
 from kiln.loading import load_compute_driver
-from kiln.stack import StackSettings
+from kiln.stack import StackSettings, check_listeners
 from kiln.telemetry import default_listeners
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.executor_settings import ExecutorSettings
@@ -140,14 +140,7 @@ def _checked(
                 f'clock must be a kiln.clock.Clock, which has {needed}(), '
                 f'not {validation.quoted(clock)}.'
             )
-    given = validation.check_items('listeners', listeners, 'listeners')
-    for listener in given:
-        if not isinstance(listener, Listener):
-            raise InvalidRequest(
-                f'listeners must be a list of kiln.listeners.Listener, '
-                f'with {validation.quoted(listener)} among them.'
-            )
-    return given
+    return check_listeners(listeners)
 
 
 def stack_settings(values: Any) -> StackSettings:

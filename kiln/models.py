@@ -123,6 +123,8 @@ class BuildRequest:
     # True where kiln has drawn the key for this very request: nothing can
     # carry it yet, and no backend needs to look.
     fresh: bool = False
+    # The name that kiln makes of the key where a caller gives none.
+    made_name: str | None = None
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
     image_id: str | None = None

@@ -71,7 +71,6 @@ class OptionalCalls(abc.ABC):
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
         """Suspend an active amphora."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
         return self._effect(
             Call.SUSPEND, amphora_id, goal={State.SUSPENDED}, wait=wait, timeout=timeout
         )
@@ -81,7 +80,6 @@ class OptionalCalls(abc.ABC):
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
         """Let a suspended amphora go on."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
         return self._effect(
             Call.RESUME, amphora_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
@@ -96,8 +94,6 @@ class OptionalCalls(abc.ABC):
         timeout: float | None = None,
     ) -> Operation[None]:
         """Reboot an amphora; hard means as by its power switch."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        validation.check_flag('hard', hard)
         return self._effect(
             Call.REBOOT, amphora_id, hard, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
@@ -112,9 +108,6 @@ class OptionalCalls(abc.ABC):
         timeout: float | None = None,
     ) -> Operation[None]:
         """Make an amphora anew under its id, from its image or another."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        if image_id is not None:
-            image_id = validation.check_text('image_id', image_id)
         return self._effect(
             Call.REBUILD, amphora_id, image_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
@@ -126,18 +119,14 @@ class OptionalCalls(abc.ABC):
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[Attachment]:
         """Attach a port; one that hangs there already is a success."""
-        return self._submit(
-            Call.ATTACH_PORT, *_ids(amphora_id=amphora_id, port_id=port_id), timeout=timeout
-        )
+        return self._submit(Call.ATTACH_PORT, amphora_id, port_id, timeout=timeout)
 
     @at_the_door
     def detach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Detach a port; one that does not hang there is a success."""
-        return self._submit(
-            Call.DETACH_PORT, *_ids(amphora_id=amphora_id, port_id=port_id), timeout=timeout
-        )
+        return self._submit(Call.DETACH_PORT, amphora_id, port_id, timeout=timeout)
 
     @at_the_door
     def attach_network(
@@ -149,61 +138,52 @@ class OptionalCalls(abc.ABC):
         timeout: float | None = None,
     ) -> Operation[Attachment]:
         """Attach a new port of a network, with a fixed address if one is given."""
-        ids = _ids(amphora_id=amphora_id, network_id=network_id)
-        if address is not None:
-            address = validation.check_text('address', address)
-        return self._submit(Call.ATTACH_NETWORK, *ids, address, timeout=timeout)
+        return self._submit(Call.ATTACH_NETWORK, amphora_id, network_id, address, timeout=timeout)
 
     @at_the_door
     def detach_network(
         self, amphora_id: str, network_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Detach all ports of a network."""
-        ids = _ids(amphora_id=amphora_id, network_id=network_id)
-        return self._submit(Call.DETACH_NETWORK, *ids, timeout=timeout)
+        return self._submit(Call.DETACH_NETWORK, amphora_id, network_id, timeout=timeout)
 
     @at_the_door
     def create_server_group(
         self, name: str, policy: str, *, timeout: float | None = None
     ) -> Operation[ServerGroup]:
         """Create a group of amphorae with a placement policy."""
-        texts = _ids(name=name, policy=policy)
-        return self._submit(Call.CREATE_SERVER_GROUP, *texts, timeout=timeout)
+        return self._submit(Call.CREATE_SERVER_GROUP, name, policy, timeout=timeout)
 
     @at_the_door
     def delete_server_group(
         self, server_group_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Delete a group; its members stay."""
-        return self._submit(
-            Call.DELETE_SERVER_GROUP, *_ids(server_group_id=server_group_id), timeout=timeout
-        )
+        return self._submit(Call.DELETE_SERVER_GROUP, server_group_id, timeout=timeout)
 
     @at_the_door
     def validate_flavor(self, flavor: str, *, timeout: float | None = None) -> Operation[None]:
         """Succeed if builds may use the flavor."""
-        return self._submit(Call.VALIDATE_FLAVOR, *_ids(flavor=flavor), timeout=timeout)
+        return self._submit(Call.VALIDATE_FLAVOR, flavor, timeout=timeout)
 
     @at_the_door
     def validate_image(self, image_id: str, *, timeout: float | None = None) -> Operation[None]:
         """Succeed if builds may use the image."""
-        return self._submit(Call.VALIDATE_IMAGE, *_ids(image_id=image_id), timeout=timeout)
+        return self._submit(Call.VALIDATE_IMAGE, image_id, timeout=timeout)
 
     @at_the_door
     def validate_zone(
         self, availability_zone: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Succeed if builds may use the availability zone."""
-        return self._submit(
-            Call.VALIDATE_ZONE, *_ids(availability_zone=availability_zone), timeout=timeout
-        )
+        return self._submit(Call.VALIDATE_ZONE, availability_zone, timeout=timeout)
 
     @at_the_door
     def describe_image(
         self, image_id: str, *, timeout: float | None = None
     ) -> Operation[ImageFacts]:
         """Ask for what is said of an image."""
-        return self._submit(Call.DESCRIBE_IMAGE, *_ids(image_id=image_id), timeout=timeout)
+        return self._submit(Call.DESCRIBE_IMAGE, image_id, timeout=timeout)
 
     @at_the_door
     def list_zones(self, *, timeout: float | None = None) -> Operation[Sequence[str]]:
@@ -215,7 +195,7 @@ class OptionalCalls(abc.ABC):
         self, owner: str | None = None, *, timeout: float | None = None
     ) -> Operation[Sequence[Resource]]:
         """Ask for what this site made beside amphorae."""
-        owner = validation.check_owner(self.driver.owner if owner is None else owner)
+        owner = self.driver.owner if owner is None else owner
         return self._submit(Call.LIST_RESOURCES, owner, timeout=timeout)
 
     @at_the_door
@@ -223,7 +203,6 @@ class OptionalCalls(abc.ABC):
         self, resource: Resource, *, timeout: float | None = None
     ) -> Operation[None]:
         """Delete a resource of this site."""
-        validation.check_own_resource(resource, self.driver.owner)
         return self._submit(Call.DELETE_RESOURCE, resource, timeout=timeout)
 
     @at_the_door
@@ -231,8 +210,6 @@ class OptionalCalls(abc.ABC):
         self, amphora_id: str, *, lines: int | None = None, timeout: float | None = None
     ) -> Operation[str]:
         """Ask for what an amphora wrote on its console."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        validation.check_lines(lines)
         return self._submit(Call.CONSOLE_LOG, amphora_id, lines, timeout=timeout)
 
     # ---- what they are sent with ------------------------------------------
@@ -250,7 +227,7 @@ class OptionalCalls(abc.ABC):
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
     ) -> Operation[Any]:
-        """Have a call made with checked arguments."""
+        """Check the arguments of a call, and have it made."""
 
     @abc.abstractmethod
     def _effect(
@@ -263,8 +240,4 @@ class OptionalCalls(abc.ABC):
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
     ) -> Operation[None]:
-        """Have a call made, and with ``wait`` end when the backend shows its effect."""
-
-
-def _ids(**texts: str) -> tuple[str, ...]:
-    return tuple(validation.check_text(name, text) for name, text in texts.items())
+        """Check and make a call, and with ``wait`` end when the backend shows its effect."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +11,13 @@ from kiln.building import Builder
 from kiln.clock import Deadline
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
-from kiln.exceptions import AmphoraComputeError, InvalidRequest
+from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest, Outcome, Verdict
 from kiln.flows import EffectFlow, derived, followed
 from kiln.goals import BuildGoal, OnStatus, Probe, StatesGoal
 from kiln.stack import beginning
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.operation import OperationState, Priority
+from kiln.wrappers.recovery import restored_arguments
 
 #: The kind of an operation that sends nothing and waits for a state.
 WATCH = 'watch'
@@ -37,13 +39,27 @@ _FIELDS: Mapping[str, tuple[type, ...]] = {
     'amphora_id': _OPTIONAL_TEXT,
     'priority': (int,),
     'deadline': (*_NUMBER, type(None)),
-    'arguments': (list, type(None)),
+    'arguments': (list, tuple, type(None)),
     'goal': (dict, type(None)),
     'events': (list,),
     'error': (dict, type(None)),
 }
 _NEEDED = ('id', 'kind', 'backend', 'subject', 'state')
 _EVENT: Mapping[str, tuple[type, ...]] = {'at': _NUMBER, 'name': (str,), 'detail': (str,)}
+_ERROR: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(AmphoraComputeError.FACTS, _OPTIONAL_TEXT),
+    'code': (str,),
+    'message': (str,),
+    'retryable': (bool, type(None)),
+    'retry_after': (*_NUMBER, type(None)),
+    'http_status': (int, type(None)),
+}
+_ERROR_CHOICES: Mapping[str, type[enum.Enum]] = {
+    'advice': Advice,
+    'outcome': Outcome,
+    'circuit': Verdict,
+}
+_CHOICES: Mapping[str, type[enum.Enum]] = {'state': OperationState, 'priority': Priority}
 
 
 class Recovery:
@@ -70,10 +86,22 @@ class Recovery:
         )
         if operation.done():
             return operation
+        self._check_arguments(operation)
         self._stack.take_in(operation)
         with beginning(operation):
             self._go_on(operation, record.get('goal'), probe, on_status)
         return operation
+
+    def _check_arguments(self, operation: Errand[Any]) -> None:
+        """Refuse what the public call of that kind refuses, before anything is done."""
+        driver = self._stack.driver
+        if not _is_look_up(operation):
+            restored_arguments(operation, driver.owner)
+            return
+        try:
+            driver.look_up(*operation.arguments or ())
+        except InvalidRequest as exc:
+            raise _unusable(_said(exc)) from exc
 
     def _go_on(
         self,
@@ -92,7 +120,7 @@ class Recovery:
             self._wait(operation, _states(goal or {}), on_status)
         else:
             self._renew(operation, self._stack.settings.executor.timeout_s)
-            if operation.kind in _LOOK_UPS and len(operation.arguments or ()) == _BY_NAME_OR_ID:
+            if _is_look_up(operation):
                 self._look_up(operation, *operation.arguments or ())
             else:
                 self._stack.executor.take_up(operation)
@@ -139,6 +167,10 @@ class Recovery:
         EffectFlow(self._stack, operation).start(sent, goal.states)
 
 
+def _is_look_up(operation: Errand[Any]) -> bool:
+    return operation.kind in _LOOK_UPS and len(operation.arguments or ()) == _BY_NAME_OR_ID
+
+
 def checked(saved: Mapping[str, Any], *, backend: str) -> Mapping[str, Any]:
     """Return the record of an operation.
 
@@ -161,30 +193,56 @@ def checked(saved: Mapping[str, Any], *, backend: str) -> Mapping[str, Any]:
             f'it is of backend {validation.quoted(record["backend"])}, and this is {backend!r}; '
             f'recover it there'
         )
-    try:
-        OperationState(record['state'])
-        Priority(record.get('priority', Priority.NORMAL))
-        AmphoraComputeError.from_dict(record.get('error') or {})
-    # An error of another kiln may be anything.
-    except (ValueError, TypeError, AttributeError) as exc:
-        raise _unusable(str(exc)) from None
-    if record['kind'] == Call.BUILD.label:
-        validation.check_text('build_key', record.get('build_key'))
-    elif record['kind'] == WATCH or record.get('goal') is not None:
-        # All machines that are waited for are asked for at once: a wrong id fails them all.
-        validation.check_text('subject', record['subject'])
+    _check_choices(record, _CHOICES)
+    error = record.get('error') or {}
+    _check_types(error, _ERROR, of="its error's")
+    _check_choices(error, _ERROR_CHOICES, of="its error's")
+    _check_texts(record)
     return record
 
 
-def _check_types(record: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]]) -> None:
+def _check_texts(record: Mapping[str, Any]) -> None:
+    needed = []
+    if record['kind'] == Call.BUILD.label:
+        needed = ['build_key']
+        if record['state'] == OperationState.SUCCEEDED:
+            needed.append('amphora_id')
+    elif record['kind'] == WATCH or record.get('goal') is not None:
+        # All machines that are waited for are asked for at once: a wrong id fails them all.
+        needed = ['subject']
+    if record.get('amphora_id') is not None:
+        needed.append('amphora_id')
+    for name in needed:
+        try:
+            validation.check_text(name, record.get(name))
+        except InvalidRequest as exc:
+            raise _unusable(_said(exc)) from None
+
+
+def _check_types(
+    record: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]], *, of: str = 'its'
+) -> None:
     for name, kinds in fields.items():
         value = record.get(name)
         # A truth value is a number to Python, and a deadline of true to nobody.
-        if name in record and (not isinstance(value, kinds) or isinstance(value, bool)):
-            raise _unusable(f'its {name} is {validation.quoted(value)}')
+        odd = isinstance(value, bool) and bool not in kinds
+        if name in record and (odd or not isinstance(value, kinds)):
+            raise _unusable(f'{of} {name} is {validation.quoted(value)}')
         # One that is no number would stand before all that waits for its time.
         if isinstance(value, _NUMBER) and not abs(value) < _LATEST_S:
-            raise _unusable(f'its {name} is {validation.quoted(value)}')
+            raise _unusable(f'{of} {name} is {validation.quoted(value)}')
+
+
+def _check_choices(
+    record: Mapping[str, Any], fields: Mapping[str, type[enum.Enum]], *, of: str = 'its'
+) -> None:
+    for name, kind in fields.items():
+        if name not in record:
+            continue
+        try:
+            kind(record[name])
+        except ValueError:
+            raise _unusable(f'{of} {name} is {validation.quoted(record[name])}') from None
 
 
 def _states(goal: Mapping[str, Any]) -> StatesGoal:
@@ -192,6 +250,10 @@ def _states(goal: Mapping[str, Any]) -> StatesGoal:
         return StatesGoal(validation.check_states(goal.get('states', ())))
     except InvalidRequest as exc:
         raise _unusable(f'its goal is {validation.quoted(goal)}') from exc
+
+
+def _said(exc: InvalidRequest) -> str:
+    return str(exc).removesuffix('.')
 
 
 def _unusable(why: str) -> InvalidRequest:

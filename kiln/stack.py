@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kiln.clock import Clock, Deadline
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.exceptions import AmphoraComputeError, ConfigurationError
+from kiln.exceptions import AmphoraComputeError, ConfigurationError, InvalidRequest
 from kiln.listeners import Listener, Listeners
 from kiln.wrappers.breaker import BreakerDriver
 from kiln.wrappers.caller_threads import CallerThreads
@@ -154,6 +155,39 @@ def beginning(operation: Errand[Any]) -> Iterator[None]:
     except AmphoraComputeError as exc:
         operation.fail(exc)
         raise
+
+
+def check_parts(driver: object, settings: object, reopen: Any) -> None:
+    """Say so where a stack cannot be made of these.
+
+    :raises InvalidRequest: one of them is of another type.
+    """
+    kinds: list[tuple[str, object, type]] = [('driver', driver, AmphoraComputeDriver)]
+    if settings is not None:
+        kinds.append(('settings', settings, StackSettings))
+    for argument, value, kind in kinds:
+        if not isinstance(value, kind):
+            raise InvalidRequest(
+                f'{argument} must be a {kind.__module__}.{kind.__name__}, '
+                f'not {validation.quoted(value)}.'
+            )
+    if reopen is not None:
+        validation.check_callable('reopen', reopen)
+
+
+def check_listeners(listeners: object) -> tuple[Listener, ...]:
+    """Return the listeners of a caller, or say what is wrong with them.
+
+    :raises InvalidRequest: they are not a list of listeners.
+    """
+    given = validation.check_items('listeners', listeners, 'listeners')
+    for listener in given:
+        if not isinstance(listener, Listener):
+            raise InvalidRequest(
+                f'listeners must be a list of kiln.listeners.Listener, '
+                f'with {validation.quoted(listener)} among them.'
+            )
+    return given
 
 
 def assemble(

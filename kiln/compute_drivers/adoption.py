@@ -17,10 +17,11 @@ _COMPARED = {
 def adopted(request: BuildRequest, found: Amphora) -> str:
     """Return the id of the machine found under the key of a build.
 
-    Compared are type, flavor, image and name, each where both sides know it. Everything
-    else may differ: a machine may have been migrated or attached elsewhere since, and
-    files and user data hold secrets that callers make anew for each try. ``found`` must
-    have flavor and image in the words of the request that made it, or None.
+    Compared are type, flavor, image and name, each where both sides know it; a name that
+    kiln made of the key counts as unknown. Everything else may differ: a machine may have
+    been migrated or attached elsewhere since, and files and user data hold secrets that
+    callers make anew for each try. ``found`` must have flavor and image in the words of
+    the request that made it, or None.
 
     :raises BuildDiffers: it was built with other arguments; nothing was done.
     """
@@ -29,6 +30,7 @@ def adopted(request: BuildRequest, found: Amphora) -> str:
         for argument, field in _COMPARED.items()
         if None not in (asked := getattr(request, field), has := getattr(found, field))
         and asked != has
+        and not (field == 'name' and request.made_name in (asked, has))
     ]
     if not differences:
         return found.id

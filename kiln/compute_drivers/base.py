@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.arguments import checked
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.compute_drivers.own_errors import own_error, unsupported
@@ -176,9 +177,8 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises DeleteFailed: refused; the amphora still exists.
         :raises ServiceTimeout: no answer; it may or may not go.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
         with self._within(timeout):
-            self.perform(Call.DELETE, amphora_id)
+            self._perform_checked(Call.DELETE, amphora_id)
 
     def status(self, amphora_id: str) -> ComputeStatus:
         """Return what the backend says of an amphora now.
@@ -188,8 +188,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceNotFoundError: the backend knows none of that id.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        status: ComputeStatus = self.perform(Call.STATUS, amphora_id)
+        status: ComputeStatus = self._perform_checked(Call.STATUS, amphora_id)
         return status
 
     def get_amphora(
@@ -207,14 +206,13 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def find_build(self, build_key: str) -> Amphora | None:
         """Return the amphora built with that key; None only if certain there is none."""
-        build_key = validation.check_text('build_key', build_key)
-        found: Amphora | None = self.perform(Call.FIND_BUILD, build_key)
+        found: Amphora | None = self._perform_checked(Call.FIND_BUILD, build_key)
         return found
 
     def list_amphorae(self, *, owner: str | None = None) -> Iterator[Amphora]:
         """Return every amphora of one owner, this site where none is named."""
-        owner = validation.check_owner(self.owner if owner is None else owner)
-        return iter(self.perform(Call.LIST, owner))
+        owner = self.owner if owner is None else owner
+        return iter(self._perform_checked(Call.LIST, owner))
 
     def statuses(self, amphora_ids: Iterable[str]) -> Mapping[str, ComputeStatus]:
         """Return the status of each amphora that exists, for few requests.
@@ -234,7 +232,7 @@ class AmphoraComputeDriver(ComputeHooks):
         (``complete``). A change may be told twice, or in a later answer,
         never left out by who goes on from cursor to cursor.
         """
-        changes: Changes = self.perform(Call.CHANGES, validation.check_cursor(since))
+        changes: Changes = self._perform_checked(Call.CHANGES, since)
         return changes
 
     def reached(self, state: State, since: str) -> Collection[str] | None:
@@ -244,8 +242,7 @@ class AmphoraComputeDriver(ComputeHooks):
         :meth:`changes`; None where it does not, or now cannot be told. It tells of
         ACTIVE and of ERROR, and of tasks under way nothing.
         """
-        validation.check_cursor(since)
-        ids: Collection[str] | None = self.perform(Call.REACHED, state, since)
+        ids: Collection[str] | None = self._perform_checked(Call.REACHED, state, since)
         return ids
 
     def cursor(self) -> str:
@@ -272,24 +269,21 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceStateConflict: it is in no state to be suspended.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        self.perform(Call.SUSPEND, amphora_id)
+        self._perform_checked(Call.SUSPEND, amphora_id)
 
     def resume(self, amphora_id: str) -> None:
         """Ask that a suspended amphora go on.
 
         :raises NotSuspendedError: it was not suspended.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        self.perform(Call.RESUME, amphora_id)
+        self._perform_checked(Call.RESUME, amphora_id)
 
     def reboot(self, amphora_id: str, *, hard: bool = False) -> None:
         """Ask that an amphora be rebooted; hard means as by its power switch.
 
         :raises InstanceStateConflict: it is in no state to be rebooted.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        self.perform(Call.REBOOT, amphora_id, bool(hard))
+        self._perform_checked(Call.REBOOT, amphora_id, bool(hard))
 
     def rebuild(self, amphora_id: str, *, image_id: str | None = None) -> None:
         """Ask that an amphora be made anew under its id, from its image or another.
@@ -297,10 +291,7 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises InvalidRequest: there is no such image.
         :raises InstanceStateConflict: it is in no state to be rebuilt.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        if image_id is not None:
-            image_id = validation.check_text('image_id', image_id)
-        self.perform(Call.REBUILD, amphora_id, image_id)
+        self._perform_checked(Call.REBUILD, amphora_id, image_id)
 
     # ---- ports, networks, groups ----------------------------------------
 
@@ -309,45 +300,34 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceStateConflict: the port is in use elsewhere.
         """
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        port_id = validation.check_text('port_id', port_id)
-        attachment: Attachment = self.perform(Call.ATTACH_PORT, amphora_id, port_id)
+        attachment: Attachment = self._perform_checked(Call.ATTACH_PORT, amphora_id, port_id)
         return attachment
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
         """Detach a port; one that does not hang there is a success."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        port_id = validation.check_text('port_id', port_id)
-        self.perform(Call.DETACH_PORT, amphora_id, port_id)
+        self._perform_checked(Call.DETACH_PORT, amphora_id, port_id)
 
     def attach_network(
         self, amphora_id: str, network_id: str, *, address: str | None = None
     ) -> Attachment:
         """Attach a new port of a network, with a fixed address if one is given."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        network_id = validation.check_text('network_id', network_id)
-        if address is not None:
-            address = validation.check_text('address', address)
-        attachment: Attachment = self.perform(Call.ATTACH_NETWORK, amphora_id, network_id, address)
+        attachment: Attachment = self._perform_checked(
+            Call.ATTACH_NETWORK, amphora_id, network_id, address
+        )
         return attachment
 
     def detach_network(self, amphora_id: str, network_id: str) -> None:
         """Detach all ports of a network; where none hangs it is a success."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        network_id = validation.check_text('network_id', network_id)
-        self.perform(Call.DETACH_NETWORK, amphora_id, network_id)
+        self._perform_checked(Call.DETACH_NETWORK, amphora_id, network_id)
 
     def create_server_group(self, name: str, policy: str) -> ServerGroup:
         """Create a group: affinity, anti-affinity, or the soft form of either."""
-        name = validation.check_text('name', name)
-        policy = validation.check_text('policy', policy)
-        group: ServerGroup = self.perform(Call.CREATE_SERVER_GROUP, name, policy)
+        group: ServerGroup = self._perform_checked(Call.CREATE_SERVER_GROUP, name, policy)
         return group
 
     def delete_server_group(self, server_group_id: str) -> None:
         """Delete a group, its members stay; one already gone is a success."""
-        server_group_id = validation.check_text('server_group_id', server_group_id)
-        self.perform(Call.DELETE_SERVER_GROUP, server_group_id)
+        self._perform_checked(Call.DELETE_SERVER_GROUP, server_group_id)
 
     # ---- validation, resources, console ---------------------------------
 
@@ -356,30 +336,28 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InvalidRequest: they may not.
         """
-        self.perform(Call.VALIDATE_FLAVOR, validation.check_text('flavor', flavor))
+        self._perform_checked(Call.VALIDATE_FLAVOR, flavor)
 
     def validate_image(self, image_id: str) -> None:
         """Return if builds may use the image.
 
         :raises InvalidRequest: they may not.
         """
-        self.perform(Call.VALIDATE_IMAGE, validation.check_text('image_id', image_id))
+        self._perform_checked(Call.VALIDATE_IMAGE, image_id)
 
     def validate_zone(self, availability_zone: str) -> None:
         """Return if builds may use the availability zone.
 
         :raises InvalidRequest: they may not.
         """
-        zone = validation.check_text('availability_zone', availability_zone)
-        self.perform(Call.VALIDATE_ZONE, zone)
+        self._perform_checked(Call.VALIDATE_ZONE, availability_zone)
 
     def describe_image(self, image_id: str) -> ImageFacts:
         """Return what is said of an image that is given by its id or its name.
 
         :raises InvalidRequest: builds may not use it.
         """
-        image_id = validation.check_text('image_id', image_id)
-        described: ImageFacts = self.perform(Call.DESCRIBE_IMAGE, image_id)
+        described: ImageFacts = self._perform_checked(Call.DESCRIBE_IMAGE, image_id)
         return described
 
     def list_zones(self) -> tuple[str, ...]:
@@ -388,22 +366,19 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def list_resources(self, owner: str | None = None) -> Iterator[Resource]:
         """Return what this site made beside amphorae: ports, volumes, groups."""
-        owner = validation.check_owner(self.owner if owner is None else owner)
-        return iter(self.perform(Call.LIST_RESOURCES, owner))
+        owner = self.owner if owner is None else owner
+        return iter(self._perform_checked(Call.LIST_RESOURCES, owner))
 
     def delete_resource(self, resource: Resource) -> None:
         """Delete a resource of this site; one already gone is a success.
 
         :raises InvalidRequest: it is not this site's.
         """
-        validation.check_own_resource(resource, self.owner)
-        self.perform(Call.DELETE_RESOURCE, resource)
+        self._perform_checked(Call.DELETE_RESOURCE, resource)
 
     def console_log(self, amphora_id: str, *, lines: int | None = None) -> str:
         """Return the last lines an amphora wrote on its console, or all of them."""
-        amphora_id = validation.check_text('amphora_id', amphora_id)
-        validation.check_lines(lines)
-        return str(self.perform(Call.CONSOLE_LOG, amphora_id, lines))
+        return str(self._perform_checked(Call.CONSOLE_LOG, amphora_id, lines))
 
     # ---- the one door to the hooks --------------------------------------
 
@@ -428,6 +403,9 @@ class AmphoraComputeDriver(ComputeHooks):
             if error is exc:
                 raise
             raise error from error.__cause__
+
+    def _perform_checked(self, call: Call, *args: Any) -> Any:
+        return self.perform(call, *checked(call, self.owner, *args))
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Return the error such a call would be refused with now, without making it."""

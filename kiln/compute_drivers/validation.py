@@ -76,10 +76,12 @@ def build_request(
     :raises UserDataTooLarge: a content is larger than the limits allow.
     """
     key = _build_key(build_key)
+    made_name = f'amphora-{key}'[: limits.max_name_length]
     request = BuildRequest(
         build_key=key,
         fresh=build_key is None,
-        name=_name(name, key, limits),
+        name=made_name if name is None else _name(name, limits),
+        made_name=made_name,
         owner=check_owner(owner),
         amphora_type=_amphora_type(amphora_type, limits),
         flavor=_optional('amphora_flavor', amphora_flavor),
@@ -256,9 +258,12 @@ def check_own_resource(resource: object, owner: str) -> None:
         raise InvalidRequest(f'resource must be one of list_resources(), not {quoted(resource)}.')
     check_text('the kind of resource', resource.kind)
     check_text('the id of resource', resource.id)
-    if resource.owner != owner:
+    has = resource.owner
+    if has is not None:
+        has = check_text('the owner of resource', has)
+    if has != owner:
         raise InvalidRequest(
-            f'Cannot delete {resource.kind} {resource.id}: its owner is {resource.owner!r}, '
+            f'Cannot delete {resource.kind} {resource.id}: its owner is {has!r}, '
             f'not this site, {owner!r}.',
             resource_id=resource.id,
         )
@@ -357,9 +362,7 @@ def _build_key(build_key: str | None) -> str:
     return _plain(build_key)
 
 
-def _name(name: str | None, build_key: str, limits: Limits) -> str:
-    if name is None:
-        return f'amphora-{build_key}'[: limits.max_name_length]
+def _name(name: str, limits: Limits) -> str:
     return _text('name', name, max_length=limits.max_name_length)
 
 

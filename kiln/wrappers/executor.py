@@ -211,7 +211,7 @@ class ExecutorDriver(DriverWrapper):
         """
         if operation.deadline is None:
             operation.deadline = Deadline.after(self.settings.timeout_s, self.clock)
-        plan = plan_again(operation, self._backoff)
+        plan = plan_again(operation, self._backoff, self.owner)
         if plan is None:
             operation.fail(unknown(operation))
             return operation

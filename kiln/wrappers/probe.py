@@ -81,7 +81,7 @@ class HttpProbe:
                 f'path of a probe must start with / and be ready for the wire, '
                 f'not {validation.quoted(self.path)}.'
             )
-        if not isinstance(self.statuses, Container):
+        if not _are_statuses(self.statuses):
             raise InvalidRequest(
                 f'statuses of a probe must be a collection of numbers, '
                 f'not {validation.quoted(self.statuses)}.'
@@ -182,6 +182,15 @@ def _check(port: int, timeout_s: float) -> None:
             f'timeout_s of a probe must be above 0 and a year at most, '
             f'not {validation.quoted(timeout_s)}.'
         )
+
+
+def _are_statuses(statuses: object) -> bool:
+    # A text is a container too, of texts: no status is in it.
+    if not isinstance(statuses, Container) or isinstance(statuses, str | bytes | bytearray):
+        return False
+    if not isinstance(statuses, list | tuple | set | frozenset):
+        return True
+    return all(isinstance(one, int) and not isinstance(one, bool) for one in statuses)
 
 
 def _first_ready(amphora: Amphora, attempt: Callable[[str], None]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.compute_drivers import validation
+from kiln.compute_drivers import arguments
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
 from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest
@@ -15,9 +15,7 @@ from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.retry import Backoff
 from kiln.wrappers.safe_build import BuildPlan
 
-_CALLS = {call.label: call for call in Call}
-#: What the first argument of a call is, where that is not a text.
-_FIRST: Mapping[Call, type] = {Call.STATUSES: tuple, Call.DELETE_RESOURCE: Resource}
+_CALLS: Mapping[str, Call] = {call.label: call for call in Call}
 
 
 def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
@@ -36,29 +34,42 @@ def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
             operation.amphora_id = subject
 
 
-def plan_again(operation: Errand[Any], backoff: Backoff) -> CallPlan | None:
+def plan_again(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan | None:
     """Return how a recovered operation goes on, or None where nobody can tell.
 
-    :raises InvalidRequest: its arguments cannot be those of its call.
+    :raises InvalidRequest: no caller could give its call these arguments.
     """
     call = _CALLS.get(operation.kind)
     if call is Call.BUILD and operation.build_key is not None:
         return BuildPlan(operation, operation.build_key, None, backoff)
+    if call is None or not call.repeatable:
+        return None
+    args = restored_arguments(operation, owner)
+    return None if args is None else CallPlan(operation, call, args, backoff)
+
+
+def restored_arguments(operation: Errand[Any], owner: str) -> tuple[Any, ...] | None:
+    """Return what a recovered call is made with, or None where its record does not hold it.
+
+    The arguments pass the checks of a new call: a record can have been damaged or edited.
+
+    :raises InvalidRequest: no caller could give its call these arguments.
+    """
+    call = _CALLS.get(operation.kind)
+    if call is None or call is Call.BUILD:
+        return None
     args = operation.arguments
     if args is None:
-        # One that waited for an effect has none of its own; its subject will do.
+        # The record of a wait by an older kiln has none; its subject will do.
         args = (operation.subject,) if operation.subject else ()
-    if call is None or not call.repeatable or not _fit(call, args):
-        return None
+        if not _fit(call, args):
+            return None
     try:
-        restored = tuple(_restored(arg) for arg in args)
-        if restored and not isinstance(restored[0], _FIRST.get(call, str)):
-            raise TypeError(f'{type(restored[0]).__name__} is of another call')
-    except TypeError as exc:
+        return arguments.checked(call, owner, *map(_restored, args))
+    except (InvalidRequest, TypeError) as exc:
         raise InvalidRequest(
-            f'Cannot recover this: its arguments are not as to_dict() returned them: {exc}.'
+            f'Cannot recover this: its arguments are not those of {call.label}: {exc}'
         ) from exc
-    return CallPlan(operation, call, restored, backoff)
 
 
 def unknown(operation: Errand[Any]) -> AmphoraComputeError:
@@ -74,9 +85,7 @@ def unknown(operation: Errand[Any]) -> AmphoraComputeError:
 
 
 def _restored(argument: Any) -> Any:
-    if isinstance(argument, dict):
-        return Resource(**argument)
-    return validation.check_ids(argument) if isinstance(argument, list) else argument
+    return Resource(**argument) if isinstance(argument, dict) else argument
 
 
 def _fit(call: Call, args: tuple[Any, ...]) -> bool:

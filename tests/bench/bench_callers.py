@@ -24,6 +24,7 @@ from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.scheduler import Scheduler
 
 BOUNDS_US = {
+    'submit p50': 20,
     'submit p99': 5_000,
     'submit max': 200_000,
     'rejection p50': 1_000,
@@ -117,6 +118,7 @@ def main():
     args = parser.parse_args()
     taken, rejected, refused = hanging(args.callers, args.hang)
     figures = {
+        'submit p50': statistics.median(taken),
         'submit p99': taken[int(len(taken) * 0.99)],
         'submit max': taken[-1],
         'rejection p50': statistics.median(rejected),

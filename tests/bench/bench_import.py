@@ -18,6 +18,8 @@ PROGRAMS = {
     'open noop, with all extras': 'import kiln; kiln.open_compute("noop")',
 }
 BOUND_S = 0.25
+#: What `import kiln` is to cost, the interpreter included; shown, and not judged.
+AIM_S = 0.030
 
 
 def cpu_s(program):
@@ -32,7 +34,8 @@ def main():
     for name, program in PROGRAMS.items():
         cpu_s(program)
         figures[name] = statistics.median(cpu_s(program) for _ in range(7))
-        print(f'{name:<28} {figures[name]:.3f} s of CPU')
+        aim = f'   (aim: {AIM_S:.3f} s)' if name == 'import kiln' else ''
+        print(f'{name:<28} {figures[name]:.3f} s of CPU{aim}')
     good = figures['open noop'] <= BOUND_S
     print(f'opening noop stays under {BOUND_S} s: {"yes" if good else "NO"}')
     return 0 if good else 1

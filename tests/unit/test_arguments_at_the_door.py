@@ -58,7 +58,12 @@ WRONG = {
     'amphora_id': ('', 5, ' x', 'x' * 256, 'a\0', SURROGATE, b'x', [], Unreadable()),
     'amphora_ids': ('x', 5, [5], [''], Unreadable()),
     'placements': ('x', 5, [5], [Placement(availability_zone=5)], Unreadable()),
-    'resource': (5, 'port', Resource(kind=5, id='x', owner='kiln')),
+    'resource': (
+        5,
+        'port',
+        Resource(kind=5, id='x', owner='kiln'),
+        Resource(kind='port', id='x', owner=Unreadable()),
+    ),
     'lines': (0, -1, 1.5, True, '5', ENDLESS_DIGITS, ENDLESS_DIGITS * -1),
     'metadata': (5, {'a': SURROGATE}, {'a': 5}, Unreadable()),
     'keys': ('k', 5, [5], Unreadable()),
@@ -83,6 +88,19 @@ RIGHT = {
 }  # fmt: skip
 SAVED = Errand('build', backend='noop', subject='a', build_key='k').to_dict()
 RIGHT['saved'] = RIGHT['data'] = (SAVED, SAVED | {'kind': 'status', 'arguments': ['x']})
+#: By call, the arguments of a record as they are where nothing is wrong.
+SAVED_ARGUMENTS = {
+    'delete': ['x'], 'get': ['x'], 'find': ['n'], 'find_build': ['k'], 'list': ['kiln'],
+    'status': ['x'], 'statuses': [['x', 'y']], 'changes': [''], 'reached': ['active', ''],
+    'check': [], 'suspend': ['x'], 'resume': ['x'], 'reboot': ['x', True],
+    'rebuild': ['x', None], 'attach_port': ['x', 'p'], 'detach_port': ['x', 'p'],
+    'attach_network': ['x', 'n', None], 'detach_network': ['x', 'n'],
+    'create_server_group': ['g', 'affinity'], 'delete_server_group': ['g'],
+    'validate_flavor': ['f'], 'validate_image': ['i'], 'validate_zone': ['az1'],
+    'describe_image': ['i'], 'list_zones': [], 'list_resources': ['kiln'],
+    'delete_resource': [{'kind': 'port', 'id': 'p', 'owner': 'kiln'}],
+    'console_log': ['x', 5],
+}  # fmt: skip
 
 
 def public_calls(kind):
@@ -230,6 +248,28 @@ class AtTheDoor(FacadeTest):
         self.assertFalse(operation.done())
         self.assertTrue(operation.cancel('enough'))
 
+    def test_a_compute_is_made_of_right_arguments_only(self):
+        driver = NoopDriver(cloud=self.cloud)
+        for argument, values in {
+            'driver': (None, 5, 'noop', NoopDriver, Unreadable()),
+            'settings': (5, {}, False, 'fast', Unreadable()),
+            'listeners': (5, None, [5], 'x', Unreadable()),
+            'reopen': (5, 'noop', Unreadable()),
+        }.items():
+            for value in values:
+                with (
+                    self.subTest(argument, kind=type(value).__name__),
+                    self.assertRaisesRegex(InvalidRequest, f'^{argument} must be'),
+                ):
+                    Compute(**{'driver': driver, argument: value})
+
+    def test_a_probe_takes_numbers_for_its_statuses_only(self):
+        for wrong in ('abc', '', b'abc', 5, None, ['200'], {True}, (200, None), Unreadable()):
+            with self.assertRaisesRegex(InvalidRequest, 'statuses of a probe'):
+                kiln.HttpProbe(80, statuses=wrong)
+        for right in ([200], {200, 204}, range(200, 300)):
+            self.assertEqual(right, kiln.HttpProbe(80, statuses=right).statuses)
+
     def test_a_backend_is_opened_with_right_arguments_only(self):
         wrong = {
             'backend': (5, '', []), 'conf': (5, {}, 'kiln.conf'), 'clock': (None, 5),
@@ -272,6 +312,52 @@ ANY = st.one_of(
 
 #: Whether a call has an odd argument at all: most have none, and reach the queue.
 ODD = st.sampled_from([True, False, False])
+
+#: What JSON can hold, some of it right for one argument or another.
+_PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(['x', 'kiln', 'other', 'active', '../x\n', 'abc', SURROGATE, 'y' * 300]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(['kind', 'id', 'owner', 'states', 'a']), inner)
+    ),
+    max_leaves=4,
+)
+PLAIN = st.one_of(*[_PLAIN] * 5, st.integers(0, 9).map(lambda more: ENDLESS_DIGITS + more))
+FIELDS = sorted(SAVED)
+GOALS = (
+    None, {'states': ['active']}, {'states': ['deleted']}, {'until': 'active'},
+    {'until': 'ready', 'probe': {'kind': 'tcp', 'port': 22}},
+)  # fmt: skip
+
+
+@st.composite
+def records(draw):
+    """Return the saved record of any call, often with something in it that is wrong."""
+    kind = draw(st.sampled_from(['build', 'watch', *SAVED_ARGUMENTS]))
+    arguments = SAVED_ARGUMENTS.get(kind)
+    record = SAVED | {
+        'kind': kind,
+        'amphora_id': draw(st.sampled_from([None, 'x'])),
+        'goal': draw(st.sampled_from(GOALS)) if draw(ODD) else None,
+        'state': draw(st.sampled_from(['queued', 'running', 'waiting', 'succeeded', 'failed'])),
+    }
+    if arguments is not None:
+        arguments = list(arguments)
+        if arguments and draw(st.booleans()):
+            arguments[draw(st.integers(0, len(arguments) - 1))] = draw(PLAIN)
+        record['arguments'] = draw(st.lists(PLAIN, max_size=3)) if draw(ODD) else arguments
+    if draw(ODD):
+        record[draw(st.sampled_from(FIELDS))] = draw(PLAIN)
+    if draw(ODD):
+        error = {draw(st.sampled_from(['message', 'outcome', 'advice', 'fault'])): draw(PLAIN)}
+        record['error'] = error
+    return record
+
 
 CALLS = [
     *((Compute, name) for name in sorted(public_calls(Compute))),
@@ -363,6 +449,24 @@ class Fuzzed(unittest.TestCase):
         if home is Compute and name in ('close', 'aclose'):
             self.renew()
         self.goes_on()
+
+    @hypothesis.settings(max_examples=examples(60), deadline=None, database=None)
+    @hypothesis.given(records())
+    def test_no_saved_record_is_an_untyped_error_or_harms_the_next_call(self, record):
+        compute = self.opened()
+        try:
+            operation = compute.recover(record)
+        except KilnError:
+            ended = 'refused'
+        else:
+            ended = self.ended(operation)
+            self.assertNotIn('defect', str(operation.exception(0)))
+        self.counts[ended] = self.counts.get(ended, 0) + 1
+        # No circuit is closed first: what was recovered must not have opened one.
+        built = compute.build().result(120)
+        self.assertIs(State.ACTIVE, compute.status(built).result(120).state)
+        list(compute.list_amphorae().result(120))
+        self.assertEqual({'closed'}, {str(one.state) for one in compute.circuits()})
 
     def ended(self, result):
         if isinstance(result, Compute):

@@ -13,6 +13,7 @@ PACKAGE = ROOT / 'kiln'
 VALUES = {'kiln.exceptions', 'kiln.extras', 'kiln.models'}
 BASE = {
     'kiln.compute_drivers.adoption',
+    'kiln.compute_drivers.arguments',
     'kiln.compute_drivers.asked',
     'kiln.compute_drivers.base',
     'kiln.compute_drivers.calls',

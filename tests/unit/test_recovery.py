@@ -20,7 +20,7 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.goals import Until
-from kiln.models import State
+from kiln.models import Resource, State
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.probe import HttpProbe, TcpProbe, restored_probe, saved_probe
 from tests.unit.test_compute import FacadeTest
@@ -248,6 +248,59 @@ class WrongRecords(RecoveryTest):
             record = Errand(kind, backend='noop', subject='x').to_dict()
             with self.subTest(kind, arguments=wrong):
                 self.refused(record | {'arguments': wrong})
+
+    def test_a_resource_of_another_owner_is_not_deleted_by_a_record_of_its_deletion(self):
+        theirs = {'kind': 'server_group', 'id': 'g-1', 'owner': 'somebody-else'}
+        with self.assertRaisesRegex(InvalidRequest, 'not this site'):
+            self.successor.delete_resource(Resource(**theirs))
+        record = Errand('delete_resource', backend='noop').to_dict() | {'arguments': [theirs]}
+        self.assertRegex(self.refused(record), '^Cannot recover this: .*not this site')
+
+    def test_arguments_that_no_caller_can_give_are_refused_and_open_no_circuit(self):
+        for kind, wrong in (
+            ('console_log', ['x', 'abc']), ('console_log', ['x', 0]), ('delete', ['../x\n']),
+            ('status', ['']), ('status', ['x' * 256]), ('attach_port', ['x', '']),
+            ('reboot', ['x', 'yes']), ('rebuild', ['x', '']), ('list', ['a b']),
+            ('get', [5, None]), ('find', ['', None]), ('get', [None, None]),
+            ('changes', [5]), ('reached', ['asleep', '']), ('find_build', [' k']),
+            ('status', []), ('status', ['x', 'y']), ('check', ['x']),
+        ):  # fmt: skip
+            record = Errand(kind, backend='noop', subject='x').to_dict() | {'arguments': wrong}
+            for _ in range(3):
+                with self.subTest(kind, arguments=wrong):
+                    self.assertRegex(self.refused(record), '^Cannot recover this: ')
+        self.settle(self.successor.list_amphorae(), self.successor.build())
+        self.assertEqual(set(), self.successor._stack.operations)
+
+    def test_a_wait_that_was_accepted_is_refused_for_wrong_arguments_too(self):
+        before = self.compute.reboot(self.build(), wait=True)
+        record = saved(before) | {'arguments': [before.subject, 'yes']}
+        self.assertIn('hard must be True or False', self.refused(record))
+
+    def test_a_record_that_never_became_json_is_recovered_too(self):
+        record = self.compute.check().to_dict() | {'state': 'queued', 'error': None}
+        self.assertTrue(self.settle(self.successor.recover(record)).healthy)
+
+    def test_a_build_that_succeeded_without_an_amphora_is_no_record(self):
+        done = self.compute.build(build_key='k')
+        self.settle(done)
+        for wrong in (None, '', ' '):
+            with self.subTest(wrong):
+                self.assertIn('amphora_id', self.refused(saved(done) | {'amphora_id': wrong}))
+
+    def test_a_damaged_error_is_refused_by_the_name_of_its_field(self):
+        failed = self.compute.status('x')
+        self.settled_error(failed)
+        record = saved(failed)
+        for field, value in (
+            ('message', {'a': 'b'}), ('message', 5), ('code', []), ('fault', {'a': 'b'}),
+            ('advice', 'bad'), ('outcome', None), ('circuit', []), ('retryable', 'yes'),
+            ('retry_after', float('nan')), ('http_status', '404'), ('build_key', 5),
+        ):  # fmt: skip
+            with self.subTest(field, value=value):
+                said = self.refused(record | {'error': record['error'] | {field: value}})
+                self.assertIn(f"its error's {field} is ", said)
+                self.assertNotIn('object has no attribute', said)
 
     def test_one_that_is_refused_is_not_counted_as_under_way(self):
         build = saved(self.building(build_key='k'))

@@ -53,7 +53,7 @@ class Repeating(FacadeTest):
 
     def setUp(self):
         super().setUp()
-        self.serving = self.build(build_key='k')
+        self.serving = self.build(build_key='k', name='web')
         self.held = Held(cloud=self.cloud)
         self.addCleanup(self.held.gate.set)
         self.restarted = Compute(self.held, settings=self.settings)
@@ -83,6 +83,13 @@ class InTime(Repeating):
                 )
         self.later()
         self.assertIs(State.ACTIVE, self.state())
+
+    def test_one_that_leaves_the_name_out_or_is_the_first_to_give_one_adopts_it(self):
+        again = self.restarted.build(build_key='k', until=Until.ACTIVE)
+        self.assertEqual(self.serving, self.settle(again))
+        unnamed = self.build(build_key='web-1')
+        again = self.restarted.build(build_key='web-1', name='web', until=Until.ACTIVE)
+        self.assertEqual(unnamed, self.settle(again))
 
     def test_one_that_asks_for_something_else_and_loses_its_answer_leaves_it(self):
         self.cloud.faults.add(Fault(call='build', action='timeout_before', times=1))
@@ -239,7 +246,8 @@ class StillBuilding(FacadeTest):
         self.nothing_left()
 
     def test_one_found_building_that_is_something_else_is_left_to_whoever_builds_it(self):
-        first = self.settle(self.compute.build(build_key='k', metadata={'noop:fault': 'stuck'}))
+        stuck = {'noop:fault': 'stuck'}
+        first = self.settle(self.compute.build(build_key='k', name='web', metadata=stuck))
         restarted = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
         self.addCleanup(restarted.close, 0.1)
         for fault in None, Fault(call='build', action='timeout_before', times=1):

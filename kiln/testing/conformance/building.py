@@ -40,7 +40,7 @@ class Building(ConformanceFixture):
 
     def test_a_key_that_built_something_else_is_refused(self) -> None:
         key, other = self.new_key(), self.new_key()
-        first = self.described(build_key=key)
+        first = self.described(build_key=key, name=key)
         with self.assertRaises(BuildDiffers) as caught:
             self.build(build_key=key, name=other)
         error = caught.exception

@@ -6,9 +6,10 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.adoption import adopted
 from kiln.exceptions import BuildConflict, BuildDiffers, Outcome, Verdict
-from kiln.models import Amphora, AmphoraType, BuildRequest, State
+from kiln.models import Amphora, AmphoraType, BuildRequest, Limits, State
 
 #: Pairs of a field that both have: how a request calls it, and the argument of build().
 COMPARED = {
@@ -76,6 +77,24 @@ class Adopting(unittest.TestCase):
                 self.assertEqual(field in differing, told in str(exc))
         else:
             self.assertFalse(differing)
+
+    def test_a_name_that_kiln_made_of_the_key_is_not_compared(self):
+        limits = Limits(max_name_length=12)
+        left_out, given_one, other = (
+            validation.build_request(limits, owner='o', build_key='web-1', name=name)
+            for name in (None, 'web', 'other')
+        )
+        self.assertEqual('amphora-web-', left_out.name)
+        for asked, made in (
+            (left_out, given_one), (given_one, left_out), (left_out, left_out),
+            (given_one, given_one),
+        ):  # fmt: skip
+            with self.subTest(asked=asked.name, made=made.name):
+                self.assertEqual('id-1', adopted(asked, found(name=made.name)))
+        # The start of a made name is a name like any other.
+        for made in ('web', 'amphora', 'amphora-web-1'):
+            with self.subTest(asked='other', made=made), self.assertRaises(BuildDiffers):
+                adopted(other, found(name=made))
 
     @given(REQUESTS, st.sampled_from(State))
     def test_what_a_request_made_is_adopted_by_its_repeat(self, request, state):

@@ -46,7 +46,7 @@ class Claiming(PoolCase):
         self.assertEqual(1, len(self.claims.all()))
 
     def test_a_key_that_claimed_something_else_is_refused_and_claims_nothing(self):
-        first = self.claim('k', image_id='i')
+        first = self.claim('k', name='web', image_id='i')
         for other in (
             {'name': 'other'},
             {'image_id': 'j'},

@@ -1,0 +1,91 @@
+"""Argument checks of each compute call, for calls made now and for calls restored; pure."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import InvalidRequest
+from kiln.models import State
+
+#: Returns an argument as the hook gets it.
+_Check = Callable[[Any], Any]
+
+
+def checked(call: Call, owner: str, *args: Any) -> tuple[Any, ...]:
+    """Return the arguments of a call's hook, for the site of an owner.
+
+    :raises InvalidRequest: an argument is wrong, or is not this site's to act on.
+    """
+    checks = _CHECKS[call]
+    if len(args) != len(checks):
+        raise InvalidRequest(f'{call.label} takes {len(checks)} arguments, not {len(args)}.')
+    if checks is _RESOURCE:
+        validation.check_own_resource(args[0], owner)
+        return args
+    # Each submit of each caller passes here, and most calls have one argument.
+    if len(args) == 1:
+        return (checks[0](args[0]),)
+    return tuple(map(operator.call, checks, args))
+
+
+def _text(argument: str) -> _Check:
+    return functools.partial(validation.check_text, argument)
+
+
+def _optional_text(argument: str) -> _Check:
+    return lambda value: None if value is None else validation.check_text(argument, value)
+
+
+def _state(value: Any) -> State:
+    return validation.check_choice('state', value, State)
+
+
+def _lines(value: Any) -> Any:
+    validation.check_lines(value)
+    return value
+
+
+_AMPHORA = _text('amphora_id')
+_IMAGE = _text('image_id')
+_NETWORK = _text('network_id')
+_PORT = _text('port_id')
+#: Takes the owner of the site to check: checked() itself does.
+_RESOURCE: tuple[_Check, ...] = (lambda value: value,)
+
+#: By call, a check for each argument of its hook. A build has many arguments and is
+#: checked by :func:`kiln.compute_drivers.validation.build_request`.
+_CHECKS: Mapping[Call, tuple[_Check, ...]] = {
+    Call.DELETE: (_AMPHORA,),
+    Call.GET: (_AMPHORA,),
+    Call.FIND: (_text('amphora_name'),),
+    Call.FIND_BUILD: (_text('build_key'),),
+    Call.LIST: (validation.check_owner,),
+    Call.STATUS: (_AMPHORA,),
+    Call.STATUSES: (validation.check_ids,),
+    Call.CHANGES: (validation.check_cursor,),
+    Call.REACHED: (_state, validation.check_cursor),
+    Call.CHECK: (),
+    Call.SUSPEND: (_AMPHORA,),
+    Call.RESUME: (_AMPHORA,),
+    Call.REBOOT: (_AMPHORA, functools.partial(validation.check_flag, 'hard')),
+    Call.REBUILD: (_AMPHORA, _optional_text('image_id')),
+    Call.ATTACH_PORT: (_AMPHORA, _PORT),
+    Call.DETACH_PORT: (_AMPHORA, _PORT),
+    Call.ATTACH_NETWORK: (_AMPHORA, _NETWORK, _optional_text('address')),
+    Call.DETACH_NETWORK: (_AMPHORA, _NETWORK),
+    Call.CREATE_SERVER_GROUP: (_text('name'), _text('policy')),
+    Call.DELETE_SERVER_GROUP: (_text('server_group_id'),),
+    Call.VALIDATE_FLAVOR: (_text('flavor'),),
+    Call.VALIDATE_IMAGE: (_IMAGE,),
+    Call.VALIDATE_ZONE: (_text('availability_zone'),),
+    Call.DESCRIBE_IMAGE: (_IMAGE,),
+    Call.LIST_ZONES: (),
+    Call.LIST_RESOURCES: (validation.check_owner,),
+    Call.DELETE_RESOURCE: _RESOURCE,
+    Call.CONSOLE_LOG: (_AMPHORA, _lines),
+}
