@@ -41,6 +41,7 @@ class Builder:
             placements,
             self._full_places,
             lambda placed, left_s: self._build(placed, goal, left_s),
+            lambda amphora_id: self._discard(request, goal, amphora_id),
         )
         with beginning(operation):
             placed.start()
@@ -63,6 +64,11 @@ class Builder:
         )
         flow.start(sent)
         return operation
+
+    def _discard(self, request: BuildRequest, goal: BuildGoal, amphora_id: str) -> None:
+        if goal.discards:
+            executor = self.stack.executor
+            executor.discard_build(request.build_key, amphora_id, fresh=request.fresh)
 
     def take_up(self, operation: Errand[str], goal: BuildGoal) -> None:
         """Go on with a build of an earlier process, which is looked for and never sent."""

@@ -36,7 +36,7 @@ from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.moments import Moment, Order
-from kiln.wrappers.operation import OperationState
+from kiln.wrappers.operation import Operation, OperationState
 from kiln.wrappers.scheduler import Appointment
 from kiln.wrappers.watch import GoneWatch, Watch
 
@@ -326,11 +326,7 @@ class BuildFlow:
         self._not_ready = 'it has not answered since it was asked last'
         probe = self._goal.probe
         try:
-            answer = probe is None or probe(amphora)
-            if inspect.iscoroutine(answer):
-                answer.close()
-                raise TypeError('it returned a coroutine, which nobody awaits on this thread')
-            agrees = bool(answer)
+            agrees = probe is None or _verdict(probe(amphora))
         # A probe says by raising that it is not ready, and may raise anything.
         except BaseException as exc:
             self._look_later(str(exc) or type(exc).__name__)
@@ -435,6 +431,21 @@ def _left_alone(error: BaseException, build_key: str | None = None) -> BaseExcep
     text = f'{error} It is left as it is{where}: bring it back to work, or delete it.'
     key = build_key or error.build_key
     return _told(error, text, outcome=error.outcome, advice=error.advice, build_key=key)
+
+
+def _verdict(answer: object) -> bool:
+    """Return what a probe answered, or raise where that is not an answer."""
+    if answer is None or isinstance(answer, bool):
+        return bool(answer)
+    if inspect.iscoroutine(answer):
+        # Python would warn that nothing awaited it.
+        answer.close()
+    # Nearly everything is true: operations and generators, whatever comes of them.
+    name = 'Operation' if isinstance(answer, Operation) else type(answer).__name__
+    raise TypeError(
+        f'it returned an object of type {name}, which is not an answer: it must return True or '
+        f'False'
+    )
 
 
 def _told(error: BaseException, text: str, **known: Any) -> BaseException:

@@ -74,11 +74,13 @@ class PlacedBuild:
         placements: Sequence[Placement],
         full: FullPlaces,
         build: Callable[[BuildRequest, float], Errand[str]],
+        discard: Callable[[str], object],
     ) -> None:
         self._operation = operation
         self._request = request
         self._full = full
         self._build = build
+        self._discard = discard
         given = [(request.availability_zone, request.flavor)]
         given += [
             (
@@ -106,6 +108,8 @@ class PlacedBuild:
         self._trying = attempt
         self._operation.stands_on(attempt)
         attempt.then(lambda done: self._tried(place, done))
+        # A cancel that came before this attempt was known could not cancel it.
+        self._ended(self._operation)
 
     def _tried(self, place: Place, attempt: Errand[str]) -> None:
         operation = self._operation
@@ -113,7 +117,9 @@ class PlacedBuild:
         if error is None:
             self._full.welcome(place)
             operation.amphora_id = attempt.result()
-            operation.resolve(attempt.result())
+            if not operation.resolve(attempt.result()):
+                # A cancel came when the attempt was over already.
+                self._discard(attempt.result())
             return
         if isinstance(error, InsufficientCapacity):
             self._full.avoid(place)

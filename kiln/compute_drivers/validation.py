@@ -186,11 +186,17 @@ def check_callable(argument: str, value: _F) -> _F:
         raise InvalidRequest(
             f'{argument} must be a function or another callable, not {quoted(value)}.'
         )
-    # It would do nothing, and what it returns is true.
-    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
+    # It would do nothing.
+    for function in value, type(value).__call__:
+        if inspect.iscoroutinefunction(function):
+            kind = 'a coroutine function'
+        elif inspect.isasyncgenfunction(function):
+            kind = 'an async generator function'
+        else:
+            continue
         raise InvalidRequest(
-            f'{argument} must be a plain function, not a coroutine function: it is called on a '
-            f'thread, where nobody awaits it.'
+            f'{argument} must be a plain function, not {kind}: it is called on a thread, where '
+            f'nothing awaits it.'
         )
     return value
 

@@ -202,8 +202,12 @@ class Operation(Promise[T]):
                 future.set_result(operation.result())
 
         future.add_done_callback(lambda future: self.cancel() if future.cancelled() else None)
-        # Among the callbacks, as what is added to the future is the caller's code too.
-        self.add_done_callback(done)
+        if self.done():
+            # Nobody has added anything to it yet, and a callback may wait for it at once.
+            done(self)
+        else:
+            # Among the callbacks, as what is added to the future is the caller's code too.
+            self.add_done_callback(done)
         return future
 
     @property

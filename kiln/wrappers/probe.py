@@ -36,7 +36,7 @@ class Probe(Protocol):
     """
 
     def __call__(self, amphora: Amphora) -> bool:
-        """Return whether the amphora serves; raising means that it does not yet."""
+        """Return True if the amphora serves; False, None or to raise means not yet."""
 
 
 @dataclasses.dataclass(frozen=True)

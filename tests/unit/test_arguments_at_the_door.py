@@ -188,8 +188,17 @@ class AtTheDoor(FacadeTest):
             async def __call__(self, *_):
                 return False
 
+        async def several(*_):
+            yield False
+
+        class Several:
+            async def __call__(self, *_):
+                yield False
+
         saved = self.compute.build(build_key='k').to_dict()
-        for odd in answer, Answer(), functools.partial(answer, 1):
+        coroutines = (answer, Answer(), functools.partial(answer, 1))
+        for odd in (*coroutines, several, Several(), functools.partial(several, 1)):
+            kind = 'a coroutine' if odd in coroutines else 'an async generator'
             for refused in (
                 lambda odd=odd: self.compute.build(until=Until.READY, probe=odd),
                 lambda odd=odd: self.compute.build(until=Until.ACTIVE, on_status=odd),
@@ -197,7 +206,7 @@ class AtTheDoor(FacadeTest):
                 lambda odd=odd: self.compute.recover(saved, probe=odd),
                 lambda odd=odd: self.compute.check().add_done_callback(odd),
             ):
-                with self.assertRaisesRegex(InvalidRequest, 'coroutine function'):
+                with self.assertRaisesRegex(InvalidRequest, f'not {kind} function'):
                     refused()
 
     def test_circuits_and_closing_take_no_wrong_argument_either(self):

@@ -1,7 +1,9 @@
 """What callers hand in may block or fail: callbacks, status callbacks and probes."""
 
+import concurrent.futures
 import logging
 import threading
+import warnings
 
 from kiln.compute import Compute, Until
 from kiln.compute_drivers.noop.driver import NoopDriver
@@ -144,15 +146,39 @@ class Probes(CallersCode):
     def ready(self, probe, **arguments):
         return self.compute.build(until=Until.READY, probe=probe, **arguments)
 
-    def test_a_probe_that_returns_a_coroutine_has_not_agreed(self):
+    def test_a_probe_whose_answer_is_neither_true_nor_false_has_not_agreed(self):
         async def serves(amphora):
             return True
 
-        operation = self.compute.build(
-            until=Until.READY, probe=lambda amphora: serves(amphora), timeout=60
-        )
-        self.assertIn('coroutine', str(self.settled_error(operation)))
+        async def several():
+            yield True
+
+        answers = {
+            'coroutine': serves,
+            'Operation': lambda amphora: self.compute.status(amphora.id),
+            'Future': lambda _: concurrent.futures.Future(),
+            'generator': lambda _: (answer for answer in [True]),
+            'async_generator': lambda _: several(),
+            'str': lambda _: 'not yet',
+            'int': lambda _: 1,
+        }
+        for name, answer in answers.items():
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter('error')
+                # A lambda around each, as a coroutine function would be refused.
+                build = self.ready(lambda amphora, answer=answer: answer(amphora), timeout=60)
+                error = self.settled_error(build)
+                self.assertIsInstance(error, BuildTimeout)
+                self.assertRegex(
+                    str(error),
+                    rf'never agreed \(it returned an object of type {name}, .* True or False\)',
+                )
         self.nothing_left()
+
+    def test_a_probe_that_answers_none_has_not_agreed(self):
+        answers = iter([None, False, True])
+        self.settle(self.ready(lambda _: next(answers), timeout=60))
+        self.assertEqual([], list(answers))
 
     def test_d7_twenty_that_block_do_not_starve_the_next(self):
         for _ in range(20):

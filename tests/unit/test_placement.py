@@ -1,5 +1,6 @@
 """A build goes where there is room, and a full place is left alone for a while."""
 
+import threading
 import unittest
 
 from hypothesis import given
@@ -173,6 +174,49 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         operation.cancel()
         self.until(lambda: not self.cloud.instances())
         self.assertTrue(operation.cancelled())
+
+    def begin(self, until=Until.ACTIVE, **given):
+        return self.compute.build(
+            availability_zone='az1', placements=[Placement(availability_zone='az2')],
+            until=until, **given,
+        )  # fmt: skip
+
+    def test_a_cancel_while_the_next_place_is_submitted_leaves_nothing(self):
+        builder = self.compute._builder
+        submit, begun, submitted = builder._build, threading.Event(), []
+
+        def cancel_and_submit(*arguments):
+            if submitted:
+                begun.wait(120)
+                self.assertTrue(operation.cancel())
+            submitted.append(submit(*arguments))
+            return submitted[-1]
+
+        builder._build = cancel_and_submit
+        operation = self.begin(build_key='k')
+        begun.set()
+        self.until(lambda: submitted[1:] and submitted[1].done())
+        self.assertTrue(operation.cancelled() and submitted[1].cancelled())
+        self.until(lambda: self.compute._stack.idle and not self.cloud.instances())
+
+    def test_a_cancel_at_the_moment_of_success_leaves_nothing(self):
+        for until in Until.ACCEPTED, Until.ACTIVE:
+            with self.subTest(until):
+                known = threading.Event()
+                welcome = self.compute._builder._full_places.welcome
+
+                def cancel_and_welcome(place, welcome=welcome, known=known):
+                    known.wait(120)
+                    self.assertTrue(operation.cancel())
+                    welcome(place)
+
+                self.compute._builder._full_places.welcome = cancel_and_welcome
+                operation = self.begin(until)
+                known.set()
+                self.until(operation.done)
+                self.assertTrue(operation.cancelled())
+                self.until(lambda: not self.cloud.instances())
+                self.compute._builder._full_places.welcome = welcome
 
     def test_a_placement_that_is_none_is_refused_before_anything_happens(self):
         for wrong in ('az2', ['az2'], 7, [Placement(availability_zone='')]):

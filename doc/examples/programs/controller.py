@@ -9,6 +9,7 @@ is found by listing what is there.
 
 import json
 import pathlib
+import signal
 import sys
 import time
 from collections.abc import Collection
@@ -48,7 +49,8 @@ def how_long(error: BaseException) -> float:
 def main(path: str) -> None:
     """Settle until all is as it is wanted."""
     wanted = json.loads(pathlib.Path(path).read_text())
-    with kiln.open_compute('noop') as compute:
+    compute = kiln.open_compute('noop')
+    try:
         while True:
             try:
                 pause_s = settle(compute, wanted)
@@ -58,8 +60,13 @@ def main(path: str) -> None:
             if not pause_s:
                 break
             time.sleep(pause_s)
+    finally:
+        # Whatever ends this program, the next one goes on with the builds in flight.
+        compute.close(keep_builds=True)
     print(f'{len(wanted)} machines, as wanted')
 
 
 if __name__ == '__main__':
+    # Raise where the program is, so that it closes on its way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main(sys.argv[1])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import signal
 import sys
 from collections.abc import Collection
 from typing import Any
@@ -36,9 +37,12 @@ def how_long(error: BaseException) -> float:
 async def main(path: str) -> None:
     """Settle until all is as it is wanted."""
     wanted = json.loads(pathlib.Path(path).read_text())
+    if (task := asyncio.current_task()) is not None:
+        # What it awaits raises CancelledError, so it closes on its way out.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     # To open a backend reads files, and to close one waits: neither is for the loop.
     compute = await asyncio.to_thread(kiln.open_compute, 'noop')
-    async with compute:
+    try:
         while True:
             try:
                 pause_s = await settle(compute, wanted)
@@ -48,8 +52,14 @@ async def main(path: str) -> None:
             if not pause_s:
                 break
             await asyncio.sleep(pause_s)
+    finally:
+        # Whatever ends this program, the next one goes on with the builds in flight.
+        await compute.aclose(keep_builds=True)
     print(f'{len(wanted)} machines, as wanted')
 
 
 if __name__ == '__main__':
-    asyncio.run(main(sys.argv[1]))
+    try:
+        asyncio.run(main(sys.argv[1]))
+    except asyncio.CancelledError:
+        sys.exit(143)

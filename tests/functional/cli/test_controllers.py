@@ -1,4 +1,4 @@
-"""The controllers of the guide, each killed again and again while the cloud misbehaves.
+"""The controllers of the guide, each stopped again and again while the cloud misbehaves.
 
 KILN_CONTROLLER_KILLS is how often, from KILN_CONTROLLER_SEEDS starts of the dice.
 """
@@ -9,13 +9,16 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
+from kiln.compute import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
 
 ROOT = pathlib.Path(__file__).parents[3]
 PROGRAMS = ROOT / 'doc' / 'examples' / 'programs'
@@ -84,8 +87,9 @@ class Controllers(unittest.TestCase):
                     # At any moment of its work, or after its end.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(dice.uniform(0.0, 2.0))
-                    process.kill()
-                    process.communicate()
+                    # One that is asked to end may take as long as the backend's answers.
+                    process.send_signal(dice.choice((signal.SIGKILL, signal.SIGTERM)))
+                    process.communicate(timeout=900)
                 process = self.start(program, dice)
                 out, err = process.communicate(timeout=900)
                 # Of the weather it may warn.
@@ -93,6 +97,48 @@ class Controllers(unittest.TestCase):
                 self.assertNotIn('Traceback', err)
                 self.assertEqual(f'{len(names)} machines, as wanted\n', out)
                 self.assertEqual({(name, 'active'): 1 for name in names}, self.machines())
+
+    def begun(self, program):
+        """Return a process whose builds are all under way, and their machines."""
+        self.environment |= {
+            'KILN_COMPUTE_NOOP__FAULTS': '', 'KILN_COMPUTE_NOOP__BUILD_S': '3600',
+        }  # fmt: skip
+        names = ['web-0', 'web-1', 'web-2']
+        self.wanted.write_text(json.dumps(names))
+        process = self.start(program, random.Random(0))
+        while len(self.ids()) < len(names) and process.poll() is None:
+            time.sleep(0.05)
+        return process, self.ids()
+
+    def ids(self):
+        with contextlib.closing(NoopCloud(self.cloud)) as cloud:
+            return {one.name: one.id for one in cloud.list_machines('kiln')}
+
+    def leaves_its_builds(self, program):
+        process, begun = self.begun(program)
+        process.terminate()
+        out, err = process.communicate(timeout=900)
+        self.assertEqual((143, '', ''), (process.returncode, out, err))
+        self.assertEqual(begun, self.ids())
+
+    def test_sigterm_ends_one_with_threads_and_none_of_its_builds(self):
+        self.leaves_its_builds('controller.py')
+
+    def test_sigterm_ends_one_on_an_event_loop_and_none_of_its_builds(self):
+        self.leaves_its_builds('controller_async.py')
+
+    def test_a_machine_that_a_person_must_repair_ends_it_and_none_of_its_builds(self):
+        with Compute(NoopDriver(cloud=NoopCloud(self.cloud))) as compute:
+            ours = compute.build(
+                amphora_flavor='small', name='web-0', build_key='web-0', until='active'
+            ).result()
+            self.leaves_its_builds('controller.py')
+            compute.suspend(ours, wait=True).result()
+            process, begun = self.begun('controller.py')
+            _, err = process.communicate(timeout=900)
+            self.assertEqual(1, process.returncode)
+            self.assertIn('BuildNotRunning', err)
+            self.assertEqual(begun, self.ids())
 
     def test_one_with_threads_has_the_machines_it_wants_and_no_others(self):
         self.survives('controller.py')

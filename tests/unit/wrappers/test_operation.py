@@ -4,6 +4,7 @@ import itertools
 import json
 import pickle
 import pydoc
+import queue
 import rlcompleter
 import signal
 import threading
@@ -19,6 +20,7 @@ from kiln.exceptions import (
 )
 from kiln.models import Resource
 from kiln.testing.clock import VirtualClock
+from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.errand import MAX_EVENTS, Errand
 from kiln.wrappers.operation import Operation, OperationState, Priority
 
@@ -263,7 +265,23 @@ class StandardFutures(unittest.TestCase):
         self.assertEqual(set(futures), concurrent.futures.wait(futures, timeout=60).done)
         self.assertEqual(7, futures[0].result(0))
         self.assertIs(bad.exception(), futures[1].exception(0))
-        self.assertEqual(7, good.future().result(60))
+
+    def test_one_of_an_operation_that_is_done_is_done_at_once(self):
+        # No thread for callbacks takes anything: one may be waiting for this future.
+        callers = CallerThreads('busy', 0)
+        good, bad = operation(callers=callers), operation(callers=callers)
+        good.resolve(7)
+        bad.fail(QuotaExceeded('none left'))
+        self.assertEqual(7, good.future().result(0))
+        self.assertIs(bad.exception(), bad.future().exception(0))
+
+    def test_a_callback_may_wait_for_the_future_of_its_own_operation(self):
+        callers = CallerThreads('one', 1)
+        self.addCleanup(callers.close, 0)
+        op, heard = operation(callers=callers), queue.Queue()
+        op.add_done_callback(lambda done: heard.put(done.future().result(60)))
+        op.resolve(7)
+        self.assertEqual(7, heard.get(timeout=120))
 
     def test_as_completed_gives_the_first_that_is_done(self):
         first, second = operation(), operation()
@@ -277,6 +295,16 @@ class StandardFutures(unittest.TestCase):
         self.assertTrue(future.cancel())
         self.assertTrue(op.cancelled())
         self.assertEqual({future}, concurrent.futures.wait([future], timeout=60).done)
+
+    def test_a_loop_that_stops_waiting_for_one_cancels_its_operation(self):
+        async def main():
+            wrapped, awaited = operation(), operation()
+            for one in asyncio.wrap_future(wrapped.future()), awaited:
+                with self.assertRaises(TimeoutError):
+                    await asyncio.wait_for(one, 0.01)
+            return wrapped.cancelled(), awaited.cancelled()
+
+        self.assertEqual((True, False), asyncio.run(main()))
 
     def test_an_event_loop_wraps_them_and_makes_tasks_of_operations(self):
         async def main():
