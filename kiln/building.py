@@ -11,6 +11,7 @@ from kiln.goals import BuildGoal, Until
 from kiln.models import BuildRequest, Placement
 from kiln.placement import FullPlaces, PlacedBuild
 from kiln.stack import Stack, beginning
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
 
 
@@ -31,44 +32,48 @@ class Builder:
         placements: Sequence[Placement],
     ) -> Errand[str]:
         """Return the operation of a build; ``placements`` are tried where there is no room."""
+        key = BuildKey(request.build_key, drawn=request.fresh)
         if not placements:
-            return self._build(request, goal, seconds)
+            return self._build(request, goal, seconds, key)
         deadline = self._in(seconds or self.longest_s(goal))
-        operation = self._operation(request.name, request.build_key, goal, deadline)
+        operation = self._operation(request.name, key, goal, deadline)
         placed = PlacedBuild(
             operation,
             request,
             placements,
             self._full_places,
-            lambda placed, left_s: self._build(placed, goal, left_s),
-            lambda amphora_id: self._discard(request, goal, amphora_id),
+            lambda placed, left_s: self._build(placed, goal, left_s, key),
+            lambda amphora_id: self._discard(goal, key, amphora_id),
         )
         with beginning(operation):
             placed.start()
         return operation
 
-    def _build(self, request: BuildRequest, goal: BuildGoal, seconds: float | None) -> Errand[str]:
+    def _build(
+        self, request: BuildRequest, goal: BuildGoal, seconds: float | None, key: BuildKey
+    ) -> Errand[str]:
         executor = self.stack.executor
         if goal.until is Until.ACCEPTED:
             accepted: Errand[str] = executor.submit(
                 Call.BUILD, request, timeout_s=seconds, priority=goal.priority,
-                discards=goal.discards,
+                discards=goal.discards, build_key=key,
             )  # fmt: skip
             return accepted
         seconds = seconds or self.stack.settings.effect_timeout_s
         moment = self.stack.watcher.moment()
-        sent = executor.submit(Call.BUILD, request, timeout_s=seconds, priority=goal.priority)
-        operation = self._operation(request.name, request.build_key, goal, self._in(seconds))
+        sent = executor.submit(
+            Call.BUILD, request, timeout_s=seconds, priority=goal.priority, build_key=key
+        )
+        operation = self._operation(request.name, key, goal, self._in(seconds))
         flow = BuildFlow(
             self.stack, self.in_flight, operation, goal, moment=moment, certain=request.fresh
         )
         flow.start(sent)
         return operation
 
-    def _discard(self, request: BuildRequest, goal: BuildGoal, amphora_id: str) -> None:
+    def _discard(self, goal: BuildGoal, key: BuildKey, amphora_id: str) -> None:
         if goal.discards:
-            executor = self.stack.executor
-            executor.discard_build(request.build_key, amphora_id, fresh=request.fresh)
+            self.stack.executor.discard_build(key, amphora_id)
 
     def take_up(self, operation: Errand[str], goal: BuildGoal) -> None:
         """Go on with a build of an earlier process, which is looked for and never sent."""
@@ -76,9 +81,9 @@ class Builder:
         if goal.until is Until.ACCEPTED:
             executor.take_up(operation)
             return
-        assert operation.build_key is not None
+        assert operation.key is not None
         assert operation.deadline is not None
-        sent = self._operation(operation.subject, operation.build_key, goal, operation.deadline)
+        sent = self._operation(operation.subject, operation.key, goal, operation.deadline)
         flow = BuildFlow(self.stack, self.in_flight, operation, goal)
         with beginning(sent):
             executor.take_up(sent)
@@ -94,7 +99,7 @@ class Builder:
         return Deadline.after(seconds, self.stack.clock)
 
     def _operation(
-        self, name: str, build_key: str, goal: BuildGoal, deadline: Deadline
+        self, name: str, build_key: BuildKey, goal: BuildGoal, deadline: Deadline
     ) -> Errand[str]:
         operation: Errand[str] = self.stack.operation('build', name, deadline, build_key=build_key)
         operation.goal = goal

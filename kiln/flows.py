@@ -17,7 +17,6 @@ from typing import Any
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
     Advice,
-    AmphoraBuildError,
     AmphoraComputeError,
     BuildFailed,
     BuildNotRunning,
@@ -30,6 +29,7 @@ from kiln.exceptions import (
     OperationTimeout,
     Outcome,
 )
+from kiln.flow_errors import as_kind, left_alone, told, with_what_is_left
 from kiln.goals import BuildGoal, Until
 from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
@@ -138,14 +138,14 @@ class EffectFlow:
             self._operation.resolve(None)
         elif isinstance(error, OperationTimeout):
             if self._operation.kind == Call.DELETE.label:
-                self._operation.fail(_as(DeleteTimeout, error))
+                self._operation.fail(as_kind(DeleteTimeout, error))
             else:
                 # It was agreed to, so to send it again could do it twice.
-                self._operation.fail(_as(OperationTimeout, error, advice=Advice.LOOK))
+                self._operation.fail(as_kind(OperationTimeout, error, advice=Advice.LOOK))
         elif isinstance(error, BuildFailed):
-            self._operation.fail(_as(ChangeFailed, _left_alone(error), fault=error.fault))
+            self._operation.fail(as_kind(ChangeFailed, left_alone(error), fault=error.fault))
         else:
-            self._operation.fail(_left_alone(error))
+            self._operation.fail(left_alone(error))
 
     def _stop(self, sent: Errand[Any]) -> None:
         if self._operation.cancelled():
@@ -177,11 +177,11 @@ class BuildFlow:
         certain: bool = False,
     ) -> None:
         assert operation.deadline is not None
-        assert operation.build_key is not None
+        assert operation.key is not None
         self._stack = stack
         self._in_flight = in_flight
         self._operation = operation
-        self._deadline, self._build_key = operation.deadline, operation.build_key
+        self._deadline, self._key = operation.deadline, operation.key
         self._goal = goal
         self._moment, self._certain = moment, certain
         self._sent: Errand[str] | None = None
@@ -247,7 +247,7 @@ class BuildFlow:
                     backend=operation.backend,
                     operation=operation.kind,
                     amphora_id=operation.amphora_id,
-                    build_key=self._build_key,
+                    build_key=self._key.known,
                 )
             )
 
@@ -266,10 +266,10 @@ class BuildFlow:
         if isinstance(error, OperationCancelled):
             # Nobody has the watch but this, and the watcher that closes.
             self._closed(error)
-        elif isinstance(error, BuildNotRunning) and not self._certain:
-            # It was there before, so there is nothing to look for and to remove.
+        elif isinstance(error, BuildNotRunning) and (key := self._key.known) is not None:
+            # It has run, so there is nothing to look for and to remove.
             self._concluded = True
-            self._operation.fail(_left_alone(error, self._build_key))
+            self._operation.fail(left_alone(error, key))
         elif error is not None:
             self._fail(self._build_error(error))
         elif self._goal.until is Until.ACTIVE:
@@ -286,15 +286,7 @@ class BuildFlow:
         if operation.done():
             return
         if self._deadline.passed:
-            self._fail(
-                BuildTimeout(
-                    f'Cannot wait longer for {operation.subject}: it is active, but its '
-                    f'probe never agreed ({self._not_ready or "it was not asked yet"}).',
-                    outcome=Outcome.UNKNOWN,
-                    amphora_id=operation.amphora_id,
-                    build_key=self._build_key,
-                )
-            )
+            self._never_ready()
             return
         try:
             read = self._stack.executor.run(self._read)
@@ -303,6 +295,26 @@ class BuildFlow:
             self._look_later(str(exc))
             return
         read.then(self._ask)
+
+    def _never_ready(self) -> None:
+        operation, key = self._operation, self._key.known
+        error = BuildTimeout(
+            f'Cannot wait longer for {operation.subject}: it is active, but its '
+            f'probe never agreed ({self._not_ready or "it was not asked yet"}).',
+            outcome=Outcome.UNKNOWN,
+            amphora_id=operation.amphora_id,
+            build_key=key,
+        )
+        if key is None:
+            self._fail(error)
+        elif not self._concluded:
+            # It was seen to be active, and so it stays.
+            self._concluded = True
+            text = (
+                f'{error} Amphora {operation.amphora_id} has run, so it is left under build '
+                f'key {key!r}. Build again with that key to take it up, or delete it.'
+            )
+            operation.fail(told(error, text, outcome=Outcome.APPLIED))
 
     def _read(self) -> Amphora:
         amphora: Amphora = self._stack.executor.inner.perform(Call.GET, self._operation.amphora_id)
@@ -347,9 +359,9 @@ class BuildFlow:
 
     def _build_error(self, error: BaseException) -> BaseException:
         if isinstance(error, OperationTimeout):
-            return _as(BuildTimeout, error, build_key=self._build_key)
+            return as_kind(BuildTimeout, error, build_key=self._key.known)
         if isinstance(error, InstanceNotFoundError):
-            return _as(BuildVanished, error, build_key=self._build_key)
+            return as_kind(BuildVanished, error, build_key=self._key.known)
         return error
 
     def _fail(self, error: BaseException) -> None:
@@ -359,38 +371,40 @@ class BuildFlow:
             return
         self._concluded = True
         discarded = self._discard()
-        unsure = self._unsure(error)
         if self._deadline.passed:
-            operation.fail(unsure)
+            operation.fail(self._unsure(error))
             return
         operation.note('removing', str(error))
 
         def removed(discarded: Errand[Amphora | None]) -> None:
             if discarded.exception() is not None:
-                operation.fail(unsure)
+                operation.fail(self._unsure(error))
             elif (left := discarded.result()) is not None:
-                operation.fail(_with_what_is_left(error, left, self._build_key))
+                operation.fail(with_what_is_left(error, left, self._key.text))
             else:
                 text = f'{error} What it had built is removed.'
-                operation.fail(_told(error, text, outcome=Outcome.NOT_APPLIED))
+                operation.fail(told(error, text, outcome=Outcome.NOT_APPLIED))
 
         discarded.then(removed)
         remaining_s = self._deadline.remaining_s()
-        self._stack.scheduler.call_later(remaining_s, lambda: operation.fail(unsure))
+        self._stack.scheduler.call_later(remaining_s, lambda: operation.fail(self._unsure(error)))
 
     def _unsure(self, error: BaseException) -> BaseException:
-        # Under a key that others may know, what runs is never removed.
-        but = '' if self._certain else 'unless it has run, '
-        text = (
-            f'{error} What it had built is being removed, {but}and nobody knows yet whether it '
-            f'is gone: look for its key, {self._build_key!r}.'
-        )
-        return _told(error, text, outcome=Outcome.UNKNOWN)
+        # Under a key that others may know, what has run is never removed.
+        if (key := self._key.known) is None:
+            text = (
+                f'{error} What it had built is being removed, unless it has run and its '
+                f'build_key is read first, and nobody knows yet whether it is gone.'
+            )
+        else:
+            text = (
+                f'{error} What it had built is being removed, unless it has run, and nobody '
+                f'knows yet whether it is gone: look for its key, {key!r}.'
+            )
+        return told(error, text, outcome=Outcome.UNKNOWN)
 
     def _discard(self) -> Errand[Amphora | None]:
-        return self._stack.executor.discard_build(
-            self._build_key, self._operation.amphora_id, fresh=self._certain
-        )
+        return self._stack.executor.discard_build(self._key, self._operation.amphora_id)
 
     def _ended(self, operation: Errand[str]) -> None:
         self._in_flight.drop(self)
@@ -403,34 +417,6 @@ class BuildFlow:
         # done, and discards; where it was answered, that is done here.
         if sent is None or (not sent.cancel() and sent.exception() is None):
             self._discard()
-
-
-def _with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> BaseException:
-    """Return the error of a build that found, or left, a machine which has run."""
-    if left.state is State.ACTIVE:
-        advice, to_do = Advice.REPEAT, 'Build again with its key to take it up, or delete it'
-    else:
-        # To build again would wait for the same machine, and in vain.
-        advice, to_do = Advice.REPAIR, 'Bring it back to work, or delete it'
-    return _told(
-        error,
-        f'{error} Amphora {left.id}, under build key {build_key!r}, is {left.state.value} '
-        f'and has run before, so it was left as it is. {to_do}.',
-        outcome=Outcome.APPLIED,
-        advice=advice,
-        amphora_id=left.id,
-        build_key=build_key,
-    )
-
-
-def _left_alone(error: BaseException, build_key: str | None = None) -> BaseException:
-    """Return the error of a wait, which removes nothing and so says what is left."""
-    if not isinstance(error, AmphoraBuildError):
-        return error
-    where = f' under build key {build_key!r}' if build_key else ''
-    text = f'{error} It is left as it is{where}: bring it back to work, or delete it.'
-    key = build_key or error.build_key
-    return _told(error, text, outcome=error.outcome, advice=error.advice, build_key=key)
 
 
 def _verdict(answer: object) -> bool:
@@ -446,28 +432,6 @@ def _verdict(answer: object) -> bool:
         f'it returned an object of type {name}, which is not an answer: it must return True or '
         f'False'
     )
-
-
-def _told(error: BaseException, text: str, **known: Any) -> BaseException:
-    """Return an error that says more, and knows better what is left."""
-    if not isinstance(error, AmphoraComputeError):
-        return error
-    # What is to be done follows from what is left, unless that is known too.
-    facts = {name: getattr(error, name) for name in error.FACTS}
-    told = type(error)(
-        text,
-        **facts | {'retry_after': error.retry_after, 'circuit': error.circuit} | known,
-    )
-    told.__cause__ = error.__cause__
-    return told
-
-
-def _as(kind: type[AmphoraComputeError], error: BaseException, **facts: Any) -> BaseException:
-    """Return an error of another class that says the same, caused by the first."""
-    facts.setdefault('amphora_id', getattr(error, 'amphora_id', None))
-    changed = kind(str(error), **facts)
-    changed.__cause__ = error
-    return changed
 
 
 def derived(
@@ -496,7 +460,7 @@ def followed(watch: Watch[Any], operation: Errand[Any]) -> Errand[Any]:
 
     def done(watch: Watch[Any]) -> None:
         if (error := watch.exception()) is not None:
-            operation.fail(_left_alone(error))
+            operation.fail(left_alone(error))
         else:
             operation.resolve(watch.result())
 

@@ -13,6 +13,7 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import AmphoraComputeError, ConfigurationError, InvalidRequest
 from kiln.listeners import Listener, Listeners
 from kiln.wrappers.breaker import BreakerDriver
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.errand import Errand
@@ -90,7 +91,7 @@ class Stack:
         deadline: Deadline | None,
         *,
         amphora_id: str | None = None,
-        build_key: str | None = None,
+        build_key: BuildKey | None = None,
     ) -> Errand[Any]:
         """Return a new operation of several steps."""
         operation: Errand[Any] = Errand(

@@ -239,5 +239,5 @@ def _row(
 ) -> Sequence[Any]:
     name = started.subject if isinstance(started, Operation) else label
     if isinstance(result, AmphoraComputeError):
-        return cells([result.amphora_id, name, started.build_key, 'failed', result.code])
+        return cells([result.amphora_id, name, result.build_key, 'failed', result.code])
     return cells([result, name, started.build_key, goal.value, None])

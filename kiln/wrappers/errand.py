@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.exceptions import AmphoraComputeError, ForkedError, OperationCancelled
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.operation import Operation, OperationState, Priority
 
@@ -42,6 +43,20 @@ class Errand(Operation[T], metaclass=_CallersFace):
     then = Operation._then
     #: Have a caller's function called, after those before it, on a thread for them.
     call_out = Operation._call_out
+
+    @property
+    def key(self) -> BuildKey | None:
+        """The key of a build, for kiln's own use."""
+        return self._key
+
+    @key.setter
+    def key(self, key: BuildKey) -> None:
+        self._key = key
+
+    @property
+    def known_key(self) -> str | None:
+        """The key for an error; None while nobody else can know it."""
+        return None if self._key is None else self._key.known
 
     @property
     def began_at(self) -> float | None:
@@ -106,7 +121,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
                 backend=self.backend,
                 operation=self.kind,
                 amphora_id=self.amphora_id,
-                build_key=self.build_key,
+                build_key=self.known_key,
             )
         cancelled = isinstance(error, OperationCancelled)
         state = OperationState.CANCELLED if cancelled else OperationState.FAILED

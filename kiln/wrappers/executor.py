@@ -30,6 +30,7 @@ from kiln.exceptions import (
 from kiln.listeners import Listener, guarded
 from kiln.models import Amphora, BuildRequest
 from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
@@ -118,12 +119,14 @@ class ExecutorDriver(DriverWrapper):
         timeout_s: float | None = None,
         priority: Priority = Priority.NORMAL,
         discards: bool = True,
+        build_key: BuildKey | None = None,
     ) -> Errand[Any]:
         """Have a call made; return at once.
 
         The operation ends by its deadline, whatever the backend does:
         ``timeout_s`` from now, or that of the scope it is called in. Without
         ``discards`` what a build may have made in vain is left for its caller to find.
+        ``build_key`` is that of the request, where a larger operation has it too.
 
         :raises OperationRejected: the queue is full, or this is closed.
         :raises CircuitOpenError: the circuit of such calls is open.
@@ -139,6 +142,7 @@ class ExecutorDriver(DriverWrapper):
             backend=self.name,
             deadline=deadline,
             clock=self.clock,
+            build_key=build_key,
             priority=priority,
             callers=self._callers,
         )
@@ -151,7 +155,8 @@ class ExecutorDriver(DriverWrapper):
             )
         else:
             plan = CallPlan(operation, call, args, self._backoff)
-        return self._admit(Task(self, operation, plan, deadline, key=operation.build_key))
+        key = operation.key
+        return self._admit(Task(self, operation, plan, deadline, key=key.text if key else None))
 
     def run(
         self,
@@ -186,9 +191,7 @@ class ExecutorDriver(DriverWrapper):
             operation.cancel()
             raise
 
-    def discard_build(
-        self, build_key: str, amphora_id: str | None, *, fresh: bool = False
-    ) -> Errand[Amphora | None]:
+    def discard_build(self, build_key: BuildKey, amphora_id: str | None) -> Errand[Amphora | None]:
         """See to it that nothing of a build is left, however long it takes.
 
         Goes on in the background for ``cleanup_timeout_s``; what is left then
@@ -196,10 +199,10 @@ class ExecutorDriver(DriverWrapper):
         key that is under way ends first, one asked for later comes after.
 
         A machine that has run is not removed, and is the result, unless the key is
-        ``fresh``: drawn by kiln for this build alone.
+        private when the delete is sent.
         """
-        running = self._discards.get(build_key)
-        return running or self._discard(build_key, amphora_id, fresh=fresh)
+        running = self._discards.get(build_key.text)
+        return running or self._discard(build_key, amphora_id)
 
     def take_up(self, operation: Errand[Any]) -> Errand[Any]:
         """Go on with an operation of another process, which is returned.
@@ -217,7 +220,7 @@ class ExecutorDriver(DriverWrapper):
             return operation
         key = None
         if isinstance(plan, BuildPlan):
-            key = operation.build_key
+            key = operation.key.text if operation.key else None
             operation.then(functools.partial(self._called_off, plan))
         operation.enter(OperationState.WAITING)
         return self._admit(Task(self, operation, plan, operation.deadline, key=key))
@@ -403,7 +406,9 @@ class ExecutorDriver(DriverWrapper):
         if task.key is not None:
             plan = task.plan
             if plan.doubt and plan.discards and task.operation.exception() is not None:
-                self._discard(task.key, task.operation.amphora_id, fresh=plan.fresh, after=task)
+                build_key = task.operation.key
+                assert build_key is not None
+                self._discard(build_key, task.operation.amphora_id, after=task)
             else:
                 if isinstance(task.plan, BuildPlan) and task.plan.resent:
                     self._look_for_twin(task.key)
@@ -415,17 +420,16 @@ class ExecutorDriver(DriverWrapper):
 
     def _discard(
         self,
-        build_key: str,
+        build_key: BuildKey,
         amphora_id: str | None,
         *,
-        fresh: bool,
         after: Task | None = None,
     ) -> Errand[Amphora | None]:
         """Remove a build when its turn comes; ``after`` a failed one, before any other."""
         operation: Errand[Amphora | None] = Errand(
             'discard',
             backend=self.name,
-            subject=build_key,
+            subject=build_key.text,
             deadline=Deadline.after(self.settings.cleanup_timeout_s, self.clock),
             clock=self.clock,
             build_key=build_key,
@@ -435,22 +439,22 @@ class ExecutorDriver(DriverWrapper):
         plan = DiscardPlan(
             operation,
             build_key,
-            fresh=fresh,
             grace_s=self.settings.cleanup_grace_s,
             backoff=self._backoff,
         )
         assert operation.deadline is not None
         # Not in the context of the caller, whose own deadline may be over.
+        key = build_key.text
         task = Task(
-            self, operation, plan, operation.deadline, key=build_key, context=contextvars.Context()
+            self, operation, plan, operation.deadline, key=key, context=contextvars.Context()
         )
         with self._lock:
-            self._discards[build_key] = operation
+            self._discards[key] = operation
             self._tasks.add(task)
             if after is None:
-                my_turn = self._turns.join(build_key, task)
+                my_turn = self._turns.join(key, task)
             else:
-                my_turn = self._turns.hand_over(build_key, after, task)
+                my_turn = self._turns.hand_over(key, after, task)
         operation.then(self._discarded)
         self._enlist(task)
         if self._stopped:

@@ -20,6 +20,7 @@ from kiln.exceptions import (
     Outcome,
 )
 from kiln.models import Resource
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.caller_threads import CallbackLine, CallerThreads, call_guarded
 from kiln.wrappers.promise import Promise
 
@@ -69,15 +70,15 @@ class Operation(Promise[T]):
     """The outcome of a call, as soon as there is one, and what happened until then.
 
     To be read at any time: ``kind`` (the call), ``backend``, ``subject`` (what it is about,
-    in words), ``state`` (an OperationState), ``amphora_id`` and ``build_key`` where it has
-    them, ``priority``, and ``deadline``. They are kiln's to set.
+    in words), ``state`` (an OperationState), ``amphora_id`` where it has one, ``priority``,
+    and ``deadline``. They are kiln's to set.
     """
 
     # What is public here is the caller's: what kiln's own code calls on an operation is
     # public on Errand alone. Its state is here all the same, as each is one object.
     __slots__ = (
-        '_began_at', '_call', '_callers', '_clock', '_events', '_id', '_line', 'amphora_id',
-        'arguments', 'backend', 'build_key', 'deadline', 'goal', 'kind', 'priority', 'state',
+        '_began_at', '_call', '_callers', '_clock', '_events', '_id', '_key', '_line',
+        'amphora_id', 'arguments', 'backend', 'deadline', 'goal', 'kind', 'priority', 'state',
         'subject',
     )  # fmt: skip
 
@@ -89,7 +90,7 @@ class Operation(Promise[T]):
         subject: str = '',
         deadline: Deadline | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        build_key: str | None = None,
+        build_key: BuildKey | str | None = None,
         priority: Priority = Priority.NORMAL,
         callers: CallerThreads | None = None,
     ) -> None:
@@ -97,7 +98,7 @@ class Operation(Promise[T]):
         self.kind: str = kind
         self.backend: str = backend
         self.subject: str = subject
-        self.build_key: str | None = build_key
+        self._key = BuildKey(build_key) if isinstance(build_key, str) else build_key
         self.amphora_id: str | None = None
         self.deadline: Deadline | None = deadline
         self.priority: Priority = priority
@@ -136,6 +137,15 @@ class Operation(Promise[T]):
         """What happened so far, oldest first."""
         return tuple(OperationEvent(*event) for event in self._events or ())
 
+    @property
+    def build_key(self) -> str | None:
+        """The key of a build; None of any other call.
+
+        A key that kiln drew counts as one of your own once it is read here: from then on
+        a machine that has run is not removed.
+        """
+        return None if self._key is None else self._key.read()
+
     def running(self) -> bool:
         """Whether a thread is at it now."""
         return self.state is OperationState.RUNNING
@@ -165,9 +175,9 @@ class Operation(Promise[T]):
     def cancel(self, why: str = 'the operation was cancelled') -> bool:
         """End it now; return False where it had an outcome already.
 
-        A call that is under way cannot be called back: a build it makes is removed
-        unless it has run before, any other effect may still happen, and the error
-        says so.
+        A call that is under way cannot be called back: a build it makes is removed, any
+        other effect may still happen, and the error says so. Under a build key that its
+        caller chose or has read, what has run is not removed.
 
         :raises InvalidRequest: ``why`` is not a text.
         """
@@ -268,15 +278,17 @@ class Operation(Promise[T]):
         advice = Advice.GIVE_UP
         if unsent:
             left = 'It was never sent.'
-        elif kept and self.build_key is not None:
+        elif kept and self._key is not None:
             made = f'Amphora {self.amphora_id} is' if self.amphora_id else 'What it may make is'
             left = (
-                f'{made} left under its key: build again with build_key={self.build_key!r} to '
+                f'{made} left under its key: build again with build_key={self._key.read()!r} to '
                 f'adopt it.'
             )
             outcome = Outcome.APPLIED if self.amphora_id else Outcome.UNKNOWN
             advice = Advice.REPEAT
-        elif self.build_key is not None:
+        elif self._key is not None and self._key.private:
+            left = 'What it built is removed, unless it has run and its build_key is read first.'
+        elif self._key is not None:
             left = 'What it built is removed, unless it has run: then it stays under its key.'
         else:
             left = 'It had been sent, so its effect may still happen.'
@@ -284,7 +296,7 @@ class Operation(Promise[T]):
             f'Cannot {self.attempt}: {why}. {left}',
             advice=advice,
             outcome=outcome,
-            build_key=self.build_key,
+            build_key=self._key and self._key.known,
             amphora_id=self.amphora_id,
             backend=self.backend,
             operation=self.kind,
@@ -300,6 +312,14 @@ class Operation(Promise[T]):
         with self._lock:
             if self.done() or (seen is not None and self.state is not seen):
                 return False
+            # Before anybody can read it from the error. What left nothing gives no reason
+            # to build with its key.
+            if (
+                self._key is not None
+                and getattr(error, 'build_key', None) is not None
+                and getattr(error, 'outcome', None) is not Outcome.NOT_APPLIED
+            ):
+                self._key.read()
             self.state, self._error, self._value = state, error, value
         self._announce()
         return True

@@ -29,8 +29,6 @@ class CallPlan:
     doubt = False
     #: Whether that is removed, or left to somebody who will look for it.
     discards = True
-    #: Whether nobody else can have built with its key.
-    fresh = False
 
     def __init__(
         self, operation: Errand[Any], call: Call, args: tuple[Any, ...], backoff: Backoff
@@ -126,7 +124,7 @@ class CallPlan:
             'backend': operation.backend,
             'operation': operation.kind,
             'amphora_id': operation.amphora_id,
-            'build_key': operation.build_key,
+            'build_key': operation.known_key,
         }
 
 

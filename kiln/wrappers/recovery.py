@@ -10,6 +10,7 @@ from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
 from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest
 from kiln.models import BuildRequest, Resource
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.retry import Backoff
@@ -23,7 +24,8 @@ def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
     subject = args[0] if args else ''
     if isinstance(subject, BuildRequest):
         operation.subject = subject.name
-        operation.build_key = subject.build_key
+        if operation.key is None:
+            operation.key = BuildKey(subject.build_key, drawn=subject.fresh)
         return
     operation.arguments = args
     if isinstance(subject, Resource):
@@ -40,8 +42,8 @@ def plan_again(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan
     :raises InvalidRequest: no caller could give its call these arguments.
     """
     call = _CALLS.get(operation.kind)
-    if call is Call.BUILD and operation.build_key is not None:
-        return BuildPlan(operation, operation.build_key, None, backoff)
+    if call is Call.BUILD and operation.key is not None:
+        return BuildPlan(operation, operation.key.text, None, backoff)
     if call is None or not call.repeatable:
         return None
     args = restored_arguments(operation, owner)

@@ -5,8 +5,8 @@ instance. So after every answer that leaves a doubt the backend is asked for
 the build key; what is found is adopted, and only the certainty that there is
 nothing allows the request to be sent again.
 
-A machine that has run is never removed here under a key that a caller chose: another
-call, or another process, may have been given it.
+A machine that has run is never removed here under a key that somebody outside can know:
+another call, or another process, may have been given it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kiln.exceptions import (
     Outcome,
 )
 from kiln.models import Amphora, BuildRequest, State
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.plan import CallPlan
 from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
@@ -39,7 +40,7 @@ class BuildPlan(CallPlan):
     for but not sent.
     """
 
-    __slots__ = ('_key', '_lost', '_request', 'discards', 'doubt', 'fresh', 'resent')
+    __slots__ = ('_key', '_lost', '_request', 'discards', 'doubt', 'resent')
 
     def __init__(
         self,
@@ -58,7 +59,6 @@ class BuildPlan(CallPlan):
         # found in time: whoever recovers it decides.
         self.doubt = False
         self.discards = discards
-        self.fresh = request is not None and request.fresh
         # A request that was thought to be lost may have come late all the same.
         self.resent = False
         if request is not None:
@@ -166,7 +166,7 @@ class BuildPlan(CallPlan):
         return BuildNotFound(
             f'Cannot find what {self.operation.subject} built: nothing has its key. '
             f'Build again with build_key={self._key!r}.',
-            **self.facts,
+            **self.facts | {'build_key': self._key},
         )
 
     def _unknown(self, cause: BaseException | None) -> BuildOutcomeUnknown:
@@ -178,7 +178,7 @@ class BuildPlan(CallPlan):
             # A look that is refused until then would be refused to a repeat at once too.
             advice=Advice.WAIT if pause_s else None,
             retry_after=pause_s,
-            **self.facts,
+            **self.facts | {'build_key': self._key},
         )
         error.__cause__ = cause
         return error
@@ -224,26 +224,24 @@ class DiscardPlan(CallPlan):
     whose answer was lost may still be on its way, so where the id was never
     known the last look comes after a grace.
 
-    Only under a ``fresh`` key, which kiln drew for this build and which nobody else
-    can have built with, is a machine deleted whatever its state. Under any other key
-    each delete follows a look at once, and a machine that has run is left: it is the
-    result.
+    Only under a private key, which nobody else can have built with, is a machine
+    deleted whatever its state. Under any other key each delete follows a look at once,
+    and a machine that has run is left: it is the result. A private key may be read at
+    any time, so this is decided anew before each call.
     """
 
-    __slots__ = ('_deleted', '_fresh', '_grace_s', '_in_grace', '_key', '_looks_left')
+    __slots__ = ('_deleted', '_grace_s', '_in_grace', '_key', '_looks_left')
 
     def __init__(
         self,
         operation: Errand[Any],
-        build_key: str,
+        build_key: BuildKey,
         *,
-        fresh: bool,
         grace_s: float,
         backoff: Backoff,
     ) -> None:
-        super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
+        super().__init__(operation, Call.FIND_BUILD, (build_key.text,), backoff)
         self._key = build_key
-        self._fresh = fresh
         self._grace_s = grace_s
         self._looks_left = 2
         self._deleted: str | None = None
@@ -251,18 +249,19 @@ class DiscardPlan(CallPlan):
         self._in_grace = False
         if operation.amphora_id is not None:
             self._looks_left = 1
-            if fresh:
+            if build_key.private:
                 self._delete(operation.amphora_id)
-        if not fresh:
-            # One step, a look and maybe a delete, among those that change something.
-            self.call = Call.DELETE
+        if not build_key.private:
+            self._look_and_delete()
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
         """Make the next call; where others may build with the key, look before a delete."""
-        if self._fresh:
+        if not self._key.private:
+            self._look_and_delete()
+        if self.args:
             return super().send(driver)
         # In one go: while it waited between the two the machine might come to run.
-        found: Amphora | None = driver.perform(Call.FIND_BUILD, self._key)
+        found: Amphora | None = driver.perform(Call.FIND_BUILD, self._key.text)
         if found is not None and _removable(found):
             driver.perform(Call.DELETE, found.id)
         return found
@@ -270,8 +269,9 @@ class DiscardPlan(CallPlan):
     def answered(self, value: Any) -> Step:
         """After a delete look; after a look delete, leave, or look once more."""
         self._in_grace = False
-        if self._fresh and self.call is Call.DELETE:
-            self.call, self.args = Call.FIND_BUILD, (self._key,)
+        # It was sent as it says, whoever has read the key since.
+        if self.args and self.call is Call.DELETE:
+            self.call, self.args = Call.FIND_BUILD, (self._key.text,)
             return Again()
         found: Amphora | None = value
         if found is None or found.state is State.DELETED:
@@ -281,7 +281,7 @@ class DiscardPlan(CallPlan):
         if found.state is State.DELETING:
             return self._later()
         first = found.id != self._deleted
-        if self._fresh:
+        if self.args:
             self._delete(found.id)
         elif _removable(found):
             self._deleted = self.operation.amphora_id = found.id
@@ -303,7 +303,7 @@ class DiscardPlan(CallPlan):
         """Say what may be left, by key and id."""
         why = str(self.last_error or 'there was no time').rstrip('.')
         error = DeleteFailed(
-            f'Cannot make sure that nothing of build {self._key} is left on '
+            f'Cannot make sure that nothing of build {self._key.text} is left on '
             f'{self.operation.backend!r} (id {self.operation.amphora_id or "unknown"}): '
             f'{why}. The orphan sweep will find it.',
             outcome=Outcome.UNKNOWN,
@@ -327,6 +327,10 @@ class DiscardPlan(CallPlan):
     def _delete(self, amphora_id: str) -> None:
         self._deleted = self.operation.amphora_id = amphora_id
         self.call, self.args = Call.DELETE, (amphora_id,)
+
+    def _look_and_delete(self) -> None:
+        # One step, among those that change something; what it is about is known by the key.
+        self.call, self.args = Call.DELETE, ()
 
     def _later(self, at_least_s: float = 0.0) -> Again:
         self.attempt += 1

@@ -2,7 +2,8 @@
 
 Whatever they do and whatever the cloud does to them: a machine that was ever said to be
 active stays until somebody asks for it to be deleted, no key has two machines, and a
-machine that never ran is there only where somebody knows of it.
+machine that never ran is there only where somebody knows of it. Some build without a key,
+and others read the key that kiln drew and build with it too.
 
 One thing is left out, because no backend has a delete on a condition (decision 0009): a
 delete that arrives long after it was sent. So no fault here delays one.
@@ -98,6 +99,7 @@ class Keys(RuleBasedStateMachine):
         self.cloud = NoopCloud(clock=self.clock, build_s=5, delete_s=2, reboot_s=4, seed=1)
         self.processes = []
         self.active, self.asked_away, self.abandoned = set(), set(), set()
+        self.read = {'a', 'b'}
 
     # ---- who there is --------------------------------------------------------------
 
@@ -134,7 +136,7 @@ class Keys(RuleBasedStateMachine):
 
     def abandon(self, process):
         process.gone = True
-        self.abandoned |= {key for key, _, _ in process.builds}
+        self.abandoned |= {op.key.text for _, _, op in process.builds}
 
     # ---- what they do --------------------------------------------------------------
 
@@ -153,12 +155,53 @@ class Keys(RuleBasedStateMachine):
             return
         process.builds.append((key, until, operation))
 
+    @rule(
+        which=WHICH,
+        until=st.sampled_from([Until.ACCEPTED, Until.ACTIVE, Until.READY]),
+        seconds=st.sampled_from([2, 8, 60]),
+    )
+    def build_without_a_key(self, which, until, seconds):
+        process = self.one(which)
+        given = {'probe': lambda amphora: False} if until is Until.READY else {}
+        try:
+            operation = process.compute.build(until=until, timeout=seconds, **given)
+        except AmphoraComputeError:
+            return
+        # None: nobody has read the key that kiln drew.
+        process.builds.append((None, until, operation))
+
+    @rule(
+        which=WHICH,
+        other=WHICH,
+        number=WHICH,
+        until=st.sampled_from([Until.ACCEPTED, Until.ACTIVE]),
+        seconds=st.sampled_from([8, 60]),
+    )
+    def build_with_the_key_of_another_build(self, which, other, number, until, seconds):
+        builds = self.one(which).builds
+        if not builds:
+            return
+        key = self.read_key(builds, number % len(builds))
+        taker = self.one(other)
+        try:
+            operation = taker.compute.build(build_key=key, until=until, timeout=seconds)
+        except AmphoraComputeError:
+            return
+        taker.builds.append((key, until, operation))
+
+    def read_key(self, builds, number):
+        _, until, operation = builds[number]
+        builds[number] = (operation.build_key, until, operation)
+        self.read.add(operation.build_key)
+        return operation.build_key
+
     @rule(which=WHICH, other=WHICH, number=WHICH)
     def recover(self, which, other, number):
         builds = self.one(which).builds
         if not builds:
             return
-        key, until, operation = builds[number % len(builds)]
+        key = self.read_key(builds, number % len(builds))
+        _, until, operation = builds[number % len(builds)]
         taker = self.one(other)
         try:
             recovered = taker.compute.recover(operation.to_dict())
@@ -172,8 +215,11 @@ class Keys(RuleBasedStateMachine):
         if builds:
             builds[number % len(builds)][2].cancel()
 
-    @rule(which=WHICH, key=KEYS)
+    @rule(which=WHICH, key=st.one_of(KEYS, WHICH))
     def delete(self, which, key):
+        keys = sorted({one.build_key for one in self.cloud.instances()})
+        if not isinstance(key, str):
+            key = keys[key % len(keys)] if keys else ''
         found = [one for one in self.cloud.instances() if one.build_key == key]
         for amphora in found:
             # Whatever is answered: from now on it may go.
@@ -189,7 +235,10 @@ class Keys(RuleBasedStateMachine):
     def ask(self, which):
         for amphora in self.cloud.instances():
             status = self.attempt(lambda one=amphora: self.one(which).compute.status(one.id))
-            if status is not None and status.state is State.ACTIVE:
+            if status is None or status.state is not State.ACTIVE:
+                continue
+            # Nobody can have been given what is built with a key that nobody has read.
+            if amphora.build_key in self.read:
                 self.active.add(amphora.id)
 
     def attempt(self, call):

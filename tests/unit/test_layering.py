@@ -83,12 +83,13 @@ MAY_IMPORT = {
     'kiln.wrappers': CONTRACT | {'kiln.listeners'},
     # What a caller holds knows nothing of those who work on it.
     'kiln.wrappers.operation': CONTRACT
-    | {'kiln.wrappers.caller_threads', 'kiln.wrappers.promise'},
+    | {'kiln.wrappers.build_key', 'kiln.wrappers.caller_threads', 'kiln.wrappers.promise'},
     'kiln.wrappers.errand': CONTRACT
-    | {'kiln.wrappers.caller_threads', 'kiln.wrappers.operation'},
+    | {'kiln.wrappers.build_key', 'kiln.wrappers.caller_threads', 'kiln.wrappers.operation'},
     'kiln.stack': CONTRACT | {'kiln.listeners', 'kiln.wrappers'},
     'kiln.goals': CONTRACT | {'kiln.wrappers'},
-    'kiln.flows': CONTRACT | {'kiln.goals', 'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
+    'kiln.flows': CONTRACT
+    | {'kiln.flow_errors', 'kiln.goals', 'kiln.listeners', 'kiln.wrappers', 'kiln.stack'},
     'kiln.placement': CONTRACT | {'kiln.wrappers'},
     'kiln.building': CONTRACT
     | {'kiln.flows', 'kiln.goals', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},

@@ -90,13 +90,12 @@ class Storm(unittest.TestCase):
         }
 
         # What a failed build leaves, since it runs and another may have been given it by
-        # its key: its caller was not told that there is nothing.
+        # the key that its error names: its caller was not told that there is nothing.
+        errors = {one: one.exception() for one in operations if one.exception() is not None}
         doubtful = {
-            operation.build_key
-            for operation in operations
-            if not drawn
-            and operation.exception() is not None
-            and (operation.cancelled() or operation.exception().outcome is not Outcome.NOT_APPLIED)
+            error.build_key
+            for operation, error in errors.items()
+            if operation.cancelled() or error.outcome is not Outcome.NOT_APPLIED
         }
 
         def there():

@@ -18,6 +18,7 @@ from kiln.exceptions import (
     ServiceUnavailable,
 )
 from kiln.models import Amphora, Resource, State
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import OperationState
@@ -211,12 +212,12 @@ class Turns(StageCase):
         gate, inside = self.hung(stage, 'build')
         stage.executor.submit(Call.BUILD, request('k'))
         self.arrive(inside)
-        discard = stage.executor.discard_build('k', None)
-        self.assertIs(stage.executor.discard_build('k', None), discard)
+        discard = stage.executor.discard_build(BuildKey('k'), None)
+        self.assertIs(stage.executor.discard_build(BuildKey('k'), None), discard)
         gate.set()
         self.assertIsNone(stage.settle(discard).result())
         self.assertEqual(stage.driver.instances, {})
-        again = stage.executor.discard_build('k', None)
+        again = stage.executor.discard_build(BuildKey('k'), None)
         self.assertIsNot(again, discard)
 
 
@@ -225,13 +226,13 @@ class Discarding(StageCase):
         down = [ServiceUnavailable('down')] * 6
         stage = self.stage(delete=list(down), find_build=list(down))
         stage.executor.submit(Call.BUILD, request('k')).result()
-        discard = stage.settle(stage.executor.discard_build('k', 'id-1'))
+        discard = stage.settle(stage.executor.discard_build(BuildKey('k'), 'id-1'))
         self.assertIsNone(discard.result())
         self.assertEqual(stage.driver.instances, {})
 
     def test_what_lands_late_is_found_by_the_second_look(self):
         stage = self.stage()
-        discard = stage.executor.discard_build('k', None)
+        discard = stage.executor.discard_build(BuildKey('k'), None)
         self.assertFalse(discard.done())
         stage.driver._made(request('k'))
         stage.settle(discard)
@@ -242,7 +243,7 @@ class Discarding(StageCase):
         stage = self.stage(settings=options, delete=[ServiceUnavailable('down')] * 99)
         stage.driver._made(request('k'))
         with self.assertLogs('kiln.wrappers.executor', 'ERROR') as logs:
-            discard = stage.settle(stage.executor.discard_build('k', 'id-1'))
+            discard = stage.settle(stage.executor.discard_build(BuildKey('k'), 'id-1'))
         self.assertEqual(len(logs.output), 1)
         for word in ('build k', 'id-1', 'down'):
             self.assertIn(word, logs.output[0])
@@ -253,7 +254,7 @@ class Discarding(StageCase):
         gate, inside = self.hung(stage, 'build')
         build = stage.executor.submit(Call.BUILD, request('k'))
         self.arrive(inside)
-        looked = stage.executor.discard_build('nothing', None)
+        looked = stage.executor.discard_build(BuildKey('nothing'), None)
         stage.until(lambda: 'find_build' in hooks(stage) and not stage.executor._lanes.waiting)
         build.cancel()
         gate.set()
@@ -276,7 +277,7 @@ class Discarding(StageCase):
     def test_one_cut_off_by_the_end_is_logged(self):
         stage = self.stage(delete=[ServiceUnavailable('down')] * 99)
         stage.driver._made(request('k'))
-        discard = stage.executor.discard_build('k', 'id-1')
+        discard = stage.executor.discard_build(BuildKey('k'), 'id-1')
         with self.assertLogs('kiln.wrappers.executor', 'ERROR'):
             stage.executor.close(0.01)
         self.assertTrue(discard.done())

@@ -21,6 +21,7 @@ from kiln.exceptions import (
 )
 from kiln.models import Amphora, AmphoraType, State
 from kiln.testing.clock import VirtualClock
+from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.retry import Again, Backoff, Done, Failed
 from kiln.wrappers.safe_build import BuildPlan, DiscardPlan
@@ -175,7 +176,7 @@ class Recovering(unittest.TestCase):
 class Discarding(unittest.TestCase):
     def plan(self, amphora_id=None):
         discard = operation('discard', amphora_id)
-        return DiscardPlan(discard, 'k', fresh=True, grace_s=5, backoff=BACKOFF)
+        return DiscardPlan(discard, BuildKey('k', drawn=True), grace_s=5, backoff=BACKOFF)
 
     def test_a_known_id_is_deleted_and_then_looked_for(self):
         plan = self.plan('id-1')
@@ -246,7 +247,7 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
 
     def plan(self, amphora_id='id-1'):
         discard = operation('discard', amphora_id)
-        return DiscardPlan(discard, 'k', fresh=False, grace_s=5, backoff=BACKOFF)
+        return DiscardPlan(discard, BuildKey('k'), grace_s=5, backoff=BACKOFF)
 
     def after(self, plan, found):
         """The calls of one step, and what follows it."""

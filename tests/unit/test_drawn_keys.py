@@ -1,0 +1,143 @@
+"""A key that kiln drew counts as its caller's own as soon as somebody can have read it.
+
+Each test has a build without a key whose machine is active and waits for its probe, and
+another controller on the same backend, as another process would be.
+"""
+
+import os
+import threading
+
+from kiln.compute import Compute
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import (
+    Advice,
+    BuildOutcomeUnknown,
+    BuildTimeout,
+    OperationCancelled,
+    Outcome,
+)
+from kiln.goals import Until
+from kiln.models import State
+from kiln.wrappers.build_key import BuildKey
+from tests.unit.test_compute import FacadeTest
+
+
+class Drawn(FacadeTest):
+    def setUp(self):
+        super().setUp()
+        self.other = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
+        self.addCleanup(self.other.close, 0.1)
+
+    def probed(self, **given):
+        """Return a build without a key whose machine is active, and never ready."""
+        asked = threading.Event()
+        operation = self.compute.build(
+            name='x', until=Until.READY, probe=lambda _: asked.set(), **given
+        )
+        self.until(asked.is_set)
+        return operation
+
+    def assert_in_service(self, amphora_id):
+        self.clock.sleep(700)
+        self.assertIs(State.ACTIVE, self.cloud.get(amphora_id).state)
+
+
+class Read(Drawn):
+    def test_a_machine_built_with_a_key_that_was_read_outlives_a_cancel_of_the_first(self):
+        operation = self.probed()
+        for compute in self.compute, self.other:
+            given = self.settle(
+                compute.build(name='x', until=Until.ACTIVE, build_key=operation.build_key)
+            )
+        operation.cancel()
+        error = operation.exception(0)
+        self.assertIn('unless it has run: then it stays under its key', str(error))
+        self.assertEqual(operation.build_key, error.build_key)
+        self.assert_in_service(given)
+
+    def test_a_machine_recovered_by_another_process_outlives_the_close_of_the_first(self):
+        operation = self.probed()
+        given = self.settle(self.other.recover(operation.to_dict(), probe=lambda _: True))
+        self.compute.close()
+        error = operation.exception(0)
+        self.assertIn('was left as it is', str(error))
+        self.assertIs(Outcome.APPLIED, error.outcome)
+        self.assert_in_service(given)
+
+    def test_a_machine_built_with_the_key_that_an_error_names_stays(self):
+        self.cloud.faults.add(Fault(call='build', action='timeout_after', times=1))
+        self.cloud.faults.add(Fault(call='find_build', action='refuse'))
+        error = self.settled_error(self.compute.build(name='x', until=Until.ACTIVE, timeout=1))
+        self.assertIsInstance(error, BuildOutcomeUnknown)
+        self.assertIn(f'Build again with build_key={error.build_key!r}', str(error))
+        given = self.settle(
+            self.other.build(name='x', until=Until.ACTIVE, build_key=error.build_key)
+        )
+        self.cloud.faults.clear()
+        self.assert_in_service(given)
+
+    def test_a_machine_stays_if_its_key_is_read_after_the_cancel_and_before_the_delete(self):
+        operation = self.probed()
+        self.cloud.faults.add(Fault(call='delete', action='refuse', times=3))
+        operation.cancel()
+        given = self.settle(
+            self.other.build(name='x', until=Until.ACTIVE, build_key=operation.build_key)
+        )
+        self.cloud.faults.clear()
+        self.assert_in_service(given)
+
+    def test_a_probe_that_never_agrees_says_that_the_machine_is_left_under_its_key(self):
+        for key in 'k', None:
+            with self.subTest(key):
+                operation = self.probed(build_key=key, timeout=60)
+                key = operation.build_key
+                error = self.settled_error(operation)
+                self.assertIs(BuildTimeout, type(error))
+                self.assertEqual(
+                    (Outcome.APPLIED, Advice.REPEAT, key, operation.amphora_id),
+                    (error.outcome, error.advice, error.build_key, error.amphora_id),
+                )
+                self.assertIn(f'has run, so it is left under build key {key!r}', str(error))
+                self.assert_in_service(operation.amphora_id)
+
+
+class Unread(Drawn):
+    def test_a_cancel_removes_what_has_run_and_its_error_names_no_key(self):
+        operation = self.probed()
+        operation.cancel()
+        error = operation.exception(0)
+        self.assertIsInstance(error, OperationCancelled)
+        self.assertIsNone(error.build_key)
+        self.assertIn('is removed, unless it has run and its build_key is read first', str(error))
+        self.nothing_left()
+
+    def test_a_probe_that_never_agrees_names_no_key_and_what_has_run_is_removed(self):
+        error = self.settled_error(self.probed(timeout=60))
+        self.assertEqual((BuildTimeout, None), (type(error), error.build_key))
+        self.assertIn('is being removed', str(error))
+        self.nothing_left()
+
+    def test_what_kiln_itself_does_with_the_key_does_not_count_as_reading_it(self):
+        operation = self.probed()
+        repr(operation), operation.events, operation.attempt, operation.id
+        self.assertTrue(operation.key.private)
+
+
+class TheKey(FacadeTest):
+    def test_a_key_of_the_callers_own_is_never_private(self):
+        self.assertFalse(BuildKey('k').private)
+
+    def test_a_drawn_key_is_private_until_it_is_read(self):
+        key = BuildKey('k', drawn=True)
+        self.assertEqual((True, None), (key.private, key.known))
+        self.assertEqual('k', key.read())
+        self.assertEqual((False, 'k'), (key.private, key.known))
+
+    def test_a_drawn_key_is_private_until_the_process_forks(self):
+        key = BuildKey('k', drawn=True)
+        if (child := os.fork()) == 0:
+            os._exit(key.private)
+        self.assertEqual(0, os.waitpid(child, 0)[1])
+        self.assertFalse(key.private)
+        self.assertTrue(BuildKey('k', drawn=True).private)
