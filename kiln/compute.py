@@ -349,10 +349,10 @@ class Compute(OptionalCalls):
 
         Calls that the backend has may end within ``wait_s``; callbacks have as long, and a
         second at least. Builds in flight are removed as far as ``wait_s`` allows; under a
-        key that the caller gave or has read, never a machine that has run. With ``keep_builds`` they are
-        left in the backend instead, for a later build with the same key to adopt: the error
-        of each names the key, and its outcome says whether the build was never sent, may
-        have been sent, or is there.
+        key that the caller gave or has read, never a machine that has run. With
+        ``keep_builds`` they are left in the backend instead, for a later build with the same
+        key to adopt: the error of each names the key, and its outcome says whether the build
+        was never sent, may have been sent, or is there.
 
         Safe to repeat, from a callback and from several threads at once. Once somebody has
         asked to keep the builds, those that are not being removed yet are kept. A signal
