@@ -459,7 +459,7 @@ class ForkedError(AmphoraComputeError):
     """It was begun, or opened, before a fork, and belongs to the parent process."""
 
     code = 'forked'
-    remedy = 'Open a backend in this process, and ask it for the build key.'
+    remedy = 'Open a backend in this process; there, build again with the same build key.'
     advice = Advice.REPAIR
     circuit = Verdict.NEUTRAL
 

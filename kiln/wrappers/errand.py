@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
-from kiln.exceptions import AmphoraComputeError, ForkedError, OperationCancelled
+from kiln.exceptions import Advice, AmphoraComputeError, ForkedError, OperationCancelled
 from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.operation import Operation, OperationState, Priority
@@ -78,11 +78,19 @@ class Errand(Operation[T], metaclass=_CallersFace):
         self._lock = threading.Lock()
         self._waiter = self._callbacks = self._line = None
         if not self.done():
+            key = self._key and self._key.read()
+            text = (
+                f'Cannot {self.attempt} here: it was begun before a fork and belongs to the '
+                f'parent process, which goes on with it.'
+            )
+            if key is not None:
+                text += f' To use what it builds, build again with build_key={key!r}.'
             self.fail(
                 ForkedError(
-                    f'Cannot {self.attempt} here: it was begun before a fork and belongs to the '
-                    f'parent process, which goes on with it.',
-                    build_key=self.build_key,
+                    text,
+                    # The parent may have done anything else already.
+                    advice=Advice.LOOK if key is None else Advice.REPEAT,
+                    build_key=key,
                     amphora_id=self.amphora_id,
                     backend=self.backend,
                     operation=self.kind,

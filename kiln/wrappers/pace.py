@@ -12,6 +12,8 @@ from kiln.exceptions import ConfigurationError
 #: Part of the time nothing has moved that may pass until the next look. So the
 #: end of a wait is seen at most about a tenth later than it came, however long.
 QUIET_SHARE = 0.1
+#: Seconds before its deadline at which a wait has a last look, whatever the interval.
+LAST_LOOK_S = 0.5
 #: Seconds from a look to the next one when the backend itself has told of news: then
 #: a look costs it nothing.
 NEWS_S = 0.2
@@ -72,6 +74,10 @@ class Pace:
         # Not even somebody in a hurry makes the next look come before this; nor do
         # news before that.
         self._earliest = self._earliest_news = -math.inf
+        # When a wait that is about to end wants a look; infinite where none does.
+        self._last_at = math.inf
+        # How long the last look that was answered took.
+        self._took_s = 0.0
         #: When the next look is due; infinite until somebody hurries.
         self.due = math.inf
 
@@ -80,6 +86,19 @@ class Pace:
         self._quiet_since = max(self._quiet_since, moment)
         earliest = self._earliest_news if news else self._earliest
         planned, self.due = self.due, min(self.due, max(earliest, moment))
+        return self.due < planned
+
+    def last_look_s(self, wait_s: float) -> float:
+        """Return how long before the end of a wait it needs its last look, to be answered."""
+        return min(wait_s / 2, max(LAST_LOOK_S, NEWS_S + 2 * self._took_s))
+
+    def look_last(self, moment: float) -> bool:
+        """Look then, as a wait is about to end; say if that is sooner than planned.
+
+        The other waits gain nothing by it, so they are looked for no more often after it.
+        """
+        self._last_at = min(self._last_at, moment)
+        planned, self.due = self.due, min(self.due, max(self._earliest_news, moment))
         return self.due < planned
 
     def rest(self) -> None:
@@ -101,6 +120,11 @@ class Pace:
         self._earliest = max(started + fast_s * spread, rested)
         self._earliest_news = min(self._earliest, ended + NEWS_S)
         self.due = max(started + interval_s * spread, rested)
+        self._took_s = ended - started
+        if self._last_at <= started:
+            self._last_at = math.inf
+        # A wait that came near its end during the look may have been asked about before.
+        self.due = min(self.due, max(self._earliest_news, self._last_at))
 
     def failed(self, ended: float, retry_after: float | None) -> None:
         """Back off after a look that was not answered."""
@@ -111,3 +135,4 @@ class Pace:
         # Only ever later: retry_after is a promise not to come before.
         self.due = ended + wait_s * (1 + self._settings.jitter * self._chance())
         self._earliest = self._earliest_news = self.due
+        self._last_at = math.inf

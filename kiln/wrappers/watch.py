@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from kiln.clock import Deadline
 from kiln.exceptions import (
     Advice,
     AmphoraBuildError,
@@ -38,7 +39,7 @@ class Keeper(Protocol):
     """Who looks for the watches: each has one, so it need not have callbacks."""
 
     def expire(self, watch: Watch[Any]) -> None:
-        """End a watch whose deadline has come."""
+        """End a watch whose deadline has come; look once more where it is near."""
 
     def ended(self, watch: Watch[Any]) -> None:
         """Forget a watch that has its outcome."""
@@ -56,7 +57,8 @@ class Watch(Promise[T], abc.ABC):
         self.amphora_id = amphora_id
         #: Whether it has heard of any status yet.
         self.told: bool = False
-        #: Its deadline.
+        self.deadline: Deadline | None = None
+        #: Its last look, and then its deadline.
         self.appointment: Appointment | None = None
         #: When the amphora was ordered, if that is known.
         self.order: Order | None = None
@@ -98,7 +100,7 @@ class Watch(Promise[T], abc.ABC):
         """End if the status is the end."""
 
     def expire(self) -> None:
-        """End, as the deadline has come."""
+        """End, as the deadline has come; or have a last look, as it is near."""
         self._keeper.expire(self)
 
     def succeed(self, result: T) -> bool:

@@ -162,7 +162,10 @@ class Watcher:
 
     def _begin(self, watch: Watch[Any], deadline: Deadline | None, soonest_s: float = 0.0) -> None:
         if deadline is not None:
-            watch.appointment = self._scheduler.call_later(deadline.remaining_s(), watch.expire)
+            watch.deadline, wait_s = deadline, deadline.remaining_s()
+            # One appointment for both, as most waits end before either.
+            wait_s -= self._pace.last_look_s(wait_s)
+            watch.appointment = self._scheduler.call_later(wait_s, watch.expire)
         with self._wake:
             closed = self._closed
             if not closed:
@@ -195,7 +198,19 @@ class Watcher:
         self._table.drop(watch)
 
     def expire(self, watch: Watch[Any]) -> None:
-        """End a watch whose deadline has come."""
+        """End a watch whose deadline has come; look once more where it is near.
+
+        Looks may be far apart, and what happened since the last one must not end as a
+        timeout. Waits that end together share the look.
+        """
+        if watch.deadline is not None and not watch.deadline.passed:
+            with self._wake:
+                if self._pace.look_last(self._clock.monotonic()):
+                    self._wake.notify()
+            watch.appointment = self._scheduler.call_later(
+                watch.deadline.remaining_s(), watch.expire
+            )
+            return
         text = (
             f'Cannot wait longer for amphora {watch.amphora_id} to be {watch.wanted} on '
             f'{self._backend!r}: {self._last_seen(watch.amphora_id)}.'

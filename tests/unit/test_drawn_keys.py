@@ -4,7 +4,8 @@ Each test has a build without a key whose machine is active and waits for its pr
 another controller on the same backend, as another process would be.
 """
 
-import os
+import subprocess
+import sys
 import threading
 
 from kiln.compute import Compute
@@ -14,12 +15,14 @@ from kiln.exceptions import (
     Advice,
     BuildOutcomeUnknown,
     BuildTimeout,
+    ForkedError,
     OperationCancelled,
     Outcome,
 )
 from kiln.goals import Until
 from kiln.models import State
 from kiln.wrappers.build_key import BuildKey
+from kiln.wrappers.errand import Errand
 from tests.unit.test_compute import FacadeTest
 
 
@@ -124,6 +127,20 @@ class Unread(Drawn):
         self.assertTrue(operation.key.private)
 
 
+class InAChild(FacadeTest):
+    def test_an_operation_of_the_parent_advises_to_build_again_with_its_key(self):
+        build, read = (
+            Errand('build', backend='noop', build_key=BuildKey('k', drawn=True)),
+            Errand('status', backend='noop', subject='a'),
+        )
+        for operation, advice, key in (build, Advice.REPEAT, 'k'), (read, Advice.LOOK, None):
+            operation.disown()
+            error = operation.exception(0)
+            self.assertEqual((ForkedError, advice, key),
+                             (type(error), error.advice, error.build_key))  # fmt: skip
+        self.assertIn("build again with build_key='k'", str(build.exception(0)))
+
+
 class TheKey(FacadeTest):
     def test_a_key_of_the_callers_own_is_never_private(self):
         self.assertFalse(BuildKey('k').private)
@@ -135,9 +152,13 @@ class TheKey(FacadeTest):
         self.assertEqual((False, 'k'), (key.private, key.known))
 
     def test_a_drawn_key_is_private_until_the_process_forks(self):
-        key = BuildKey('k', drawn=True)
-        if (child := os.fork()) == 0:
-            os._exit(key.private)
-        self.assertEqual(0, os.waitpid(child, 0)[1])
-        self.assertFalse(key.private)
-        self.assertTrue(BuildKey('k', drawn=True).private)
+        # In a process of one thread, as a fork of this one might hang.
+        program = (
+            'import os\n'
+            'from kiln.wrappers.build_key import BuildKey\n'
+            'key = BuildKey("k", drawn=True)\n'
+            'if (child := os.fork()) == 0: os._exit(key.private)\n'
+            'print(os.waitpid(child, 0)[1], key.private, BuildKey("k", drawn=True).private)\n'
+        )
+        told = subprocess.run([sys.executable, '-c', program], capture_output=True, check=True)
+        self.assertEqual([b'0', b'False', b'True'], told.stdout.split())

@@ -1,6 +1,7 @@
 """What happens between a backend's yes and the effect: failures, cancels, full queues."""
 
 import contextlib
+import dataclasses
 
 from kiln.clock import Deadline
 from kiln.compute import Compute
@@ -158,6 +159,15 @@ class BuildTest(FacadeTest):
         error = self.settled_error(operation)
         self.assertIsInstance(error, BuildTimeout)
         self.assertRegex(str(error), r'never agreed \(Cannot run .* \d operations wait')
+
+    def test_a_build_that_is_active_before_its_deadline_succeeds_though_looks_are_far_apart(self):
+        # The looks of a wait of fifteen minutes are half a minute apart at its end.
+        for build_s, seconds in (0.1, 0.85), (895, 900):
+            with self.subTest(build_s):
+                gate = self.cloud._gate
+                gate.latencies = dataclasses.replace(gate.latencies, build_s=build_s)
+                operation = self.compute.build(until=Until.ACTIVE, timeout=seconds)
+                self.assertTrue(self.settle(operation))
 
     def test_a_build_cancelled_while_it_is_watched_leaves_nothing(self):
         seen = []

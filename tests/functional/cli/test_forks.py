@@ -124,6 +124,8 @@ class Forks(Program):
                     error = one.exception(0)
                     assert isinstance(error, ForkedError), error
                     assert 'belongs to the parent process' in str(error), error
+                    advice = 'repeat' if one is operation else 'look'
+                    assert error.advice == advice, error.advice
                 assert not operation.cancel()
                 late = threading.Event()
                 operation.add_done_callback(lambda _: late.set())
@@ -134,6 +136,22 @@ class Forks(Program):
             until(lambda: called == [os.getpid()])
             compute.close(0.1)
         """, build_s=build_s)  # fmt: skip
+
+    def test_a_machine_built_in_the_child_with_the_key_of_the_parents_build_stays(self):
+        told = self.run_program(_OPEN, """
+            probe = kiln.TcpProbe(9, timeout_s=0.1)
+            operation = compute.build(name='x', until='ready', probe=probe, timeout=600)
+            until(lambda: operation.amphora_id)
+            def child():
+                key = operation.build_key
+                again = compute.build(name='x', build_key=key, until='active', timeout=600)
+                print(again.result(600) == operation.amphora_id)
+                compute.close()
+            in_child(child)
+            compute.close()
+            print(operation.exception(0).outcome, *states())
+        """)  # fmt: skip
+        self.assertEqual(['True', 'applied', "('x',", "'active')"], told)
 
     def test_d6_nothing_that_the_child_does_removes_what_is_the_parents(self):
         told = self.run_program(_OPEN, _IN_FLIGHT, """

@@ -4,7 +4,7 @@ import itertools
 import unittest
 
 from kiln.exceptions import ConfigurationError
-from kiln.wrappers.pace import NEWS_S, Pace, WatcherSettings
+from kiln.wrappers.pace import LAST_LOOK_S, NEWS_S, Pace, WatcherSettings
 
 
 class SettingsTest(unittest.TestCase):
@@ -115,6 +115,34 @@ class PaceTest(unittest.TestCase):
             self.assertAlmostEqual(ended + rest_s, pace.due)
             pace.hurry(ended)
             self.assertAlmostEqual(ended + rest_s, pace.due)
+
+    def test_a_last_look_comes_at_once_and_makes_no_later_ones_more_frequent(self):
+        pace = self.hurried(now=0.0, jitter=0.0)
+        pace.looked(0.0, 0.0, moved=True)
+        pace.looked(200.0, 200.0, moved=False)
+        self.assertEqual(220.0, pace.due)
+        self.assertTrue(pace.look_last(210.0))
+        self.assertEqual(210.0, pace.due)
+        pace.looked(210.0, 210.0, moved=False)
+        self.assertEqual(231.0, pace.due)
+
+    def test_a_last_look_wanted_while_one_is_under_way_follows_it(self):
+        pace = self.hurried(now=0.0, jitter=0.0)
+        pace.look_last(1.0)
+        pace.looked(0.5, 1.5, moved=False)
+        self.assertEqual(1.5 + NEWS_S, pace.due)
+
+    def test_no_last_look_comes_before_retry_after(self):
+        pace = self.hurried(now=0.0)
+        pace.failed(10.0, 100.0)
+        self.assertFalse(pace.look_last(20.0))
+
+    def test_a_last_look_is_early_enough_for_a_slow_backend_and_never_past_half_the_wait(self):
+        pace = self.hurried(now=0.0)
+        self.assertEqual(LAST_LOOK_S, pace.last_look_s(60.0))
+        self.assertEqual(0.1, pace.last_look_s(0.2))
+        pace.looked(0.0, 4.0, moved=True)
+        self.assertEqual(8.0 + NEWS_S, pace.last_look_s(60.0))
 
     def test_jitter_spreads_the_interval_to_both_sides_within_its_bounds(self):
         for chance, due in ((0.0, 9.0), (0.5, 10.0), (1.0, 11.0)):

@@ -276,6 +276,27 @@ class DeadlineTest(WatchingTest):
         error = self.settled_error(self.watcher.watch_gone('a', deadline=self.after(5)))
         self.assertRegex(str(error), 'to be gone .* it was deleting when')
 
+    def test_what_came_about_after_the_last_look_before_a_deadline_is_seen_in_time(self):
+        future = self.begin(deadline=self.after(1000))
+        # Long after the last change looks are far apart.
+        self.until(lambda: self.clock.monotonic() > 960)
+        while self.watcher._pace.due < 1000:
+            self.looks(1)
+        self.driver.put('a', State.ACTIVE)
+        self.assertTrue(self.settle(future).ready)
+        self.assertLess(self.clock.monotonic(), 1000)
+
+    def test_waits_that_end_together_share_their_last_look(self):
+        deadline = self.after(1000)
+        futures = [self.begin(f'a{n}', deadline=deadline) for n in range(5)]
+        self.until(lambda: self.clock.monotonic() > 960)
+        while self.watcher._pace.due < 1000:
+            self.looks(1)
+        looks = len(self.ticks.seen)
+        for future in futures:
+            self.assertIsInstance(self.settled_error(future), OperationTimeout)
+        self.assertEqual(looks + 1, len(self.ticks.seen))
+
     def test_a_deadline_in_the_past_ends_the_wait(self):
         self.driver.put('a')
         future = self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(-1))
