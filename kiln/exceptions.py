@@ -428,7 +428,7 @@ class CircuitOpenError(AmphoraComputeError):
 
 
 class OperationRejected(AmphoraComputeError):
-    """The queue of the backend is full, or the facade is closed."""
+    """The queue of the backend is full, the facade is closed, or the interpreter is ending."""
 
     code = 'operation_rejected'
     remedy = 'Offer less work at a time, or repeat after retry_after seconds.'

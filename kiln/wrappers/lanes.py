@@ -142,11 +142,14 @@ class Lanes:
                 with self._lock:
                     self._pool = self._pool or self._open_pool()
             self._pool.submit(self._run, traffic, task)
-        # No thread can be had. The task gets a later chance within its deadline.
-        except RuntimeError:
-            LOG.exception('Cannot start a thread for backend %s', self._name)
+        except RuntimeError as exc:
             with self._lock:
                 self._admission.give_back(traffic)
+            if _is_ending(exc):
+                task.operation.fail(task.plan.threadless())
+                return
+            # The task gets a later chance within its deadline.
+            LOG.exception('Cannot start a thread for backend %s', self._name)
             self._scheduler.call_later(
                 self._settings.first_delay_s, functools.partial(self.queue, task)
             )
@@ -182,9 +185,18 @@ class Lanes:
             self._threads.discard(thread)
 
 
+def _is_ending(error: RuntimeError) -> bool:
+    """Return True if no thread can be started because the interpreter is ending."""
+    # Threads that are not daemons go on after the main one. What Python refuses them then
+    # it refuses for good: the import of a pool, and later any new thread. Its errors have
+    # no class of their own before Python 3.13.
+    return not threading.main_thread().is_alive() and 'shutdown' in str(error)
+
+
 def open_threads(name: str, size: int) -> Any:
     """Return a pool for the lanes of a backend."""
-    # Only who really calls a backend pays for the import of futurist.
+    # Only callers of a backend pay for the import of futurist, 10 to 15 ms that opening one
+    # does not have. It fails once the main thread has ended.
     with IMPORTING:
         from kiln.wrappers.lane_threads import LaneThreads
 

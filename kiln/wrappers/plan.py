@@ -9,9 +9,11 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.own_errors import look_first
 from kiln.exceptions import (
+    Advice,
     AmphoraComputeError,
     DeleteFailed,
     DeleteTimeout,
+    OperationRejected,
     OperationTimeout,
     Outcome,
     ServiceTimeout,
@@ -101,6 +103,20 @@ class CallPlan:
             error = look_first(ServiceTimeout(text, **self.facts), self.call)
         error.__cause__ = self.last_error
         return error
+
+    def threadless(self) -> BaseException:
+        """Return the error of an operation that will get no thread any more."""
+        error = self.overdue(in_flight=False)
+        if not isinstance(error, OperationTimeout) or error.outcome is not Outcome.NOT_APPLIED:
+            # It was sent before, by this process or another one.
+            return error
+        return OperationRejected(
+            f'{self.about}: the interpreter is ending and starts no more threads. It was never '
+            f'sent. Make the first call before the main thread ends.',
+            advice=Advice.GIVE_UP,
+            outcome=Outcome.NOT_APPLIED,
+            **self.facts,
+        )
 
     @property
     def outlives_closing(self) -> bool:

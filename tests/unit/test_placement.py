@@ -199,24 +199,27 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         self.assertTrue(operation.cancelled() and submitted[1].cancelled())
         self.until(lambda: self.compute._stack.idle and not self.cloud.instances())
 
+    def cancel_at_success(self, until):
+        places, known = self.compute._builder._full_places, threading.Event()
+        welcome = places.welcome
+
+        def cancel_and_welcome(place):
+            known.wait(120)
+            self.assertTrue(operation.cancel())
+            welcome(place)
+
+        places.welcome = cancel_and_welcome
+        operation = self.begin(until)
+        known.set()
+        self.until(operation.done)
+        self.assertTrue(operation.cancelled())
+        self.until(lambda: not self.cloud.instances())
+
     def test_a_cancel_at_the_moment_of_success_leaves_nothing(self):
-        for until in Until.ACCEPTED, Until.ACTIVE:
-            with self.subTest(until):
-                known = threading.Event()
-                welcome = self.compute._builder._full_places.welcome
+        self.cancel_at_success(Until.ACTIVE)
 
-                def cancel_and_welcome(place, welcome=welcome, known=known):
-                    known.wait(120)
-                    self.assertTrue(operation.cancel())
-                    welcome(place)
-
-                self.compute._builder._full_places.welcome = cancel_and_welcome
-                operation = self.begin(until)
-                known.set()
-                self.until(operation.done)
-                self.assertTrue(operation.cancelled())
-                self.until(lambda: not self.cloud.instances())
-                self.compute._builder._full_places.welcome = welcome
+    def test_a_cancel_at_the_moment_of_acceptance_leaves_nothing(self):
+        self.cancel_at_success(Until.ACCEPTED)
 
     def test_a_placement_that_is_none_is_refused_before_anything_happens(self):
         for wrong in ('az2', ['az2'], 7, [Placement(availability_zone='')]):

@@ -1,4 +1,4 @@
-"""What real processes see: after a fork, and when the interpreter exits.
+"""What real processes see: after a fork, after their main thread, and at their exit.
 
 Each test runs a program of its own, which is ended where it hangs. KILN_FORKS is how often
 one forks while all its threads work.
@@ -87,6 +87,7 @@ class Program(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         self.assertNotIn('Traceback', done.stderr)
+        self.told_errors = done.stderr
         return done.stdout.split()
 
 
@@ -286,3 +287,31 @@ class Exits(Program):
         self.assertEqual(["('of-the-parent',", "'building')"], self.run_program(
             _OPEN, _IN_FLIGHT, 'print(*states())', build_s=3600
         ))  # fmt: skip
+
+
+_AFTER_MAIN = """
+compute = Compute(NoopDriver(cloud=NoopCloud()))
+def work():
+    threading.main_thread().join()
+    began = time.monotonic()
+    error = compute.build(until='active', timeout=600).exception()
+    print(type(error).__name__, getattr(error, 'outcome', ''), time.monotonic() - began < 300)
+    print(error, file=sys.stderr)
+    compute.close()
+threading.Thread(target=work).start()
+"""
+
+
+class AfterTheMainThread(Program):
+    def test_the_first_call_fails_at_once_and_says_why(self):
+        told = self.run_program(_AFTER_MAIN)
+        self.assertEqual(['OperationRejected', 'not_applied', 'True'], told)
+        self.assertRegex(
+            self.told_errors,
+            r'\ACannot build .*: the interpreter is ending and starts no more threads\. It was '
+            r'never sent\. Make the first call before the main thread ends\.\n\Z',
+        )
+
+    def test_a_backend_that_was_called_before_goes_on(self):
+        first = 'Compute(NoopDriver(cloud=NoopCloud())).list_amphorae().result()\n'
+        self.assertEqual(['NoneType', 'True'], self.run_program(first, _AFTER_MAIN))

@@ -1,6 +1,7 @@
 """What the executor takes in, in whose context it runs, and who hears of it."""
 
 import contextvars
+import random
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from oslo_context import context as oslo_context
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
     AmphoraComputeError,
+    BuildOutcomeUnknown,
     CircuitOpenError,
     OperationRejected,
     Outcome,
@@ -20,8 +22,12 @@ from kiln.exceptions import (
     UnsupportedOperation,
 )
 from kiln.listeners import Listener
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import OperationState, Priority
+from kiln.wrappers.plan import CallPlan
+from kiln.wrappers.retry import Backoff
+from kiln.wrappers.safe_build import BuildPlan
 from tests.unit.wrappers.scripted import StageCase, request
 
 
@@ -185,6 +191,21 @@ class Admitting(StageCase):
             operation = stage.executor.submit(Call.LIST, 'kiln')
         self.assertEqual(stage.settle(operation).result(), ())
         self.assertTrue(stage.idle())
+
+    def test_no_thread_ever_again_is_told_with_what_may_have_happened(self):
+        backoff = Backoff(first_s=1, max_s=1, rng=random.Random(1))
+
+        def plan(kind, *args):
+            return kind(Errand('build', backend='east', build_key='k'), *args, backoff)
+
+        unsent = plan(BuildPlan, 'k', request()).threadless()
+        self.assertIsInstance(unsent, OperationRejected)
+        self.assertIs(Outcome.NOT_APPLIED, unsent.outcome)
+        # It was sent by this process, or by the one that saved it.
+        sent = plan(CallPlan, Call.LIST, ('kiln',))
+        sent.failed(ServiceUnavailable('no answer'))
+        self.assertIs(sent.last_error, sent.threadless())
+        self.assertIsInstance(plan(BuildPlan, 'k', None).threadless(), BuildOutcomeUnknown)
 
 
 WORD = contextvars.ContextVar('word', default='unset')
