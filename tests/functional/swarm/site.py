@@ -18,7 +18,9 @@ from tests.functional.engines import COMMAND, engine, make_network
 from tests.functional.swarm.service import APP, node_image, running
 
 ROOT = pathlib.Path(__file__).parents[3]
-WAIT_S = 600.0
+#: More than two nodes get to start, one after the other: an engine that asks to join while
+#: the manager that it knows goes can stay pending, and then kiln replaces it.
+WAIT_S = 1800.0
 
 CONF = """
 [compute]
