@@ -29,7 +29,7 @@ def ready(view: View, node: Node) -> Readiness:
         return Readiness.not_yet('it has no address yet')
     with view.engine(node) as engine:
         info = engine.info()
-        if info.membership in (Membership.INACTIVE, Membership.ERROR):
+        if rules.joins_now(info, view.managers):
             if reason := _join(view, node, engine, info):
                 return Readiness.not_yet(reason)
             info = engine.info()
@@ -47,7 +47,7 @@ def _join(view: View, node: Node, engine: Engine, info: EngineInfo) -> str:
             if role is Role.MANAGER:
                 # A dead one counts for the quorum until it is off the list.
                 reap(view, manager, manager.peers())
-            if info.membership is Membership.ERROR:
+            if info.membership is not Membership.INACTIVE:
                 engine.leave(force=True)
             _join_through(view.role(node), engine, manager)
             return ''
@@ -55,8 +55,8 @@ def _join(view: View, node: Node, engine: Engine, info: EngineInfo) -> str:
         if role is Role.WORKER:
             return exc.reason
         seen = exc.seen
-    if info.membership is Membership.ERROR:
-        return f'its engine could not join: {info.error}'
+    if info.membership is not Membership.INACTIVE:
+        return f'its engine could not join: {info.error or "its manager is gone"}'
     if reason := rules.why_not_found(view.cluster, node, view.managers, view.nodes, seen):
         return reason
     engine.found()

@@ -52,14 +52,18 @@ def _still(manager: Engine, peers: Iterable[Peer], peer: Peer) -> str:
 
 
 def reap(view: View, manager: Engine, peers: Iterable[Peer]) -> list[Peer]:
-    """Take off the list who is dead and no node of kiln's any more.
+    """Take off the list who is dead and no node of kiln's any more, and joins given up.
 
     Return who is left: a manager is demoted first, which takes the swarm a moment, and
     of some the swarm does not know yet that they are dead.
     """
     peers, known = tuple(peers), {node.id for node in view.nodes}
     left = rules.lingering(peers, known)
-    for peer in rules.strays(peers, known):
+    gone = rules.strays(peers, known)
+    if unfinished := rules.unfinished(peers):
+        now = manager.info().now
+        gone += [one for one in unfinished if now - one.created_at > rules.JOIN_S]
+    for peer in gone:
         try:
             if peer.role is Role.MANAGER:
                 manager.change(peer, {**peer.spec, 'Role': 'worker'})

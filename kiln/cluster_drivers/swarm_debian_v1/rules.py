@@ -31,6 +31,8 @@ _NEW = frozenset(
         NodeState.FAILED,
     }
 )
+#: Seconds after which a join is given up whose node the swarm has no description of.
+JOIN_S = 120.0
 #: Nobody has had them join yet.
 _NEVER_ASKED = frozenset({NodeState.PLANNED, NodeState.BUILDING, NodeState.BOOTING})
 
@@ -76,6 +78,17 @@ def why_not_found(
     return ''
 
 
+def joins_now(info: EngineInfo, managers: Iterable[Node]) -> bool:
+    """Return whether an engine is to join: it is in no swarm, or waits for a manager in vain.
+
+    An engine that joins keeps to one manager. If that one goes meanwhile, it waits for ever.
+    """
+    if info.membership is not Membership.PENDING:
+        return info.membership in (Membership.INACTIVE, Membership.ERROR)
+    addresses = {one.address for one in managers}
+    return not info.peer_id and bool(info.managers) and addresses.isdisjoint(info.managers)
+
+
 def majority(count: int) -> int:
     """Return how many of so many managers must agree."""
     return count // 2 + 1
@@ -111,6 +124,11 @@ def strays(peers: Iterable[Peer], known: Collection[str]) -> list[Peer]:
         if one.node_id and not one.ready and (one.node_id not in known or one.node_id in up)
     ]
     return sorted(found, key=lambda one: (one.role is Role.MANAGER, one.id))
+
+
+def unfinished(peers: Iterable[Peer]) -> list[Peer]:
+    """Return the entries of joins under way, or given up: they have no description."""
+    return [one for one in peers if not one.hostname and not one.ready]
 
 
 def lingering(peers: Iterable[Peer], known: Collection[str]) -> list[Peer]:

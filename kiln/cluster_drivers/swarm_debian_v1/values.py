@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -37,17 +38,28 @@ class EngineInfo(NamedTuple):
     #: Whether it is a manager, and can be asked about the swarm.
     manages: bool
     error: str
+    #: The addresses of the managers that it knows; of the one that it joins through.
+    managers: tuple[str, ...] = ()
+    #: Seconds since the epoch, by its own clock.
+    now: float = 0.0
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> EngineInfo:
         """Return what the answer to ``/info`` says."""
         swarm = data.get('Swarm') or {}
+        remotes = swarm.get('RemoteManagers') or ()
         return cls(
             membership=Membership(swarm.get('LocalNodeState') or 'inactive'),
             peer_id=swarm.get('NodeID') or '',
             manages=bool(swarm.get('ControlAvailable')),
             error=swarm.get('Error') or '',
+            managers=tuple(one['Addr'].rpartition(':')[0].strip('[]') for one in remotes),
+            now=_seconds(data.get('SystemTime')),
         )
+
+
+def _seconds(text: str | None) -> float:
+    return datetime.datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +100,8 @@ class Peer:
     leader: bool
     cpus: float
     memory_bytes: float
+    #: Seconds since the epoch, by the clock of a manager.
+    created_at: float
 
     @property
     def role(self) -> Role:
@@ -123,6 +137,7 @@ class Peer:
             leader=bool(manager.get('Leader')),
             cpus=has.get('NanoCPUs', 0) / 1e9,
             memory_bytes=has.get('MemoryBytes', 0),
+            created_at=_seconds(data.get('CreatedAt')),
         )
 
 

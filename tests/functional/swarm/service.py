@@ -14,7 +14,7 @@ from tests.functional.engines import COMMAND, packed, plain_tar
 BASE = 'kiln/swarm-node:latest'
 #: What services run. There is no registry, so the image of the nodes brings it along.
 APP = 'kiln-tests/app:1'
-MARK = '/etc/kiln-tests-image'
+_MARK = '/etc/kiln-tests-image'
 _TAR = '/usr/share/kiln-tests-app.tar'
 #: Done before systemd calls the engine started.
 _LOAD = f"""[Service]
@@ -34,7 +34,7 @@ def node_image(client, number):
     try:
         made.put_archive('/', packed({
             _TAR: _app(),
-            MARK: b'%d\n' % number,
+            _MARK: b'%d\n' % number,
             '/etc/systemd/system/docker.service.d/app.conf': _LOAD.encode(),
         }))  # fmt: skip
         made.commit('kiln-tests/swarm-node', str(number))

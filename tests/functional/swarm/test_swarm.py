@@ -12,7 +12,7 @@ import time
 
 from tests.functional.engines import run
 from tests.functional.swarm.dying import Kills
-from tests.functional.swarm.service import BASE, MARK, Watching, least, node_image
+from tests.functional.swarm.service import BASE, Watching, least, node_image
 from tests.functional.swarm.site import WAIT_S, SwarmSite, conduct, crashes, kiln
 from tools.devengine.engine import Engine
 
@@ -138,10 +138,11 @@ class Swarm(SwarmSite):
                 last = conduct(self.conf)
                 try:
                     self.until(over, f'it does not come to its end, turn {turn}')
+                    # A join that was cut off leaves an entry, which kiln takes off the list.
+                    self.assert_agreed()
                 finally:
                     last.terminate()
                     last.wait(WAIT_S)
-                self.assert_agreed()
                 self.until(lambda: self.running() == REPLICAS, 'the service is not whole')
             print(f'{self._testMethodName}: turn {turn}, {killed} killed, '
                   f'{seen.fewest} of {REPLICAS} ran at least in {seen.looks} looks')  # fmt: skip
@@ -208,16 +209,15 @@ class Swarm(SwarmSite):
             self.up('--no-wait', image=node_image(self.bare, 1 + turn))
             return old
 
-        before = self.marks()
+        (before,) = self.images()
         # A manager and a worker at a time.
         self.disturb(begin, self.is_replaced, groups=2)
-        after = self.marks()
-        self.assertEqual((1, 1), (len(before), len(after)))
+        (after,) = self.images()
         self.assertNotEqual(before, after)
 
-    def marks(self):
-        """Return which images the nodes are made from, as they say themselves."""
-        return {one.exec_run(['cat', MARK]).output for one in self.containers()}
+    def images(self):
+        """Return the ids of the images that the nodes are made from."""
+        return {one.attrs['Image'] for one in self.containers()}
 
     def test_all_is_as_it_was_when_the_engine_under_it_was_started_anew(self):
         if len(ENDS) > 1:

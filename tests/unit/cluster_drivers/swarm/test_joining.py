@@ -1,3 +1,4 @@
+from kiln.cluster_drivers.swarm_debian_v1 import leaving
 from kiln.cluster_drivers.swarm_debian_v1.line import Refused, Silent
 from kiln.cluster_drivers.swarm_debian_v1.values import Role
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
@@ -223,6 +224,49 @@ class Errors(Swarming):
         self.sim._leave = lambda machine, force: None
         self.join(worker)
         self.sim._leave = left
+
+    def test_an_engine_whose_manager_goes_during_the_join_joins_through_another(self):
+        managers, _ = self.whole(3, 0)
+        worker = self.born(11)
+        told, waiting = self.sim._info, True
+
+        def pending(machine):
+            said = told(machine)['Swarm']
+            if waiting and machine.address == worker.address:
+                said['LocalNodeState'] = 'pending'
+                said['RemoteManagers'] = [{'NodeID': '', 'Addr': f'{managers[2].address}:2377'}]
+            return {'Swarm': said}
+
+        def leave(machine, force):
+            nonlocal waiting
+            waiting = False
+
+        self.sim._info, self.sim._leave = pending, leave
+        self.assertEqual('its engine is pending in the swarm', self.ask(worker).reason)
+        self.gone(managers[2])
+        self.join(worker)
+        self.assertFalse(waiting)
+
+    def test_the_entry_of_a_join_that_was_given_up_goes_after_two_minutes(self):
+        self.whole(1, 0)
+        told, said = self.sim._told, self.sim._info
+        nameless = {
+            'ID': 'p-0', 'Version': {'Index': 1}, 'Spec': {'Role': 'worker'},
+            'CreatedAt': '2026-11-25T02:43:10.568849067Z', 'Status': {'State': 'unknown'},
+            'Description': {'Platform': {}, 'Resources': {}, 'Engine': {}, 'TLSInfo': {}},
+        }  # fmt: skip
+        self.sim._told = lambda swarm, what, query: (
+            [*told(swarm, what, query), nameless] if what == 'nodes' else told(swarm, what, query)
+        )
+        removed = []
+        self.sim._remove = lambda swarm, peer_id: removed.append(peer_id)
+        for now, gone in (('02:45:09.9+00:00', []), ('02:45:11.123456789Z', ['p-0'])):
+            self.sim._info = lambda machine, now=now: (
+                said(machine) | {'SystemTime': f'2026-11-25T{now}'}
+            )
+            with self.subTest(now), self.view().manager() as engine:
+                leaving.reap(self.view(), engine, engine.peers())
+                self.assertEqual(gone, removed)
 
     def test_an_engine_that_could_not_join_waits_for_a_manager(self):
         worker = self.born(11)

@@ -15,7 +15,7 @@ def a_peer(number, role='worker', **more):
     given = {
         'id': f'p-{number}', 'index': 1, 'spec': {'Role': role}, 'node_id': f'n-{number}',
         'hostname': '', 'ready': True, 'reachable': role == 'manager', 'leader': False,
-        'cpus': 1.0, 'memory_bytes': 1.0,
+        'cpus': 1.0, 'memory_bytes': 1.0, 'created_at': 0.0,
     }  # fmt: skip
     return Peer(**given | more)
 
