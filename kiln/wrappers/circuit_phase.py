@@ -1,4 +1,4 @@
-"""Where a circuit is in its life, as one value that is replaced, never changed."""
+"""The phase of a circuit, as one value that is replaced, never changed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
 from kiln.exceptions import Advice, CircuitOpenError
 
-#: What is said of a circuit that no error opened.
+#: What opened a circuit, where no error did.
 BY_HAND = 'by_hand'
 SLOW_CALLS = 'slow_calls'
 
-#: Told to those refused while a probe is under way: most probes end soon, so
-#: the rest of the lease would be far too long a wait.
+#: When to repeat a call that is refused while a probe is under way: most
+#: probes end soon, so the rest of the lease would be far too long a wait.
 PROBE_HINT_S = 1.0
 
 
 class Ticket(NamedTuple):
-    """Leave to make one call, to be handed back with its outcome."""
+    """Permission for one call, to be handed back with its outcome."""
 
     generation: int
     started: float = 0.0
@@ -31,13 +31,13 @@ class Phase:
     """One stretch of a circuit's life; each change begins the next one.
 
     A result belongs to the phase whose generation is on its ticket. Once
-    another phase has begun, that result says nothing of it and is dropped.
+    another phase has begun, that result is dropped.
     """
 
     generation: int = 0
     state: str = STATE_CLOSED
-    #: Open: when a probe may go; for ever if opened by hand. Half-open: when
-    #: the probe that is under way is given up, and another may go. Closed:
+    #: Open: when a probe can go; infinite if opened by hand. Half-open: when
+    #: the probe that is under way is given up, and another can go. Closed:
     #: until when the trips before it make the next open period longer.
     until: float = 0.0
     trips: int = 0
@@ -84,7 +84,7 @@ class Phase:
         error = CircuitOpenError(
             f'Circuit {name} {text}',
             retry_after=retry_after,
-            # Waiting does not help while somebody wants it open.
+            # Waiting does not close a circuit that was opened by hand.
             advice=Advice.REPAIR if self.manual else Advice.WAIT,
             backend=name,
         )

@@ -1,4 +1,4 @@
-"""How a circuit is to behave, and how it is seen from outside: plain values."""
+"""Settings of a circuit, and snapshots of it: plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CircuitSettings:
 
     #: Share of failed calls in the window that opens the circuit.
     failure_rate: float = 0.5
-    #: Calls the window must hold before any share means something.
+    #: Calls the window must hold before any share is looked at.
     minimum_calls: int = 5
     window_s: float = 60.0
     #: A call of this length is slow; None means that no call is.
@@ -28,7 +28,7 @@ class CircuitSettings:
     #: Share of the period that chance may take off, so that the probes of
     #: many processes do not meet.
     open_jitter: float = 0.1
-    #: How long a probe may take before another one is sent.
+    #: How long a probe can take before another one is sent.
     probe_lease_s: float = 30.0
     #: Successful probes in a row that close the circuit.
     success_threshold: int = 1
@@ -64,12 +64,12 @@ def _whole(number: int) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CircuitSnapshot:
-    """What a circuit looked like at one moment, for people and metrics."""
+    """State of a circuit at one moment, for people and metrics."""
 
     name: str
     #: ``closed``, ``open`` or ``half-open``.
     state: str
-    #: Seconds until the next probe may go; None while closed or opened by hand.
+    #: Seconds until the next probe can go; None while closed or opened by hand.
     retry_after: float | None
     #: Shares of failed and of slow calls among those in this process's window.
     failure_rate: float

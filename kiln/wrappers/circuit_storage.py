@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: How long a call may be held up by a Redis that does not answer, and how
-#: long it is left alone after that.
+#: How long a Redis that does not answer can hold up a call, and how long it
+#: is left alone after that.
 TIMEOUT_S = 0.5
 PAUSE_S = 5.0
 
 # All of it in one step, on the clock of Redis: hosts need not agree on the
-# time. A time of -1 is for ever. A record is written over only by one who has
-# read it, so of many who offer a change to the same record one succeeds.
+# time. A time of -1 is infinite. Only a process that has read the latest
+# record replaces it, so of many changes to the same record one succeeds.
 _EXCHANGE = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -50,9 +50,9 @@ return record
 class RedisStorage(SharedStorage):
     """One circuit's record in Redis.
 
-    pybreaker's own Redis storage keeps whole seconds of the wall clock, asks
-    Redis several times per call and lets each process send its probe; this
-    one keeps milliseconds of Redis' clock and asks a few times a second.
+    pybreaker's own Redis storage keeps whole seconds of the wall clock, reads
+    Redis several times per call and lets each process send its probe. This
+    storage keeps milliseconds of Redis' clock and reads a few times a second.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class RedisStorage(SharedStorage):
         self._in_trouble = False
 
     def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
-        """Return the record, after replacing it by what is offered if it is the one known."""
+        """Return the shared record, after replacing the one known by the phase offered."""
         # The machine's clock, even where kiln's is virtual: Redis is real.
         if time.monotonic() < self._pause_until:
             return None
         try:
             answer = self._script(keys=[self._key], args=_arguments(known, offered))
             found = _shared_phase(answer)
-        # The last two: a record that some other program has written.
+        # ValueError and TypeError: some other program has written the record.
         except (self._errors, ValueError, TypeError) as exc:
             self._pause_until = time.monotonic() + self._pause_s
             if not self._in_trouble:
@@ -90,17 +90,17 @@ class RedisStorage(SharedStorage):
         return found
 
     def close(self) -> None:
-        """Give back the connections; the next exchange makes new ones."""
+        """Close the connections; the next exchange opens new ones."""
         self._client.close()
 
 
 def redis_storage(
     url: str, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
 ) -> Callable[[str], RedisStorage]:
-    """Return what makes the storage of each circuit, by its name, on one Redis.
+    """Return a function that makes the storage of a circuit by its name.
 
-    Nothing is sent yet, and a Redis that is down is no error: until it is
-    back, each process has its circuits for itself.
+    Nothing is sent at first, and a Redis that is down is not an error: until
+    it is back, each process has its circuits for itself.
     """
     with importing('Cannot share circuits', DriverLoadError):
         import redis

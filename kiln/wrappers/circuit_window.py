@@ -1,4 +1,4 @@
-"""What happened lately: counts over a sliding window of time, in fixed memory."""
+"""Counts of recent calls over a sliding window of time, in fixed memory."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ class OutcomeWindow:
 
     def record(self, now: float, *, failed: bool, slow: bool) -> None:
         """Count one call that ended now."""
-        slot = math.floor(now / self._slot_s)
-        if slot > self._slot:
-            self._slide_to(slot)
+        self.slide(now)
         # A thread may have read the clock just before another one moved the
         # window on; what it brings still belongs to the newest slot.
         index = self._slot % SLOTS
@@ -51,10 +49,8 @@ class OutcomeWindow:
     def slide(self, now: float) -> None:
         """Forget what is too old by now; recording does so by itself."""
         slot = math.floor(now / self._slot_s)
-        if slot > self._slot:
-            self._slide_to(slot)
-
-    def _slide_to(self, slot: int) -> None:
+        if slot <= self._slot:
+            return
         for passed in range(max(self._slot, slot - SLOTS) + 1, slot + 1):
             index = passed % SLOTS
             self.calls -= self._calls[index]
