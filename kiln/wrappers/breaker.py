@@ -1,4 +1,4 @@
-"""Keeps a backend that fails from being asked, and callers from waiting for it."""
+"""Circuit breakers around a driver: no calls to a backend that keeps failing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pybreaker
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call, Traffic
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError
-from kiln.listeners import Listener
+from kiln.listeners import Listener, guarded
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.circuit import Circuit
 from kiln.wrappers.circuit_peers import SharedStorage
@@ -24,8 +24,8 @@ __all__ = ['BreakerDriver', 'Circuit', 'CircuitSettings', 'CircuitSnapshot']
 class BreakerDriver(DriverWrapper):
     """A driver with one circuit for each kind of traffic.
 
-    Each outcome is settled by the error's own verdict; what is no error of
-    kiln's counts as a failure. No lock is held while the backend is asked.
+    Each outcome is settled by the error's own verdict; an error that is not
+    kiln's counts as a failure. No lock is held during a call to the backend.
     """
 
     def __init__(
@@ -38,36 +38,33 @@ class BreakerDriver(DriverWrapper):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(inner)
-        if type(listener) is Listener:
-            # It overrides nothing, so nobody hears what it is told.
-            listener = None
-
-        self._storages: list[pybreaker.CircuitBreakerStorage] = []
+        heard = guarded(listener)
+        self._shared: list[SharedStorage] = []
 
         def circuit(traffic: Traffic) -> Circuit:
             name = f'{inner.name}/{traffic}'
             storage = storage_factory(name) if storage_factory else None
-            if storage is not None:
-                self._storages.append(storage)
+            if isinstance(storage, SharedStorage):
+                self._shared.append(storage)
             return Circuit(
                 name,
                 settings=settings,
                 clock=inner.clock,
                 storage=storage,
-                listeners=[_Messenger(listener, inner.name, traffic)] if listener else (),
+                listeners=[_Messenger(heard, inner.name, traffic)] if heard else (),
                 rng=rng,
             )
 
-        #: The circuits, for those who show, open and close them by hand.
+        #: The circuits, to be shown, and opened and closed by hand.
         self.circuits: Mapping[Traffic, Circuit] = MappingProxyType(
             {traffic: circuit(traffic) for traffic in Traffic}
         )
         self._circuit_of = {call: self.circuits[call.traffic] for call in Call}
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on if its circuit lets it, and take note of the outcome."""
+        """Pass a call on if its circuit admits it, and record the outcome."""
         if call.ability is not None and call.ability not in self.abilities:
-            # No question of health, and no use of a probe.
+            # This says nothing of the backend's health and needs no probe.
             raise self._unsupported(call)
         circuit = self._circuit_of[call]
         try:
@@ -85,18 +82,17 @@ class BreakerDriver(DriverWrapper):
         return result
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Look at the circuit, then below; no probe is taken by looking."""
+        """Return the refusal of the circuit or of a layer below; takes no probe."""
         if call.ability is not None and call.ability not in self.abilities:
             return self._unsupported(call)
         refused = self._circuit_of[call].refusal()
         return self._signed(refused, call) if refused else self.inner.refusal(call)
 
     def close(self) -> None:
-        """Close the wrapped driver, and what the circuits share themselves by."""
+        """Close the wrapped driver, and the storages that the circuits share."""
         super().close()
-        for storage in self._storages:
-            if isinstance(storage, SharedStorage):
-                storage.close()
+        for storage in self._shared:
+            storage.close()
 
     def _signed(self, error: CircuitOpenError, call: Call) -> CircuitOpenError:
         error.backend, error.operation = self.name, call.label
@@ -104,7 +100,7 @@ class BreakerDriver(DriverWrapper):
 
 
 class _Messenger(pybreaker.CircuitBreakerListener):
-    """Passes pybreaker's news on to kiln's listeners."""
+    """Passes changes of state from pybreaker to a listener of kiln's."""
 
     def __init__(self, listener: Listener, backend: str, traffic: Traffic) -> None:
         self._listener = listener

@@ -1,53 +1,50 @@
-"""Carries the news of a circuit to its listeners, in order and under no lock."""
+"""Notifications of a circuit's changes of state, through pybreaker and in order."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Callable
 
 import pybreaker
+from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
 LOG = logging.getLogger(__name__)
 
 
-class Herald:
-    """Tells pybreaker's listeners what happened; none can harm a call."""
+class StateChanges:
+    """A queue of changes that pybreaker has still to store and to notify.
 
-    def __init__(self) -> None:
-        self._news: deque[tuple[Any, Any]] = deque()
-        self._telling = threading.Lock()
-        self._complained: set[tuple[int, str]] = set()
+    pybreaker notifies its listeners under its own lock. Only :meth:`publish`
+    takes that lock, so no call waits for a listener. A listener must not
+    raise: pybreaker would neither notify the next one nor finish the change.
+    """
 
-    def note(self, before: Any, after: Any) -> None:
-        """Keep a change of state, to be told by :meth:`announce`."""
-        self._news.append((before, after))
+    def __init__(self, breaker: pybreaker.CircuitBreaker) -> None:
+        self._breaker = breaker
+        self._enter: dict[str, Callable[[], object]] = {
+            STATE_CLOSED: breaker.close,
+            STATE_HALF_OPEN: breaker.half_open,
+            STATE_OPEN: breaker.open,
+        }
+        self._waiting: deque[str] = deque()
+        self._publishing = threading.Lock()
 
-    def announce(self, circuit: pybreaker.CircuitBreaker) -> None:
-        """Tell the changes noted so far."""
-        # One thread tells all of them, in order; whoever comes meanwhile
-        # leaves its own behind. The outer loop catches what is left behind
-        # between the last look and the release.
-        while self._news and self._telling.acquire(blocking=False):
+    def add(self, state: str) -> None:
+        """Queue a change to a state, for the next :meth:`publish`."""
+        self._waiting.append(state)
+
+    def publish(self) -> None:
+        """Store the queued changes and notify the listeners of each."""
+        # One thread publishes all of them, in order; the others leave theirs
+        # in the queue. The outer loop catches what is queued between the last
+        # look and the release.
+        while self._waiting and self._publishing.acquire(blocking=False):
             try:
-                while self._news:
-                    before, after = self._news.popleft()
-                    LOG.info('Circuit %s: %s -> %s', circuit.name, before.name, after.name)
-                    self.tell(circuit, 'state_change', before, after)
+                while self._waiting:
+                    old, new = self._breaker.current_state, self._waiting.popleft()
+                    LOG.info('Circuit %s: %s -> %s', self._breaker.name, old, new)
+                    self._enter[new]()
             finally:
-                self._telling.release()
-
-    def tell(
-        self, circuit: pybreaker.CircuitBreaker, word: str, *args: Any, **kwargs: Any
-    ) -> None:
-        """Tell every listener one thing; what it raises is logged once."""
-        for listener in circuit.listeners:
-            try:
-                getattr(listener, word)(circuit, *args, **kwargs)
-            # Whatever a listener raises must not become the result of a call.
-            except Exception:
-                if (id(listener), word) not in self._complained:
-                    self._complained.add((id(listener), word))
-                    LOG.exception('Listener %s failed in %s; more of it is not logged',
-                                  type(listener).__name__, word)  # fmt: skip
+                self._publishing.release()

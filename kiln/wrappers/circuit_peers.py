@@ -1,4 +1,4 @@
-"""Circuits that several processes share: one record, changed by compare-and-set.
+"""Circuits shared by several processes: one record, changed by compare-and-set.
 
 Shared are the state, the moment a probe may go and the probe's lease, so a
 trip opens the circuit for all and one process at a time probes. The window of
@@ -22,10 +22,10 @@ from kiln.wrappers.circuit_phase import Phase
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPhase:
-    """A phase as processes tell it each other: spans of time, no moments.
+    """A phase as processes exchange it: spans of time instead of moments.
 
-    ``version`` is made anew for every change, so that nobody takes a later
-    record for the one it knew; it is empty where there is no record.
+    Each change has a new ``version``, so that no process takes a later record
+    for the one it knew. The version is empty if the record does not exist.
     """
 
     version: str = ''
@@ -37,7 +37,7 @@ class SharedPhase:
 
     @classmethod
     def of(cls, phase: Phase, now: float) -> SharedPhase:
-        """Return a phase of this process, to be offered to the others."""
+        """Return a phase of this process, to be offered to other processes."""
         return cls(
             version=uuid.uuid4().hex,
             state=phase.state,
@@ -48,7 +48,7 @@ class SharedPhase:
         )
 
     def after(self, phase: Phase, now: float) -> Phase:
-        """Return it as this process's next phase."""
+        """Return the phase that follows a phase of this process."""
         return Phase(
             generation=phase.generation + 1,
             state=self.state,
@@ -62,10 +62,10 @@ class SharedPhase:
 
 
 class SharedStorage(CircuitMemoryStorage, abc.ABC):
-    """pybreaker's memory of a circuit, kept in step with other processes.
+    """A storage of pybreaker that also exchanges phases with other processes.
 
-    What pybreaker asks a storage for is answered from this process's memory,
-    so that nothing stalls while the shared record is out of reach.
+    pybreaker reads and writes this process's memory, so that no call stalls
+    while the shared record is out of reach.
     """
 
     #: How old this process's knowledge may become while calls come in.
@@ -78,8 +78,8 @@ class SharedStorage(CircuitMemoryStorage, abc.ABC):
     def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
         """Return the shared record, after replacing it by what is offered.
 
-        It is replaced only if its version is the one known, or if there is no
-        record. None means that it cannot be reached now; nothing is raised.
+        It is replaced only if its version is the one known, or if it does not
+        exist. None means that it cannot be reached now; nothing is raised.
         """
 
     def close(self) -> None:
@@ -89,35 +89,43 @@ class SharedStorage(CircuitMemoryStorage, abc.ABC):
 class Peers:
     """Keeps one circuit of this process in step with the shared record."""
 
-    def __init__(self, storage: SharedStorage, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        storage: SharedStorage,
+        monotonic: Callable[[], float],
+        current: Callable[[], Phase],
+        adopt: Callable[[SharedPhase], Phase],
+    ) -> None:
         self._storage = storage
         self._monotonic = monotonic
-        # Held while the storage is asked, which may take long; no call waits
-        # for it, save one that changes the circuit's phase.
+        self._current = current
+        self._adopt = adopt
+        # Held during an exchange, which can take long; no call waits for it,
+        # except one that changes the circuit's phase.
         self._wire = threading.Lock()
         self._version = ''
         self._agreed = 0
         self._look_at = -math.inf
 
-    def look(self, current: Callable[[], Phase], adopt: Callable[[SharedPhase], Phase]) -> bool:
-        """Agree again if it is time; one thread does, the others go on."""
+    def look(self) -> bool:
+        """Agree again if it is time, in one thread; the other threads go on."""
         now = self._monotonic()
         if now < self._look_at or not self._wire.acquire(blocking=False):
             return False
         try:
             self._look_at = now + self._storage.refresh_s
-            self._exchange(current(), adopt)
+            self._exchange()
         finally:
             self._wire.release()
         return True
 
-    def agree(self, current: Callable[[], Phase], adopt: Callable[[SharedPhase], Phase]) -> bool:
-        """Offer what is new here, or adopt what others did before and return True."""
+    def agree(self) -> bool:
+        """Offer a new phase, or adopt an earlier one of the others and return True."""
         with self._wire:
-            return self._exchange(current(), adopt)
+            return self._exchange()
 
-    def _exchange(self, phase: Phase, adopt: Callable[[SharedPhase], Phase]) -> bool:
-        offered = None
+    def _exchange(self) -> bool:
+        phase, offered = self._current(), None
         if phase.generation != self._agreed:
             offered = SharedPhase.of(phase, self._monotonic())
         found = self._storage.exchange(self._version, offered)
@@ -127,12 +135,12 @@ class Peers:
         if offered is not None and found.version == offered.version:
             self._version, self._agreed = found.version, phase.generation
         elif not found.version:
-            # The record is lost, or never was; a circuit that is not closed
-            # here is worth telling, at the next look.
+            # The record is lost, or was never written; a circuit that is not
+            # closed here is worth offering, at the next look.
             self._version = ''
             self._agreed = phase.generation if phase.state == STATE_CLOSED else -1
         elif found.version != self._version:
             self._version = found.version
-            self._agreed = adopt(found).generation
+            self._agreed = self._adopt(found).generation
             return True
         return False

@@ -81,7 +81,7 @@ def costs():
     return p50_us(
         {
             'stock pybreaker call() of a no-op': lambda: stock.call(Trivial.act),
-            'circuit call() of a no-op': lambda: circuit.call(Trivial.act),
+            'circuit admit and settle': lambda: circuit.settle(circuit.admit()),
             'bare read': lambda: bare.status('x'),
             'guarded read': lambda: guarded.status('x'),
             'guarded read, slow calls counted': lambda: slow_aware.status('x'),

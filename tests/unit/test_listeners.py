@@ -1,7 +1,7 @@
 import inspect
 import unittest
 
-from kiln.listeners import CallRecord, Listener, Listeners
+from kiln.listeners import CallRecord, Listener, Listeners, guarded
 
 EVENTS = {
     'call_started': (CallRecord('east', 'build', 'build'),),
@@ -84,3 +84,7 @@ class ListenersTest(unittest.TestCase):
     def test_no_listeners_at_all_are_false(self):
         self.assertFalse(Listeners())
         self.assertTrue(Listeners([Listener()]))
+
+    def test_a_listener_that_hears_nothing_is_told_nothing(self):
+        self.assertIsNone(guarded(Listener()))
+        self.assertIsNone(guarded(None))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-import threading
 import unittest
 
 import pybreaker
@@ -27,28 +26,9 @@ SETTINGS = CircuitSettings(
 class Recorder(pybreaker.CircuitBreakerListener):
     def __init__(self):
         self.changes = []
-        self.words = []
-        self.lock_was_free = []
-
-    def before_call(self, cb, func, *args, **kwargs):
-        self.words.append('before')
-
-    def failure(self, cb, exc):
-        self.words.append(type(exc).__name__)
-
-    def success(self, cb):
-        self.words.append('success')
 
     def state_change(self, cb, old_state, new_state):
         self.changes.append((old_state.name, new_state.name))
-        other = threading.Thread(target=self.try_lock, args=[cb._lock])
-        other.start()
-        other.join()
-
-    def try_lock(self, lock):
-        self.lock_was_free.append(lock.acquire(blocking=False))
-        if self.lock_was_free[-1]:
-            lock.release()
 
 
 class CircuitCase(unittest.TestCase):

@@ -15,6 +15,7 @@ from kiln.testing.clock import VirtualClock
 from kiln.wrappers.breaker import BreakerDriver
 from kiln.wrappers.circuit import Circuit
 from kiln.wrappers.circuit_peers import SharedPhase, SharedStorage
+from kiln.wrappers.circuit_phase import Phase
 from kiln.wrappers.circuit_settings import CircuitSettings
 
 SETTINGS = CircuitSettings(
@@ -269,7 +270,7 @@ class SharedCircuitTest(unittest.TestCase):
         try:
             self.assertTrue(asking.wait(120))
             self.pass_(circuit)
-            self.assertIsNotNone(circuit.state)
+            self.assertEqual('closed', self.state(circuit))
         finally:
             answer.set()
             thread.join(120)
@@ -290,7 +291,7 @@ class SharedCircuitTest(unittest.TestCase):
         for state, remaining_s in (('open', math.inf), ('half-open', 3.0), ('closed', 0.0)):
             with self.subTest(state=state):
                 told = SharedPhase(version='v', state=state, remaining_s=remaining_s, trips=3)
-                phase = told.after(self.one._phase, 100.0)
+                phase = told.after(Phase(), 100.0)
                 again = SharedPhase.of(phase, 100.0)
                 self.assertNotEqual('v', again.version)
                 self.assertEqual(told, dataclasses.replace(again, version='v'))
