@@ -1,10 +1,10 @@
 """Values as JSON text and back, by their type hints alone; pure.
 
-Every field is written, also one that has its default: a later version may have
-another default, and what was stored must go on meaning what it meant. A field
-that is missing was not there yet when the text was written, so it gets the
-default; one that is not known was written by a later version, and is refused,
-for what it says would be lost with the next write.
+Every field is written, even one that has its default: a later version may have
+another default, and a stored text must keep its meaning. A missing field did
+not exist when the text was written, so it gets the default. An unknown field
+was written by a later version and is refused, because the next write would
+lose its value.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import functools
 import json
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -23,34 +24,34 @@ _T = TypeVar('_T')
 
 
 class CodecError(ValueError):
-    """A text does not hold what it should, or a value cannot be written as text."""
+    """A text does not hold a value of its kind, or a value cannot be written as text."""
 
 
 def dumps(value: Any, kind: Any = None) -> str:
-    """Return a value as text; its class says how, unless a kind of value is named.
+    """Return the JSON text of a value, by its class unless a type hint is given.
 
-    :raises CodecError: there is something in it that no JSON has.
+    :raises CodecError: the value contains something that JSON does not have.
     """
     kind = type(value) if kind is None else kind
-    # ASCII, so that no database has an opinion on what is in it.
+    # ASCII, so that the character set of a database does not matter.
     return json.dumps(_codec(kind).plain(value), separators=(',', ':'))
 
 
 def loads(kind: Any, text: str) -> Any:
-    """Return the value of a kind that a text holds.
+    """Return the value that a JSON text holds, by a class or type hint.
 
-    :raises CodecError: it holds something else, or something of a later version.
+    :raises CodecError: the text holds something else, or a value of a later version.
     """
     try:
         plain = json.loads(text)
     except ValueError as exc:
-        # Its words would quote the text, and nobody knows what is in that.
+        # The message of json would quote the text, which may hold a secret.
         raise CodecError(f'what should be {_name(kind)} is no JSON') from exc.with_traceback(None)
     return _codec(kind).value(plain)
 
 
 class _Codec(NamedTuple):
-    """The two ways between a value and plain data."""
+    """Functions that turn a value into plain data, and plain data into a value."""
 
     plain: Callable[[Any], Any]
     value: Callable[[Any], Any]
@@ -58,104 +59,75 @@ class _Codec(NamedTuple):
 
 @functools.cache
 def _codec(kind: Any) -> _Codec:
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        return _optional(kind)
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if types.NoneType in arguments:
+        return _optional(*(one for one in arguments if one is not types.NoneType))
     if origin is tuple:
-        return _sequence(kind)
-    if kind is Mapping or origin is Mapping:
-        return _mapping(*(typing.get_args(kind) or (str, Any)))
+        return _sequence(arguments[0])
+    if origin is Mapping:
+        return _mapping(*(arguments or (str, Any)))
     if dataclasses.is_dataclass(kind):
         return _record(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return _choice(kind)
-    if kind in _SCALARS:
-        return _scalar(kind)
+    if kind in (str, int, float, bool):
+        check = functools.partial(_of, kind)
+        return _Codec(check, check)
     if kind is Any:
         return _Codec(_plain, lambda plain: plain)
     raise CodecError(f'{_name(kind)} is no kind of value that can be stored')
 
 
-_SCALARS: Mapping[Any, tuple[type, ...]] = {
-    str: (str,), int: (int,), float: (float, int), bool: (bool,),
-}  # fmt: skip
-
-
-def _scalar(kind: Any) -> _Codec:
-    accepted = _SCALARS[kind]
-
-    def check(value: Any) -> Any:
-        # Python has True for a number; a number it is not.
-        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise CodecError(f'{_name(type(value))} stands where {_name(kind)} should')
-        return value
-
-    return _Codec(check, check)
-
-
 def _optional(kind: Any) -> _Codec:
-    (inner,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
-
-    # Looked up when it is used: a cause has a cause.
-    def plain(value: Any) -> Any:
-        return None if value is None else _codec(inner).plain(value)
-
-    def value(plain: Any) -> Any:
-        return None if plain is None else _codec(inner).value(plain)
-
-    return _Codec(plain, value)
+    inner = _codec(kind)
+    return _Codec(
+        lambda value: None if value is None else inner.plain(value),
+        lambda plain: None if plain is None else inner.value(plain),
+    )
 
 
 def _sequence(kind: Any) -> _Codec:
-    inner = _codec(typing.get_args(kind)[0])
-
-    def value(plain: Any) -> Any:
-        return tuple(map(inner.value, _of(list, plain)))
-
-    return _Codec(lambda value: list(map(inner.plain, value)), value)
+    inner = _codec(kind)
+    return _Codec(
+        lambda value: list(map(inner.plain, value)),
+        lambda plain: tuple(map(inner.value, _of(list, plain))),
+    )
 
 
 def _mapping(key_kind: Any, item_kind: Any) -> _Codec:
     key, item = _codec(key_kind), _codec(item_kind)
-    if key_kind is str:
+    # The keys of JSON are texts; a mapping with other keys is written as pairs.
+    named = key_kind is str
+    collect: Callable[[Any], Any] = dict if named else list
 
-        def plain(value: Any) -> Any:
-            return {key.plain(name): item.plain(one) for name, one in value.items()}
+    def plain(value: Any) -> Any:
+        return collect([key.plain(name), item.plain(one)] for name, one in value.items())
 
-        def value(plain: Any) -> Any:
-            return MappingProxyType(
-                {name: item.value(one) for name, one in _of(dict, plain).items()}
-            )
+    def value(plain: Any) -> Any:
+        pairs = _of(dict, plain).items() if named else map(_pair, _of(list, plain))
+        return MappingProxyType({key.value(name): item.value(one) for name, one in pairs})
 
-        return _Codec(plain, value)
-
-    # JSON has texts for keys and nothing else, so these are written as pairs.
-    def pairs(value: Any) -> Any:
-        return [[key.plain(name), item.plain(one)] for name, one in value.items()]
-
-    def unpaired(plain: Any) -> Any:
-        return MappingProxyType(
-            {key.value(name): item.value(one) for name, one in map(_pair, _of(list, plain))}
-        )
-
-    return _Codec(pairs, unpaired)
+    return _Codec(plain, value)
 
 
 def _record(kind: Any) -> _Codec:
-    hints = typing.get_type_hints(kind)
-    # Looked up when they are used: a class may have fields of itself.
-    fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    # Looked up at first use, because a cause has a field of its own class.
+    @functools.cache
+    def fields() -> Mapping[str, _Codec]:
+        hints = typing.get_type_hints(kind)
+        return {field.name: _codec(hints[field.name]) for field in dataclasses.fields(kind)}
 
     def plain(value: Any) -> Any:
-        return {name: _codec(inner).plain(getattr(value, name)) for name, inner in fields.items()}
+        return {name: inner.plain(getattr(value, name)) for name, inner in fields().items()}
 
     def value(plain: Any) -> Any:
-        if unknown := sorted(_of(dict, plain).keys() - fields.keys()):
+        known = fields()
+        if unknown := sorted(_of(dict, plain).keys() - known.keys()):
             raise CodecError(
                 f'{_name(kind)} has no {", ".join(unknown)}: a later version of kiln wrote it'
             )
         try:
-            return kind(**{name: _codec(fields[name]).value(one) for name, one in plain.items()})
+            return kind(**{name: known[name].value(one) for name, one in plain.items()})
         except TypeError as exc:
             raise CodecError(f'{_name(kind)} is not whole: {exc}') from exc
 
@@ -169,11 +141,11 @@ def _choice(kind: type[enum.Enum]) -> _Codec:
         except ValueError:
             raise CodecError(f'{plain!r} is no {_name(kind)} of this version') from None
 
-    return _Codec(lambda value: value.value, value)
+    return _Codec(operator.attrgetter('value'), value)
 
 
 def _plain(value: Any) -> Any:
-    """Return what has no type of its own, as JSON has it."""
+    """Return the plain data of a value whose type hint is Any."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
@@ -184,7 +156,9 @@ def _plain(value: Any) -> Any:
 
 
 def _of(kind: type[_T], plain: Any) -> _T:
-    if not isinstance(plain, kind):
+    accepted = (float, int) if kind is float else kind
+    # bool is a subclass of int, but True is not accepted as a number.
+    if not isinstance(plain, accepted) or (isinstance(plain, bool) and kind is not bool):
         raise CodecError(f'{_name(type(plain))} stands where {_name(kind)} should')
     return plain
 
