@@ -10,8 +10,7 @@ them is told to write again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
 
 import sqlalchemy as sa
 
@@ -28,24 +27,22 @@ from kiln.cluster_models import (
     Step,
 )
 from kiln.db import schema
+from kiln.db.clusters import write_desired
 from kiln.db.database import Database
 from kiln.db.events import EventWriter
 from kiln.db.keys import KeyFile
 from kiln.db.leases import lost, proof
 from kiln.db.nodes import mark
 from kiln.db.rows import (
+    HEADWAY,
+    HOLDING,
+    PROGRESS,
+    STEP,
     Row,
+    desired_row,
     event_row,
-    headway_row,
-    holding_of,
-    holding_row,
     node_row,
-    pin_row,
-    progress_row,
-    read,
     secret_row,
-    step_row,
-    wish_row,
 )
 from kiln.db.statements import Statement
 
@@ -96,8 +93,7 @@ class Batch:
         self._lease = lease
         self._stack = stack
         self._connection: sa.Connection | None = None
-        # The last one of a key is written.
-        self._rows: dict[str, dict[Any, Row]] = {name: {} for name in writing.statements}
+        self._rows: dict[str, dict[Hashable, Row]] = {name: {} for name in writing.statements}
         self._doomed: dict[str, str] = {}
         self._events: list[Row] = []
 
@@ -108,8 +104,8 @@ class Batch:
 
         What is wanted of the cluster, its driver, and whether it is paused, stay.
         """
-        self._own(cluster.id)
-        self._rows['cluster'][cluster.id] = {'cluster_id': cluster.id, **progress_row(cluster)}
+        row = {'cluster_id': cluster.id, **PROGRESS.row(cluster)}
+        self._put('cluster', cluster.id, cluster.id, row)
 
     def change_aim(self, aim: Aim, *, generation: int) -> bool:
         """Replace what is wanted, as a rollback does, and raise the generation.
@@ -117,28 +113,17 @@ class Batch:
         Return False, and leave it, where it has another generation: then its
         owner was faster.
         """
-        table, at = schema.cluster, self._writing.database.clock.time()
-        changing = (
-            sa.update(table)
-            .where(table.c.id == self._lease.scope, table.c.generation == generation)
-            .values(
-                **wish_row(aim.spec, generation + 1),
-                **pin_row(aim.pin, aim.decision),
-                updated_at=at,
-            )
-        )
-        return bool(self._open().execute(changing).rowcount)
+        row = desired_row(aim.spec, aim.pin, aim.decision)
+        at = self._writing.database.clock.time()
+        return write_desired(self._open(), self._lease.scope, generation, row, at)
 
     def operation(self, operation: Operation) -> None:
         """Write how far an operation has come.
 
         Whether it is cancelled stays as it is, and so does its deadline: see ``put_off``.
         """
-        self._own(operation.cluster_id)
-        self._rows['operation'][operation.id] = {
-            'operation_id': operation.id,
-            **headway_row(operation),
-        }
+        row = {'operation_id': operation.id, **HEADWAY.row(operation)}
+        self._put('operation', operation.cluster_id, operation.id, row)
 
     def put_off(self, operation: Operation, deadline_at: float) -> None:
         """Give an operation another deadline, for it has begun something else."""
@@ -150,8 +135,7 @@ class Batch:
 
     def step(self, step: Step) -> None:
         """Write a step, new or not."""
-        self._own(step.cluster_id)
-        self._rows['step'][step.id] = step_row(step)
+        self._put('step', step.cluster_id, step.id, STEP.row(step))
 
     def node(self, node: Node) -> None:
         """Write a node, new or not.
@@ -159,8 +143,7 @@ class Batch:
         What it was accepted as stays until the next attempt, and a node that is
         to go stays so: see ``accept`` and ``doom``.
         """
-        self._own(node.cluster_id)
-        self._rows['node'][node.id] = node_row(node)
+        self._put('node', node.cluster_id, node.id, node_row(node))
 
     def accept(self, node: Node, compute_id: str) -> bool:
         """Take a server for the node, if none was taken for this attempt before.
@@ -181,19 +164,16 @@ class Batch:
 
     def holding(self, holding: Holding) -> None:
         """Write down something in a backend that belongs to the cluster, new or not."""
-        self._own(holding.cluster_id)
         key = (holding.backend, holding.kind, holding.id)
-        self._rows['holding'][key] = holding_row(holding)
+        self._put('holding', holding.cluster_id, key, HOLDING.row(holding))
 
     def secret(self, secret: Secret) -> None:
         """Keep a secret, encrypted, in the place of an earlier one of its name.
 
         :raises StoreError: there are no keys.
         """
-        self._own(secret.cluster_id)
-        self._rows['secret'][secret.name] = secret_row(
-            secret, self._writing.keys.encrypt(secret.value)
-        )
+        row = secret_row(secret, self._writing.keys.encrypt(secret.value))
+        self._put('secret', secret.cluster_id, secret.name, row)
 
     def event(self, event: Event) -> None:
         """Tell something; the order of telling is kept."""
@@ -225,6 +205,11 @@ class Batch:
         connection.execute(sa.delete(schema.cluster).where(mine))
 
     # ---- how it is written ---------------------------------------------------
+
+    def _put(self, name: str, cluster_id: str, key: Hashable, row: Row) -> None:
+        """Gather a row; of several with one key the last one is written."""
+        self._own(cluster_id)
+        self._rows[name][key] = row
 
     def flush(self) -> None:
         """Write all that was gathered; the commit is the caller's.
@@ -262,16 +247,13 @@ class Batch:
             raise ValueError(f'a lease of {self._lease.scope} is no leave to write {cluster_id}')
 
     def _prove_empty(self, connection: sa.Connection) -> None:
-        table = schema.holding
-        left = read(
-            holding_of,
-            connection.execute(
-                sa.select(table)
-                .where(table.c.cluster_id == self._lease.scope, table.c.gone_at.is_(None))
-                .order_by(table.c.backend, table.c.kind, table.c.id)
-            ),
+        columns = schema.holding.c
+        question = (
+            sa.select(columns.kind, columns.id, columns.backend)
+            .where(columns.cluster_id == self._lease.scope, columns.gone_at.is_(None))
+            .order_by(columns.backend, columns.kind, columns.id)
         )
-        if left:
+        if left := connection.execute(question).all():
             named = ', '.join(f'{one.kind} {one.id} on {one.backend}' for one in left[:_SHOWN])
             more = f' and {len(left) - _SHOWN} more' if len(left) > _SHOWN else ''
             raise ClusterNotEmpty(

@@ -26,19 +26,18 @@ from kiln.db.leases import add_free, shut_out
 from kiln.db.nodes import mark
 from kiln.db.operations import enter, put_off
 from kiln.db.rows import (
-    cluster_of,
+    CLUSTER,
+    Row,
     cluster_row,
-    pin_row,
+    desired_row,
     read,
     template_of,
     template_row,
-    wish_row,
 )
 from kiln.db.schema import cluster as table
 from kiln.db.schema import cluster_template
 
 _NONE: Mapping[str, str] = MappingProxyType({})
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Clusters:
@@ -89,17 +88,11 @@ class Clusters:
         :raises ClusterBusy: an operation is under way; nothing was written.
         :raises ClusterNotFound: there is no such cluster.
         """
+        row = desired_row(spec, pin, decision or {})
         at = self._database.clock.time()
-        changing = (
-            sa.update(table)
-            .where(table.c.id == cluster_id, table.c.generation == generation)
-            .values(**wish_row(spec, generation + 1), updated_at=at)
-        )
-        if pin is not None:
-            changing = changing.values(**pin_row(pin, decision or _NOTHING))
         with self._database.writing() as connection:
             shut_out(connection, cluster_id)
-            if not connection.execute(changing).rowcount:
+            if not write_desired(connection, cluster_id, generation, row, at):
                 there = self._find(connection, table.c.id == cluster_id, cluster_id)
                 raise ClusterChanged(
                     f'Cannot change cluster {there.name!r}: the change was planned for '
@@ -141,7 +134,7 @@ class Clusters:
     def list(self) -> tuple[Cluster, ...]:
         """Return all clusters by name."""
         with self._database.reading() as connection:
-            return read(cluster_of, connection.execute(sa.select(table).order_by(table.c.name)))
+            return read(CLUSTER.value, connection.execute(sa.select(table).order_by(table.c.name)))
 
     def _set_paused(self, cluster_id: str, paused: bool) -> Cluster:
         at = self._database.clock.time()
@@ -158,10 +151,23 @@ class Clusters:
     def _find(
         self, connection: sa.Connection, which: sa.ColumnElement[bool], words: str
     ) -> Cluster:
-        found = read(cluster_of, connection.execute(sa.select(table).where(which)))
+        found = read(CLUSTER.value, connection.execute(sa.select(table).where(which)))
         for cluster in sorted(found, key=lambda one: one.id != words):
             return cluster
         raise ClusterNotFound(f'Cannot find cluster {words!r}.')
+
+
+def write_desired(
+    connection: sa.Connection, cluster_id: str, generation: int, row: Row, at: float
+) -> bool:
+    """Write the desired state of a cluster within a change, and raise its generation.
+
+    Return False and change nothing if the cluster has another generation.
+    """
+    mine = (table.c.id == cluster_id, table.c.generation == generation)
+    changing = sa.update(table).where(*mine).values(row)
+    changing = changing.values(generation=generation + 1, updated_at=at)
+    return bool(connection.execute(changing).rowcount)
 
 
 class Templates:

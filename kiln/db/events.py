@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from kiln.cluster_models import Event
 from kiln.db.database import Database
-from kiln.db.rows import Row, event_of, event_row, read
+from kiln.db.rows import EVENT, Row, event_row, read
 from kiln.db.schema import counter, event
 from kiln.db.statements import Statement
 
@@ -63,7 +63,7 @@ class Events:
         if kind is not None:
             question = question.where(event.c.kind == kind)
         with self._database.reading() as connection:
-            return read(event_of, connection.execute(question))
+            return read(EVENT.value, connection.execute(question))
 
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 where there was none yet."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from kiln.cluster_exceptions import LeaseLost
 from kiln.cluster_models import Lease
 from kiln.db.database import Database
-from kiln.db.rows import lease_of, read
+from kiln.db.rows import LEASE, read
 from kiln.db.schema import lease as table
 from kiln.db.statements import Statement
 
@@ -102,7 +102,7 @@ class Leases:
 
     def _find(self, connection: sa.Connection, scope: str) -> Lease | None:
         found = connection.execute(sa.select(table).where(table.c.scope == scope))
-        return next(iter(read(lease_of, found)), None)
+        return next(iter(read(LEASE.value, found)), None)
 
 
 def proof(database: Database) -> Statement:

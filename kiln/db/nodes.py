@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from kiln.cluster_exceptions import ClusterNotFound
 from kiln.cluster_models import Node, NodeState
 from kiln.db.database import Database
-from kiln.db.rows import node_of, read, text
+from kiln.db.rows import NODE, read, text
 from kiln.db.schema import node as table
 
 Counts = Mapping[NodeState, int]
@@ -27,9 +27,10 @@ class Nodes:
 
         :raises StoreError: the store cannot be read.
         """
-        question = sa.select(table).where(table.c.cluster_id == cluster_id)
+        mine = sa.select(table).where(table.c.cluster_id == cluster_id)
         with self._database.reading() as connection:
-            return read(node_of, connection.execute(question.order_by(table.c.name, table.c.id)))
+            found = connection.execute(mine.order_by(table.c.name, table.c.id))
+            return read(NODE.value, found)
 
     def get(self, cluster_id: str, name_or_id: str) -> Node:
         """Return one node; an id is tried first.
@@ -41,7 +42,7 @@ class Nodes:
             sa.or_(table.c.id == name_or_id, table.c.name == name_or_id),
         )
         with self._database.reading() as connection:
-            found = read(node_of, connection.execute(question))
+            found = read(NODE.value, connection.execute(question))
         for node in sorted(found, key=lambda one: one.id != name_or_id):
             return node
         raise ClusterNotFound(f'Cannot find node {name_or_id!r} in cluster {cluster_id}.')

@@ -12,7 +12,7 @@ from kiln.cluster_exceptions import ClusterBusy, ClusterChanged, ClusterNotFound
 from kiln.cluster_models import Operation, OperationState, Step, StepState
 from kiln.db.database import Database
 from kiln.db.leases import shut_out
-from kiln.db.rows import operation_of, operation_row, read, step_of
+from kiln.db.rows import OPERATION, STEP, read
 from kiln.db.schema import cluster, lease, step
 from kiln.db.schema import operation as table
 
@@ -83,7 +83,7 @@ class Operations:
                 started_at=None, ended_at=None, cause=None,
             )  # fmt: skip
             retried = sa.update(table).where(mine, table.c.state.in_(_RETRIED))
-            if not connection.execute(retried.values(**operation_row(going_on))).rowcount:
+            if not connection.execute(retried.values(**OPERATION.row(going_on))).rowcount:
                 why = f'it has ended as {there.state.value}, so nothing is left of it to be done'
                 if there.state.value in _RETRIED:
                     why = 'another one was entered since'
@@ -149,11 +149,11 @@ class Operations:
 
     def _read(self, question: sa.Select[tuple[object, ...]]) -> tuple[Operation, ...]:
         with self._database.reading() as connection:
-            return read(operation_of, connection.execute(question))
+            return read(OPERATION.value, connection.execute(question))
 
     def _find(self, connection: sa.Connection, operation_id: str) -> Operation:
         question = sa.select(table).where(table.c.id == operation_id)
-        for operation in read(operation_of, connection.execute(question)):
+        for operation in read(OPERATION.value, connection.execute(question)):
             return operation
         raise ClusterNotFound(f'Cannot find operation {operation_id!r}.')
 
@@ -177,7 +177,7 @@ class Journal:
     def _read(self, *which: sa.ColumnElement[bool]) -> tuple[Step, ...]:
         question = sa.select(step).where(*which).order_by(step.c.started_at, step.c.id)
         with self._database.reading() as connection:
-            return read(step_of, connection.execute(question))
+            return read(STEP.value, connection.execute(question))
 
 
 def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = False) -> None:
@@ -190,9 +190,9 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
         connection.execute(sa.update(table).where(others).values(cancelled=True))
     else:
         question = sa.select(table).where(others).order_by(table.c.seq)
-        for other in read(operation_of, connection.execute(question)):
+        for other in read(OPERATION.value, connection.execute(question)):
             raise ClusterBusy(_busy(operation.kind.value, other))
-    connection.execute(sa.insert(table), operation_row(operation))
+    connection.execute(sa.insert(table), OPERATION.row(operation))
 
 
 def _busy(verb: str, other: Operation) -> str:
@@ -205,7 +205,7 @@ def _busy(verb: str, other: Operation) -> str:
 def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:
     """Put off the deadlines of a cluster by the time that it was paused, within a change."""
     open_ones = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
-    for operation in read(operation_of, connection.execute(open_ones)):
+    for operation in read(OPERATION.value, connection.execute(open_ones)):
         if operation.deadline_at:
             lost = max(0.0, at - max(since, operation.created_at))
             mine = sa.update(table).where(table.c.id == operation.id)

@@ -7,9 +7,11 @@ import sqlalchemy as sa
 from kiln.cluster_exceptions import ClusterNotFound
 from kiln.cluster_models import Holding, Tombstone
 from kiln.db.database import Database
-from kiln.db.rows import holding_of, read
+from kiln.db.rows import HOLDING, read
 from kiln.db.schema import holding as table
 from kiln.db.schema import tombstone
+
+_BURIED = sa.select(tombstone.c.cluster_id)
 
 
 class Receipts:
@@ -29,24 +31,12 @@ class Receipts:
         Not in it is what is confirmed gone, and what was abandoned with its cluster:
         if that is still there, it is an orphan.
         """
-        question = sa.select(table.c.id).where(
-            table.c.backend == backend,
-            table.c.kind == kind,
-            table.c.gone_at.is_(None),
-            table.c.cluster_id.not_in(sa.select(tombstone.c.cluster_id)),
-        )
-        with self._database.reading() as connection:
-            return frozenset(connection.scalars(question))
+        living = table.c.cluster_id.not_in(_BURIED)
+        return self._ids(table.c.backend == backend, table.c.kind == kind, living)
 
     def abandoned(self, backend: str) -> frozenset[str]:
         """Return the ids and build keys of what was abandoned in a backend with its cluster."""
-        question = sa.select(table.c.id).where(
-            table.c.backend == backend,
-            table.c.gone_at.is_(None),
-            table.c.cluster_id.in_(sa.select(tombstone.c.cluster_id)),
-        )
-        with self._database.reading() as connection:
-            return frozenset(connection.scalars(question))
+        return self._ids(table.c.backend == backend, table.c.cluster_id.in_(_BURIED))
 
     def get(self, name_or_id: str) -> Tombstone:
         """Return the receipt of a cluster that is gone; the newest of a name.
@@ -67,10 +57,15 @@ class Receipts:
         with self._database.reading() as connection:
             return tuple(self._receipt(row, ()) for row in connection.execute(question))
 
+    def _ids(self, *which: sa.ColumnElement[bool]) -> frozenset[str]:
+        question = sa.select(table.c.id).where(table.c.gone_at.is_(None), *which)
+        with self._database.reading() as connection:
+            return frozenset(connection.scalars(question))
+
     def _holdings(self, connection: sa.Connection, cluster_id: str) -> tuple[Holding, ...]:
         question = sa.select(table).where(table.c.cluster_id == cluster_id)
         order = (table.c.seen_at, table.c.backend, table.c.kind, table.c.id)
-        return read(holding_of, connection.execute(question.order_by(*order)))
+        return read(HOLDING.value, connection.execute(question.order_by(*order)))
 
     def _receipt(self, row: sa.Row[tuple[object, ...]], all_: tuple[Holding, ...]) -> Tombstone:
         return Tombstone(

@@ -49,7 +49,7 @@ class Statement:
         constants = {name: compiled.params[name] for name in compiled.params.keys() - row.keys()}
         # SQLite has question marks, whose places count; the others have names.
         if (places := compiled.positiontup) is not None:
-            self._arrange = lambda row: [(row if one in row else constants)[one] for one in places]
-        elif constants:
+            self._arrange = lambda row: [*map({**constants, **row}.__getitem__, places)]
+        else:
             self._arrange = lambda row: {**constants, **row}
         self._text = str(compiled)

@@ -12,7 +12,7 @@ from kiln.cluster_models import Lease, NodeState, OperationState
 from kiln.db import schema
 from kiln.db.database import Database
 from kiln.db.operations import newest_seqs
-from kiln.db.rows import lease_of, read
+from kiln.db.rows import LEASE, read
 
 _ENDED = [state.value for state in OperationState if state.ended]
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -78,7 +78,7 @@ def check(database: Database) -> Health:
             if table is not schema.counter
         }
         question = sa.select(lease).where(over).order_by(lease.c.scope)
-        dangling = read(lease_of, connection.execute(question))
+        dangling = read(LEASE.value, connection.execute(question))
     return dataclasses.replace(health, counts=MappingProxyType(counts), dangling=dangling)
 
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from kiln.cluster_models import StepState
-from kiln.db.rows import event_row, node_row, step_row
+from kiln.db.rows import STEP, event_row, node_row
 from kiln.db.store import open_store
 from tests.unit.db import samples
 
@@ -42,7 +42,7 @@ class Bare:
 
     def write(self, step, node, event):
         run = self.db.execute
-        step, node, event = step_row(step), node_row(node), event_row(event, 1.0)
+        step, node, event = STEP.row(step), node_row(node), event_row(event, 1.0)
         run('BEGIN IMMEDIATE')
         run('SELECT epoch FROM lease WHERE scope = ? AND owner = ? AND epoch = ?', self.proof)
         run(insert('step', step, 'ON CONFLICT (id) DO UPDATE SET state = excluded.state'),
