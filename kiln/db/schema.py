@@ -25,25 +25,33 @@ _TIME: sa.Double[float] = sa.Double()
 _TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
 # SQLite counts by itself only what is called INTEGER.
 _COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
-# Names differ where their bytes do, as in the other two.
-_EXACT: dict[str, Any] = {
-    'mariadb_charset': 'utf8mb4',
-    'mariadb_collate': 'utf8mb4_bin',
-    'mariadb_engine': 'InnoDB',
-}
 
-cluster_template = sa.Table(
+
+def _table(name: str, *columns: sa.schema.SchemaItem, **more: Any) -> sa.Table:
+    # Names differ where their bytes do, as in the other two.
+    exact = {
+        'mariadb_charset': 'utf8mb4',
+        'mariadb_collate': 'utf8mb4_bin',
+        'mariadb_engine': 'InnoDB',
+    }
+    return sa.Table(name, metadata, *columns, **exact, **more)
+
+
+def _part_of(owner: str, name: str, **more: Any) -> sa.Column[str]:
+    """Return the foreign key to an owner whose deletion deletes the row too."""
+    key = sa.ForeignKey(f'{owner}.id', name=name, ondelete='CASCADE')
+    return sa.Column(f'{owner}_id', _ID, key, nullable=False, **more)
+
+
+cluster_template = _table(
     'cluster_template',
-    metadata,
     sa.Column('name', _NAME, primary_key=True),
     sa.Column('spec', _TEXT, nullable=False),
     sa.Column('updated_at', _TIME, nullable=False),
-    **_EXACT,
 )
 
-cluster = sa.Table(
+cluster = _table(
     'cluster',
-    metadata,
     sa.Column('id', _ID, primary_key=True),
     # A cluster that is gone has a tombstone and no row, so its name is free.
     sa.Column('name', _NAME, nullable=False),
@@ -64,19 +72,12 @@ cluster = sa.Table(
     sa.Column('updated_at', _TIME, nullable=False),
     sa.Index('cluster_by_name', 'name', unique=True),
     sa.Index('cluster_by_template', 'template'),
-    **_EXACT,
 )
 
-node = sa.Table(
+node = _table(
     'node',
-    metadata,
     sa.Column('id', _ID, primary_key=True),
-    sa.Column(
-        'cluster_id',
-        _ID,
-        sa.ForeignKey('cluster.id', name='node_of_cluster', ondelete='CASCADE'),
-        nullable=False,
-    ),
+    _part_of('cluster', 'node_of_cluster'),
     sa.Column('node_group', _NAME, nullable=False),
     sa.Column('name', _NAME, nullable=False),
     sa.Column('flavor', _NAME),
@@ -94,12 +95,10 @@ node = sa.Table(
     # Not unique: MariaDB would take a second node of a name for the first one.
     sa.Index('node_by_cluster', 'cluster_id', 'name'),
     sa.Index('node_by_state', 'state', 'since'),
-    **_EXACT,
 )
 
-operation = sa.Table(
+operation = _table(
     'operation',
-    metadata,
     # Clocks step back; the newest operation is the one that was written last.
     sa.Column('seq', _COUNT, primary_key=True, autoincrement=True),
     sa.Column('id', _ID, nullable=False),
@@ -118,19 +117,12 @@ operation = sa.Table(
     sa.Index('operation_by_cluster', 'cluster_id', 'seq'),
     sa.Index('operation_by_state', 'state', 'seq'),
     sqlite_autoincrement=True,
-    **_EXACT,
 )
 
-step = sa.Table(
+step = _table(
     'step',
-    metadata,
     sa.Column('id', _ID, primary_key=True),
-    sa.Column(
-        'operation_id',
-        _ID,
-        sa.ForeignKey('operation.id', name='step_of_operation', ondelete='CASCADE'),
-        nullable=False,
-    ),
+    _part_of('operation', 'step_of_operation'),
     sa.Column('cluster_id', _ID, nullable=False),
     sa.Column('kind', _WORD, nullable=False),
     sa.Column('state', _WORD, nullable=False),
@@ -143,22 +135,18 @@ step = sa.Table(
     sa.Column('result', _TEXT),
     sa.Column('cause', _TEXT),
     sa.Index('step_by_operation', 'operation_id', 'state'),
-    **_EXACT,
 )
 
-lease = sa.Table(
+lease = _table(
     'lease',
-    metadata,
     sa.Column('scope', _ID, primary_key=True),
     sa.Column('owner', _NAME, nullable=False),
     sa.Column('epoch', sa.BigInteger(), nullable=False),
     sa.Column('expires', _TIME, nullable=False),
-    **_EXACT,
 )
 
-event = sa.Table(
+event = _table(
     'event',
-    metadata,
     # Given by the counter, whose row is held until the commit: who has seen
     # one number has seen all below it. Numbers of the database's own are not
     # committed in their order, and a reader would pass over some.
@@ -172,20 +160,16 @@ event = sa.Table(
     sa.Column('facts', _TEXT),
     sa.Index('event_by_cluster', 'cluster_id', 'seq'),
     sa.Index('event_by_time', 'at'),
-    **_EXACT,
 )
 
-counter = sa.Table(
+counter = _table(
     'counter',
-    metadata,
     sa.Column('name', _WORD, primary_key=True),
     sa.Column('last', sa.BigInteger(), nullable=False),
-    **_EXACT,
 )
 
-holding = sa.Table(
+holding = _table(
     'holding',
-    metadata,
     sa.Column('cluster_id', _ID, primary_key=True),
     sa.Column('backend', sa.String(128), primary_key=True),
     sa.Column('kind', _WORD, primary_key=True),
@@ -194,31 +178,21 @@ holding = sa.Table(
     sa.Column('seen_at', _TIME, nullable=False),
     sa.Column('gone_at', _TIME),
     sa.Index('holding_by_backend', 'backend', 'kind', 'id'),
-    **_EXACT,
 )
 
 # The holdings of the cluster stay where they are: they are its receipt.
-tombstone = sa.Table(
+tombstone = _table(
     'tombstone',
-    metadata,
     sa.Column('cluster_id', _ID, primary_key=True),
     sa.Column('name', _NAME, nullable=False),
     sa.Column('deleted_at', _TIME, nullable=False),
     sa.Index('tombstone_by_name', 'name', 'deleted_at'),
-    **_EXACT,
 )
 
-secret = sa.Table(
+secret = _table(
     'secret',
-    metadata,
-    sa.Column(
-        'cluster_id',
-        _ID,
-        sa.ForeignKey('cluster.id', name='secret_of_cluster', ondelete='CASCADE'),
-        primary_key=True,
-    ),
+    _part_of('cluster', 'secret_of_cluster', primary_key=True),
     sa.Column('name', _NAME, primary_key=True),
     #: Encrypted; see kiln.db.keys.
     sa.Column('value', _TEXT, nullable=False),
-    **_EXACT,
 )
