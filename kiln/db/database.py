@@ -124,13 +124,9 @@ class Database:
         finally:
             connection.execute(sa.select(sa.func.release_lock(name)))
 
-    def insert(self, table: sa.Table) -> Any:
-        """Return an insert of this dialect, which knows what to do about conflicts."""
-        return _INSERTS[self.kind](table)
-
     def insert_missing(self, table: sa.Table) -> Any:
         """Return an insert that leaves a row that is already there as it is."""
-        insert = self.insert(table)
+        insert = _INSERTS[self.kind](table)
         if self.kind == 'mariadb':
             column = next(iter(table.primary_key.columns)).name
             return insert.on_duplicate_key_update({column: table.c[column]})
@@ -142,7 +138,7 @@ class Database:
         ``special`` says of some columns what they get: a function of the columns
         of the row there, and of the new one's.
         """
-        insert = self.insert(table)
+        insert = _INSERTS[self.kind](table)
         new = insert.inserted if self.kind == 'mariadb' else insert.excluded
         keys = [column.name for column in table.primary_key.columns]
         # MariaDB assigns one after the other, and what comes later sees what

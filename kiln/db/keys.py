@@ -8,6 +8,7 @@ written with the last of them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import tempfile
@@ -86,7 +87,7 @@ class KeyFile:
         :raises StoreError: the file cannot be read or written.
         """
         if not self.path.exists():
-            self._save_first()
+            self._save(_Ring(current=_new_key()), first=True)
             return
         ring = self._load()
         self._save(_Ring(current=ring.upcoming or _new_key(), former=(ring.current, *ring.former)))
@@ -102,7 +103,7 @@ class KeyFile:
     def _current_cipher(self) -> MultiFernet:
         with self._lock:
             if self._make and not self.path.exists():
-                self._save_first()
+                self._save(_Ring(current=_new_key()), first=True)
             seen = self._signature()
             if self._cipher is None or seen != self._seen:
                 self._cipher, self._seen = self._load().cipher(), seen
@@ -155,46 +156,32 @@ class KeyFile:
         upcoming = words['next'][0] if words['next'] else None
         return _Ring(current=current, upcoming=upcoming, former=tuple(words['former']))
 
-    def _save_first(self) -> None:
-        draft = self._draft(_Ring(current=_new_key()))
+    def _save(self, ring: _Ring, *, first: bool = False) -> None:
+        """Write the file as a whole; as a first one only where there is none."""
         try:
-            # Of several who need a key at the same time, one makes it.
-            os.link(draft, self.path)
-            sync(self.path.parent)
-        except FileExistsError:
-            pass
-        except OSError as exc:
-            raise self._unwritable(exc) from exc
-        finally:
-            draft.unlink()
-
-    def _save(self, ring: _Ring) -> None:
-        try:
-            self._draft(ring).replace(self.path)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(
+                prefix=f'.{self.path.name}.', dir=self.path.parent
+            ) as folder:
+                draft = Path(folder, self.path.name)
+                draft.touch(mode=0o600)
+                with draft.open('w', encoding='ascii') as file:
+                    file.write(ring.render())
+                    file.flush()
+                    os.fsync(file.fileno())
+                if first:
+                    # Of several processes that need a key at the same time, one makes it.
+                    with contextlib.suppress(FileExistsError):
+                        os.link(draft, self.path)
+                else:
+                    draft.replace(self.path)
             # Else a power cut could take a key that something was written with.
             sync(self.path.parent)
         except OSError as exc:
-            raise self._unwritable(exc) from exc
-
-    def _draft(self, ring: _Ring) -> Path:
-        """Write a whole file beside the one that it is to replace."""
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                'w', dir=self.path.parent, prefix=f'.{self.path.name}.', delete=False
-            ) as file:
-                file.write(ring.render())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as exc:
-            raise self._unwritable(exc) from exc
-        return Path(file.name)
-
-    def _unwritable(self, exc: OSError) -> StoreError:
-        return StoreError(
-            f'Cannot write the keys to {self.path}: {exc.strerror}. Name another file in option '
-            f'[db] key_file.'
-        )
+            raise StoreError(
+                f'Cannot write the keys to {self.path}: {exc.strerror}. Name another file in '
+                f'option [db] key_file.'
+            ) from exc
 
 
 def _new_key() -> str:

@@ -64,12 +64,7 @@ class Secrets:
             self.keys.advance()
             rows = connection.execute(sa.select(table).with_for_update()).all()
             again = [
-                {
-                    'cluster_id': row.cluster_id,
-                    'name': row.name,
-                    'value': self.keys.encrypt(self._open(row.cluster_id, row.name, row.value)),
-                }
-                for row in rows
+                {**row._mapping, 'value': self.keys.encrypt(self._open(*row))} for row in rows
             ]
             if again:
                 connection.execute(self._database.upsert(table), again)
