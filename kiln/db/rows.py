@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import operator
-import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kiln.cluster_exceptions import StoreError
 from kiln.cluster_models import (
+    Aim,
     Cluster,
     DriverPin,
     Event,
@@ -41,14 +42,16 @@ def read(make: Callable[[Any], _T], rows: Iterable[Any]) -> tuple[_T, ...]:
 
     :raises StoreError: a row holds something that this version of kiln does not know.
     """
-    row = None
-    try:
-        return tuple([make(row) for row in rows])
-    except ValueError as exc:
-        raise StoreError(
-            f'Cannot read {row[0] if row else "a row"} in the store: {exc}. Use the version of '
-            f'kiln that wrote it.'
-        ) from exc
+    values = []
+    for row in rows:
+        try:
+            values.append(make(row))
+        except ValueError as exc:
+            raise StoreError(
+                f'Cannot read row {row[0]} in the store: {exc}. Use the version of kiln that '
+                f'wrote it.'
+            ) from exc
+    return tuple(values)
 
 
 def text(words: str) -> str:
@@ -67,26 +70,23 @@ class _Form(NamedTuple):
 
 def _form(kind: Any) -> _Form | None:
     """Return the form of a field by its type hint; None if the column has the value itself."""
+    if dataclasses.is_dataclass(kind):
+        return _Form(dumps, functools.partial(loads, kind))
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _Form(operator.attrgetter('value'), kind)
     if kind == _Facts:
-        return _Form(_facts_text, _facts)
-    inner = next((one for one in typing.get_args(kind) if one is not types.NoneType), kind)
-    if dataclasses.is_dataclass(inner):
-        return _Form(
-            lambda value: None if value is None else dumps(value, inner),
-            lambda found: None if found is None else loads(inner, found),
-        )
-    if issubclass(inner, enum.Enum):
-        return _Form(operator.attrgetter('value'), inner)
+        return _or_null(kind, _NO_FACTS)
+    for inner in typing.get_args(kind):
+        if dataclasses.is_dataclass(inner):
+            return _or_null(inner, None)
     return None
 
 
-def _facts_text(facts: _Facts) -> str | None:
-    return dumps(facts, _Facts) if facts else None
-
-
-def _facts(found: str | None) -> _Facts:
-    facts: _Facts = loads(_Facts, found) if found else _NO_FACTS
-    return facts
+def _or_null(kind: Any, empty: Any) -> _Form:
+    return _Form(
+        lambda value: dumps(value, kind) if value else None,
+        lambda found: loads(kind, found) if found else empty,
+    )
 
 
 class Columns(Generic[_T]):
@@ -147,6 +147,7 @@ _PIN = Columns(
     origin='driver_origin',
     digest='driver_digest',
 )
+_AIM = Columns(Aim, parts={'pin': _PIN})
 CLUSTER = Columns(Cluster, parts={'pin': _PIN})
 NODE = Columns(Node, parts={'place': Columns(Place)}, group='node_group')
 OPERATION = Columns(Operation)
@@ -168,10 +169,10 @@ def cluster_row(cluster: Cluster) -> Row:
 
 def desired_row(spec: ClusterSpec, pin: DriverPin | None, decision: _Facts) -> Row:
     """Return the columns that change with the spec of a cluster, and with its driver if given."""
-    row: Row = {'spec': dumps(spec), 'template': spec.template}
+    row = {'spec': dumps(spec)}
     if pin is not None:
-        row |= {**_PIN.row(pin), 'decision': _facts_text(decision)}
-    return row
+        row = _AIM.row(Aim(spec=spec, pin=pin, decision=decision))
+    return {**row, 'template': spec.template}
 
 
 def node_row(node: Node) -> Row:

@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 import sqlite3
 
+from kiln.cluster_exceptions import StoreError
 from kiln.cluster_models import Aim, OperationState, StepState
 from kiln.cluster_spec import (
     ClusterTemplate,
@@ -132,6 +133,15 @@ class Stored(StoreCase):
         readable = dataclasses.replace(second, seq=2, message='seen ?\ufffd')
         found = self.store.events.after()
         self.assertEqual((dataclasses.replace(first, seq=1), readable), found)
+
+    def test_a_spec_that_is_missing_or_cut_off_is_refused(self):
+        self.fill()
+        for text in ('', '{"name":"web"'):
+            with contextlib.closing(sqlite3.connect(self.path())) as db, db:
+                db.execute('UPDATE cluster SET spec = ?', [text])
+            words = 'Cannot read row c-web in the store: what should be ClusterSpec is no JSON'
+            with self.subTest(text), self.assertRaisesRegex(StoreError, words):
+                self.store.clusters.get('web')
 
     def test_what_is_stored_now_is_the_same_to_the_byte(self):
         self.fill()
