@@ -18,9 +18,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
-
-_T = TypeVar('_T')
+from typing import Any, NamedTuple
 
 
 class CodecError(ValueError):
@@ -155,7 +153,7 @@ def _plain(value: Any) -> Any:
     raise CodecError(f'{_name(type(value))} is no kind of value that can be stored')
 
 
-def _of(kind: type[_T], plain: Any) -> _T:
+def _of(kind: type, plain: Any) -> Any:
     accepted = (float, int) if kind is float else kind
     # bool is a subclass of int, but True is not accepted as a number.
     if not isinstance(plain, accepted) or (isinstance(plain, bool) and kind is not bool):

@@ -29,7 +29,7 @@ _COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 def _table(name: str, *columns: sa.schema.SchemaItem, **more: Any) -> sa.Table:
     # Names differ where their bytes do, as in the other two.
-    exact = {
+    exact: dict[str, Any] = {
         'mariadb_charset': 'utf8mb4',
         'mariadb_collate': 'utf8mb4_bin',
         'mariadb_engine': 'InnoDB',
