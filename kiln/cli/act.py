@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import abc
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kiln.cli.base import KilnLister, Rows, add_names, add_timeout, find_all, outcome
+from kiln.cli.base import AMPHORAE, TIMEOUT, Adder, KilnLister, Rows, argument, find_all, outcome
 from kiln.cli.progress import tally
 from kiln.cli.views import cells
 from kiln.exceptions import AmphoraComputeError
@@ -21,28 +20,22 @@ if TYPE_CHECKING:
 class Act(KilnLister):
     """Does one thing to several amphorae at once, and says how each came out."""
 
+    arguments: ClassVar[Sequence[Adder]] = (
+        AMPHORAE,
+        argument(
+            '--wait', action='store_true', help='Return when it has happened, not when agreed.'
+        ),
+        TIMEOUT,
+    )
+    #: The method of ``Compute`` that does it.
+    verb: ClassVar[str]
+    #: Keywords of the method that are arguments of this command alone.
+    keywords: ClassVar[tuple[str, ...]] = ()
     #: How the result is called when it is agreed, and when it is waited for.
     agreed: ClassVar[str]
     done: ClassVar[str]
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_names(parser, several=True)
-        parser.add_argument(
-            '--wait', action='store_true', help='Return when it has happened, not when agreed.'
-        )
-        add_timeout(parser)
-        return parser
-
-    @abc.abstractmethod
-    def start(
-        self, compute: Compute, amphora_id: str, parsed_args: argparse.Namespace
-    ) -> Operation[None]:
-        """Have it done to one amphora."""
-
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Find all, start all, and wait for all."""
         words = list(dict.fromkeys(parsed_args.amphorae))
         with (
             self.app.open_backend() as compute,
@@ -71,8 +64,12 @@ class Act(KilnLister):
     ) -> Operation[None] | AmphoraComputeError:
         if isinstance(amphora, AmphoraComputeError):
             return amphora
+        start: Callable[..., Operation[None]] = getattr(compute, self.verb)
+        keywords = {name: getattr(parsed_args, name) for name in self.keywords}
         try:
-            return self.start(compute, amphora.id, parsed_args)
+            return start(
+                amphora.id, wait=parsed_args.wait, timeout=parsed_args.timeout, **keywords
+            )
         except AmphoraComputeError as exc:
             return exc
 
@@ -101,80 +98,32 @@ class Act(KilnLister):
 class Suspend(Act):
     """Suspend amphorae."""
 
-    agreed, done = 'suspending', 'suspended'
-
-    def start(
-        self, compute: Compute, amphora_id: str, parsed_args: argparse.Namespace
-    ) -> Operation[None]:
-        """Have one suspended."""
-        return compute.suspend(amphora_id, wait=parsed_args.wait, timeout=parsed_args.timeout)
+    verb, agreed, done = 'suspend', 'suspending', 'suspended'
 
 
 class Resume(Act):
     """Let suspended amphorae go on."""
 
-    agreed, done = 'resuming', 'active'
-
-    def start(
-        self, compute: Compute, amphora_id: str, parsed_args: argparse.Namespace
-    ) -> Operation[None]:
-        """Have one resumed."""
-        return compute.resume(amphora_id, wait=parsed_args.wait, timeout=parsed_args.timeout)
+    verb, agreed, done = 'resume', 'resuming', 'active'
 
 
 class Reboot(Act):
     """Reboot amphorae."""
 
-    agreed, done = 'rebooting', 'active'
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--hard', action='store_true', help='Reboot as by the power switch.')
-        return parser
-
-    def start(
-        self, compute: Compute, amphora_id: str, parsed_args: argparse.Namespace
-    ) -> Operation[None]:
-        """Have one rebooted."""
-        return compute.reboot(
-            amphora_id,
-            hard=parsed_args.hard,
-            wait=parsed_args.wait,
-            timeout=parsed_args.timeout,
-        )
+    verb, agreed, done = 'reboot', 'rebooting', 'active'
+    keywords = ('hard',)
+    arguments = (argument('--hard', action='store_true', help='Reboot as by the power switch.'),)
 
 
 class Rebuild(Act):
     """Make amphorae anew under their ids, from their image or another."""
 
-    agreed, done = 'rebuilding', 'active'
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--image', metavar='ID', help='Id of the new image.')
-        return parser
-
-    def start(
-        self, compute: Compute, amphora_id: str, parsed_args: argparse.Namespace
-    ) -> Operation[None]:
-        """Have one rebuilt."""
-        return compute.rebuild(
-            amphora_id,
-            image_id=parsed_args.image,
-            wait=parsed_args.wait,
-            timeout=parsed_args.timeout,
-        )
+    verb, agreed, done = 'rebuild', 'rebuilding', 'active'
+    keywords = ('image_id',)
+    arguments = (argument('--image', dest='image_id', metavar='ID', help='Id of the new image.'),)
 
 
 class Delete(Act):
     """Delete amphorae."""
 
-    agreed, done = 'deleting', 'gone'
-
-    def start(
-        self, compute: Compute, amphora_id: str, parsed_args: argparse.Namespace
-    ) -> Operation[None]:
-        """Have one deleted."""
-        return compute.delete(amphora_id, wait=parsed_args.wait, timeout=parsed_args.timeout)
+    verb, agreed, done = 'delete', 'deleting', 'gone'

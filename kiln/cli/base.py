@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cliff.command import Command
 from cliff.display import DisplayCommandBase
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _Number = TypeVar('_Number', int, float)
 Rows = tuple[Sequence[str], Iterable[Any]]
+#: Adds arguments to the parser of a command.
+Adder = Callable[[argparse.ArgumentParser], object]
 _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 
@@ -31,6 +34,8 @@ class KilnCommand(Command):
     """A command of kiln; what it prints, it prints itself."""
 
     app: KilnApp
+    #: The arguments that this class adds to those of its base classes.
+    arguments: ClassVar[Sequence[Adder]] = ()
     #: The exit status of a command that printed something and yet failed.
     status = ExitCode.OK
 
@@ -38,9 +43,25 @@ class KilnCommand(Command):
         # Without its name, cliff looks for no plugins that would hook it.
         super().__init__(app, app_args)
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser, with the arguments of base classes first."""
+        parser = super().get_parser(prog_name)
+        for kind in reversed(type(self).__mro__):
+            for add in vars(kind).get('arguments', ()):
+                add(parser)
+        return parser
+
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run; return the exit status."""
         return super().run(parsed_args) or self.status
+
+    def write(self, text: str) -> None:
+        """Print a text, whose last line may lack its end."""
+        self.app.stdout.write(text if text.endswith('\n') or not text else f'{text}\n')
+
+    def write_as(self, formatter: str, *, text: str, data: Any) -> None:
+        """Print a text for people, or the same as JSON for programs."""
+        self.write(json.dumps(data, indent=2) if formatter == 'json' else text)
 
     def settle(self, errors: Collection[BaseException], attempts: int) -> None:
         """Explain the attempts that failed, and choose the exit status."""
@@ -78,39 +99,7 @@ class KilnShow(_Printed, ShowOne):
     """A command that prints one thing, field by field."""
 
 
-# ---- arguments ---------------------------------------------------------------
-
-
-def add_names(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Let the command take amphorae by name or id."""
-    parser.add_argument(
-        'amphorae' if several else 'amphora',
-        nargs='+' if several else None,
-        metavar='NAME_OR_ID',
-        help='Name or id of an amphora; an id is tried first.',
-    )
-
-
-def add_text_format(parser: argparse.ArgumentParser) -> None:
-    """Let a command that prints no table print text or JSON."""
-    parser.add_argument(
-        '-f',
-        '--format',
-        dest='formatter',
-        choices=('text', 'json'),
-        default='text',
-        help='the output format, defaults to text',
-    )
-
-
-def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """Let the command end after some seconds."""
-    parser.add_argument(
-        '--timeout',
-        type=seconds,
-        metavar='SECONDS',
-        help='Seconds that each of it may take (default: as configured for the backend).',
-    )
+# ---- types of arguments ------------------------------------------------------
 
 
 def seconds(text: str) -> float:
@@ -150,6 +139,51 @@ def pair(text: str) -> tuple[str, str]:
     if not sign or not key:
         raise argparse.ArgumentTypeError(f'{text!r} is not written as KEY=VALUE')
     return key, value
+
+
+def json_or_text(text: str) -> Any:
+    """Return what a text means as JSON, or else the text."""
+    try:
+        return json.loads(text)
+    # Also a number of more digits than Python reads, and text that is nested too deep.
+    except (ValueError, RecursionError):
+        return text
+
+
+# ---- arguments ---------------------------------------------------------------
+
+
+def argument(*names: str, **how: Any) -> Adder:
+    """Return an adder of one argument; parameters as of ``ArgumentParser.add_argument``."""
+    return lambda parser: parser.add_argument(*names, **how)
+
+
+_BY_NAME_OR_ID = {
+    'metavar': 'NAME_OR_ID',
+    'help': 'Name or id of an amphora; an id is tried first.',
+}
+AMPHORA = argument('amphora', **_BY_NAME_OR_ID)
+AMPHORAE = argument('amphorae', nargs='+', **_BY_NAME_OR_ID)
+CLUSTER = argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+LINES = argument('--lines', type=whole, metavar='N', help='Print the last N lines.')
+#: For a command that prints no table.
+TEXT_FORMAT = argument(
+    '-f',
+    '--format',
+    dest='formatter',
+    choices=('text', 'json'),
+    default='text',
+    help='the output format, defaults to text',
+)
+TIMEOUT = argument(
+    '--timeout',
+    type=seconds,
+    metavar='SECONDS',
+    help='Seconds that each of it may take (default: as configured for the backend).',
+)
+
+
+# ---- files -------------------------------------------------------------------
 
 
 def read_file(path: str, max_bytes: int) -> bytes:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import (
+    TIMEOUT,
     KilnLister,
     Rows,
-    add_timeout,
+    argument,
     gather,
     pair,
     read_file,
@@ -33,6 +34,22 @@ _CLEANUP_S = 30.0
 _TYPES = [kind.value for kind in AmphoraType]
 
 
+def _add_waiting(parser: argparse.ArgumentParser) -> None:
+    waiting = parser.add_mutually_exclusive_group()
+    waiting.add_argument(
+        '--until',
+        choices=[goal.value for goal in Until],
+        help='How far to wait (default: accepted, or ready where there is a probe). '
+        'What does not come so far is removed.',
+    )
+    waiting.add_argument('--wait', action='store_true', help='The same as --until active.')
+    parser.add_argument(
+        '--probe',
+        metavar='PROBE',
+        help='What tells that it is ready: tcp:22, http:8080/health or https:8443.',
+    )
+
+
 class Build(KilnLister):
     """Build one amphora, or a fleet of equal ones.
 
@@ -40,67 +57,50 @@ class Build(KilnLister):
     adopted, nothing is built twice.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments, which are those of the contract."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('--name', help='Name; with --count, NAME-1 and so on (default: by build key).')
-        add('--build-key', metavar='KEY', help='Your own name for this build, used only once.')
-        add('--type', choices=_TYPES, default='vm', help='Kind of machine (default: vm).')
-        add('--flavor', help='Name of the flavor.')
-        add('--image', metavar='ID', help='Id of the image.')
-        add('--key', action='append', metavar='KEY', help='Key for SSH; may be repeated.')
-        add('--sec-group', action='append', metavar='GROUP', help='May be repeated.')
-        add('--network', action='append', metavar='ID', help='May be repeated.')
-        add('--port', action='append', metavar='ID', help='May be repeated.')
-        add('--zone', help='Availability zone.')
-        add('--server-group', metavar='ID', help='Id of the server group.')
-        add(
+    # The arguments of the contract, and how long to wait.
+    arguments = (
+        argument('--name', help='Name; with --count, NAME-1 and so on (default: by build key).'),
+        argument(
+            '--build-key', metavar='KEY', help='Your own name for this build, used only once.'
+        ),
+        argument('--type', choices=_TYPES, default='vm', help='Kind of machine (default: vm).'),
+        argument('--flavor', help='Name of the flavor.'),
+        argument('--image', metavar='ID', help='Id of the image.'),
+        argument('--key', action='append', metavar='KEY', help='Key for SSH; may be repeated.'),
+        argument('--sec-group', action='append', metavar='GROUP', help='May be repeated.'),
+        argument('--network', action='append', metavar='ID', help='May be repeated.'),
+        argument('--port', action='append', metavar='ID', help='May be repeated.'),
+        argument('--zone', help='Availability zone.'),
+        argument('--server-group', metavar='ID', help='Id of the server group.'),
+        argument(
             '--file',
             action='append',
             default=[],
             metavar='PATH=LOCALFILE[:MODE[:OWNER]]',
             help='Write a file at the first boot, such as /etc/app.key=app.key:0600:app; '
             'may be repeated.',
-        )
-        add('--user-data', metavar='FILE', help='File with the user data.')
-        add(
+        ),
+        argument('--user-data', metavar='FILE', help='File with the user data.'),
+        argument(
             '--metadata',
             action='append',
             type=pair,
             default=[],
             metavar='KEY=VALUE',
             help='Put this on the amphora; no secret, may be repeated.',
-        )
-        add('--count', type=whole, default=1, metavar='N', help='Build N of them.')
-        add(
+        ),
+        argument('--count', type=whole, default=1, metavar='N', help='Build N of them.'),
+        argument(
             '--priority',
             choices=[one.name.lower() for one in Priority],
             default='normal',
             help='Who goes first where many wait (default: normal).',
-        )
-        self._add_waiting(parser)
-        return parser
-
-    @staticmethod
-    def _add_waiting(parser: argparse.ArgumentParser) -> None:
-        waiting = parser.add_mutually_exclusive_group()
-        waiting.add_argument(
-            '--until',
-            choices=[goal.value for goal in Until],
-            help='How far to wait (default: accepted, or ready where there is a probe). '
-            'What does not come so far is removed.',
-        )
-        waiting.add_argument('--wait', action='store_true', help='The same as --until active.')
-        parser.add_argument(
-            '--probe',
-            metavar='PROBE',
-            help='What tells that it is ready: tcp:22, http:8080/health or https:8443.',
-        )
-        add_timeout(parser)
+        ),
+        _add_waiting,
+        TIMEOUT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Start all builds, and wait for all."""
         wanted = _names_and_keys(parsed_args)
         goal = _goal(parsed_args)
         with (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import abc
 import argparse
+import dataclasses
 import json
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from kiln.cli.base import KilnCommand, add_text_format, seconds
+from kiln.cli.base import CLUSTER, TEXT_FORMAT, Adder, KilnCommand, argument, seconds
 from kiln.cli.cluster_fields import operation_fields
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.outcomes import OperationEnded, ended_badly
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from kiln.clusters.site import Site
 
 
-def add_deadline(parser: argparse.ArgumentParser) -> None:
-    """Let an operation have another deadline."""
-    parser.add_argument(
-        '--timeout',
-        type=seconds,
-        metavar='SECONDS',
-        help='Have the operation fail after so many seconds (default: as the cluster or the '
-        'site allows).',
-    )
+NO_WAIT = argument(
+    '--no-wait', action='store_true', help='Enter it, and leave the work to others.'
+)
+DEADLINE = argument(
+    '--timeout',
+    type=seconds,
+    metavar='SECONDS',
+    help='Have the operation fail after so many seconds (default: as the cluster or the site '
+    'allows).',
+)
 
 
 class Working(KilnCommand):
@@ -84,26 +85,21 @@ class Changing(Working):
     goes_back = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments that all of them have."""
+        """Add the arguments that all of them have, after those of each."""
         parser = super().get_parser(prog_name)
-        self.add_arguments(parser)
         add = parser.add_argument
         add('--plan', action='store_true', help='Show what would happen, and stop.')
         add('--yes', action='store_true', help='Agree to what is removed, without being asked.')
-        add('--no-wait', action='store_true', help='Enter it, and leave the work to others.')
-        add_deadline(parser)
+        NO_WAIT(parser)
+        DEADLINE(parser)
         if self.goes_back:
             add(
                 '--rollback',
                 action='store_true',
                 help='If it fails, bring the cluster back to what it was.',
             )
-        add_text_format(parser)
+        TEXT_FORMAT(parser)
         return parser
-
-    @abc.abstractmethod
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
 
     # ---- the steps -----------------------------------------------------------------
 
@@ -213,7 +209,7 @@ class Changing(Working):
             self.status = ExitCode.CHANGES
         if args.formatter != 'json':
             return
-        said = [
+        data = [
             {
                 'plan': proposal.to_dict(),
                 'operation': operation_fields(
@@ -224,22 +220,26 @@ class Changing(Working):
             }
             for proposal, one in pairs
         ]
-        self.app.stdout.write(f'{json.dumps(said, indent=2)}\n')
+        self.write(json.dumps(data, indent=2))
 
 
 class ChangingCluster(Changing):
-    """A command that asks for one thing of one cluster."""
+    """A command that requests one thing of one cluster."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+    arguments: ClassVar[Sequence[Adder]] = (CLUSTER,)
+    #: What is requested; arguments of the command that have the names of its fields fill them.
+    requested: ClassVar[type[Request]]
 
-    @abc.abstractmethod
     def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
+        """Return what the arguments request."""
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in vars(args).items()
+        }
+        names = {one.name for one in dataclasses.fields(self.requested)}
+        return self.requested(**{name: given[name] for name in names & given.keys()})
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Plan, and go on as far as is wanted."""
         request = self.request(parsed_args)
         with configured_site(self.app.settings, self.app.clock) as site:
             self.change(site, [site.clusters.plan(request)], parsed_args)

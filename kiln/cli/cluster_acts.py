@@ -5,51 +5,19 @@ from __future__ import annotations
 import abc
 import argparse
 import contextlib
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, pair
-from kiln.cli.changing import ChangingCluster, Working, add_deadline
+from kiln.cli.base import CLUSTER, KilnCommand, argument, json_or_text, pair
+from kiln.cli.changing import DEADLINE, NO_WAIT, ChangingCluster, Working
 from kiln.cli.stores import configured_site
 from kiln.cluster_exceptions import ClusterNotFound
+from kiln.clusters import requests
 
 if TYPE_CHECKING:
     from kiln.cli.following import Entered
     from kiln.clusters.proposals import Proposal
-    from kiln.clusters.requests import Request
     from kiln.clusters.service import Clusters
-
-
-class Scale(ChangingCluster):
-    """Have more or fewer nodes in a group, and say which go if that matters."""
-
-    goes_back = True
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        parser.add_argument(
-            'size',
-            type=size,
-            metavar='[GROUP=]COUNT',
-            help='How many nodes there are to be; the group may be left out where it is the only '
-            'one.',
-        )
-        parser.add_argument(
-            '--remove',
-            nargs='+',
-            default=[],
-            metavar='NODE',
-            help='Nodes that go, by name or id; others go only for what is missing then.',
-        )
-
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import Resize
-
-        group, count = args.size
-        return Resize(cluster=args.cluster, group=group, count=count, remove=tuple(args.remove))
 
 
 def size(text: str) -> tuple[str | None, int]:
@@ -62,150 +30,122 @@ def size(text: str) -> tuple[str | None, int]:
     return group or None, int(count)
 
 
+class Scale(ChangingCluster):
+    """Have more or fewer nodes in a group, and say which go if that matters."""
+
+    goes_back = True
+    arguments = (
+        argument(
+            'size',
+            type=size,
+            metavar='[GROUP=]COUNT',
+            help='How many nodes there are to be; the group may be left out where it is the only '
+            'one.',
+        ),
+        argument(
+            '--remove',
+            nargs='+',
+            default=[],
+            metavar='NODE',
+            help='Nodes that go, by name or id; others go only for what is missing then.',
+        ),
+    )
+
+    def request(self, args: argparse.Namespace) -> requests.Request:
+        group, count = args.size
+        return requests.Resize(
+            cluster=args.cluster, group=group, count=count, remove=tuple(args.remove)
+        )
+
+
 class Upgrade(ChangingCluster):
     """Make nodes of something else: others in their place, a few at a time."""
 
     goes_back = True
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        add = parser.add_argument
-        add('--image', metavar='ID', help='Image that they are made from.')
-        add('--flavor', metavar='NAME', help='Flavor of groups that do not count flavors.')
-        add(
+    arguments = (
+        argument('--image', metavar='ID', help='Image that they are made from.'),
+        argument('--flavor', metavar='NAME', help='Flavor of groups that do not count flavors.'),
+        argument(
             '--parameter',
             type=pair,
             action='append',
             default=[],
             metavar='NAME=VALUE',
             help='Parameter of the cluster driver, as JSON or as plain text; may be repeated.',
-        )
-        add(
+        ),
+        argument(
             '--group',
             action='append',
             default=[],
             metavar='NAME',
             help='Only nodes of this group; may be repeated (default: all).',
-        )
+        ),
+    )
 
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
+    def request(self, args: argparse.Namespace) -> requests.Request:
         from kiln.cluster_spec import MachineSpec
-        from kiln.clusters.requests import Upgrade as Request
 
         machine = MachineSpec(
             image=args.image,
             flavor=args.flavor,
-            parameters={name: _parameter(text) for name, text in args.parameter},
+            parameters={name: json_or_text(text) for name, text in args.parameter},
         )
-        return Request(cluster=args.cluster, machine=machine, groups=tuple(args.group))
-
-
-def _parameter(text: str) -> Any:
-    try:
-        return json.loads(text)
-    # Also a number of more digits than Python reads, and text that is nested too deep.
-    except (ValueError, RecursionError):
-        return text
+        return requests.Upgrade(cluster=args.cluster, machine=machine, groups=tuple(args.group))
 
 
 class MoveDriver(ChangingCluster):
     """Move a cluster to another cluster driver, or to another version of its own."""
 
     goes_back = True
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        parser.add_argument(
+    requested = requests.MoveDriver
+    arguments = (
+        argument(
             'driver',
             nargs='?',
             metavar='DRIVER',
             help='NAME or NAME==VERSION (default: the newest version of its own).',
-        )
-
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import MoveDriver as Request
-
-        return Request(cluster=args.cluster, driver=args.driver)
+        ),
+    )
 
 
 class Rollback(ChangingCluster):
     """Bring a cluster back to what it was after the last operation that succeeded."""
 
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import GoBack
-
-        return GoBack(cluster=args.cluster)
+    requested = requests.GoBack
 
 
-class _OnNodes(ChangingCluster):
-    """A command on some nodes of a cluster, or on all."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        parser.add_argument(
-            'nodes', nargs='*', metavar='NODE', help='Nodes by name or id (default: all).'
-        )
+NODES = argument('nodes', nargs='*', metavar='NODE', help='Nodes by name or id (default: all).')
+HARD = argument('--hard', action='store_true', help='As if the power had failed.')
 
 
-class Rebooting(ChangingCluster):
-    """A command that reboots, whichever nodes it takes."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        parser.add_argument('--hard', action='store_true', help='As if the power had failed.')
-
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import Reboot as Request
-
-        return Request(cluster=args.cluster, nodes=tuple(args.nodes), hard=args.hard)
-
-
-class Reboot(Rebooting, _OnNodes):
+class Reboot(ChangingCluster):
     """Reboot nodes, a few at a time."""
 
+    requested = requests.Reboot
+    arguments = (NODES, HARD)
 
-class Rebuild(_OnNodes):
+
+class Rebuild(ChangingCluster):
     """Make nodes anew in their places, a few at a time; what is on them is lost."""
 
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import Rebuild as Request
-
-        return Request(cluster=args.cluster, nodes=tuple(args.nodes))
+    requested = requests.Rebuild
+    arguments = (NODES,)
 
 
 class Adopt(ChangingCluster):
     """Take a machine that the site has made into a group as a node; the group grows by one."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        parser.add_argument('group', metavar='GROUP', help='Name of the group.')
-        parser.add_argument('amphora', metavar='ID', help='Id of the machine in its backend.')
-
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import Adopt as Request
-
-        return Request(cluster=args.cluster, group=args.group, amphora_id=args.amphora)
+    requested = requests.Adopt
+    arguments = (
+        argument('group', metavar='GROUP', help='Name of the group.'),
+        argument('amphora_id', metavar='ID', help='Id of the machine in its backend.'),
+    )
 
 
 class Check(ChangingCluster):
     """Look at the nodes, and compare them with what is wanted; nothing is changed."""
 
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import Check as Request
-
-        return Request(cluster=args.cluster)
+    requested = requests.Check
 
 
 class Delete(ChangingCluster):
@@ -215,21 +155,15 @@ class Delete(ChangingCluster):
     away, or a backend that is gone for good, is given up, and the receipt names it.
     """
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        super().add_arguments(parser)
-        parser.add_argument(
+    requested = requests.Delete
+    arguments = (
+        argument(
             '--force',
             action='store_true',
             help='Drain no node, and give up what does not go; agreed to by the name of the '
             'cluster, or by --yes.',
-        )
-
-    def request(self, args: argparse.Namespace) -> Request:
-        """Return what is asked for."""
-        from kiln.clusters.requests import Delete as Request
-
-        return Request(cluster=args.cluster, force=args.force)
+        ),
+    )
 
     def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
         """Have the cluster named by who has machines given up."""
@@ -247,7 +181,7 @@ class Delete(ChangingCluster):
         *,
         clusters: Any = None,
     ) -> None:
-        """Tell what was given up, too."""
+        """Name what was given up, too."""
         super().report(pairs, args, clusters=clusters)
         for _, entered in pairs:
             if entered is None or not clusters.operation(entered.operation.id).state.ended:
@@ -266,17 +200,9 @@ class Retry(Working):
     What it has done stays done, and a hook that failed is called again.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
-        add('--no-wait', action='store_true', help='Enter it, and leave the work to others.')
-        add_deadline(parser)
-        return parser
+    arguments = (CLUSTER, NO_WAIT, DEADLINE)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Have it entered, and follow it."""
         from kiln.cli.course import goal_of_view
         from kiln.cli.following import Entered
 
@@ -298,14 +224,9 @@ class Retry(Working):
 class _AtOnce(KilnCommand):
     """A command that is done when it is written down."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
-        return parser
+    arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Have it written down."""
         with configured_site(self.app.settings, self.app.clock) as site:
             self.app.say(self.act(site.clusters, parsed_args.cluster))
 
@@ -318,7 +239,6 @@ class Pause(_AtOnce):
     """Have nothing begun for a cluster any more."""
 
     def act(self, clusters: Clusters, name: str) -> str:
-        """Do it; return what was done."""
         return f'{clusters.pause(name).name} is paused; nothing is begun for it any more.'
 
 
@@ -326,7 +246,6 @@ class Resume(_AtOnce):
     """Go on with a paused cluster."""
 
     def act(self, clusters: Clusters, name: str) -> str:
-        """Do it; return what was done."""
         return f'{clusters.resume(name).name} is not paused any more.'
 
 
@@ -336,16 +255,12 @@ class Cancel(Working):
     Returns once it has stopped, and works on that meanwhile.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
-        add('--no-wait', action='store_true', help='Do not wait until it has stopped.')
-        return parser
+    arguments = (
+        CLUSTER,
+        argument('--no-wait', action='store_true', help='Do not wait until it has stopped.'),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Have it written down, and follow it."""
         from kiln.cli.following import Entered
 
         with configured_site(self.app.settings, self.app.clock) as site:

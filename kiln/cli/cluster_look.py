@@ -7,7 +7,15 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
+from kiln.cli.base import (
+    CLUSTER,
+    TEXT_FORMAT,
+    KilnCommand,
+    KilnLister,
+    KilnShow,
+    Rows,
+    argument,
+)
 from kiln.cli.changing import Working
 from kiln.cli.cluster_fields import (
     BRIEF,
@@ -18,7 +26,7 @@ from kiln.cli.cluster_fields import (
     receipt_fields,
 )
 from kiln.cli.stores import configured_site
-from kiln.cli.views import cells, fields, moment
+from kiln.cli.views import fields, moment, table
 from kiln.cluster_exceptions import ClusterNotFound
 
 if TYPE_CHECKING:
@@ -29,43 +37,27 @@ if TYPE_CHECKING:
 _FOLLOW_S = 0.5
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Let the command take one cluster."""
-    parser.add_argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
+_ALL = (*BRIEF, 'id', 'generation', 'paused')
 
 
 class List(KilnLister):
     """List the clusters of this site."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--long', action='store_true', help='Show all columns.')
-        return parser
+    arguments = (argument('--long', action='store_true', help='Show all columns.'),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Read the store."""
         with configured_site(self.app.settings, self.app.clock) as site:
             rows = [cluster_fields(view) for view in site.clusters.list()]
         everything = parsed_args.long or parsed_args.formatter != 'table'
-        columns = _ALL if everything else BRIEF
-        return columns, [cells([row[column] for column in columns]) for row in rows]
-
-
-_ALL = (*BRIEF, 'id', 'generation', 'paused')
+        return table(_ALL if everything else BRIEF, rows)
 
 
 class Show(KilnShow):
     """Show a cluster, its groups, and the newest operation on it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_cluster(parser)
-        return parser
+    arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Read the store."""
         with configured_site(self.app.settings, self.app.clock) as site:
             shown = cluster_details(site.clusters.show(parsed_args.cluster))
         if parsed_args.formatter == 'table':
@@ -83,18 +75,15 @@ class Show(KilnShow):
 class Why(KilnCommand):
     """Tell why a cluster is as it is, what kiln does next, and what you can do."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_cluster(parser)
-        parser.add_argument(
+    arguments = (
+        CLUSTER,
+        argument(
             'node', nargs='?', metavar='NODE', help='Tell of this node alone, by name or id.'
-        )
-        add_text_format(parser)
-        return parser
+        ),
+        TEXT_FORMAT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Read the store, and explain."""
         from kiln.clusters.why import why
 
         with configured_site(self.app.settings, self.app.clock) as site:
@@ -105,21 +94,24 @@ class Why(KilnCommand):
                 node = clusters.node(view.cluster.id, parsed_args.node)
             worker = clusters.worker(view.cluster.id)
         reasons = list(why(view, self.app.clock.time(), worker=worker, node=node))
-        if parsed_args.formatter == 'json':
-            said = [
-                {
-                    'about': one.about,
-                    'said': one.said,
-                    'causes': chain_fields(one.cause),
-                    'next': one.next,
-                    'do': list(one.do),
-                }
-                for one in reasons
-            ]
-            self.app.stdout.write(f'{json.dumps(said, indent=2)}\n')
-            return
-        for reason in reasons:
-            self.app.stdout.writelines(f'{line}\n' for line in reason.lines())
+        data = [
+            {
+                'about': one.about,
+                'said': one.said,
+                'causes': chain_fields(one.cause),
+                'next': one.next,
+                'do': list(one.do),
+            }
+            for one in reasons
+        ]
+        text = '\n'.join(line for one in reasons for line in one.lines())
+        self.write_as(parsed_args.formatter, text=text, data=data)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise argparse.ArgumentTypeError(f'{text!r} is no whole number from 0 on')
+    return int(text)
 
 
 class Events(KilnCommand):
@@ -130,24 +122,22 @@ class Events(KilnCommand):
     none. --follow ends with Ctrl-C.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('cluster', nargs='?', metavar='CLUSTER', help='Name or id (default: all clusters).')
-        add('--follow', action='store_true', help='Go on with what happens from now on.')
-        add(
+    arguments = (
+        argument(
+            'cluster', nargs='?', metavar='CLUSTER', help='Name or id (default: all clusters).'
+        ),
+        argument('--follow', action='store_true', help='Go on with what happens from now on.'),
+        argument(
             '--after',
             type=_number,
             default=0,
             metavar='SEQ',
             help='Begin after the event of this number.',
-        )
-        add_text_format(parser)
-        return parser
+        ),
+        TEXT_FORMAT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Read the store, again and again if that is wanted."""
         with configured_site(self.app.settings, self.app.clock) as site:
             clusters = site.clusters
             cluster_id = _id_of(clusters, parsed_args.cluster)
@@ -169,12 +159,6 @@ class Events(KilnCommand):
         else:
             line = f'{shown["at"]}  {cluster}  {" ".join(shown["message"].split())}'
         self.app.stdout.write(f'{line}\n')
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f'{text!r} is no whole number from 0 on')
-    return int(text)
 
 
 def _id_of(clusters: Clusters, name: str | None) -> str | None:
@@ -201,21 +185,13 @@ def _name_of(clusters: Clusters, event: Event, names: dict[str, str]) -> str:
 class Receipt(KilnCommand):
     """Show the proof that nothing is left of a deleted cluster."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_cluster(parser)
-        add_text_format(parser)
-        return parser
+    arguments = (CLUSTER, TEXT_FORMAT)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Read the store."""
         with configured_site(self.app.settings, self.app.clock) as site:
             receipt = site.clusters.receipt(parsed_args.cluster)
-        if parsed_args.formatter == 'json':
-            self.app.stdout.write(f'{json.dumps(receipt_fields(receipt), indent=2)}\n')
-            return
-        self.app.stdout.writelines(f'{line}\n' for line in _receipt_lines(receipt))
+        text = '\n'.join(_receipt_lines(receipt))
+        self.write_as(parsed_args.formatter, text=text, data=receipt_fields(receipt))
 
 
 def _receipt_lines(receipt: Tombstone) -> Iterator[str]:
@@ -231,14 +207,9 @@ def _receipt_lines(receipt: Tombstone) -> Iterator[str]:
 class Watch(Working):
     """Follow what is under way for a cluster to its end, and work on it meanwhile."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_cluster(parser)
-        return parser
+    arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Follow; there may be nothing to follow."""
         from kiln.cli.following import Entered
 
         with configured_site(self.app.settings, self.app.clock) as site:

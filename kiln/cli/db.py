@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from kiln.cli.base import KilnCommand, KilnShow, span
+from kiln.cli.base import KilnCommand, KilnShow, Rows, argument, span
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.stores import configured_database
 from kiln.cli.views import fields, moment
@@ -38,7 +38,6 @@ class Upgrade(_OnDatabase):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Take all steps that are left."""
         with self.database() as database:
             from kiln.db.schema import REVISION
             from kiln.db.upgrade import upgrade
@@ -57,8 +56,7 @@ class Check(KilnShow, _OnDatabase):
     The exit status is 6 where this version of kiln cannot use the database.
     """
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], list[Any]]:
-        """Look at it."""
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.database() as database:
             from kiln.db.upkeep import check
 
@@ -86,20 +84,17 @@ class Purge(KilnShow, _OnDatabase):
     What a living cluster has its status from stays.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             '--older-than',
             type=span,
             required=True,
             metavar='SPAN',
             help='How long ago it must have ended: a number with s, m, h, d or w, such as 30d.',
-        )
-        return parser
+        ),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], list[Any]]:
-        """Remove it, and count."""
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.database() as database:
             from kiln.db.upkeep import purge
 
@@ -115,18 +110,15 @@ class RotateKey(_OnDatabase):
     encrypted before the rotation before this one cannot be read any more.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             '--prepare',
             action='store_true',
             help='Only add the next key to the file, so that it can be copied.',
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Change the key file, and unless it is only prepared, all secrets."""
         with self.database() as database:
             from kiln.db.secrets import Secrets
             from kiln.db.store import key_file

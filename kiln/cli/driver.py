@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format
+from kiln.cli.base import TEXT_FORMAT, KilnCommand, KilnLister, KilnShow, Rows, argument
 from kiln.cli.drivers import (
     BROKEN,
     KINDS,
@@ -19,7 +19,7 @@ from kiln.cli.drivers import (
     kind_of,
     with_its_code,
 )
-from kiln.cli.views import cells, fields
+from kiln.cli.views import fields, table
 from kiln.loading import InstalledDriver, installed_drivers, load_compute_driver
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from kiln.cluster_drivers.records import DriverRecord
 
 COLUMNS = ('kind', 'name', 'version', 'state', 'provides', 'origin', 'reason')
+_DRIVER = 'Name of an installed driver; NAME==1.2.* for a version'
+DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
+DRIVER_OR_ALL = argument(
+    'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
+)
+KIND = argument('--kind', choices=KINDS, help='Its kind, where both have one so called.')
 
 
 class List(KilnLister):
@@ -36,34 +42,24 @@ class List(KilnLister):
     the reason is the command to install that. One that is broken has to be repaired.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--kind', choices=KINDS, help='Only drivers of this kind.')
-        return parser
+    arguments = (argument('--kind', choices=KINDS, help='Only drivers of this kind.'),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Ask the installed packages, and look into the directories."""
         rows: list[dict[str, Any]] = []
         if parsed_args.kind != 'compute':
             catalogue = catalogue_of(self.app.settings)
             rows += [cluster_fields(with_its_code(catalogue, one)) for one in catalogue.records]
         if parsed_args.kind != 'cluster':
             rows += map(compute_fields, installed_drivers())
-        return COLUMNS, [cells([row[name] for name in COLUMNS]) for row in rows]
+        return table(COLUMNS, rows)
 
 
 class Show(KilnShow):
     """Show what a driver can do, what it takes, and where it comes from."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_driver(parser)
-        return parser
+    arguments = (DRIVER, KIND)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Load its class."""
         name = parsed_args.driver
         if kind_of(self.app.settings, name, parsed_args.kind) == 'compute':
             return fields(_compute(name))
@@ -73,15 +69,9 @@ class Show(KilnShow):
 class Doc(KilnCommand):
     """Print the guide of a driver: what it is for, what it takes, which image it needs."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_driver(parser)
-        add_text_format(parser)
-        return parser
+    arguments = (DRIVER, KIND, TEXT_FORMAT)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Gather it from the class and the folder."""
         from kiln.cli import driver_doc
 
         name = parsed_args.driver
@@ -94,19 +84,7 @@ class Doc(KilnCommand):
             text = json.dumps(dataclasses.asdict(guide), indent=2, default=str)
         else:
             text = guide.render()
-        self.app.stdout.write(f'{text}\n')
-
-
-def add_driver(parser: argparse.ArgumentParser, *, or_all: bool = False) -> None:
-    """Let a command take a driver by its name."""
-    parser.add_argument(
-        'driver',
-        metavar='NAME',
-        nargs='?' if or_all else None,
-        help='Name of an installed driver; NAME==1.2.* for a version'
-        f'{" (default: all drivers)" if or_all else ""}.',
-    )
-    parser.add_argument('--kind', choices=KINDS, help='Its kind, where both have one so called.')
+        self.write(text)
 
 
 def compute_fields(driver: InstalledDriver) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, KilnLister, Rows, add_text_format, pair
-from kiln.cli.driver import add_driver
+from kiln.cli.base import TEXT_FORMAT, KilnCommand, KilnLister, Rows, argument, pair
+from kiln.cli.driver import DRIVER_OR_ALL, KIND
 from kiln.cli.drivers import (
     BROKEN,
     NOT_INSTALLED,
@@ -42,25 +42,23 @@ class Check(KilnLister):
     drivers, those that only need an extra to be installed are listed, and are no failure.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_driver(parser, or_all=True)
-        parser.add_argument(
+    arguments = (
+        DRIVER_OR_ALL,
+        KIND,
+        argument(
             '--state',
             metavar='FILE',
             help='Keep the digests of the cluster drivers here, and tell of those that have '
             'changed since the last run without a new version.',
-        )
-        parser.add_argument(
+        ),
+        argument(
             '--clusters',
             action='store_true',
             help='Tell, too, of clusters whose driver is gone, or is not what it was.',
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Look at each; nothing is changed but the file."""
         catalogue = catalogue_of(self.app.settings)
         name, kind = parsed_args.driver, parsed_args.kind
         if name is not None:
@@ -150,25 +148,27 @@ class Explain(KilnCommand):
     The exit status is 2 where none can be chosen.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('--driver', metavar='NAME', help='As the request names it: NAME, NAME==1.2.*.')
-        add('--coe', help='What the cluster is to run.')
-        add('--server-type', metavar='TYPE', help='What it is to run on (default: vm).')
-        add('--template', metavar='NAME', help='A template of the store.')
-        add('--image', metavar='ID', help='An image of the backend, which is asked about it.')
-        add(
-            '--property', action='append', type=pair, default=[], metavar='KEY=VALUE',
+    arguments = (
+        argument('--driver', metavar='NAME', help='As the request names it: NAME, NAME==1.2.*.'),
+        argument('--coe', help='What the cluster is to run.'),
+        argument('--server-type', metavar='TYPE', help='What it is to run on (default: vm).'),
+        argument('--template', metavar='NAME', help='A template of the store.'),
+        argument(
+            '--image', metavar='ID', help='An image of the backend, which is asked about it.'
+        ),
+        argument(
+            '--property',
+            action='append',
+            type=pair,
+            default=[],
+            metavar='KEY=VALUE',
             help='A property of the image, such as kiln_distro=ubuntu, instead of asking; '
             'may be repeated.',
-        )  # fmt: skip
-        add_text_format(parser)
-        return parser
+        ),
+        TEXT_FORMAT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Choose as for a cluster, and print how."""
         from kiln.cluster_drivers.matching import Preferences
         from kiln.cluster_drivers.selection import explain, resolve
         from kiln.cluster_drivers.wanted import Request
@@ -190,9 +190,7 @@ class Explain(KilnCommand):
             outcome = exc
             data = {'error': exc.code, 'message': str(exc), 'steps': list(exc.steps)}
             self.status = code_of(exc)
-        lines = '\n'.join(explain(outcome))
-        text = json.dumps(data, indent=2) if parsed_args.formatter == 'json' else lines
-        self.app.stdout.write(f'{text}\n')
+        self.write_as(parsed_args.formatter, text='\n'.join(explain(outcome)), data=data)
 
     def _image(self, args: argparse.Namespace) -> Image | None:
         from kiln.cluster_drivers.wanted import Image
@@ -223,26 +221,20 @@ class Lint(KilnCommand):
     The exit status is 1 where there are any.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('path', metavar='PATH', help='The folder.')
-        add_text_format(parser)
-        return parser
+    arguments = (argument('path', metavar='PATH', help='The folder.'), TEXT_FORMAT)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Read all of it, and import what is Python."""
         from kiln.cluster_drivers.lint import mistakes_in
 
         folder = Path(parsed_args.path)
         if not folder.is_dir():
             raise UsageError(f'Cannot lint {folder}: it is no directory.')
         found = mistakes_in(folder)
-        if parsed_args.formatter == 'json':
-            told = json.dumps([dataclasses.asdict(one) for one in found], indent=2)
-        else:
-            told = '\n'.join(map(str, found)) or f'{folder}: no mistakes.'
-        self.app.stdout.write(f'{told}\n')
+        self.write_as(
+            parsed_args.formatter,
+            text='\n'.join(map(str, found)) or f'{folder}: no mistakes.',
+            data=[dataclasses.asdict(one) for one in found],
+        )
         self.status = ExitCode.UNFORESEEN if found else ExitCode.OK
 
 

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from kiln.cli.base import KilnLister, Rows
-from kiln.cli.driver import add_driver
+from kiln.cli.base import Adder, KilnLister, Rows, argument
+from kiln.cli.driver import DRIVER, KIND
 from kiln.cli.drivers import KINDS, class_of_cluster, cluster_record
 from kiln.cli.exit_codes import UsageError
 from kiln.models import AmphoraType
@@ -15,33 +15,38 @@ from kiln.models import AmphoraType
 _FORMS = ('directory', 'python', 'package')
 
 
+def _output(what: str) -> Adder:
+    return argument(
+        '--output',
+        metavar='DIR',
+        default='.',
+        help=f'Directory in which to write {what} (default: here).',
+    )
+
+
 class New(KilnLister):
     """Write the beginnings of a driver of your own; it works, and its tests pass, as it is."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('kind', choices=KINDS, help='Kind of driver.')
-        add('name', metavar='NAME', help='Name of the driver, such as acme or acme_v1.')
-        add(
+    arguments = (
+        argument('kind', choices=KINDS, help='Kind of driver.'),
+        argument('name', metavar='NAME', help='Name of the driver, such as acme or acme_v1.'),
+        argument(
             '--type',
             choices=[kind.value for kind in AmphoraType],
             default='vm',
             help='Kind of machine that a compute driver builds (default: vm).',
-        )
-        add(
+        ),
+        argument(
             '--form',
             choices=_FORMS,
             default='directory',
             help='How a cluster driver is written: a directory without Python, a directory '
             'with driver.py, or a package with tests (default: directory).',
-        )
-        _add_output(parser, 'the driver')
-        return parser
+        ),
+        _output('the driver'),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Write the files."""
         from kiln.scaffold import new_cluster_driver, new_compute_driver
 
         name, target = parsed_args.name, Path(parsed_args.output)
@@ -62,22 +67,21 @@ class Fork(KilnLister):
     templates are copied, to be put in the place of the driver's own.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add_driver(parser)
-        add = parser.add_argument
-        add('name', metavar='NEWNAME', help='Name of the copy.')
-        add(
-            '--new-version', default='1.0.0', metavar='VERSION',
+    arguments = (
+        DRIVER,
+        KIND,
+        argument('name', metavar='NEWNAME', help='Name of the copy.'),
+        argument(
+            '--new-version',
+            default='1.0.0',
+            metavar='VERSION',
             help='Version of the copy (default: 1.0.0).',
-        )  # fmt: skip
-        add('--templates', action='store_true', help='Copy the templates alone.')
-        _add_output(parser, 'the copy')
-        return parser
+        ),
+        argument('--templates', action='store_true', help='Copy the templates alone.'),
+        _output('the copy'),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Copy the folder."""
         from kiln.cluster_drivers.guide import home_of
         from kiln.scaffold import fork_cluster_driver, fork_templates
 
@@ -95,13 +99,6 @@ class Fork(KilnLister):
             )
             self.app.say(f'Put {target} on driver_path, and {name} is a driver.')
         return ('file',), [[str(path)] for path in files]
-
-
-def _add_output(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument(
-        '--output', metavar='DIR', default='.',
-        help=f'Directory in which to write {what} (default: here).',
-    )  # fmt: skip
 
 
 def _written(write: Callable[[], list[Path]], target: Path) -> list[Path]:

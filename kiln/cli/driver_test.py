@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kiln.cli.base import KilnCommand, add_text_format, pair, seconds, whole
-from kiln.cli.drivers import KINDS, catalogue_of, cluster_record
+from kiln.cli.base import (
+    TEXT_FORMAT,
+    KilnCommand,
+    argument,
+    json_or_text,
+    pair,
+    seconds,
+    whole,
+)
+from kiln.cli.driver import KIND
+from kiln.cli.drivers import catalogue_of, cluster_record
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cluster_exceptions import ClusterDriverUnknown
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -26,6 +34,53 @@ if TYPE_CHECKING:
     Progress = Callable[[BehaviourResult], None] | None
 
 
+def _add_compute(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group('compute drivers').add_argument
+    add('--guarded', action='store_true', help='Judge it behind all of its guards.')
+    add(
+        '--build',
+        action='append',
+        type=pair,
+        default=[],
+        metavar='ARGUMENT=VALUE',
+        help='What each build needs here, such as amphora_flavor=small or '
+        'network_ids=NET1,NET2; may be repeated.',
+    )
+    add('--port', action='append', default=[], metavar='ID', help='A port to try with.')
+    add('--network', action='append', default=[], metavar='ID', help='A network to try with.')
+    add(
+        '--timeout',
+        type=seconds,
+        default=600.0,
+        metavar='SECONDS',
+        help='Seconds within which a change must have its effect (default: 600).',
+    )
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group('cluster drivers').add_argument
+    add(
+        '--parameter',
+        action='append',
+        type=pair,
+        default=[],
+        metavar='NAME=VALUE',
+        help='A parameter for which no value that fits its declaration will do, as JSON or '
+        'as text; may be repeated.',
+    )
+    add(
+        '--thorough',
+        action='store_true',
+        help='Kill the process at work at each commit of each operation, not at some.',
+    )
+    add(
+        '--crashes',
+        type=whole,
+        metavar='COUNT',
+        help='How many processes die at random moments beside that (default: a few).',
+    )
+
+
 class Test(KilnCommand):
     """Judge a driver by every promise of its contract.
 
@@ -34,31 +89,26 @@ class Test(KilnCommand):
     simulated cloud, and the processes that work with it are killed.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add(
+    arguments = (
+        argument(
             'name',
             metavar='NAME_OR_PATH',
             help='A backend of the configuration, a driver, or the folder of a cluster driver, '
             'written as a path: ./acme_v1 is a folder, and acme_v1 never is.',
-        )
-        add('--kind', choices=KINDS, help='Its kind, where both have one so called.')
-        add(
+        ),
+        KIND,
+        argument(
             '--select',
             action='append',
             metavar='PATTERN',
             help='Only behaviours of this name or subject, with wildcards; may be repeated.',
-        )
-        _add_compute(parser.add_argument_group('compute drivers'))
-        _add_cluster(parser.add_argument_group('cluster drivers'))
-        add_text_format(parser)
-        return parser
+        ),
+        _add_compute,
+        _add_cluster,
+        TEXT_FORMAT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Run the kit, and print its report."""
-
         def progress(result: BehaviourResult) -> None:
             self.app.stderr.write({'passed': '.', 'failed': 'F'}.get(result.outcome.value, '-'))
             self.app.stderr.flush()
@@ -73,12 +123,7 @@ class Test(KilnCommand):
             raise type(exc)(f'{exc} To judge the folder, write ./{parsed_args.name}.') from exc
         if live:
             self.app.stderr.write('\n')
-        text = (
-            report.render()
-            if parsed_args.formatter == 'text'
-            else json.dumps(report.to_dict(), indent=2)
-        )
-        self.app.stdout.write(f'{text}\n')
+        self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
         self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
 
     def _is_cluster(self, args: argparse.Namespace) -> bool:
@@ -119,7 +164,7 @@ class Test(KilnCommand):
         return run_cluster_conformance(
             self._reference(args.name),
             select=args.select,
-            parameters={name: _value(text) for name, text in args.parameter},
+            parameters={name: json_or_text(text) for name, text in args.parameter},
             crashes=args.crashes,
             thorough=args.thorough,
             progress=progress,
@@ -151,63 +196,9 @@ def _is_path(name: str) -> bool:
     return name.startswith('.') or os.sep in name
 
 
-def _add_compute(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add('--guarded', action='store_true', help='Judge it behind all of its guards.')
-    add(
-        '--build',
-        action='append',
-        type=pair,
-        default=[],
-        metavar='ARGUMENT=VALUE',
-        help='What each build needs here, such as amphora_flavor=small or '
-        'network_ids=NET1,NET2; may be repeated.',
-    )
-    add('--port', action='append', default=[], metavar='ID', help='A port to try with.')
-    add('--network', action='append', default=[], metavar='ID', help='A network to try with.')
-    add(
-        '--timeout',
-        type=seconds,
-        default=600.0,
-        metavar='SECONDS',
-        help='Seconds within which a change must have its effect (default: 600).',
-    )
-
-
-def _add_cluster(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        '--parameter',
-        action='append',
-        type=pair,
-        default=[],
-        metavar='NAME=VALUE',
-        help='A parameter for which no value that fits its declaration will do, as JSON or '
-        'as text; may be repeated.',
-    )
-    add(
-        '--thorough',
-        action='store_true',
-        help='Kill the process at work at each commit of each operation, not at some.',
-    )
-    add(
-        '--crashes',
-        type=whole,
-        metavar='COUNT',
-        help='How many processes die at random moments beside that (default: a few).',
-    )
-
-
 def _check_selection(args: argparse.Namespace, found: bool) -> None:
     if not found:
         raise UsageError(f'Cannot find a behaviour called {" or ".join(args.select)}.')
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 class _Guarded(DriverWrapper):

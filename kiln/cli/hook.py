@@ -7,9 +7,9 @@ import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, read_file
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, argument, read_file
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.stores import configured_hooks, configured_store
 from kiln.cli.views import cells, fields
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from kiln.cluster_models import Cluster
 
 
+HOOK = argument('name', metavar='NAME', help='Name of the hook, or POINT/NAME.')
+
+
 class List(KilnLister):
     """Show all hooks in the order in which they are called, and what happens if they fail.
 
@@ -26,7 +29,6 @@ class List(KilnLister):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Load and show them."""
         from kiln.hooks.hook import in_order
         from kiln.hooks.points import Point
 
@@ -61,17 +63,13 @@ class Skip(KilnCommand):
     Returns at once; the engine goes on when it next looks.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('operation', metavar='OPERATION', help='Id of the operation.')
-        add('name', metavar='NAME', help='Name of the hook, or POINT/NAME.')
-        add('--reason', required=True, help='Why; for those who look at it later.')
-        return parser
+    arguments = (
+        argument('operation', metavar='OPERATION', help='Id of the operation.'),
+        HOOK,
+        argument('--reason', required=True, help='Why; for those who look at it later.'),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write it down."""
         name, reason = parsed_args.name, parsed_args.reason
         if not reason.strip():
             raise UsageError('Cannot pass over a hook without a reason: write one.')
@@ -98,21 +96,17 @@ class Test(KilnShow):
     1 where it failed.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('name', metavar='NAME', help='Name of the hook, or POINT/NAME.')
-        add(
+    arguments = (
+        HOOK,
+        argument(
             '--cluster',
             required=True,
             metavar='FILE|NAME',
             help='A file that declares a cluster, or the name of one that is there.',
-        )
-        return parser
+        ),
+    )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], list[Any]]:
-        """Call it."""
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         from kiln.hooks.answers import Reply
         from kiln.hooks.loading import find_hooks
         from kiln.hooks.sample import sample

@@ -9,7 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows, add_text_format, span
+from kiln.cli.base import (
+    TEXT_FORMAT,
+    KilnCommand,
+    KilnLister,
+    KilnShow,
+    Rows,
+    argument,
+    span,
+)
 from kiln.cli.drivers import catalogue_of
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.views import cells, fields, moment
@@ -69,39 +77,37 @@ class Build(_OnImages):
     of the same is not built again. May be interrupted and repeated.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('name', metavar='NAME', help='Name of a recipe, or a directory with a slash in it.')
-        add('--into', metavar='BACKEND', help='Have a backend take the image.')
-        add(
+    arguments = (
+        argument(
+            'name', metavar='NAME', help='Name of a recipe, or a directory with a slash in it.'
+        ),
+        argument('--into', metavar='BACKEND', help='Have a backend take the image.'),
+        argument(
             '--mirror',
             action='append',
             default=[],
             help='Archive to build from instead: a URL, or a line as in sources.list. May be '
             'repeated.',
-        )
-        add(
+        ),
+        argument(
             '--snapshot',
             metavar='MOMENT',
             help='Build from the archives of Debian as they were then: 20250520T000000Z.',
-        )
-        add('--suite', help='Release of Debian (default: as the recipe says).')
-        add(
+        ),
+        argument('--suite', help='Release of Debian (default: as the recipe says).'),
+        argument(
             '--max-age',
             type=span,
             default=0.0,
             metavar='SPAN',
             help='Take an image of the recipe that is no older, such as 7d, whatever has '
             'changed in the archives since.',
-        )
-        add('--force', action='store_true', help='Build it though it was built already.')
-        add_text_format(parser)
-        return parser
+        ),
+        argument('--force', action='store_true', help='Build it though it was built already.'),
+        TEXT_FORMAT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Build it, and have the backend take it."""
         from kiln.cli.image_screen import screen
         from kiln.images.course import Progress, Stage
 
@@ -171,7 +177,6 @@ class List(_OnImages, KilnLister):
     """List the recipes there are, and what was built of each."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Read the recipes and the cache."""
         library, images = self.library(), self.cache().images()
         rows, named = [], set()
         for entry in library.entries():
@@ -195,29 +200,21 @@ class List(_OnImages, KilnLister):
 class Show(_OnImages, KilnShow):
     """Show the newest image of a name: what is in it, and what it was built of."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='NAME', help='Name of an image.')
-        return parser
+    arguments = (argument('name', metavar='NAME', help='Name of an image.'),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Look into the cache."""
         return fields(image_fields(self.cache().newest(parsed_args.name)))
 
 
 class Remove(_OnImages):
     """Remove images from the cache; what a backend has taken stays there."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='NAME', help='Name of an image; all that were built.')
-        parser.add_argument('--digest', help='Only the one whose digest begins so.')
-        return parser
+    arguments = (
+        argument('name', metavar='NAME', help='Name of an image; all that were built.'),
+        argument('--digest', help='Only the one whose digest begins so.'),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Remove them."""
         from kiln.image_exceptions import ImageNotFound
 
         cache, digest = self.cache(), parsed_args.digest or ''
@@ -227,22 +224,27 @@ class Remove(_OnImages):
             there = ', '.join(image.reference for image in cache.images()) or 'none'
             what = f'{parsed_args.name}:{digest}' if digest else parsed_args.name
             raise ImageNotFound(f'Cannot find image {what} in the cache. There are: {there}.')
-        _remove(self, cache, found)
+        for image in found:
+            cache.remove(image)
+            self.app.say(f'{image.reference} is removed from the cache.')
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f'{text!r} is no number from 0')
+    return int(text)
 
 
 class Prune(_OnImages):
     """Remove all images but the newest of each name, and what killed builds have left."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             '--keep', type=_count, default=1, metavar='N', help='How many to keep of each name.'
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Remove them."""
         gone = self.builder().prune(keep=parsed_args.keep)
         freed = sum(image.size for image in gone) / 1e6
         self.app.say(f'{len(gone)} images removed, {freed:.0f} MB.')
@@ -286,18 +288,6 @@ def _row(image: Image, state: str, origin: str | None) -> list[Any]:
     size_mb = round(image.size / 1e6)
     built_at = moment(image.built_at)
     return [image.name, state, image.suite, image.digest[:12], size_mb, built_at, origin]
-
-
-def _remove(command: _OnImages, cache: ImageCache, images: Sequence[Image]) -> None:
-    for image in images:
-        cache.remove(image)
-        command.app.say(f'{image.reference} is removed from the cache.')
-
-
-def _count(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f'{text!r} is no number from 0')
-    return int(text)
 
 
 def _yaml() -> contextlib.AbstractContextManager[None]:

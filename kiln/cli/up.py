@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kiln.cli.base import argument
 from kiln.cli.changing import Changing
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.pages import read_page
@@ -33,14 +34,14 @@ class Up(Changing):
     goes_back = True
     _templates: Sequence[ClusterTemplate] = ()
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of this one."""
-        parser.add_argument('file', metavar='FILE', help='YAML, or - for the standard input.')
-        parser.add_argument(
+    arguments = (
+        argument('file', metavar='FILE', help='YAML, or - for the standard input.'),
+        argument(
             '--detailed-exitcode',
             action='store_true',
             help='With --plan: exit with 10 where something would change, and with 0 where not.',
-        )
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Plan all clusters of the file, then go on as far as is wanted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cliff.columns import FormattableColumn
@@ -110,3 +110,10 @@ def status_fields(status: ComputeStatus, name: str) -> dict[str, Any]:
 def fields(values: Mapping[str, Any]) -> tuple[Sequence[str], list[Any]]:
     """Return names and cells of one thing, for a command that shows it."""
     return tuple(values), cells(list(values.values()))
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> tuple[Sequence[str], list[Any]]:
+    """Return columns and the cells of rows, for a command that lists them."""
+    return columns, [cells([row[column] for column in columns]) for row in rows]

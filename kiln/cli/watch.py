@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand, add_text_format, find, seconds
+from kiln.cli.base import TEXT_FORMAT, KilnCommand, find, seconds
 from kiln.cli.views import moment
 from kiln.clock import Deadline
 from kiln.exceptions import InstanceNotFoundError, OperationTimeout
@@ -97,7 +97,7 @@ class Watch(KilnCommand):
             '--interval', type=seconds, default=1.0, help='Seconds between two looks (default: 1).'
         )
         add('--timeout', type=seconds, help='End with an error after so many seconds.')
-        add_text_format(parser)
+        TEXT_FORMAT(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
