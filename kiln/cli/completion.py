@@ -1,19 +1,33 @@
-"""The command that teaches shells to complete the others."""
+"""Shell completion: the script that a shell loads, and the answers to it."""
 
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.base import KilnCommand
-from kiln.cli.command_tree import NAMES, command_tree
+import argcomplete
+from argcomplete.completers import DirectoriesCompleter, FilesCompleter
+from argcomplete.shell_integration import shellcode
+
+from kiln.cli.base import KilnCommand, argument
 from kiln.cli.exit_codes import UsageError
-from kiln.cli.shell_scripts import SCRIPTS
-from kiln.cli.stores import existing_store
+from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
+    from kiln.cli.main import KilnApp
     from kiln.db.store import Store
+
+_SHELLS = ('bash', 'zsh', 'fish')
+#: Sets up the completion of zsh where .zshrc has not.
+_COMPINIT = '(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u }'
+#: What names a path is known by its metavar, what names an object by its destination.
+_FILES = FilesCompleter()
+_PATHS = {'FILE': _FILES, 'FILE|NAME': _FILES, 'PATH': _FILES, 'DIR': DirectoriesCompleter()}
+_OBJECTS = {name: name for name in ('backend', 'template', 'cluster', 'group', 'node', 'size')}
+_OBJECTS |= {'nodes': 'node', 'remove': 'node'}
 
 
 class Completion(KilnCommand):
@@ -23,40 +37,78 @@ class Completion(KilnCommand):
     .zshrc. fish: kiln completion fish > ~/.config/fish/completions/kiln.fish.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('shell', nargs='?', choices=tuple(SCRIPTS), help='Shell that the script is for.')
-        # What the scripts ask with.
-        add('--names', choices=(*NAMES, 'size'), help=argparse.SUPPRESS)
-        add('--of', metavar='CLUSTER', help=argparse.SUPPRESS)
-        return parser
+    arguments = (
+        argument('shell', nargs='?', choices=_SHELLS, help='Shell that the script is for.'),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Print the script, or names that there are."""
-        write = self.app.stdout.write
-        if parsed_args.names:
-            for name in self._names(parsed_args.names, parsed_args.of):
-                write(f'{name}\n')
-        elif parsed_args.shell:
-            write(SCRIPTS[parsed_args.shell](command_tree(self.app.parser, self._parsers())))
-        else:
-            raise UsageError(f'Name the shell: one of {", ".join(SCRIPTS)}.')
+        shell = parsed_args.shell
+        if shell is None:
+            raise UsageError(f'Name the shell: one of {", ".join(_SHELLS)}.')
+        script = shellcode(['kiln'], shell=shell, complete_arguments=('-o', 'nospace'))
+        if shell == 'zsh':
+            # The first line has to stay the first, for those who put the script on fpath.
+            script = script.replace('\n', f'\n{_COMPINIT}\n', 1)
+        self.write(script)
 
-    def _parsers(self) -> dict[str, argparse.ArgumentParser]:
-        table: dict[str, Any] = self.app.command_manager.commands
-        return {
-            name: entry.load()(self.app, None).get_parser(f'kiln {name}')
-            for name, entry in table.items()
-            if name != 'help'
-        }
 
-    def _names(self, kind: str, cluster: str | None) -> Iterable[str]:
+def answer(app: KilnApp) -> None:
+    """Write what can come next on the line that the script has put into the environment; exit."""
+    parser = parser_of_line(app, os.environ['COMP_LINE'])
+    argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+def parser_of_line(app: KilnApp, line: str) -> argparse.ArgumentParser:
+    """Return the parser of kiln and its commands, loading those that the line can mean."""
+    _complete_values(app, app.parser)
+    commands = dict(app.command_manager.commands)
+    del commands['help']
+    named = {name.split()[0] for name in commands} & set(line.split())
+    groups = {'': app.parser.add_subparsers()}
+    for name, entry in commands.items():
+        group, _, word = name.rpartition(' ')
+        if group not in groups:
+            groups[group] = groups[''].add_parser(group).add_subparsers()
+        needed = name.split()[0] in named if named else not group
+        if needed:
+            parser = entry.load()(app, None).get_parser(f'kiln {name}')
+            _complete_values(app, parser)
+            summary = ' '.join((parser.description or '').split('\n\n')[0].split())
+            groups[group].add_parser(
+                word, help=summary.replace('%', '%%'), parents=[parser], add_help=False
+            )
+        elif not group:
+            groups[group].add_parser(word)
+    return app.parser
+
+
+def _complete_values(app: KilnApp, parser: argparse.ArgumentParser) -> None:
+    names = functools.partial(_names, app)
+    for action in parser._actions:
+        if action.choices is None:
+            completer = _PATHS.get(str(action.metavar), names)
+            action.completer = completer  # type: ignore[attr-defined]
+
+
+def _names(
+    app: KilnApp, *, action: argparse.Action, parsed_args: argparse.Namespace, **_: Any
+) -> Iterable[str]:
+    kind = _OBJECTS.get(action.dest)
+    if kind is None:
+        return ()
+    # Words are completed without the configuration and what reads it.
+    from kiln.cli.stores import existing_store
+
+    app.options = parsed_args
+    try:
         if kind == 'backend':
-            return sorted(self.app.backends.backends())
-        with existing_store(self.app.settings) as store:
+            return sorted(app.backends.backends())
+        with existing_store(app.settings) as store:
+            cluster = getattr(parsed_args, 'cluster', None)
             return () if store is None else _names_in(store, kind, cluster)
+    # A shell shows names or nothing.
+    except KilnError:
+        return ()
 
 
 def _names_in(store: Store, kind: str, cluster: str | None) -> list[str]:

@@ -247,6 +247,10 @@ def main() -> NoReturn:
     """Run the command of this process, and end the process."""
     _replace_closed_streams()
     app = KilnApp()
+    if '_ARGCOMPLETE' in os.environ:
+        from kiln.cli import completion
+
+        completion.answer(app)
 
     def terminate(signum: int, frame: FrameType | None) -> None:
         # As Ctrl-C, so that what is under way is ended and cleaned up.

@@ -150,6 +150,7 @@ LONGEST = 45
 #: The only homes of other people's packages.
 HOMES = {
     'alembic': ('kiln.db.upgrade', 'kiln.db.migrations'),
+    'argcomplete': ('kiln.cli.completion',),
     'cliff': ('kiln.cli',),
     'cryptography': ('kiln.db.keys', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
     'rich': ('kiln.cli',),

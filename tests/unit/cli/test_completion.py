@@ -1,138 +1,171 @@
 """What shells complete: words and options from the parsers, names from the store."""
 
-import argparse
-import os
 import subprocess
+import sys
 
-from kiln.cli.command_tree import ANY, command_tree
+from argcomplete import CompletionFinder
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kiln.cli.commands import CommandTable
+from kiln.cli.completion import parser_of_line
 from kiln.cli.exit_codes import ExitCode
+from tests.examples import examples
+from tests.unit.cli.processes import ROOT
 from tests.unit.cli.shell import Shell
 from tests.unit.cli.site import SiteShell
+from tests.unit.cli.test_fuzz import COMMANDS, WORDS
 
 
-class Names(SiteShell):
+class Completing(SiteShell):
+    """Has ``completed``: what can stand in the place of the last word of a line."""
+
+    def completed(self, words):
+        app = self.app()
+        line = f'--config-file {self.config} {words}'
+        finder = CompletionFinder(parser_of_line(app, line), always_complete_options=False)
+        found = []
+        while (whole := finder.rl_complete(line, len(found))) is not None:
+            found.append(whole.split()[-1])
+        return sorted(found)
+
+
+class Words(Completing):
+    def test_commands_options_and_their_values(self):
+        cases = {
+            'cl': ['cluster'],
+            'cluster re': ['reboot', 'rebuild', 'receipt', 'resume', 'retry'],
+            'cluster migrate': ['migrate-driver'],
+            '--debug cluster ret': ['retry'],
+            'cluster scale --re': ['--remove'],
+            'cluster scale --ro': ['--rollback'],
+            'compute build --user': ['--user-data'],
+            'cluster events -f ': ['json', 'text'],
+            'cluster scale --timeout ': [],
+            'completion z': ['zsh'],
+        }
+        for words, found in cases.items():
+            with self.subTest(words):
+                self.assertEqual(found, self.completed(words))
+
+    def test_every_command_is_completed(self):
+        for name in CommandTable().commands:
+            with self.subTest(name):
+                self.assertIn(name.split()[-1], self.completed(name))
+
+    def test_files_are_completed_where_a_file_is_meant(self):
+        self.assertIn(str(self.path), self.completed(f'up {self.folder}/'))
+
+    def test_directories_alone_are_completed_where_a_directory_is_meant(self):
+        found = self.completed(f'--config-dir {self.folder}/')
+        self.assertEqual([f'{self.folder}/state/'], found)
+
+
+class Names(Completing):
     stored = False
 
-    def names(self, kind, *of):
-        return self.ok('completion', '--names', kind, *of).split()
+    def test_there_are_none_without_a_store_and_none_is_made(self):
+        for words in ('cluster show ', 'template show ', 'cluster upgrade web --group '):
+            self.assertEqual([], self.completed(words))
+        self.assertFalse((self.folder / 'state').exists())
 
-    def test_names_come_from_the_store(self):
-        for kind in ('cluster', 'template', 'group', 'node', 'size'):
-            self.assertEqual([], self.names(kind))
-        self.assertFalse((self.folder / 'state').exists(), 'no store is made for the question')
+    def test_names_are_those_of_the_moment(self):
         self.up('--no-wait')
-        self.assertEqual(['web'], self.names('cluster'))
-        self.assertEqual(['front', 'work'], self.names('group', '--of', 'web'))
-        self.assertEqual(['front=', 'work='], self.names('size', '--of', 'web'))
-        self.assertEqual([], self.names('node', '--of', 'web'))
-        self.assertEqual([], self.names('template'))
+        cases = {
+            'cluster show ': ['web'],
+            '--backend ': ['east'],
+            'cluster scale w': ['web'],
+            'cluster scale web ': ['front=', 'work='],
+            'cluster scale web f': ['front='],
+            'cluster scale --timeout 5 w': ['web'],
+            'cluster upgrade --group web': ['web'],
+            'cluster upgrade web --group ': ['front', 'work'],
+            'cluster upgrade web --group w': ['work'],
+            'node show web ': [],
+            'template show ': [],
+            'cluster show web ': [],
+        }
+        for words, found in cases.items():
+            with self.subTest(words):
+                self.assertEqual(found, self.completed(words))
 
     def test_names_of_nodes_are_of_those_that_are_there(self):
         self.up()
-        self.assertEqual(
-            {row['name'] for row in self.nodes()}, set(self.names('node', '--of', 'web'))
-        )
-
-    def test_names_of_backends_are_those_that_are_configured(self):
-        self.assertEqual(['east'], self.names('backend'))
+        there = sorted(row['name'] for row in self.nodes())
+        for words in (
+            'node show web ',
+            'node remove web ',
+            f'node remove web {there[0]} ',
+            'cluster reboot web ',
+            'cluster scale web work=1 --remove ',
+        ):
+            with self.subTest(words):
+                self.assertEqual(there, self.completed(words))
 
     def test_what_is_not_there_has_no_names(self):
         self.up('--no-wait')
-        self.fails(ExitCode.NOT_FOUND, 'completion', '--names', 'group', '--of', 'shop')
+        self.assertEqual([], self.completed('cluster upgrade shop --group '))
+
+
+class AnyWords(Completing):
+    def setUp(self):
+        super().setUp()
+        self.up('--no-wait')
+
+    @settings(
+        max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    @given(command=st.sampled_from(COMMANDS), words=st.lists(WORDS, max_size=4))
+    def test_no_words_make_a_traceback(self, command, words):
+        self.completed(' '.join([command, *words]))
 
 
 class Scripts(Shell):
-    def test_each_shell_has_a_script_of_all_commands(self):
-        for shell in ('bash', 'zsh', 'fish'):
-            script = self.ok('completion', shell)
-            for word in ('migrate-driver', '--remove', 'user-data', 'completion --names'):
-                self.assertIn(word, script, shell)
+    def test_each_shell_has_a_script_for_kiln(self):
+        for shell, sign in {
+            'bash': '-F _python_argcomplete kiln',
+            'zsh': 'compdef _python_argcomplete kiln',
+            'fish': '--command kiln',
+        }.items():
+            with self.subTest(shell):
+                self.assertIn(sign, self.ok('completion', shell))
+
+    def test_the_script_for_zsh_can_be_put_on_fpath(self):
+        self.assertEqual('#compdef kiln', self.ok('completion', 'zsh').splitlines()[0])
 
     def test_one_is_to_be_named(self):
         self.assertIn('bash, zsh, fish', self.fails(ExitCode.USAGE, 'completion'))
 
 
-class InBash(SiteShell):
-    """The script at work; bash is where kiln is developed and tested."""
-
-    def setUp(self):
-        super().setUp()
-        self.script = self.folder / 'kiln.bash'
-        self.script.write_text(self.ok('completion', 'bash'))
-
-    def completed(self, *lines):
-        """Return for each line what one bash makes of its last word."""
-        # It asks this process for names: with the real command, in tests/functional/cli.
-        asked, ask = os.pipe()
-        answered, answer = os.pipe()
-        text = [
-            f'kiln() {{ printf "%s\\n" "$*" >&{ask}; local name',
-            f'while IFS= read -ru {answered} name; do [[ $name != . ]] || break; echo "$name"',
-            'done; }',
-            f'source "{self.script}"',
-        ]
-        for words in lines:
-            quoted = ' '.join(f"'{word}'" for word in words)
-            text += [
-                f'COMP_WORDS=(kiln {quoted}); COMP_CWORD={len(words)}',
-                '_kiln; echo "${COMPREPLY[@]}"',
-            ]
-        with (
-            open(asked) as questions,
-            open(answer, 'w') as answers,
-            subprocess.Popen(
-                ['bash', '-c', '\n'.join(text)], stdout=subprocess.PIPE, text=True,
-                pass_fds=(ask, answered),
-            ) as bash,
-        ):  # fmt: skip
-            os.close(ask)
-            os.close(answered)
-            for question in questions:
-                answers.write(self.ok(*question.split()) + '.\n')
-                answers.flush()
-            said = bash.stdout.read()
-        self.assertEqual(0, bash.returncode)
-        return [line.split() for line in said.splitlines()]
-
-    def test_commands_options_and_their_values(self):
-        cases = {
-            ('cl',): ['cluster'],
-            ('cluster', 're'): ['reboot', 'rebuild', 'receipt', 'resume', 'retry'],
-            ('--debug', 'cluster', 'ret'): ['retry'],
-            ('cluster', 'scale', '--ro'): ['--rollback'],
-            ('cluster', 'events', '-f', ''): ['json', 'text'],
-            ('cluster', 'scale', '--timeout', ''): [],
-            ('completion', 'z'): ['zsh'],
-        }
-        for words, found in zip(cases, self.completed(*cases), strict=True):
-            with self.subTest(words):
-                self.assertEqual(sorted(cases[words]), sorted(found))
-
-    def test_names_are_those_of_the_moment(self):
+class Processes(SiteShell):
+    def test_bash_is_answered(self):
+        """The other shells: tests/functional/cli."""
         self.up('--no-wait')
-        cases = {
-            ('cluster', 'show', ''): ['web'],
-            ('--backend', ''): ['east'],
-            ('cluster', 'scale', 'web', 'f'): ['front='],
-            ('cluster', 'upgrade', '--group', 'web'): ['web'],
-            ('cluster', 'upgrade', 'web', '--group', 'w'): ['work'],
-            ('cluster', 'show', 'web', ''): [],
-        }
-        for words, found in zip(cases, self.completed(*cases), strict=True):
-            with self.subTest(words):
-                self.assertEqual(cases[words], found)
+        script = self.folder / 'kiln.bash'
+        script.write_text(self.ok('completion', 'bash'))
+        text = f'kiln() {{ "{sys.executable}" -m kiln.cli; }}; source "{script}"\n'
+        for words in ('cluster ret', f'--config-file {self.config} cluster scale web f'):
+            text += (
+                f'COMP_LINE="kiln {words}"; COMP_POINT=${{#COMP_LINE}}; '
+                f'_python_argcomplete kiln; echo "${{COMPREPLY[@]}}"\n'
+            )
+        done = subprocess.run(
+            ['bash', '-c', text], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        self.assertEqual(('', ['retry', 'front=']), (done.stderr, done.stdout.split()))
 
-    def test_files_are_completed_where_a_file_is_meant(self):
-        (found,) = self.completed(('up', str(self.folder) + '/'))
-        self.assertIn(str(self.path), found)
-
-
-class Tree(Shell):
-    def test_a_command_may_be_the_beginning_of_another(self):
-        top, one = argparse.ArgumentParser(), argparse.ArgumentParser(description='Do it.')
-        one.add_argument('thing', nargs='*')
-        shapes = {shape.name: shape for shape in command_tree(top, {'do': one, 'do more': one})}
-        self.assertEqual({'do': 'Do it.'}, dict(shapes[''].next))
-        self.assertEqual({'more': 'Do it.'}, dict(shapes['do'].next))
-        (place,) = shapes['do'].places
-        self.assertEqual((ANY, True), (place.kind, place.repeated))
+    def test_whoever_presses_tab_waits_for_nothing_that_builds_machines(self):
+        code = (
+            'import sys\n'
+            'from kiln.cli.completion import parser_of_line\n'
+            'from kiln.cli.main import KilnApp\n'
+            'app = KilnApp()\n'
+            'parser_of_line(app, " ".join(app.command_manager.commands))\n'
+            'print(*sys.modules)'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        loaded = set(done.stdout.split())
+        self.assertIn('kiln.cli.cluster_acts', loaded)
+        self.assertEqual(set(), loaded & {'kiln.compute', 'pybreaker', 'redis', 'sqlalchemy'})
