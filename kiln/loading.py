@@ -29,7 +29,6 @@ class InstalledDriver:
     name: str
     distribution: str
     version: str
-    origin: str
     # Why it cannot be used; None where it can.
     error: str | None = None
     # The command that installs the extra it needs; None where no extra is the cause.
@@ -126,7 +125,6 @@ def _describe(entry: importlib.metadata.EntryPoint) -> InstalledDriver:
         name=entry.name,
         distribution=entry.dist.name if entry.dist else '',
         version=entry.dist.version if entry.dist else '',
-        origin=entry.value,
         error=error,
         install=install,
     )

@@ -10,7 +10,7 @@ them is told to write again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
 import sqlalchemy as sa
 
@@ -32,7 +32,6 @@ from kiln.db.database import Database
 from kiln.db.events import EventWriter
 from kiln.db.keys import KeyFile
 from kiln.db.leases import lost, proof
-from kiln.db.nodes import mark
 from kiln.db.rows import (
     HEADWAY,
     HOLDING,
@@ -93,8 +92,8 @@ class Batch:
         self._lease = lease
         self._stack = stack
         self._connection: sa.Connection | None = None
+        # The last one of a key is written.
         self._rows: dict[str, dict[Hashable, Row]] = {name: {} for name in writing.statements}
-        self._doomed: dict[str, str] = {}
         self._events: list[Row] = []
 
     # ---- what may be changed -------------------------------------------------
@@ -140,8 +139,8 @@ class Batch:
     def node(self, node: Node) -> None:
         """Write a node, new or not.
 
-        What it was accepted as stays until the next attempt, and a node that is
-        to go stays so: see ``accept`` and ``doom``.
+        What it was accepted as stays until the next attempt (see ``accept``), and a node
+        that is to go stays so.
         """
         self._put('node', node.cluster_id, node.id, node_row(node))
 
@@ -157,10 +156,6 @@ class Batch:
         self._flush_rows()
         mine = {'node_id': node.id, 'mine': node.attempt, 'found': compute_id}
         return bool(self._writing.acceptance.run(connection, mine).rowcount)
-
-    def doom(self, reasons: Mapping[str, str]) -> None:
-        """Say of nodes, by id, why they are to go; an empty reason spares one."""
-        self._doomed |= reasons
 
     def holding(self, holding: Holding) -> None:
         """Write down something in a backend that belongs to the cluster, new or not."""
@@ -228,8 +223,6 @@ class Batch:
         for name, statement in self._writing.statements.items():
             statement.run_all(connection, self._rows[name].values())
             self._rows[name] = {}
-        mark(connection, self._lease.scope, self._doomed)
-        self._doomed = {}
 
     def _open(self) -> sa.Connection:
         """Begin the transaction with the proof that the lease is still ours."""

@@ -31,20 +31,17 @@ class Leases:
 
         :raises StoreError: nobody can tell; claim again.
         """
-        return self._take(scope, owner, term_s, table.c.expires < self._database.now)
-
-    def raise_epoch(self, scope: str, owner: str, term_s: float = 0.0) -> Lease:
-        """Take a scope without asking, for one who was given it by a jobboard.
-
-        Its former owner cannot write from here on. Without a term the lease has
-        no time of its own: it fences as well, and when it ends is the jobboard's
-        affair.
-
-        :raises StoreError: nobody can tell; raise it again.
-        """
-        taken = self._take(scope, owner, term_s, sa.true())
-        assert taken is not None
-        return taken
+        taking = (
+            sa.update(table)
+            .where(table.c.scope == scope, table.c.expires < self._database.now)
+            .values(owner=owner, epoch=table.c.epoch + 1, expires=self._end(term_s))
+        )
+        with self._database.writing() as connection:
+            if self._find(connection, scope) is None:
+                add_free(self._database, connection, scope)
+            if not connection.execute(taking).rowcount:
+                return None
+            return self._find(connection, scope)
 
     def renew(self, lease: Lease, term_s: float) -> Lease:
         """Hold a scope for a term from now on, also where the last one is over.
@@ -78,23 +75,8 @@ class Leases:
         with self._database.reading() as connection:
             return self._find(connection, scope)
 
-    def _take(
-        self, scope: str, owner: str, term_s: float, when: sa.ColumnElement[bool]
-    ) -> Lease | None:
-        taking = (
-            sa.update(table)
-            .where(table.c.scope == scope, when)
-            .values(owner=owner, epoch=table.c.epoch + 1, expires=self._end(term_s))
-        )
-        with self._database.writing() as connection:
-            if self._find(connection, scope) is None:
-                add_free(self._database, connection, scope)
-            if not connection.execute(taking).rowcount:
-                return None
-            return self._find(connection, scope)
-
     def _end(self, term_s: float) -> sa.ColumnElement[float]:
-        return self._database.now + term_s if term_s else sa.literal(0.0)
+        return self._database.now + term_s
 
     def _update(self, connection: sa.Connection, lease: Lease, **values: object) -> bool:
         changing = sa.update(table).where(*_is(lease)).values(**values)

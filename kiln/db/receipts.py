@@ -51,12 +51,6 @@ class Receipts:
                 raise ClusterNotFound(f'Cannot find the receipt of a cluster {name_or_id!r}.')
             return self._receipt(row, self._holdings(connection, row.cluster_id))
 
-    def list(self, *, limit: int = 100) -> tuple[Tombstone, ...]:
-        """Return the newest receipts, the newest first; their holdings are left out."""
-        question = sa.select(tombstone).order_by(tombstone.c.deleted_at.desc()).limit(limit)
-        with self._database.reading() as connection:
-            return tuple(self._receipt(row, ()) for row in connection.execute(question))
-
     def _ids(self, *which: sa.ColumnElement[bool]) -> frozenset[str]:
         question = sa.select(table.c.id).where(table.c.gone_at.is_(None), *which)
         with self._database.reading() as connection:

@@ -8,27 +8,15 @@ from kiln.cluster_exceptions import ClusterNotFound, StoreError
 from kiln.cluster_models import Secret
 from kiln.db.database import Database
 from kiln.db.keys import KeyFile
-from kiln.db.rows import secret_row
 from kiln.db.schema import secret as table
 
 
 class Secrets:
-    """The secrets of a store, and its keys."""
+    """The secrets of a store, and its keys; a batch writes them."""
 
     def __init__(self, database: Database, keys: KeyFile) -> None:
         self._database = database
         self.keys = keys
-
-    def write(self, secret: Secret) -> None:
-        """Keep a secret of a cluster, in the place of an earlier one of its name.
-
-        For who holds no lease; who does writes it in a batch. Safe to repeat.
-
-        :raises StoreError: there is no such cluster, or there are no keys.
-        """
-        row = secret_row(secret, self.keys.encrypt(secret.value))
-        with self._database.writing() as connection:
-            connection.execute(self._database.upsert(table), row)
 
     def read(self, cluster_id: str, name: str) -> Secret:
         """Return a secret.
@@ -44,12 +32,6 @@ class Secrets:
         if token is None:
             raise ClusterNotFound(f'Cannot find secret {name!r} of cluster {cluster_id}.')
         return Secret(cluster_id=cluster_id, name=name, value=self._open(cluster_id, name, token))
-
-    def names(self, cluster_id: str) -> tuple[str, ...]:
-        """Return what secrets a cluster has."""
-        question = sa.select(table.c.name).where(table.c.cluster_id == cluster_id)
-        with self._database.reading() as connection:
-            return tuple(connection.scalars(question.order_by(table.c.name)))
 
     def rotate(self) -> int:
         """Encrypt all of them with another key; return how many there are.

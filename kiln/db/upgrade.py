@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
@@ -20,7 +19,6 @@ from kiln.clock import Clock
 from kiln.cluster_exceptions import StoreError
 from kiln.db.database import Database
 from kiln.db.files import sync
-from kiln.db.schema import metadata
 
 # What Alembic is at is in its modules, so one thread of a process goes after another.
 _turn = threading.Lock()
@@ -86,13 +84,6 @@ def keep_log(database: Database) -> None:
         # It is no change of data, and so refuses to be part of a transaction.
         driver.execute('ROLLBACK')
         driver.execute('PRAGMA journal_mode = WAL')
-
-
-def differences(database: Database) -> list[Any]:
-    """Return how the tables of a database differ from those of this version."""
-    with database.reading() as connection:
-        context = MigrationContext.configure(connection, opts={'compare_type': True})
-        return list(compare_metadata(context, metadata))
 
 
 def _run(connection: sa.Connection) -> None:

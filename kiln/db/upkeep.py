@@ -69,7 +69,7 @@ def check(database: Database) -> Health:
     if not health.usable:
         return health
     lease = schema.lease
-    # One without a time of its own is a jobboard's.
+    # One that was given up unsettled keeps its owner's name, and has no time.
     over = sa.and_(lease.c.owner != '', lease.c.expires > 0, lease.c.expires < database.now)
     with database.reading() as connection:
         counts = {

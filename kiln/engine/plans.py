@@ -159,12 +159,6 @@ class ClusterPlan:
         """What has to be corrected before anything is done."""
         return tuple(problem for plan in self.groups for problem in plan.problems)
 
-    @property
-    def units(self) -> int:
-        """How many things there are once all is done: the nodes, and what they share."""
-        nodes = sum(sum(plan.table.values()) for plan in self.groups)
-        return nodes + (self.shared is not Shared.REMOVE)
-
     def lines(self) -> Iterator[str]:
         """Yield what is to change, for people, in the order it is begun."""
         what = f'{self.cluster}: {{}} what its nodes share'

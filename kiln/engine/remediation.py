@@ -33,9 +33,7 @@ class Remediation:
     """Which nodes to replace now, by id, and why; the planner takes them as victims."""
 
     victims: Mapping[str, str]
-    #: Given up too, but for a later turn.
-    waiting: tuple[Node, ...] = ()
-    #: Why they wait; empty if none does.
+    #: Why others are given up in a later turn only; empty if there are none.
     hold: str = ''
 
 
@@ -67,7 +65,6 @@ def remediate(
     taken, left = waiting[:room], waiting[room:]
     return Remediation(
         victims=MappingProxyType({node.id: given_up[node.id] for node in taken}),
-        waiting=tuple(left),
         hold=hold if left else '',
     )
 

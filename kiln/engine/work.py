@@ -274,7 +274,7 @@ class ClusterWork(Work):
     def _judge(self, entry: Entry, operation: Operation) -> None:
         """End the operation if all is as wanted; else say why it waits, if it does."""
         if self._resets is not None:
-            self._judge_resets(self._resets, entry, operation)
+            self._judge_resets(self._resets, entry)
         elif operation.kind is OperationKind.DELETE:
             self._judge_deletion(entry)
         elif not self._roster.at_rest or self._replan:
@@ -309,7 +309,7 @@ class ClusterWork(Work):
                 cluster, former=cluster.aim, trouble=None, updated_at=entry.now
             )
 
-    def _judge_resets(self, resets: Resets, entry: Entry, operation: Operation) -> None:
+    def _judge_resets(self, resets: Resets, entry: Entry) -> None:
         over, cause = resets.verdict()
         if not over or self._roster.busy:
             self._say_why(entry)

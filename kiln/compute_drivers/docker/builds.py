@@ -69,7 +69,7 @@ class Builds:
             found = None if fresh else self._named(asked, name)
             if found is None:
                 chosen = chosen or self._choose(asked, request)
-                found = self._create(asked, request, chosen, name)
+                found = self._create(request, chosen, name)
                 # From now on somebody may know of it.
                 fresh = False
                 if found is None:
@@ -180,7 +180,7 @@ class Builds:
         return found
 
     def _create(
-        self, asked: Asked, request: BuildRequest, chosen: body.Chosen, name: str
+        self, request: BuildRequest, chosen: body.Chosen, name: str
     ) -> Mapping[str, Any] | None:
         """Return the new container; None where one of that name turned out to be there."""
         sent = body.create_body(request, chosen, self._settings)

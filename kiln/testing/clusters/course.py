@@ -24,9 +24,6 @@ from kiln.testing.clusters import samples
 from kiln.testing.clusters.operations import Row
 from kiln.testing.clusters.site import Site
 
-#: Every cluster of the kit is called so; a folder has one.
-NAME = 'kit'
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:

@@ -41,9 +41,9 @@ def pin_of(driver_class: type[ClusterDriver]) -> DriverPin:
     )
 
 
-def group(count: int, machine: MachineSpec | None = None) -> NodeGroupSpec:
+def group(count: int) -> NodeGroupSpec:
     """Return the group of a cluster."""
-    return NodeGroupSpec(name=GROUP, shape=Shape(count=count), machine=machine or MachineSpec())
+    return NodeGroupSpec(name=GROUP, shape=Shape(count=count))
 
 
 def cluster(

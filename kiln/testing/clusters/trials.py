@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kiln.cluster_models import Operation
 from kiln.testing.clusters.course import Course, Ending, opened
 from kiln.testing.clusters.mortal import Fate
 from kiln.testing.clusters.nursery import Nursery
@@ -60,11 +59,11 @@ class Trials:
         with opened(course.site) as store:
             before = course.nodes(store)
             operation = course.ask(store, row)
-        struck = self._live(course, operation, fates)
+        struck = self._live(course, fates)
         with opened(course.site) as store:
             return Trial(ending=course.ending(store, operation, before), struck=struck)
 
-    def _live(self, course: Course, operation: Operation, fates: Iterable[Fate]) -> int:
+    def _live(self, course: Course, fates: Iterable[Fate]) -> int:
         struck, asleep = 0, []
         for fate in (*fates, UNDISTURBED):
             pid, status = self._nursery.live(course.site, fate)

@@ -25,7 +25,7 @@ from tests.unit.db import (
     test_secrets,
     test_upkeep,
 )
-from tests.unit.db.case import ClusterCase
+from tests.unit.db.case import ClusterCase, take_over
 
 SUITES = (
     test_batch.Acceptance, test_batch.Batches, test_batch.Burial, test_batch.Doom,
@@ -106,7 +106,7 @@ class Locks(OnServer, ClusterCase):
         with self.store.writing(self.lease) as batch:
             batch.node(samples.node())
             batch.accept(samples.node(), 'server-1')
-            thread, results = self.started(lambda: other.leases.raise_epoch('c-web', 'you', 30))
+            thread, results = self.started(lambda: take_over(other, 'c-web', 'you'))
             thread.join(0.3)
             self.assertEqual([], results)
         thread.join()
@@ -146,7 +146,7 @@ class Locks(OnServer, ClusterCase):
         with self.store.writing(self.lease) as batch:
             batch.accept(samples.node(), 'server-1')
             with self.assertRaises(StoreError) as caught:
-                impatient.leases.raise_epoch('c-web', 'you')
+                take_over(impatient, 'c-web', 'you')
             self.assertTrue(caught.exception.retryable, caught.exception)
 
     def test_who_sleeps_in_the_middle_of_a_change_loses_its_session(self):
@@ -155,7 +155,7 @@ class Locks(OnServer, ClusterCase):
         with self.assertRaises(StoreError) as caught, sleepy.writing(self.lease) as batch:
             batch.accept(samples.node(), 'server-1')
             # Returns when the server has ended the other session, and not before.
-            self.assertEqual(2, other.leases.raise_epoch('c-web', 'you', 30).epoch)
+            self.assertEqual(2, take_over(other, 'c-web', 'you').epoch)
             batch.node(samples.node())
         self.assertTrue(caught.exception.retryable, caught.exception)
         self.assertEqual((), other.nodes.of('c-web'))

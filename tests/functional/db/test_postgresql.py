@@ -12,6 +12,7 @@ from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import PostgresServer, shared
 from tests.functional.db.wire import Wire
 from tests.unit.db import samples
+from tests.unit.db.case import take_over
 
 NODES = 12
 #: The default; a session that says nothing is ended after less than a third of it.
@@ -54,7 +55,7 @@ class PostgresLocks(Locks):
             while not wire.silent and not written.done():
                 time.sleep(0.01)
             begun = time.monotonic()
-            self.assertEqual(2, self.store.leases.raise_epoch(lease.scope, 'you').epoch)
+            self.assertEqual(2, take_over(self.store, lease.scope, 'you').epoch)
             return None if written.done() and written.result() else time.monotonic() - begun
         finally:
             wire.close()

@@ -86,7 +86,8 @@ class Commands(Shell):
         store = self.store()
         store.clusters.create(samples.cluster(), samples.operation())
         secret = Secret(cluster_id='c-web', name='token', value='hush')
-        store.secrets.write(secret)
+        with store.writing(store.leases.claim('c-web', 'me', 60)) as batch:
+            batch.secret(secret)
         before = self.sql('SELECT value FROM secret')
         self.ok('db', 'rotate-key', '--prepare')
         self.assertEqual(before, self.sql('SELECT value FROM secret'))

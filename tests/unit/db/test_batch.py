@@ -177,7 +177,8 @@ class Doom(ClusterCase):
 
     def test_who_is_to_go_stays_so_whatever_the_engine_had_read(self):
         self.write(self.lease, node=[samples.node('n-1'), samples.node('n-2')])
-        self.write(self.lease, doom={'n-1': 'asked for'})
+        asked = {'doomed': {'n-1': 'asked for'}, 'operation': samples.operation('op-2')}
+        self.store.clusters.change('c-web', samples.spec(), generation=1, supersede=True, **asked)
         self.write(self.lease, node=samples.node('n-1', state=NodeState.READY))
         self.assertEqual({'n-1': 'asked for', 'n-2': ''}, self.doomed())
 
@@ -185,18 +186,6 @@ class Doom(ClusterCase):
         self.write(self.lease, node=samples.node())
         self.write(self.lease, node=samples.node(doomed='unhealthy'))
         self.assertEqual({'n-1': 'unhealthy'}, self.doomed())
-
-    def test_an_empty_reason_spares_a_node(self):
-        self.write(self.lease, node=samples.node(doomed='unhealthy'))
-        self.write(self.lease, doom={'n-1': ''})
-        self.assertEqual({'n-1': ''}, self.doomed())
-
-    def test_nodes_of_other_clusters_are_out_of_reach(self):
-        self.create('other')
-        other = self.claim('c-other')
-        self.write(other, node=samples.node('n-9', 'c-other'))
-        self.write(self.lease, doom={'n-9': 'by mistake'})
-        self.assertEqual('', self.store.nodes.get('c-other', 'n-9').doomed)
 
 
 class Burial(ClusterCase):

@@ -122,6 +122,12 @@ class Changing(ClusterCase):
         self.change('op-3', generation=2, doomed={'n-1': ''}, supersede=True)
         self.assertEqual([], self.doomed())
 
+    def test_nodes_of_other_clusters_are_out_of_reach(self):
+        self.create('other')
+        self.write(self.claim('c-other'), node=samples.node('n-9', 'c-other'))
+        self.change(doomed={'n-9': 'by mistake'})
+        self.assertEqual('', self.store.nodes.get('c-other', 'n-9').doomed)
+
     def test_a_cluster_that_is_not_there_cannot_change(self):
         with self.assertRaises(ClusterNotFound):
             self.store.clusters.change(

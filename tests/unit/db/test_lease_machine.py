@@ -14,7 +14,7 @@ from kiln.db.store import open_store
 from kiln.testing.clock import VirtualClock
 from tests.examples import examples
 from tests.unit.db import samples
-from tests.unit.db.case import TERM_S, new_file
+from tests.unit.db.case import TERM_S, new_file, take_over
 
 owners = st.sampled_from(['one', 'two', 'three'])
 
@@ -49,7 +49,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(owner=owners)
     def overrule(self, owner):
-        self.given(owner, self.store.leases.raise_epoch('c-web', owner, TERM_S))
+        self.given(owner, take_over(self.store, 'c-web', owner))
 
     def given(self, owner, lease):
         self.leases[owner], self.holder = lease, owner

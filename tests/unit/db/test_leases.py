@@ -4,7 +4,7 @@ import threading
 
 from kiln.cluster_exceptions import LeaseLost
 from tests.unit.db import samples
-from tests.unit.db.case import TERM_S, ClusterCase, StoreCase
+from tests.unit.db.case import TERM_S, ClusterCase, StoreCase, take_over
 
 
 class Leases(StoreCase):
@@ -68,17 +68,6 @@ class Leases(StoreCase):
         self.assertEqual(left, self.store.leases.get('c-web'))
         self.assertGreater(self.claim('c-web', 'you').epoch, left.epoch)
 
-    def test_a_jobboard_overrules_it(self):
-        self.claim('s')
-        lease = self.store.leases.raise_epoch('s', 'you', TERM_S)
-        self.assertEqual(('you', 2), (lease.owner, lease.epoch))
-        self.assertIsNone(self.store.leases.claim('s', 'me', TERM_S))
-        self.assertEqual(1, self.store.leases.raise_epoch('new', 'you').epoch)
-
-    def test_a_lease_without_a_term_has_no_time_of_its_own(self):
-        self.assertEqual(0.0, self.store.leases.raise_epoch('s', 'you').expires_at)
-        self.assertEqual(2, self.claim('s').epoch)
-
     def test_nobody_has_what_nobody_claimed(self):
         self.assertIsNone(self.store.leases.get('s'))
 
@@ -127,13 +116,9 @@ class Fences(ClusterCase):
         self.claim()
         self.refused(self.lease)
 
-    def test_a_jobboard_fences_the_former_owner(self):
-        self.store.leases.raise_epoch('c-web', 'you')
-        self.refused(self.lease)
-
     def test_a_batch_without_changes_asks_whether_the_lease_is_still_ours(self):
         self.write(self.lease)
-        self.store.leases.raise_epoch('c-web', 'you')
+        take_over(self.store, 'c-web', 'you')
         self.refused(self.lease)
         with self.assertRaises(LeaseLost):
             self.write(self.lease)

@@ -24,9 +24,10 @@ class Secrets(ClusterCase):
         self.assertNotIn(HUSH, f'{secret()!r} {secret()}')
 
     def test_the_last_one_of_a_name_holds(self):
-        self.store.secrets.write(secret('a'))
+        self.write(self.lease, secret=[secret('a'), secret('token', 'older')])
         self.write(self.lease, secret=[secret('token', 'old'), secret(), secret('b')])
-        self.assertEqual(('a', 'b', 'token'), self.store.secrets.names('c-web'))
+        names = self.rows('SELECT name FROM secret ORDER BY name')
+        self.assertEqual([('a',), ('b',), ('token',)], names)
         self.assertEqual(HUSH, self.store.secrets.read('c-web', 'token').value)
 
     def test_one_that_is_not_there_is_named(self):
@@ -34,8 +35,9 @@ class Secrets(ClusterCase):
             self.store.secrets.read('c-web', 'token')
 
     def test_a_secret_needs_a_cluster_and_errors_do_not_quote_it(self):
-        with self.assertRaises(StoreError) as caught:
-            self.store.secrets.write(Secret(cluster_id='none', name='n', value=HUSH))
+        with self.assertRaises(StoreError) as caught, self.store.writing(self.lease) as batch:
+            batch.bury()
+            batch.secret(secret())
         chain = caught.exception
         while chain is not None:
             self.assertNotIn(HUSH, str(chain))
@@ -56,10 +58,10 @@ class Secrets(ClusterCase):
 
     def test_another_process_notices_the_new_key(self):
         other = self.open()
-        other.secrets.write(secret('a'))
-        self.store.secrets.rotate()
-        other.secrets.write(secret('b'))
-        self.store.secrets.rotate()
+        for name in ('a', 'b'):
+            with other.writing(self.lease) as batch:
+                batch.secret(secret(name))
+            self.store.secrets.rotate()
         for name in ('a', 'b'):
             self.assertEqual(HUSH, other.secrets.read('c-web', name).value)
             self.assertEqual(HUSH, self.store.secrets.read('c-web', name).value)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kiln.cluster_models import Node, NodeState
 from kiln.cluster_spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
 from kiln.engine.planner import plan_group
-from kiln.engine.plans import Wanted
+from kiln.engine.plans import Shared, Wanted
 
 #: Properties are about what is found, not about how busy the machine is.
 UNTIMED = settings(deadline=None)
@@ -18,6 +18,12 @@ FLAVORS = ('large', 'small', 'tiny')
 ZONES = ('az1', 'az2', 'az3')
 SPREAD = Zones(rule=ZoneRule.SPREAD)
 _NUMBERS = itertools.count(1)
+
+
+def units(plan):
+    """Return how many things there are once a plan is done: nodes, and what they share."""
+    nodes = sum(sum(one.table.values()) for one in plan.groups)
+    return nodes + (plan.shared is not Shared.REMOVE)
 
 
 def even(*names):

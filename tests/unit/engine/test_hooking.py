@@ -13,6 +13,7 @@ from kiln.hooks.hook import Hook, Plugin
 from kiln.hooks.points import OnFailure, Point
 from kiln.hooks.run import SKIP_EVENT
 from kiln.hooks.site import Hooks
+from tests.unit.db.case import take_over
 from tests.unit.engine.site import Plain, Site, group
 
 
@@ -339,7 +340,7 @@ class Between(HookSite):
         cluster = self.created(group(1))
         self.conductor.close()
         node = dataclasses.replace(self.nodes(cluster)[0], state=NodeState.BUILDING)
-        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 0.01)
+        lease = take_over(self.store, cluster.id, 'somebody', 0.01)
         with self.store.writing(lease) as batch:
             batch.node(node)
         self.hooked(self.hook(Point.PRE_NODE_BUILD), self.hook(Point.POST_NODE_READY))

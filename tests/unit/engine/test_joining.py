@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.cluster_exceptions import LeaseLost
+from kiln.cluster_exceptions import ClusterNotFound, LeaseLost
 from kiln.cluster_models import Cluster, Operation, OperationKind
 from kiln.cluster_spec import ClusterSpec
 from kiln.db.store import open_store
@@ -50,4 +50,5 @@ class JoinKeyTest(unittest.TestCase):
         self.claim('one', 'b')
         with self.assertRaises(LeaseLost):
             JoinKey(self.store, late)()
-        self.assertEqual((), self.store.secrets.names('one'))
+        with self.assertRaises(ClusterNotFound):
+            self.store.secrets.read('one', 'join-key')

@@ -11,6 +11,7 @@ from kiln.cluster_spec import Health, MachineSpec, Portion, Strategy
 from kiln.compute import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.models import Ability
+from tests.unit.db.case import take_over
 from tests.unit.engine.site import STACK, Plain, Site, group
 
 TWO = Strategy(max_unavailable=Portion(2))
@@ -204,7 +205,7 @@ class Resumed(ResetSite):
         operation = self.operation(cluster.id, OperationKind.REBOOT)
         self.store.operations.submit(operation)
         node = dataclasses.replace(self.nodes(cluster)[0], state=state, since=self.clock.time())
-        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 0.01)
+        lease = take_over(self.store, cluster.id, 'somebody', 0.01)
         with self.store.writing(lease) as batch:
             batch.operation(dataclasses.replace(operation, state=OperationState.RUNNING))
             batch.node(node)

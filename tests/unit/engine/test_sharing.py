@@ -7,6 +7,7 @@ from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
 from kiln.engine.conductor import Conductor
 from kiln.engine.work import ClusterWork
 from kiln.engine.work_sources.base import WorkSource
+from tests.unit.db.case import take_over
 from tests.unit.engine.site import PIN, SETTINGS, OneDriver, Plain, Site, group
 
 
@@ -129,14 +130,14 @@ class Leaving(Site):
         operation = self.leave_unsettled(cluster)
         self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
-            self.store.leases.raise_epoch(cluster.id, 'another', 60)
+            take_over(self.store, cluster.id, 'another', 60)
             self.until(lambda: logs.output)
         self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
 
     def leave_unsettled(self, cluster):
         """Have somebody begin a step, and be gone; return the operation."""
         operation = self.operation(cluster.id, OperationKind.CHECK)
-        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 60)
+        lease = take_over(self.store, cluster.id, 'somebody', 60)
         self.store.operations.submit(operation)
         step = Step(
             id='s', operation_id=operation.id, cluster_id=cluster.id, kind='build',
@@ -188,7 +189,7 @@ class Launching(Site):
 
     def test_who_slept_and_was_overtaken_begins_nothing_more(self):
         def sleep():
-            self.store.leases.raise_epoch(self.cluster.id, 'another', 60)
+            take_over(self.store, self.cluster.id, 'another', 60)
             self.work.sure_until = 0.0
 
         self.driver.sleep = sleep

@@ -12,6 +12,7 @@ from kiln.cluster_models import (
 )
 from kiln.cluster_spec import MachineSpec
 from kiln.engine.acts import build_key
+from tests.unit.db.case import take_over
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
@@ -29,7 +30,7 @@ class LeftBehind(Site):
         return node, cluster
 
     def write(self, cluster, **what):
-        lease = self.store.leases.raise_epoch(cluster.id, 'somebody', 0.01)
+        lease = take_over(self.store, cluster.id, 'somebody', 0.01)
         with self.store.writing(lease) as batch:
             for kind, value in what.items():
                 getattr(batch, kind)(value)
@@ -123,7 +124,7 @@ class LeftBehind(Site):
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
-            self.store.leases.raise_epoch(cluster.id, 'another', 60)
+            take_over(self.store, cluster.id, 'another', 60)
             before = self.nodes(cluster)
             self.until(lambda: len(self.machines()) == 2 and logs.output)
         self.assertEqual(before, self.nodes(cluster))
@@ -150,7 +151,7 @@ class Renewal(Site):
         cluster, _ = self.create(group(1))
         self.until(lambda: NodeState.PLANNED in self.states(cluster))
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
-            self.store.leases.raise_epoch(cluster.id, 'another', 60)
+            take_over(self.store, cluster.id, 'another', 60)
             self.until(lambda: logs.output)
 
 

@@ -10,6 +10,7 @@ from kiln.cluster_spec import MachineSpec
 from kiln.clusters.views import ClusterView
 from kiln.clusters.why import why
 from kiln.engine.tending import MOST, Tending
+from tests.unit.db.case import take_over
 from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
 
 
@@ -130,7 +131,7 @@ class Tended(TendedSite):
         self.driver.error = ClusterDriverError('Late.')
         self.tending.begin(self.settled())
         self.until(lambda: self.driver.calls)
-        self.store.leases.raise_epoch(cluster.id, 'another', 60)
+        take_over(self.store, cluster.id, 'another', 60)
         with self.assertLogs('kiln.engine.tending', 'INFO'):
             self.driver.gate.set()
             self.until(lambda: not self.tending.busy)

@@ -20,6 +20,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.engine.survey import sight_of
 from kiln.engine.watch import REMEDIATION, SCOPE, Watch, may_remedy
 from kiln.models import ComputeStatus, State
+from tests.unit.db.case import take_over
 from tests.unit.engine.groups import node, wanted
 from tests.unit.engine.site import PIN, SETTINGS, STACK, Plain, Site, group
 
@@ -149,7 +150,7 @@ class Watching(WatchSite):
     def test_who_lost_the_watch_does_not_look(self):
         self.created(group(1))
         self.look()
-        self.store.leases.raise_epoch(SCOPE, 'other', 60)
+        take_over(self.store, SCOPE, 'other', 60)
         self.look()
         self.assertEqual({}, self.calls)
 
