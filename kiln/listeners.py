@@ -76,27 +76,21 @@ class Listeners(Listener):
                                   type(listener).__name__, name)  # fmt: skip
 
     def call_started(self, record: CallRecord) -> None:
-        """Tell every listener."""
         self._tell('call_started', record)
 
     def call_finished(self, record: CallRecord) -> None:
-        """Tell every listener."""
         self._tell('call_finished', record)
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
-        """Tell every listener."""
         self._tell('circuit_changed', backend, traffic, old, new)
 
     def queue_changed(self, backend: str, waiting: int, running: int) -> None:
-        """Tell every listener."""
         self._tell('queue_changed', backend, waiting, running)
 
     def builds_changed(self, backend: str, in_flight: int) -> None:
-        """Tell every listener."""
         self._tell('builds_changed', backend, in_flight)
 
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
-        """Tell every listener."""
         self._tell('ticked', backend, watched, lag_s)
 
 

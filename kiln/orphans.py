@@ -93,7 +93,6 @@ class Suspect:
         return self.sightings > 1 and self.last_seen - self.first_seen >= grace_s
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
         return dataclasses.asdict(self)
 
     @classmethod

@@ -20,13 +20,11 @@ class List(KilnLister):
     """List the machines of the pool, who has them, and why the others are not free."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--long', action='store_true', help='Show all columns.')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Look at each."""
         with _pool(self.app) as pool:
             rows = [_fields(machine) for machine in pool.machines()]
         everything = parsed_args.long or parsed_args.formatter != 'table'
@@ -38,7 +36,6 @@ class _OnMachine(KilnCommand):
     """A command on one machine."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('machine', metavar='MACHINE', help='Name of a machine of the pool.')
         return parser
@@ -48,13 +45,11 @@ class Maintain(_OnMachine):
     """Put a machine into maintenance: it is neither claimed nor probed, and runs no command."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('reason', metavar='REASON', help='Why; shown to who asks.')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Put it there."""
         if not parsed_args.reason.strip():
             raise UsageError('Cannot maintain a machine without a reason.')
         with _pool(self.app) as pool:
@@ -66,7 +61,6 @@ class Return(_OnMachine):
     """Take a machine out of maintenance."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Take it out."""
         with _pool(self.app) as pool:
             pool.maintain(parsed_args.machine, None)
         self.app.say(f'Machine {parsed_args.machine} is out of maintenance.')
@@ -76,7 +70,6 @@ class Release(_OnMachine):
     """Take a machine back that was wiped by hand, and end its quarantine."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Take it back."""
         with _pool(self.app) as pool:
             pool.release(parsed_args.machine)
         self.app.say(f'Machine {parsed_args.machine} is released.')

@@ -52,7 +52,6 @@ class KilnCommand(Command):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run; return the exit status."""
         return super().run(parsed_args) or self.status
 
     def write(self, text: str) -> None:

@@ -18,7 +18,6 @@ class List(KilnLister):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Look at each."""
         with self.app.open_backend() as compute:
             circuits = compute.circuits()
         columns = (
@@ -38,7 +37,6 @@ class _Change(KilnCommand):
     opens: bool
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'circuit', metavar='NAME', help="Name of a circuit, such as 'build' or 'east/build'."

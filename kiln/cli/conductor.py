@@ -28,7 +28,6 @@ class Conduct(KilnCommand):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Conduct."""
         with configured_site(self.app.settings, self.app.clock) as site:
             # It says so at once where it cannot read the store.
             site.store.operations.runnable(limit=1)

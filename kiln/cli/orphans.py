@@ -81,7 +81,6 @@ class Orphans(KilnLister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
         add('--delete', action='store_true', help='Delete them; else they are only shown.')
@@ -107,7 +106,6 @@ class Orphans(KilnLister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Look twice, then show or remove."""
         with self.app.open_backend() as compute:
             suspects = self._sightings(compute, parsed_args)
             failures: dict[int, AmphoraComputeError] = {}

@@ -66,7 +66,6 @@ class LineTally(Tally):
         self._stream = stream
 
     def ended(self, key: str, state: str, done: int) -> None:
-        """Write the line."""
         self._stream.write(f'{key}: {state} ({done} of {self.total})\n')
 
 

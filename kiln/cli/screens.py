@@ -71,7 +71,6 @@ class Lines:
         self._told: set[tuple[str, str]] = set()
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
-        """Write what is new."""
         names = {one.operation.cluster_id: one.name for one in courses}
         for event in events:
             self._write(event.at, names.get(event.cluster_id, event.cluster_id), event.message)
@@ -102,7 +101,6 @@ class Drawn:
         self._events: collections.deque[tuple[Event, str]] = collections.deque(maxlen=_EVENTS)
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
-        """Draw it anew."""
         names = {one.operation.cluster_id: one.name for one in courses}
         # Of a thousand events only the last few are seen.
         for event in events[-_EVENTS:]:

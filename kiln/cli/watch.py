@@ -83,7 +83,6 @@ class Watch(KilnCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
         add('amphorae', nargs='*', metavar='NAME_OR_ID', help='What to follow (default: all).')
@@ -101,7 +100,6 @@ class Watch(KilnCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Look again and again."""
         with self.app.open_backend() as compute:
             clock = compute.driver.clock
             deadline = Deadline.after(parsed_args.timeout or float('inf'), clock)

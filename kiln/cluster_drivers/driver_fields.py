@@ -67,11 +67,9 @@ class _File(Kind[FileMapping]):
         return name if isinstance(name, Wrong) else FileMapping(template=name)
 
     def write(self, value: FileMapping) -> Any:
-        """Return the plain data that reads as this value."""
         return self._whole.write(value)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'anyOf': [self._name.schema(), self._whole.schema()]}
 
 

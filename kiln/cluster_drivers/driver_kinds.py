@@ -29,7 +29,6 @@ class Number(Kind[float]):
         return number
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'number'}
 
 
@@ -44,7 +43,6 @@ class Value(Kind[Any]):
         return plain(node)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {}
 
 
@@ -70,11 +68,9 @@ class Mode(Kind[int]):
         return int(node.text, 8)
 
     def write(self, value: int) -> str:
-        """Return the plain data that reads as this value."""
         return f'{value:04o}'
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         # Readers of YAML do not agree on what a bare 0644 is.
         return {'type': ['string', 'integer'], 'pattern': f'^{self._pattern}$'}
 
@@ -97,7 +93,6 @@ class TypeOfCluster(Kind[ClusterType]):
         return ClusterType.of(*right) if len(right) == len(fields) else WRONG
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         fields, word = ClusterType._fields, self._word.schema()
         return {
             'anyOf': [
@@ -135,11 +130,9 @@ class Named(Kind[Mapping[str, M]], Generic[M]):
         return MappingProxyType(found)
 
     def write(self, value: Mapping[str, M]) -> dict[str, Any]:
-        """Return the plain data that reads as this value."""
         return {name: self._item.write(one) for name, one in value.items()}
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'object', 'additionalProperties': self._item.schema()}
 
 
@@ -200,7 +193,6 @@ class Ready(Kind[ReadyRule]):
             return WRONG
 
     def write(self, value: ReadyRule) -> Any:
-        """Return the plain data that reads as this value."""
         match value:
             case WhenConsole():
                 return {'console': value.pattern.pattern}
@@ -211,7 +203,6 @@ class Ready(Kind[ReadyRule]):
         return 'active'
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         port = self._port.schema()
         rules = (
             ({'console': self._pattern.schema()}, ['console']),

@@ -41,11 +41,9 @@ class ListOf(Kind[tuple[T, ...]]):
         return tuple(items)
 
     def write(self, value: tuple[T, ...]) -> list[Any]:
-        """Return the plain data that reads as this value."""
         return [self.item.write(item) for item in value]
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {
             'type': 'array',
             'items': self.item.schema(),
@@ -76,11 +74,9 @@ class Counts(Kind[Mapping[str, int]]):
         return MappingProxyType({k: v for k, v in counts.items() if not isinstance(v, Wrong)})
 
     def write(self, value: Mapping[str, int]) -> dict[str, int]:
-        """Return the plain data that reads as this value."""
         return dict(value)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {
             'type': 'object',
             'propertyNames': self._name.schema(),
@@ -106,11 +102,9 @@ class Anything(Kind[Mapping[str, Any]]):
         return MappingProxyType(plain(node))
 
     def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plain data that reads as this value."""
         return dict(value)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'object'}
 
 

@@ -89,7 +89,6 @@ class Text(Kind[str]):
         mistakes.add(node, f'{shown(node.text)} is none; write {self.words}')
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'string', 'maxLength': self._longest, 'pattern': f'^{self._pattern}$'}
 
 
@@ -102,7 +101,6 @@ class Paragraphs(Kind[str]):
         return node.value if isinstance(node.value, str) else self._refuse(node, mistakes)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'string'}
 
 
@@ -132,7 +130,6 @@ class Flag(Kind[bool]):
         return node.value if isinstance(node.value, bool) else self._refuse(node, mistakes)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'boolean'}
 
 
@@ -154,7 +151,6 @@ class Whole(Kind[int]):
         return number
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'type': 'integer', 'minimum': self._least, 'maximum': self._most}
 
 
@@ -185,11 +181,9 @@ class Duration(Kind[float]):
         return float(seconds)
 
     def write(self, value: float) -> str | float:
-        """Return the plain data that reads as this value."""
         return _spoken(int(value)) if value.is_integer() else value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         number = {'type': 'number', 'minimum': self._least_s, 'maximum': self._most_s}
         return {'anyOf': [number, {'type': 'string', 'pattern': f'^{_DURATION}$'}]}
 
@@ -223,11 +217,9 @@ class Share(Kind[Portion]):
         return self._refuse(node, mistakes)
 
     def write(self, value: Portion) -> str | int:
-        """Return the plain data that reads as this value."""
         return str(value) if value.percent else value.amount
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         number = {'type': 'integer', 'minimum': 0, 'maximum': self._most}
         return {'anyOf': [number, {'type': 'string', 'pattern': f'^{_PERCENT}$'}]}
 
@@ -253,9 +245,7 @@ class Choice(Kind[E]):
         return WRONG
 
     def write(self, value: E) -> str:
-        """Return the plain data that reads as this value."""
         return value.value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {'enum': [choice.value for choice in self._choices]}

@@ -162,7 +162,6 @@ class Record(Kind[T]):
     # ---- describing -------------------------------------------------------
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {
             'type': 'object',
             'description': self.title,

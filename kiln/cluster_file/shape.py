@@ -50,7 +50,6 @@ class ZonesKind(Kind[Zones]):
         return self._refuse(node, mistakes)
 
     def write(self, value: Zones) -> str | list[str] | dict[str, int]:
-        """Return the plain data that reads as this value."""
         match value.rule:
             case ZoneRule.EVEN:
                 return list(value.names)
@@ -60,7 +59,6 @@ class ZonesKind(Kind[Zones]):
                 return rule.value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         rules = {'enum': [ZoneRule.ANY.value, ZoneRule.SPREAD.value]}
         return {'anyOf': [rules, self._names.schema(), self._counts.schema()]}
 
@@ -112,14 +110,12 @@ class Placements(Kind[Mapping[Place, int]]):
         return MappingProxyType(counts)
 
     def write(self, value: Mapping[Place, int]) -> list[Any]:
-        """Return the plain data that reads as this value."""
         return [
             {'flavor': place.flavor, 'zone': place.zone, 'count': count}
             for place, count in value.items()
         ]
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return self._entries.schema()
 
 

@@ -85,7 +85,6 @@ class Proposal:
             yield f'{name}: nothing to do'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
         pin = dataclasses.asdict(self.cluster.pin)
         return {
             'kind': self.kind.value,

@@ -16,7 +16,6 @@ class AbsentDriver(NodeClusterDriver):
     provides = ()
 
     def get_template_definition(self) -> TemplateDefinition:
-        """Refuse."""
         raise ClusterDriverUnknown('The cluster driver is gone, and with it what nodes are given.')
 
 

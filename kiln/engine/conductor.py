@@ -69,7 +69,6 @@ class Conductor:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to work."""
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
         self._thread.start()
         self._source.start(self.wake)

@@ -113,7 +113,6 @@ class GroupPlan:
             yield f'{self.group}: ={len(nodes)} ({reason}): {named(nodes)}'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
         return {
             'group': self.group,
             'role': self.role,
@@ -170,7 +169,6 @@ class ClusterPlan:
             yield what.format('-')
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
         return {
             'cluster': self.cluster,
             'shared': self.shared.value,

@@ -66,7 +66,6 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to watch."""
         self._thread = threading.Thread(target=self._run, name='kiln-watch', daemon=True)
         self._thread.start()
 

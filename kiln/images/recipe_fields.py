@@ -40,11 +40,9 @@ class Texts(Kind[Mapping[str, str]]):
         return MappingProxyType(found)
 
     def write(self, value: Mapping[str, str]) -> dict[str, str]:
-        """Return the plain data that reads as this value."""
         return dict(value)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
         return {
             'type': 'object',
             'propertyNames': self._name.schema(),

@@ -17,7 +17,6 @@ class Demo(KilnCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
         add(
@@ -43,7 +42,6 @@ class Demo(KilnCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Play; fail if any expectation does."""
         stage = Stage(self.app.stdout, self.app.clock)
         if parsed_args.swarm:
             from kiln.cli.demo import swarm

@@ -217,7 +217,6 @@ class CloudPlay(Play):
         self._cloud = cloud
 
     def run(self) -> None:
-        """Play them."""
         self._create()
         self._remove_two()
         self._lose_a_zone()

@@ -97,7 +97,6 @@ class Play:
         self._ids: list[str] = []
 
     def run(self) -> None:
-        """Play them."""
         self._build()
         self._suspend_and_resume()
         self._break()

@@ -28,12 +28,10 @@ class Stage:
         self._began = self.clock.monotonic()
 
     def title(self, text: str) -> None:
-        """Begin an act."""
         self.out.write('\n')
         self.say(text, '1;36')
 
     def say(self, text: str, colour: str = '') -> None:
-        """Tell something."""
         coloured = colour and self.drawn
         self.out.write(f'\033[{colour}m{text}\033[0m\n' if coloured else f'{text}\n')
         self.out.flush()

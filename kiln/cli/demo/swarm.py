@@ -90,7 +90,6 @@ class SwarmPlay(Play):
     page = PAGE
 
     def run(self) -> None:
-        """Play them."""
         self._create()
         self._list('Its managers say of it')
         self._lose('workers')

@@ -22,35 +22,27 @@ class NoopBench(Bench):
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
 
     def refuse(self, call: Call) -> None:
-        """Refuse the next such call."""
         self._next(call, Action.REFUSE)
 
     def lose_answer(self, call: Call) -> None:
-        """Serve the next such call, and lose the answer."""
         self._next(call, Action.LOSE_ANSWER)
 
     def limit_rate(self, call: Call, retry_after: float) -> None:
-        """Refuse the next such call as one too many."""
         self._next(call, Action.RATE_LIMIT, retry_after=retry_after)
 
     def exhaust_quota(self) -> None:
-        """Have no quota left for the next build."""
         self._next(Call.BUILD, Action.QUOTA)
 
     def exhaust_capacity(self) -> None:
-        """Have no room for the next build."""
         self._next(Call.BUILD, Action.CAPACITY)
 
     def fail_build(self, text: str) -> None:
-        """Have the next build end in error."""
         self._next(Call.BUILD, Action.ERROR, text=text)
 
     def stall_build(self) -> None:
-        """Have the next build never end."""
         self._next(Call.BUILD, Action.STUCK)
 
     def vanish(self, amphora_id: str) -> None:
-        """Remove a machine without a word."""
         self._cloud.vanish(amphora_id)
 
     def _next(self, call: Call, action: Action, **facts: Any) -> None:

@@ -125,11 +125,9 @@ class NoopCloud:
         self._do(Call.DELETE, life.DELETE, amphora_id)
 
     def get(self, amphora_id: str) -> Amphora:
-        """Return a machine."""
         return view.amphora(self._ask(Call.GET, WHOLE, amphora_id), amphora_id)
 
     def status(self, amphora_id: str) -> ComputeStatus:
-        """Return the state of a machine."""
         row = self._ask(Call.STATUS, STATUS, amphora_id)
         return view.status(row, amphora_id, self.clock.time())
 

@@ -60,17 +60,14 @@ class TaskflowBoard(Board):
             self._board.connect()
 
     def post(self, cluster_id: str) -> None:
-        """Post a job of that name."""
         with self._explained('post to'):
             self._board.post(cluster_id)
 
     def posted(self) -> frozenset[str]:
-        """Return the names of all jobs."""
         with self._explained('read'):
             return frozenset(job.name for job in self._jobs())
 
     def free(self) -> tuple[Job, ...]:
-        """Return the jobs without an owner."""
         with self._explained('read'):
             return tuple(Job(job.name, job) for job in self._jobs(only_unclaimed=True))
 
@@ -95,11 +92,9 @@ class TaskflowBoard(Board):
             return self._is_mine(job) and bool(job.posting.extend_expiry(self._claim_s))
 
     def consume(self, job: Job) -> None:
-        """Take a job off the board."""
         self._end(job, 'take a job off', 'consume')
 
     def abandon(self, job: Job) -> None:
-        """Let others claim a job."""
         self._end(job, 'give up a job on', 'abandon')
 
     def close(self) -> None:

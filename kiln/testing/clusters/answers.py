@@ -225,5 +225,4 @@ class _Heard(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
         self.lines.append(record.getMessage())

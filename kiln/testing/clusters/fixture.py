@@ -53,7 +53,6 @@ class ClusterFixture(_Behaviours):
     driver_class: type[ClusterDriver]
 
     def setUp(self) -> None:
-        """Find the driver."""
         super().setUp()
         if not self.driver:
             raise NotImplementedError(f'{type(self).__name__} must say which driver it judges.')

@@ -25,7 +25,6 @@ class KitSecrets:
     """A store that has a secret of every name, always the same."""
 
     def get(self, name: str) -> str:
-        """Return it."""
         return SECRET
 
 

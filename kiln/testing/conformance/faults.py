@@ -36,7 +36,6 @@ class FaultConformance(GuardedFixture):
         return self.bench
 
     def setUp(self) -> None:
-        """Have the faults at hand."""
         super().setUp()
         self.faults = self.make_faults(self.driver)
         if type(self.faults) in (Faults, Bench):
