@@ -133,27 +133,18 @@ def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> l
 
 def _suspects(look: Look, rules: Rules) -> Iterable[Suspect]:
     present = {one.id for one in look.amphorae if one.state is not State.DELETED}
-    for resource in look.resources:
-        reason = _why_resource(resource, rules, present)
-        if reason and _old_enough(resource.created_at, look.at, rules):
+    found: list[tuple[str, Amphora | Resource, str | None]] = [
+        *((one.kind, one, _why_resource(one, rules, present)) for one in look.resources),
+        *((AMPHORA, one, _why_amphora(one, rules)) for one in look.amphorae),
+    ]
+    for kind, one, reason in found:
+        if reason and _old_enough(one.created_at, look.at, rules):
             yield Suspect(
-                kind=resource.kind,
-                id=resource.id,
-                name=resource.name,
+                kind=kind,
+                id=one.id,
+                name=one.name,
                 reason=reason,
-                created_at=resource.created_at,
-                first_seen=look.at,
-                last_seen=look.at,
-            )
-    for amphora in look.amphorae:
-        reason = _why_amphora(amphora, rules)
-        if reason and _old_enough(amphora.created_at, look.at, rules):
-            yield Suspect(
-                kind=AMPHORA,
-                id=amphora.id,
-                name=amphora.name,
-                reason=reason,
-                created_at=amphora.created_at,
+                created_at=one.created_at,
                 first_seen=look.at,
                 last_seen=look.at,
             )
