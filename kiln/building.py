@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from kiln.clock import Deadline
@@ -35,7 +36,7 @@ class Builder:
         key = BuildKey(request.build_key, drawn=request.fresh)
         if not placements:
             return self._build(request, goal, seconds, key)
-        deadline = self._in(seconds or self.longest_s(goal))
+        deadline = self.stack.deadline(seconds or self.longest_s(goal))
         operation = self._operation(request.name, key, goal, deadline)
         placed = PlacedBuild(
             operation,
@@ -52,21 +53,23 @@ class Builder:
     def _build(
         self, request: BuildRequest, goal: BuildGoal, seconds: float | None, key: BuildKey
     ) -> Errand[str]:
-        executor = self.stack.executor
-        if goal.until is Until.ACCEPTED:
-            accepted: Errand[str] = executor.submit(
-                Call.BUILD, request, timeout_s=seconds, priority=goal.priority,
-                discards=goal.discards, build_key=key,
-            )  # fmt: skip
-            return accepted
-        seconds = seconds or self.stack.settings.effect_timeout_s
-        moment = self.stack.watcher.moment()
-        sent = executor.submit(
-            Call.BUILD, request, timeout_s=seconds, priority=goal.priority, build_key=key
+        stack = self.stack
+        send = functools.partial(
+            stack.executor.submit,
+            Call.BUILD,
+            request,
+            priority=goal.priority,
+            discards=goal.discards,
+            build_key=key,
         )
-        operation = self._operation(request.name, key, goal, self._in(seconds))
+        if goal.until is Until.ACCEPTED:
+            return send(timeout_s=seconds)
+        seconds = seconds or stack.settings.effect_timeout_s
+        moment = stack.watcher.moment()
+        sent = send(timeout_s=seconds)
+        operation = self._operation(request.name, key, goal, stack.deadline(seconds))
         flow = BuildFlow(
-            self.stack, self.in_flight, operation, goal, moment=moment, certain=request.fresh
+            stack, self.in_flight, operation, goal, moment=moment, certain=request.fresh
         )
         flow.start(sent)
         return operation
@@ -95,12 +98,7 @@ class Builder:
         accepted = goal.until is Until.ACCEPTED
         return settings.executor.timeout_s if accepted else settings.effect_timeout_s
 
-    def _in(self, seconds: float) -> Deadline:
-        return Deadline.after(seconds, self.stack.clock)
-
     def _operation(
-        self, name: str, build_key: BuildKey, goal: BuildGoal, deadline: Deadline
+        self, name: str, key: BuildKey, goal: BuildGoal, deadline: Deadline
     ) -> Errand[str]:
-        operation: Errand[str] = self.stack.operation('build', name, deadline, build_key=build_key)
-        operation.goal = goal
-        return operation
+        return self.stack.operation(Call.BUILD.label, name, deadline, build_key=key, goal=goal)

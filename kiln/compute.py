@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
@@ -12,13 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from kiln.building import Builder
-from kiln.clock import Deadline
 from kiln.compute_drivers import arguments, validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import ForkedError, InvalidRequest, Outcome
-from kiln.flows import EffectFlow, derived, followed
-from kiln.goals import BuildGoal, OnStatus, Probe, StatesGoal, Until
+from kiln.flows import EffectFlow, derived, watched
+from kiln.goals import BuildGoal, OnStatus, StatesGoal, Until
 from kiln.listeners import Listener
 from kiln.models import (
     Amphora,
@@ -37,6 +35,7 @@ from kiln.wrappers.circuit_settings import CircuitSnapshot
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.lanes import IMPORTING
 from kiln.wrappers.operation import Operation, Priority
+from kiln.wrappers.probe import Probe
 
 #: All of this process, for the child of a fork.
 _COMPUTES: weakref.WeakSet[Compute] = weakref.WeakSet()
@@ -166,26 +165,11 @@ class Compute(OptionalCalls):
         :raises OperationRejected: the queue is full.
         :raises CircuitOpenError: the backend is being left in peace.
         """
-        request = validation.build_request(
-            self._stack.driver.limits,
-            owner=self._stack.driver.owner,
-            amphora_type=amphora_type,
-            amphora_flavor=amphora_flavor,
-            image_id=image_id,
-            keys=keys,
-            sec_groups=sec_groups,
-            network_ids=network_ids,
-            config_drive_files=config_drive_files,
-            user_data=user_data,
-            name=name,
-            build_key=build_key,
-            port_ids=port_ids,
-            availability_zone=availability_zone,
-            server_group_id=server_group_id,
-            metadata=metadata,
-        )
+        # The arguments go on by their names: the request checks the type of each.
+        given, driver = locals(), self._stack.driver
+        request = validation.build_request(driver.limits, given, owner=driver.owner)
         goal = BuildGoal.checked(until, probe, on_status, priority=priority, discards=discard)
-        others = validation.check_placements(placements, self._stack.driver.limits)
+        others = validation.check_placements(placements, driver.limits)
         seconds = validation.check_timeout(timeout)
         return self._builder.build(request, goal, seconds=seconds, placements=others)
 
@@ -283,13 +267,8 @@ class Compute(OptionalCalls):
         if on_status is not None:
             validation.check_callable('on_status', on_status)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        operation = self._operation(WATCH, amphora_id, seconds)
-        operation.goal = StatesGoal(goals)
-        heard = None if on_status is None else functools.partial(operation.call_out, on_status)
-        watch = self._stack.watcher.watch(
-            amphora_id, goals, deadline=operation.deadline, on_status=heard
-        )
-        return followed(watch, operation)
+        operation = self._operation(WATCH, amphora_id, goals, seconds)
+        return watched(self._stack, operation, goals, on_status)
 
     # ---- after a restart -------------------------------------------------
 
@@ -463,15 +442,17 @@ class Compute(OptionalCalls):
             return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
         seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
         sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
-        operation = self._operation(call.label, sent.subject, seconds)
+        operation = self._operation(call.label, sent.subject, goal, seconds)
         operation.arguments = sent.arguments
-        operation.goal = StatesGoal(frozenset(goal))
         EffectFlow(self._stack, operation).start(sent, goal)
         return operation
 
-    def _operation(self, kind: str, amphora_id: str, seconds: float) -> Errand[Any]:
-        deadline = Deadline.after(seconds, self._stack.clock)
-        return self._stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id)
+    def _operation(
+        self, kind: str, amphora_id: str, goal: Collection[State], seconds: float
+    ) -> Errand[Any]:
+        stack, states = self._stack, StatesGoal(frozenset(goal))
+        deadline = stack.deadline(seconds)
+        return stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id, goal=states)
 
     def _circuit(self, name: str) -> Any:
         name = validation.check_text('name', name)

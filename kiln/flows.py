@@ -30,7 +30,7 @@ from kiln.exceptions import (
     Outcome,
 )
 from kiln.flow_errors import as_kind, left_alone, told, with_what_is_left
-from kiln.goals import BuildGoal, Until
+from kiln.goals import BuildGoal, OnStatus, Until
 from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
@@ -454,8 +454,16 @@ def derived(
     return operation
 
 
-def followed(watch: Watch[Any], operation: Errand[Any]) -> Errand[Any]:
-    """Return an operation that ends as a watch does."""
+def watched(
+    stack: Stack, operation: Errand[Any], goal: Collection[State], on_status: OnStatus | None
+) -> Errand[Any]:
+    """Let an operation end once its amphora is in one of the states; return it."""
+    watch = stack.watcher.watch(
+        operation.subject,
+        goal,
+        deadline=operation.deadline,
+        on_status=on_status and functools.partial(operation.call_out, on_status),
+    )
     operation.enter(OperationState.WAITING)
 
     def done(watch: Watch[Any]) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 from kiln.building import Builder
-from kiln.clock import Deadline
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest, Outcome, Verdict
-from kiln.flows import EffectFlow, derived, followed
-from kiln.goals import BuildGoal, OnStatus, Probe, StatesGoal
+from kiln.flows import EffectFlow, derived, watched
+from kiln.goals import BuildGoal, OnStatus, StatesGoal
 from kiln.stack import beginning
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.operation import OperationState, Priority
+from kiln.wrappers.probe import Probe
 from kiln.wrappers.recovery import restored_arguments
 
 #: The kind of an operation that sends nothing and waits for a state.
@@ -135,20 +134,12 @@ class Recovery:
     def _renew(self, operation: Errand[Any], seconds: float) -> None:
         """Give one whose time is over the time of a new one."""
         if operation.deadline is None or operation.deadline.passed:
-            operation.deadline = Deadline.after(seconds, self._stack.clock)
+            operation.deadline = self._stack.deadline(seconds)
 
     def _wait(self, operation: Errand[Any], goal: StatesGoal, on_status: OnStatus | None) -> None:
         operation.goal = goal
         if operation.kind == WATCH:
-            followed(
-                self._stack.watcher.watch(
-                    operation.subject,
-                    goal.states,
-                    deadline=operation.deadline,
-                    on_status=on_status and functools.partial(operation.call_out, on_status),
-                ),
-                operation,
-            )
+            watched(self._stack, operation, goal.states, on_status)
             return
         sent: Errand[Any] = Errand(
             operation.kind,

@@ -20,6 +20,7 @@ from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor import ExecutorDriver
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
+from kiln.wrappers.operation import Goal
 from kiln.wrappers.rate import RateDriver, RateSettings
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.watcher import Watcher, WatcherSettings
@@ -84,6 +85,10 @@ class Stack:
         """The clock all parts go by."""
         return self.driver.clock
 
+    def deadline(self, seconds: float) -> Deadline:
+        """Return the deadline that comes in so many seconds."""
+        return Deadline.after(seconds, self.clock)
+
     def operation(
         self,
         kind: str,
@@ -92,6 +97,7 @@ class Stack:
         *,
         amphora_id: str | None = None,
         build_key: BuildKey | None = None,
+        goal: Goal | None = None,
     ) -> Errand[Any]:
         """Return a new operation of several steps."""
         operation: Errand[Any] = Errand(
@@ -103,7 +109,7 @@ class Stack:
             build_key=build_key,
             callers=self.callbacks,
         )
-        operation.amphora_id = amphora_id
+        operation.amphora_id, operation.goal = amphora_id, goal
         self.take_in(operation)
         return operation
 

@@ -16,6 +16,11 @@ from kiln.models import State
 _Check = Callable[[Any], Any]
 
 
+def count(call: Call) -> int:
+    """Return how many arguments the hook of a call takes."""
+    return len(_CHECKS[call])
+
+
 def checked(call: Call, owner: str, *args: Any) -> tuple[Any, ...]:
     """Return the arguments of a call's hook, for the site of an owner.
 
@@ -38,7 +43,7 @@ def _text(argument: str) -> _Check:
 
 
 def _optional_text(argument: str) -> _Check:
-    return lambda value: None if value is None else validation.check_text(argument, value)
+    return functools.partial(validation.check_optional, argument)
 
 
 def _state(value: Any) -> State:

@@ -146,24 +146,8 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises BuildOutcomeUnknown: no answer; it may exist, see ``build_key``.
         :raises ServiceUnavailable: the request never arrived.
         """
-        request = validation.build_request(
-            self.limits,
-            owner=self.owner,
-            amphora_type=amphora_type,
-            amphora_flavor=amphora_flavor,
-            image_id=image_id,
-            keys=keys,
-            sec_groups=sec_groups,
-            network_ids=network_ids,
-            config_drive_files=config_drive_files,
-            user_data=user_data,
-            name=name,
-            build_key=build_key,
-            port_ids=port_ids,
-            availability_zone=availability_zone,
-            server_group_id=server_group_id,
-            metadata=metadata,
-        )
+        # The arguments go on by their names: the request checks the type of each.
+        request = validation.build_request(self.limits, locals(), owner=self.owner)
         with self._within(timeout):
             amphora_id: str = self.perform(Call.BUILD, request)
         return amphora_id

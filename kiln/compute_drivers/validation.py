@@ -51,52 +51,51 @@ _BUILD_KEY = re.compile(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}')
 _OWNER = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,31}')
 
 
-def build_request(
-    limits: Limits,
-    *,
-    owner: str,
-    amphora_type: AmphoraType | str = AmphoraType.VM,
-    amphora_flavor: str | None = None,
-    image_id: str | None = None,
-    keys: Iterable[str] | None = None,
-    sec_groups: Iterable[str] | None = None,
-    network_ids: Iterable[str] | None = None,
-    config_drive_files: Mapping[str, Any] | None = None,
-    user_data: Any = None,
-    name: str | None = None,
-    build_key: str | None = None,
-    port_ids: Iterable[str] | None = None,
-    availability_zone: str | None = None,
-    server_group_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> BuildRequest:
-    """Turn the arguments of ``build()`` into one request the backend can take.
+def build_request(limits: Limits, given: Mapping[str, Any], *, owner: str) -> BuildRequest:
+    """Return the request that the arguments of ``build()`` describe, by their names.
+
+    An argument that is not in ``given`` has its default. Other entries are ignored: a
+    public ``build()`` passes all that it was called with, its timeout included.
 
     :raises InvalidBuildRequest: an argument can never be right.
     :raises UserDataTooLarge: a content is larger than the limits allow.
     """
-    key = _build_key(build_key)
-    made_name = f'amphora-{key}'[: limits.max_name_length]
-    request = BuildRequest(
-        build_key=key,
-        fresh=build_key is None,
-        name=made_name if name is None else _name(name, limits),
-        made_name=made_name,
-        owner=check_owner(owner),
-        amphora_type=_amphora_type(amphora_type, limits),
-        flavor=_optional('amphora_flavor', amphora_flavor),
-        image_id=_optional('image_id', image_id),
-        keys=_texts('keys', keys),
-        sec_groups=_texts('sec_groups', sec_groups),
-        network_ids=_texts('network_ids', network_ids),
-        port_ids=_texts('port_ids', port_ids),
-        availability_zone=_optional('availability_zone', availability_zone),
-        server_group_id=_optional('server_group_id', server_group_id),
-        metadata=_metadata(metadata, limits),
-        files=_files(config_drive_files, limits),
-        user_data=_user_data(user_data, limits),
-    )
-    _refuse_unknown_options(request, limits)
+
+    def optional(argument: str) -> str | None:
+        return check_optional(argument, given.get(argument))
+
+    def texts(argument: str) -> tuple[str, ...]:
+        return _texts(argument, given.get(argument))
+
+    owner = check_owner(owner)
+    build_key, name = given.get('build_key'), given.get('name')
+    try:
+        key = _build_key(build_key)
+        made_name = f'amphora-{key}'[: limits.max_name_length]
+        if name is None:
+            name = made_name
+        request = BuildRequest(
+            build_key=key,
+            fresh=build_key is None,
+            name=check_text('name', name, max_length=limits.max_name_length),
+            made_name=made_name,
+            owner=owner,
+            amphora_type=_amphora_type(given.get('amphora_type', AmphoraType.VM), limits),
+            flavor=optional('amphora_flavor'),
+            image_id=optional('image_id'),
+            keys=texts('keys'),
+            sec_groups=texts('sec_groups'),
+            network_ids=texts('network_ids'),
+            port_ids=texts('port_ids'),
+            availability_zone=optional('availability_zone'),
+            server_group_id=optional('server_group_id'),
+            metadata=_metadata(given.get('metadata'), limits),
+            files=_files(given.get('config_drive_files'), limits),
+            user_data=_user_data(given.get('user_data'), limits),
+        )
+        _refuse_unknown_options(request, limits)
+    except InvalidRequest as exc:
+        raise _of_a_build(exc) from exc.__cause__
     return request
 
 
@@ -117,10 +116,20 @@ def check_text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> s
     return value
 
 
+def check_optional(argument: str, value: object) -> str | None:
+    """Return None, or what check_text() returns."""
+    return None if value is None else check_text(argument, value)
+
+
 def is_text(value: str) -> bool:
     """Whether a text could be an id or a key."""
     text = _plain(value)
     return 0 < len(text) <= MAX_TEXT and text == text.strip() and text.isprintable()
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number; a truth value is one to Python alone."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_owner(owner: object) -> str:
@@ -137,7 +146,7 @@ def check_timeout(timeout: object) -> float | None:
     """Return seconds, or None for the backend's default."""
     if timeout is None:
         return None
-    if not _is_number(timeout) or not timeout > 0:
+    if not is_number(timeout) or not timeout > 0:
         raise InvalidRequest(
             f'timeout must be a positive number of seconds, not {quoted(timeout)}.'
         )
@@ -150,7 +159,7 @@ def check_timeout(timeout: object) -> float | None:
 def check_wait(argument: str, seconds: object) -> float:
     """Return how long a caller is ready to wait, nothing and for ever included."""
     # Of all numbers, only what is none differs from itself.
-    if not _is_number(seconds) or seconds != seconds:
+    if not is_number(seconds) or seconds != seconds:
         raise InvalidRequest(f'{argument} must be a number of seconds, not {quoted(seconds)}.')
     # What is left of a caller's own deadline may be less than nothing.
     return float(min(max(seconds, 0.0), MAX_TIMEOUT_S))
@@ -231,20 +240,11 @@ def check_states(goal: object) -> frozenset[State]:
 
 def check_placements(placements: object, limits: Limits) -> tuple[Placement, ...]:
     """Return the places a build may go to instead, or say what is wrong with one."""
-    checked = []
-    for place in _build_items('placements', placements, 'Placement'):
-        if not isinstance(place, Placement):
-            raise InvalidBuildRequest(
-                f'Cannot build: placements must be a list of Placement, '
-                f'with {quoted(place)} among them.'
-            )
-        zone = _optional('the zone of one of placements', place.availability_zone)
-        flavor = _optional('the flavor of one of placements', place.amphora_flavor)
-        checked.append(Placement(availability_zone=zone, amphora_flavor=flavor))
-        for option in ('availability_zone', 'amphora_flavor'):
-            if option in limits.refused_options and getattr(place, option):
-                raise InvalidBuildRequest(f'Cannot build: this backend has no notion of {option}.')
-    return tuple(checked)
+    try:
+        given = check_items('placements', placements, 'Placement')
+        return tuple(_placement(place, limits) for place in given)
+    except InvalidRequest as exc:
+        raise _of_a_build(exc) from exc.__cause__
 
 
 def check_lines(lines: object) -> None:
@@ -292,10 +292,6 @@ def _member(value: object, kind: type[_E]) -> _E | None:
         return None
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def check_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
     """Return what a caller has listed, or say that this is not a list."""
     # A lone string is iterable too, and would become a list of letters.
@@ -315,75 +311,71 @@ def check_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def _build_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
-    try:
-        return check_items(argument, values, of)
-    except InvalidRequest as exc:
-        raise InvalidBuildRequest(f'Cannot build: {exc}') from exc.__cause__
+def _of_a_build(exc: InvalidRequest) -> InvalidBuildRequest:
+    """Return what is wrong with an argument as what is wrong with the build."""
+    if isinstance(exc, InvalidBuildRequest):
+        return exc
+    return InvalidBuildRequest(f'Cannot build: {exc}')
 
 
 def _entries(argument: str, values: object, of: str) -> dict[Any, Any]:
     if not isinstance(values, Mapping):
-        raise InvalidBuildRequest(f'Cannot build: {argument} must {of}, not {_kind(values)}.')
+        raise InvalidRequest(f'{argument} must {of}, not {_kind(values)}.')
     try:
         return dict(values)
     # The caller's own mapping, which may raise anything.
     except Exception as exc:
-        raise InvalidBuildRequest(
-            f'Cannot build: {argument} must {of}; this {_kind(values)} cannot be read '
-            f'({_kind(exc)}).'
+        raise InvalidRequest(
+            f'{argument} must {of}; this {_kind(values)} cannot be read ({_kind(exc)}).'
         ) from exc
-
-
-def _text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> str:
-    try:
-        return check_text(argument, value, max_length=max_length)
-    except InvalidRequest as exc:
-        raise InvalidBuildRequest(f'Cannot build: {exc}') from None
-
-
-def _optional(argument: str, value: str | None) -> str | None:
-    return None if value is None else _text(argument, value)
 
 
 def _texts(argument: str, values: Iterable[str] | None) -> tuple[str, ...]:
     if values is None:
         return ()
-    items = _build_items(argument, values, 'strings')
+    items = check_items(argument, values, 'strings')
     # Keys are whole public keys, far longer than any id.
-    texts = tuple(_text(f'{argument}[{i}]', v, max_length=16_384) for i, v in enumerate(items))
+    texts = tuple(
+        check_text(f'{argument}[{i}]', v, max_length=16_384) for i, v in enumerate(items)
+    )
     if len(set(texts)) != len(texts):
-        raise InvalidBuildRequest(f'Cannot build: {argument} names something twice.')
+        raise InvalidRequest(f'{argument} names something twice.')
     return texts
+
+
+def _placement(place: object, limits: Limits) -> Placement:
+    if not isinstance(place, Placement):
+        raise InvalidRequest(
+            f'placements must be a list of Placement, with {quoted(place)} among them.'
+        )
+    zone = check_optional('the zone of one of placements', place.availability_zone)
+    flavor = check_optional('the flavor of one of placements', place.amphora_flavor)
+    for option in ('availability_zone', 'amphora_flavor'):
+        if option in limits.refused_options and getattr(place, option):
+            raise InvalidRequest(f'this backend has no notion of {option}.')
+    return Placement(availability_zone=zone, amphora_flavor=flavor)
 
 
 def _build_key(build_key: str | None) -> str:
     if build_key is None:
         return uuid.uuid4().hex
     if not isinstance(build_key, str) or not _BUILD_KEY.fullmatch(build_key):
-        raise InvalidBuildRequest(
-            f'Cannot build: build_key must be 1 to 48 letters, digits, dots, colons, '
+        raise InvalidRequest(
+            f'build_key must be 1 to 48 letters, digits, dots, colons, '
             f'dashes or underscores, not {quoted(build_key)}.'
         )
     return _plain(build_key)
-
-
-def _name(name: str, limits: Limits) -> str:
-    return _text('name', name, max_length=limits.max_name_length)
 
 
 def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraType:
     allowed = ', '.join(sorted(kind.value for kind in limits.amphora_types))
     kind = _member(amphora_type, AmphoraType)
     if kind is None:
-        raise InvalidBuildRequest(
-            f'Cannot build: amphora_type must be one of {allowed} on this backend, '
-            f'not {quoted(amphora_type)}.'
+        raise InvalidRequest(
+            f'amphora_type must be one of {allowed} on this backend, not {quoted(amphora_type)}.'
         )
     if kind not in limits.amphora_types:
-        raise InvalidBuildRequest(
-            f'Cannot build: this backend builds no {kind.value}, only {allowed}.'
-        )
+        raise InvalidRequest(f'this backend builds no {kind.value}, only {allowed}.')
     return kind
 
 
@@ -392,21 +384,18 @@ def _metadata(metadata: Mapping[str, str] | None, limits: Limits) -> Mapping[str
         return _NO_FACTS
     metadata = _entries('metadata', metadata, 'be a mapping of strings')
     if len(metadata) > limits.max_metadata_items:
-        raise InvalidBuildRequest(
-            f'Cannot build: metadata has {len(metadata)} items; at most '
-            f'{limits.max_metadata_items} are allowed.'
+        raise InvalidRequest(
+            f'metadata has {len(metadata)} items; at most {limits.max_metadata_items} are allowed.'
         )
     checked = {}
     for given, value in metadata.items():
-        key = _text('a metadata key', given)
+        key = check_text('a metadata key', given)
         if key.startswith(RESERVED_METADATA):
-            raise InvalidBuildRequest(
-                f'Cannot build: metadata key {key!r} is reserved; use another prefix.'
-            )
+            raise InvalidRequest(f'metadata key {key!r} is reserved; use another prefix.')
         text = _plain(value) if isinstance(value, str) else None
         if text is None or len(text) > MAX_TEXT or not _is_encodable(text):
-            raise InvalidBuildRequest(
-                f'Cannot build: metadata {key!r} must be a string of at most {MAX_TEXT} '
+            raise InvalidRequest(
+                f'metadata {key!r} must be a string of at most {MAX_TEXT} '
                 f'characters of Unicode, which this {_kind(value)} is not.'
             )
         checked[key] = text
@@ -418,9 +407,8 @@ def _files(files: Mapping[str, Any] | None, limits: Limits) -> tuple[InjectedFil
         return ()
     files = _entries('config_drive_files', files, 'map paths to contents')
     if len(files) > limits.max_files:
-        raise InvalidBuildRequest(
-            f'Cannot build: config_drive_files has {len(files)} entries; at most '
-            f'{limits.max_files} are allowed.'
+        raise InvalidRequest(
+            f'config_drive_files has {len(files)} entries; at most {limits.max_files} are allowed.'
         )
     return tuple(_file(path, value, limits) for path, value in files.items())
 
@@ -428,23 +416,20 @@ def _files(files: Mapping[str, Any] | None, limits: Limits) -> tuple[InjectedFil
 def _file(given: object, value: Any, limits: Limits) -> InjectedFile:
     path = _plain(given) if isinstance(given, str) else None
     if path is None or not path.startswith('/') or path.endswith('/'):
-        raise InvalidBuildRequest(
-            f'Cannot build: a path of config_drive_files must be absolute and name a file, '
-            f'not {quoted(given)}.'
+        raise InvalidRequest(
+            f'a path of config_drive_files must be absolute and name a file, not {quoted(given)}.'
         )
-    _text('a config_drive_files path', path)
+    check_text('a config_drive_files path', path)
     if '..' in path.split('/'):
-        raise InvalidBuildRequest(
-            f'Cannot build: config_drive_files path {path!r} must not lead upwards.'
-        )
+        raise InvalidRequest(f'config_drive_files path {path!r} must not lead upwards.')
     mode, owner = 0o644, 'root'
     if isinstance(value, tuple):
         if len(value) != 3 or not _is_mode(value[1]):
-            raise InvalidBuildRequest(
-                f'Cannot build: file {path} must be its content, or (content, mode, owner) '
+            raise InvalidRequest(
+                f'file {path} must be its content, or (content, mode, owner) '
                 f'with a mode such as 0o600.'
             )
-        value, mode, owner = value[0], value[1], _text(f'the owner of {path}', value[2])
+        value, mode, owner = value[0], value[1], check_text(f'the owner of {path}', value[2])
     content = _content(f'file {path}', value, limits.max_file_bytes)
     return InjectedFile(path=path, content=content, mode=mode, owner=owner)
 
@@ -475,11 +460,9 @@ def _content(what: str, value: Any, max_bytes: int) -> bytes:
     # The caller's own file, which may raise anything.
     except Exception as exc:
         # Neither quoted nor chained: the error of a codec holds the content.
-        raise InvalidBuildRequest(f'Cannot build: {what} cannot be read ({_kind(exc)}).') from None
+        raise InvalidRequest(f'{what} cannot be read ({_kind(exc)}).') from None
     if not isinstance(value, bytes | bytearray):
-        raise InvalidBuildRequest(
-            f'Cannot build: {what} must be a string, bytes or a file, not {_kind(value)}.'
-        )
+        raise InvalidRequest(f'{what} must be a string, bytes or a file, not {_kind(value)}.')
     if len(value) > max_bytes:
         raise UserDataTooLarge(
             f'Cannot build: {what} is larger than {max_bytes} bytes, which is all this '
@@ -497,4 +480,4 @@ _OPTIONS = {
 def _refuse_unknown_options(request: BuildRequest, limits: Limits) -> None:
     for option in sorted(limits.refused_options):
         if getattr(request, _OPTIONS.get(option, option)):
-            raise InvalidBuildRequest(f'Cannot build: this backend has no notion of {option}.')
+            raise InvalidRequest(f'this backend has no notion of {option}.')

@@ -7,7 +7,7 @@ from typing import Any
 
 from kiln.compute_drivers import arguments
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.hooks import ON_AMPHORA, ComputeHooks
+from kiln.compute_drivers.hooks import ON_AMPHORA
 from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest
 from kiln.models import BuildRequest, Resource
 from kiln.wrappers.build_key import BuildKey
@@ -64,7 +64,7 @@ def restored_arguments(operation: Errand[Any], owner: str) -> tuple[Any, ...] | 
     if args is None:
         # The record of a wait by an older kiln has none; its subject will do.
         args = (operation.subject,) if operation.subject else ()
-        if not _fit(call, args):
+        if len(args) != arguments.count(call):
             return None
     try:
         return arguments.checked(call, owner, *map(_restored, args))
@@ -88,9 +88,3 @@ def unknown(operation: Errand[Any]) -> AmphoraComputeError:
 
 def _restored(argument: Any) -> Any:
     return Resource(**argument) if isinstance(argument, dict) else argument
-
-
-def _fit(call: Call, args: tuple[Any, ...]) -> bool:
-    hook = getattr(ComputeHooks, call.hook)
-    expected: int = hook.__code__.co_argcount - 1
-    return len(args) == expected

@@ -1,12 +1,14 @@
 """What a controller sees of the facade, on a Noop cloud and a virtual clock."""
 
 import asyncio
+import inspect
 import threading
 import time
 import unittest
 
 import kiln
 from kiln.compute import Compute
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
@@ -67,6 +69,11 @@ class FacadeTest(MovingTime, unittest.TestCase):
 
 
 class Building(FacadeTest):
+    def test_a_build_takes_the_arguments_of_the_contract_as_that_does(self):
+        contract = inspect.signature(AmphoraComputeDriver.build).parameters
+        own = inspect.signature(Compute.build).parameters
+        self.assertEqual({**contract}, {name: own.get(name) for name in contract})
+
     def test_a_build_is_done_when_the_backend_has_agreed(self):
         amphora_id = self.settle(self.compute.build(name='a'))
         status = self.settle(self.compute.status(amphora_id))

@@ -193,7 +193,7 @@ class SecretsTest(unittest.TestCase):
         self.assertKept()
 
     def test_the_summary_of_a_request_names_sizes_and_digests(self):
-        request = validation.build_request(Limits(), owner='kiln', build_key='lb-7', **WHOLE)
+        request = validation.build_request(Limits(), {'build_key': 'lb-7', **WHOLE}, owner='kiln')
         for word in ('lb-7', '/etc/tls.pem', 'sha256=', f'user_data={len(USER_DATA)}B'):
             self.assertIn(word, request.summary())
         self.ears.hear(request.summary())
@@ -201,7 +201,7 @@ class SecretsTest(unittest.TestCase):
         self.assertKept()
 
     def test_metadata_is_no_secret_and_is_shown(self):
-        request = validation.build_request(Limits(), owner='kiln', metadata={'role': 'lb'})
+        request = validation.build_request(Limits(), {'metadata': {'role': 'lb'}}, owner='kiln')
         self.assertIn("'role': 'lb'", repr(request))
 
     def test_arguments_that_are_refused_are_not_quoted(self):

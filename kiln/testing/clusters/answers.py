@@ -87,10 +87,12 @@ class Answers(ClusterFixture):
     def test_what_a_node_is_given_is_no_more_than_backends_take(self) -> None:
         opened = self.nodes_driver()
         given = opened.bootstrap(**self.asked(opened), node=samples.node('kit-1'))
-        validation.build_request(
-            NoopDriver.limits, owner='kit', build_key='kit-1', user_data=given.user_data,
-            config_drive_files=given.config_drive_files,
-        )  # fmt: skip
+        arguments = {
+            'build_key': 'kit-1',
+            'user_data': given.user_data,
+            'config_drive_files': given.config_drive_files,
+        }
+        validation.build_request(NoopDriver.limits, arguments, owner='kit')
 
     def test_without_a_value_that_it_needs_nothing_is_built(self) -> None:
         opened = self.nodes_driver()

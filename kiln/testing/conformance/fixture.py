@@ -131,7 +131,7 @@ class ConformanceFixture(_Behaviours):
     def build_for_other(self, **given: Any) -> str:
         """Build an instance that belongs to another site."""
         request = validation.build_request(
-            self.driver.limits, owner=self.other_owner, **self.arguments(**given)
+            self.driver.limits, self.arguments(**given), owner=self.other_owner
         )
         amphora_id: str = self.driver.perform(Call.BUILD, request)
         self._made.append(amphora_id)

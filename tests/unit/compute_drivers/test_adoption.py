@@ -81,7 +81,7 @@ class Adopting(unittest.TestCase):
     def test_a_name_that_kiln_made_of_the_key_is_not_compared(self):
         limits = Limits(max_name_length=12)
         left_out, given_one, other = (
-            validation.build_request(limits, owner='o', build_key='web-1', name=name)
+            validation.build_request(limits, {'build_key': 'web-1', 'name': name}, owner='o')
             for name in (None, 'web', 'other')
         )
         self.assertEqual('amphora-web-', left_out.name)

@@ -18,7 +18,16 @@ from kiln.exceptions import (
     UnsupportedOperation,
     Verdict,
 )
-from kiln.models import Ability, Amphora, AmphoraType, Limits, Resource, State
+from kiln.models import (
+    Ability,
+    Amphora,
+    AmphoraType,
+    BuildRequest,
+    InjectedFile,
+    Limits,
+    Resource,
+    State,
+)
 from kiln.testing.clock import VirtualClock
 from tests.unit.memory_driver import MemoryDriver
 
@@ -110,6 +119,52 @@ class DoorTest(unittest.TestCase):
                 seen.clear()
                 getattr(driver, name)(*args, **keywords)
                 self.assertEqual(seen, [(f'_{name}', *expected)])
+
+    def test_each_argument_of_a_build_reaches_its_hook(self):
+        given = {
+            'amphora_type': 'container',
+            'amphora_flavor': 'small',
+            'image_id': 'image',
+            'keys': ['key'],
+            'sec_groups': ['group'],
+            'network_ids': ['net'],
+            'config_drive_files': {'/a': 'x'},
+            'user_data': 'data',
+            'name': 'web',
+            'build_key': 'web-1',
+            'port_ids': ['port'],
+            'availability_zone': 'az1',
+            'server_group_id': 'apart',
+            'metadata': {'role': 'lb'},
+        }
+        expected = BuildRequest(
+            build_key='web-1',
+            name='web',
+            made_name='amphora-web-1',
+            owner='kiln',
+            amphora_type=AmphoraType.CONTAINER,
+            flavor='small',
+            image_id='image',
+            keys=('key',),
+            sec_groups=('group',),
+            network_ids=('net',),
+            port_ids=('port',),
+            availability_zone='az1',
+            server_group_id='apart',
+            metadata={'role': 'lb'},
+            files=(InjectedFile(path='/a', content=b'x'),),
+            user_data=b'data',
+        )
+        arguments = inspect.signature(AmphoraComputeDriver.build).parameters.keys()
+        self.assertEqual(arguments - {'self', 'timeout'}, given.keys())
+
+        class Contained(MemoryDriver):
+            limits = Limits(amphora_types=frozenset(AmphoraType))
+
+        driver, seen = Contained(), []
+        driver.on_hook = lambda hook, request: seen.append(request)
+        driver.build(**given)
+        self.assertEqual([expected], seen)
 
     def test_every_ability_is_tried_above(self):
         self.assertEqual(

@@ -21,7 +21,7 @@ SECRET = 'Tr0ub4dor-and-3-horses'
 
 
 def built(limits=LIMITS, **arguments):
-    return validation.build_request(limits, owner='kiln', **arguments)
+    return validation.build_request(limits, arguments, owner='kiln')
 
 
 #: A build that is refused: its arguments, and what the message must say.
@@ -129,7 +129,7 @@ class RefusedBuildsTest(unittest.TestCase):
     def test_an_owner_that_could_not_be_a_tag_is_refused(self):
         for owner in ('', 'a b', 'o' * 33, '-a', None, 'a/b'):
             with self.subTest(owner), self.assertRaisesRegex(InvalidRequest, 'must be 1 to 32'):
-                validation.build_request(LIMITS, owner=owner)
+                validation.build_request(LIMITS, {}, owner=owner)
         self.assertEqual(validation.check_owner('o' * 32), 'o' * 32)
 
 

@@ -21,7 +21,7 @@ class Keys(unittest.TestCase):
         self.assertEqual(keys, [translate.build_key(name) for name in self.NAMES])
         self.assertEqual(len(self.NAMES), len(set(keys)))
         for key in keys:
-            request = validation.build_request(Limits(), owner='o', build_key=key)
+            request = validation.build_request(Limits(), {'build_key': key}, owner='o')
             self.assertEqual(key, request.build_key)
 
     def test_the_name_octavia_gives_is_the_key(self):
@@ -41,7 +41,7 @@ class Requests(unittest.TestCase):
 
     def test_files_are_for_root_alone(self):
         given = translate.files({'/etc/octavia/certs/server.pem': 'KEY'})
-        request = validation.build_request(Limits(), owner='o', config_drive_files=given)
+        request = validation.build_request(Limits(), {'config_drive_files': given}, owner='o')
         (file,) = request.files
         self.assertEqual((b'KEY', 0o600, 'root'), (file.content, file.mode, file.owner))
 

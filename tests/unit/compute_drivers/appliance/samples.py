@@ -44,7 +44,7 @@ def request(**given):
     """Return a build request for a machine."""
     given.setdefault('amphora_type', AmphoraType.BARE_METAL)
     owner = given.pop('owner', 'us')
-    return validation.build_request(LIMITS, owner=owner, **given)
+    return validation.build_request(LIMITS, given, owner=owner)
 
 
 def claim(phase=Phase.UP, **given):
