@@ -9,24 +9,11 @@ from typing import Any, Self
 
 from kiln.compute_drivers import validation
 from kiln.exceptions import InvalidRequest
-from kiln.models import Amphora, ComputeStatus, State
+from kiln.models import ComputeStatus, State
 from kiln.wrappers.operation import Priority
+from kiln.wrappers.probe import Probe as Probe
 from kiln.wrappers.probe import restored_probe, saved_probe
 
-#: Is asked whether an amphora serves, until it says so, every ``probe_interval_s``.
-#:
-#: It returns True if the amphora serves; False or None, or raises, if it does not yet. Any
-#: other value is not an answer, even if it is true in Python: an operation, a future or a
-#: generator that a probe returns was neither awaited nor run. The error of a build whose
-#: deadline comes then names the type of that value.
-#:
-#: It runs on one of the backend's threads for probes, named ``BACKEND-probe-N``, of
-#: which there are ``probe_threads`` (64) at most; each build asks one probe at a time,
-#: and they take turns. It may block, as :class:`~kiln.wrappers.probe.TcpProbe` does
-#: until its timeout, but should have a timeout of its own: a thread cannot be ended
-#: from outside. While all threads are taken a probe waits for one, which is no verdict,
-#: and the error of a build whose deadline comes meanwhile says so.
-Probe = Callable[[Amphora], bool]
 #: Is called with each status that an amphora is seen in, in their order.
 #:
 #: It runs where the callbacks of its operation run, and before them:

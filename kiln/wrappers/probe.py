@@ -28,14 +28,22 @@ class NotReady(Exception):
 
 
 class Probe(Protocol):
-    """What a probe is.
+    """Called with an amphora until it serves, every ``probe_interval_s``.
 
-    It may block: it runs on one of the backend's ``probe_threads`` for probes, which take
-    turns, and holds up nothing else. It should have a timeout of its own, as those here
-    have, since a thread cannot be ended from outside.
+    It returns True if the amphora serves; False or None, or raises, if it does not yet. Any
+    other value is not an answer, even if it is true in Python: an operation, a future or a
+    generator that a probe returns was neither awaited nor run. The error of a build whose
+    deadline comes then names the type of that value.
+
+    It runs on one of the backend's threads for probes, named ``BACKEND-probe-N``, of
+    which there are ``probe_threads`` (64) at most; each build asks one probe at a time,
+    and they take turns. It may block, as :class:`TcpProbe` does until its timeout, but
+    should have a timeout of its own: a thread cannot be ended from outside. While all
+    threads are taken a probe waits for one, which is no verdict, and the error of a build
+    whose deadline comes meanwhile says so.
     """
 
-    def __call__(self, amphora: Amphora) -> bool:
+    def __call__(self, amphora: Amphora, /) -> bool:
         """Return True if the amphora serves; False, None or to raise means not yet."""
 
 
@@ -176,8 +184,7 @@ def _check(port: int, timeout_s: float) -> None:
         raise InvalidRequest(
             f'port of a probe must be from 1 to 65535, not {validation.quoted(port)}.'
         )
-    number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
-    if not number or not 0 < timeout_s <= validation.MAX_TIMEOUT_S:
+    if not validation.is_number(timeout_s) or not 0 < timeout_s <= validation.MAX_TIMEOUT_S:
         raise InvalidRequest(
             f'timeout_s of a probe must be above 0 and a year at most, '
             f'not {validation.quoted(timeout_s)}.'
