@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from kiln.building import Builder
-from kiln.compute_drivers import arguments, validation
+from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import ForkedError, InvalidRequest, Outcome
-from kiln.flows import EffectFlow, derived, watched
-from kiln.goals import BuildGoal, OnStatus, StatesGoal, Until
+from kiln.flows import derived, watched
+from kiln.goals import BuildGoal, OnStatus, Until
 from kiln.listeners import Listener
 from kiln.models import (
     Amphora,
@@ -32,7 +32,6 @@ from kiln.optional_calls import OptionalCalls, at_the_door
 from kiln.recovery import WATCH, Recovery
 from kiln.stack import Stack, StackSettings, assemble, check_listeners, check_parts
 from kiln.wrappers.circuit_settings import CircuitSnapshot
-from kiln.wrappers.errand import Errand
 from kiln.wrappers.lanes import IMPORTING
 from kiln.wrappers.operation import Operation, Priority
 from kiln.wrappers.probe import Probe
@@ -415,44 +414,6 @@ class Compute(OptionalCalls):
             # neither closed nor collected.
             _OF_PARENTS.append(opened)
             opened.stack.disown()
-
-    def _submit(
-        self,
-        call: Call,
-        *args: Any,
-        timeout: float | None,
-        priority: Priority = Priority.NORMAL,
-    ) -> Errand[Any]:
-        stack = self._stack
-        args = arguments.checked(call, stack.driver.owner, *args)
-        seconds = validation.check_timeout(timeout)
-        return stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
-
-    def _effect(
-        self,
-        call: Call,
-        amphora_id: str,
-        *args: Any,
-        goal: Collection[State],
-        wait: bool,
-        timeout: float | None,
-        priority: Priority = Priority.NORMAL,
-    ) -> Operation[None]:
-        if not validation.check_flag('wait', wait):
-            return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
-        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
-        operation = self._operation(call.label, sent.subject, goal, seconds)
-        operation.arguments = sent.arguments
-        EffectFlow(self._stack, operation).start(sent, goal)
-        return operation
-
-    def _operation(
-        self, kind: str, amphora_id: str, goal: Collection[State], seconds: float
-    ) -> Errand[Any]:
-        stack, states = self._stack, StatesGoal(frozenset(goal))
-        deadline = stack.deadline(seconds)
-        return stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id, goal=states)
 
     def _circuit(self, name: str) -> Any:
         name = validation.check_text('name', name)

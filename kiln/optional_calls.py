@@ -1,4 +1,4 @@
-"""The calls of the facade that a backend may lack: a driver has them by overriding hooks."""
+"""The calls of the facade that a backend may lack, and how each call is sent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import types
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from kiln.compute_drivers import validation
-from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers import arguments, validation
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import AmphoraComputeError
+from kiln.flows import EffectFlow
+from kiln.goals import StatesGoal
 from kiln.models import Attachment, ImageFacts, Resource, ServerGroup, State
+from kiln.stack import Stack
+from kiln.wrappers.errand import Errand
 from kiln.wrappers.operation import Operation, Priority
 
 P = ParamSpec('P')
@@ -195,7 +198,7 @@ class OptionalCalls(abc.ABC):
         self, owner: str | None = None, *, timeout: float | None = None
     ) -> Operation[Sequence[Resource]]:
         """Ask for what this site made beside amphorae."""
-        owner = self.driver.owner if owner is None else owner
+        owner = self._stack.driver.owner if owner is None else owner
         return self._submit(Call.LIST_RESOURCES, owner, timeout=timeout)
 
     @at_the_door
@@ -212,24 +215,26 @@ class OptionalCalls(abc.ABC):
         """Ask for what an amphora wrote on its console."""
         return self._submit(Call.CONSOLE_LOG, amphora_id, lines, timeout=timeout)
 
-    # ---- what they are sent with ------------------------------------------
+    # ---- how each call is sent --------------------------------------------
 
     @property
     @abc.abstractmethod
-    def driver(self) -> AmphoraComputeDriver:
-        """The vendor's driver, without any guard; for tests and repairs."""
+    def _stack(self) -> Stack:
+        """The driver with all that guards it."""
 
-    @abc.abstractmethod
     def _submit(
         self,
         call: Call,
         *args: Any,
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
-    ) -> Operation[Any]:
-        """Check the arguments of a call, and have it made."""
+    ) -> Errand[Any]:
+        """Check the arguments of a call, and send it."""
+        stack = self._stack
+        args = arguments.checked(call, stack.driver.owner, *args)
+        seconds = validation.check_timeout(timeout)
+        return stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
 
-    @abc.abstractmethod
     def _effect(
         self,
         call: Call,
@@ -240,4 +245,19 @@ class OptionalCalls(abc.ABC):
         timeout: float | None,
         priority: Priority = Priority.NORMAL,
     ) -> Operation[None]:
-        """Check and make a call, and with ``wait`` end when the backend shows its effect."""
+        """Send a call, and with ``wait`` end when the backend shows its effect."""
+        if not validation.check_flag('wait', wait):
+            return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
+        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
+        sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
+        operation = self._operation(call.label, sent.subject, goal, seconds)
+        operation.arguments = sent.arguments
+        EffectFlow(self._stack, operation).start(sent, goal)
+        return operation
+
+    def _operation(
+        self, kind: str, amphora_id: str, goal: Collection[State], seconds: float
+    ) -> Errand[Any]:
+        stack, states = self._stack, StatesGoal(frozenset(goal))
+        deadline = stack.deadline(seconds)
+        return stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id, goal=states)

@@ -95,7 +95,8 @@ MAY_IMPORT = {
     | {'kiln.flows', 'kiln.goals', 'kiln.placement', 'kiln.stack', 'kiln.wrappers'},
     'kiln.recovery': CONTRACT
     | {'kiln.building', 'kiln.flows', 'kiln.goals', 'kiln.stack', 'kiln.wrappers'},
-    'kiln.optional_calls': CONTRACT | {'kiln.wrappers'},
+    'kiln.optional_calls': CONTRACT
+    | {'kiln.flows', 'kiln.goals', 'kiln.stack', 'kiln.wrappers'},
     'kiln.compute': CONTRACT
     | {
         'kiln.building', 'kiln.flows', 'kiln.goals', 'kiln.listeners', 'kiln.optional_calls',
