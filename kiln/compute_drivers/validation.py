@@ -368,15 +368,15 @@ def _build_key(build_key: str | None) -> str:
 
 
 def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraType:
-    allowed = ', '.join(sorted(kind.value for kind in limits.amphora_types))
     kind = _member(amphora_type, AmphoraType)
-    if kind is None:
-        raise InvalidRequest(
-            f'amphora_type must be one of {allowed} on this backend, not {quoted(amphora_type)}.'
-        )
-    if kind not in limits.amphora_types:
+    if kind is not None and kind in limits.amphora_types:
+        return kind
+    allowed = ', '.join(sorted(one.value for one in limits.amphora_types))
+    if kind is not None:
         raise InvalidRequest(f'this backend builds no {kind.value}, only {allowed}.')
-    return kind
+    raise InvalidRequest(
+        f'amphora_type must be one of {allowed} on this backend, not {quoted(amphora_type)}.'
+    )
 
 
 def _metadata(metadata: Mapping[str, str] | None, limits: Limits) -> Mapping[str, str]:
