@@ -65,12 +65,10 @@ class Builder:
         if goal.until is Until.ACCEPTED:
             return send(timeout_s=seconds)
         seconds = seconds or stack.settings.effect_timeout_s
-        moment = stack.watcher.moment()
+        since = stack.watcher.before_build(fresh=request.fresh)
         sent = send(timeout_s=seconds)
         operation = self._operation(request.name, key, goal, stack.deadline(seconds))
-        flow = BuildFlow(
-            stack, self.in_flight, operation, goal, moment=moment, certain=request.fresh
-        )
+        flow = BuildFlow(stack, self.in_flight, operation, goal, since=since)
         flow.start(sent)
         return operation
 

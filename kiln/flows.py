@@ -34,11 +34,11 @@ from kiln.goals import BuildGoal, OnStatus, Until
 from kiln.listeners import Listener
 from kiln.models import Amphora, ComputeStatus, State
 from kiln.stack import Stack
+from kiln.wrappers.cursors import BuildCursor
 from kiln.wrappers.errand import Errand
-from kiln.wrappers.moments import Moment, Order
 from kiln.wrappers.operation import Operation, OperationState
 from kiln.wrappers.scheduler import Appointment
-from kiln.wrappers.watch import GoneWatch, Watch
+from kiln.wrappers.waiter import GoneWaiter, Waiter
 
 
 class InFlight:
@@ -82,8 +82,8 @@ class EffectFlow:
     def __init__(self, stack: Stack, operation: Errand[Any]) -> None:
         self._stack = stack
         self._operation = operation
-        self._waiting: Watch[Any] | None = None
-        self._leaving: GoneWatch | None = None
+        self._waiting: Waiter[Any] | None = None
+        self._leaving: GoneWaiter | None = None
         self._again: Appointment | None = None
         self._repeated = False
 
@@ -130,8 +130,8 @@ class EffectFlow:
             self._stack.executor.submit(Call.DELETE, operation.subject)
         self._repeat_later(2 * seconds)
 
-    def _seen(self, watch: Watch[Any]) -> None:
-        error = watch.exception()
+    def _seen(self, waiter: Waiter[Any]) -> None:
+        error = waiter.exception()
         if self._again is not None:
             self._again.cancel()
         if error is None:
@@ -173,8 +173,7 @@ class BuildFlow:
         operation: Errand[str],
         goal: BuildGoal,
         *,
-        moment: Moment | None = None,
-        certain: bool = False,
+        since: BuildCursor | None = None,
     ) -> None:
         assert operation.deadline is not None
         assert operation.key is not None
@@ -183,9 +182,9 @@ class BuildFlow:
         self._operation = operation
         self._deadline, self._key = operation.deadline, operation.key
         self._goal = goal
-        self._moment, self._certain = moment, certain
+        self._since = since
         self._sent: Errand[str] | None = None
-        self._waiting: Watch[ComputeStatus] | None = None
+        self._waiting: Waiter[ComputeStatus] | None = None
         # Since it is active and only its probe is missing.
         self._probing = False
         # What it built is left, or about to be removed.
@@ -207,9 +206,6 @@ class BuildFlow:
             return
         amphora_id = sent.result()
         self._operation.amphora_id = amphora_id
-        order = None
-        if self._moment is not None:
-            order = Order(self._moment, sent.began_at or self._moment.at, self._certain)
         # The longest part begins: what has done its work is let go, since ten
         # thousand builds may wait here.
         self._sent = None
@@ -225,7 +221,7 @@ class BuildFlow:
             deadline=self._deadline,
             on_status=self._status,
             soonest_s=self._stack.driver.soonest_build_s,
-            order=order,
+            since=None if self._since is None else self._since.sent(sent.began_at),
             # Each step on the way is of interest to nobody but who asked to hear of it.
             brief=self._goal.on_status is None,
             fails_at_rest=True,
@@ -238,7 +234,7 @@ class BuildFlow:
             self._operation.call_out(self._goal.on_status, status)
 
     def close(self) -> None:
-        """End as kiln closes, if only the probe is missing; else its call or watch ends it."""
+        """End as kiln closes, if only the probe is missing; else its call or waiter ends it."""
         if self._probing:
             operation = self._operation
             self._closed(
@@ -259,12 +255,12 @@ class BuildFlow:
             self._concluded = True
             self._operation.leave('kiln was closed')
 
-    def _active(self, watch: Watch[ComputeStatus]) -> None:
+    def _active(self, waiter: Waiter[ComputeStatus]) -> None:
         if self._operation.done():
             return
-        error = watch.exception()
+        error = waiter.exception()
         if isinstance(error, OperationCancelled):
-            # Nobody has the watch but this, and the watcher that closes.
+            # Nobody has the waiter but this, and the watcher that closes.
             self._closed(error)
         elif isinstance(error, BuildNotRunning) and (key := self._key.known) is not None:
             # It has run, so there is nothing to look for and to remove.
@@ -458,7 +454,7 @@ def watched(
     stack: Stack, operation: Errand[Any], goal: Collection[State], on_status: OnStatus | None
 ) -> Errand[Any]:
     """Let an operation end once its amphora is in one of the states; return it."""
-    watch = stack.watcher.watch(
+    waiter = stack.watcher.watch(
         operation.subject,
         goal,
         deadline=operation.deadline,
@@ -466,12 +462,12 @@ def watched(
     )
     operation.enter(OperationState.WAITING)
 
-    def done(watch: Watch[Any]) -> None:
-        if (error := watch.exception()) is not None:
+    def done(waiter: Waiter[Any]) -> None:
+        if (error := waiter.exception()) is not None:
             operation.fail(left_alone(error))
         else:
-            operation.resolve(watch.result())
+            operation.resolve(waiter.result())
 
-    operation.then(lambda done: watch.cancel() if done.cancelled() else None)
-    watch.then(done)
+    operation.then(lambda done: waiter.cancel() if done.cancelled() else None)
+    waiter.then(done)
     return operation

@@ -1,4 +1,4 @@
-"""One thread per backend that looks for all who wait for its amphorae."""
+"""Watcher: one thread per backend that polls for all who wait for its amphorae."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from kiln.exceptions import (
 )
 from kiln.listeners import Listener, Listeners
 from kiln.models import ComputeStatus, State
-from kiln.wrappers.inquiry import Inquiry
-from kiln.wrappers.moments import Moment, Order
-from kiln.wrappers.pace import Pace, WatcherSettings
+from kiln.wrappers.cursors import BuildCursor
+from kiln.wrappers.interval import PollInterval, WatcherSettings
+from kiln.wrappers.poll import Poll
 from kiln.wrappers.scheduler import Scheduler
-from kiln.wrappers.watch import GoneWatch, OnStatus, StateWatch, Watch
-from kiln.wrappers.watch_table import WatchTable
+from kiln.wrappers.waiter import GoneWaiter, OnStatus, StateWaiter, Waiter
+from kiln.wrappers.waiter_table import WaiterTable
 
 __all__ = ['Watcher', 'WatcherSettings']
 
 LOG = logging.getLogger(__name__)
 
-#: How long the thread stays when nobody waits any more.
+#: How long the thread stays when nobody waits.
 LINGER_S = 10.0
-#: How long close() waits for a look that is under way.
+#: How long close() waits for a poll that is under way.
 CLOSE_S = 1.0
 
 
 class Watcher:
-    """Serves every waiter of one backend from one bulk question per look.
+    """Serves every waiter of one backend from one bulk question per poll.
 
     Promises are kept, and callbacks called, on the watcher's thread; deadlines
     on the scheduler's, so that a backend that hangs does not hold them up.
     Trouble with the backend ends nobody's wait: the watcher backs off and
-    looks again.
+    polls again.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Watcher:
         self._settings = settings
         self._listener = Listeners([listener])
         self._close_s = close_s
-        self._table = WatchTable()
-        self._inquiry = Inquiry(driver, full_sweep_s=settings.full_sweep_s)
+        self._table = WaiterTable()
+        self._poll = Poll(driver, full_sweep_s=settings.full_sweep_s)
         # What follows changes under this condition, on which the thread sleeps.
         self._wake = threading.Condition()
-        self._pace = Pace(settings)
+        self._interval = PollInterval(settings)
         self._thread: threading.Thread | None = None
         self._closed = False
         # Only the thread sets these.
@@ -81,53 +81,58 @@ class Watcher:
         deadline: Deadline | None = None,
         on_status: OnStatus | None = None,
         soonest_s: float = 0.0,
-        order: Order | None = None,
+        since: BuildCursor | None = None,
         brief: bool = False,
         fails_at_rest: bool = False,
-    ) -> Watch[ComputeStatus]:
+    ) -> Waiter[ComputeStatus]:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
-        ACTIVE counts once no task is under way. ``on_status`` hears of each
+        ACTIVE counts once no task is under way. ``on_status`` is called with each
         change until then; it must be quick. Cancel the promise to stop. Before
-        ``soonest_s`` have passed nobody looks for its sake. ``order`` is when
-        the amphora was ordered: a look less may do then. With ``brief``
-        the status may say no more than that what was being built is ACTIVE, which
-        some backends tell for far less. With ``fails_at_rest`` one that is suspended or
-        stopped, with nothing under way, fails with BuildNotRunning: a build that adopted
-        it would wait in vain.
+        ``soonest_s`` have passed there is no poll for its sake. ``since`` is the cursor
+        from :meth:`before_build`, which may save a poll. With ``brief``
+        the status may hold no more than that what was being built is ACTIVE, which
+        some backends report for far less. With ``fails_at_rest`` an amphora that is
+        suspended or stopped, with nothing under way, fails with BuildNotRunning: a build
+        that adopted it would wait for ever.
 
         It fails with InstanceNotFoundError when the amphora is gone;
         InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
         error; OperationTimeout at the deadline; OperationCancelled when the
         watcher is closed.
         """
-        watch = StateWatch(self, self._backend, amphora_id, _states(frozenset(goal)), on_status)
-        watch.order, watch.brief, watch.fails_at_rest = order, brief, fails_at_rest
-        self._begin(watch, deadline, soonest_s)
-        return watch
+        waiter = StateWaiter(self, self._backend, amphora_id, _states(frozenset(goal)))
+        waiter.on_status, waiter.since = on_status, since
+        waiter.brief, waiter.fails_at_rest = brief, fails_at_rest
+        self._begin(waiter, deadline, soonest_s)
+        return waiter
 
     def watch_gone(
         self, amphora_id: str, *, deadline: Deadline | None = None, was_well: bool = False
-    ) -> GoneWatch:
+    ) -> GoneWaiter:
         """Return a promise that is kept when an amphora is gone.
 
         It fails with DeleteFailed when the amphora goes to ERROR, OperationTimeout at the
-        deadline and OperationCancelled when the watcher is closed. ``was_well`` says that
+        deadline and OperationCancelled when the watcher is closed. ``was_well`` means that
         it was at rest, and not in ERROR, before it was deleted.
         """
-        watch = GoneWatch(self, self._backend, amphora_id)
-        watch.was_well = was_well
-        self._begin(watch, deadline)
-        return watch
+        waiter = GoneWaiter(self, self._backend, amphora_id)
+        waiter.was_well = was_well
+        self._begin(waiter, deadline)
+        return waiter
 
-    def moment(self) -> Moment | None:
-        """Return the present moment; None of a backend that cannot name one unasked."""
-        return self._inquiry.moment()
+    def before_build(self, *, fresh: bool) -> BuildCursor | None:
+        """Return the cursor from before a build; None if the backend has none.
+
+        ``fresh`` means that nothing can have been built with the key of the build.
+        """
+        cursor = self._poll.present()
+        return None if cursor is None else BuildCursor(cursor, cursor.at, certain=fresh)
 
     def latest(self, amphora_id: str) -> ComputeStatus | None:
-        """Return what was last seen of an amphora that is or was watched; ask nobody.
+        """Return what was last seen of an amphora that is or was watched, without a poll.
 
-        It is ``stale`` where it is old or the backend could not be asked since.
+        It is ``stale`` where it is old or the backend could not be polled since.
         """
         sighting = self._table.latest(amphora_id)
         if sighting is None:
@@ -142,82 +147,81 @@ class Watcher:
             self._closed = True
             self._wake.notify()
             thread = self._thread
-        for watch in self._table.watches():
-            self._cancel(watch)
+        for waiter in self._table.waiters():
+            self._cancel(waiter)
         if thread is not None and thread is not threading.current_thread():
             # Not for long: a backend that hangs holds up a daemon, and nobody else.
             thread.join(timeout=self._close_s)
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for anything."""
+        """True if nobody waits for anything."""
         return not len(self._table)
 
     def disown(self) -> None:
-        """Look no more in the child of a fork: whoever waits is in the parent."""
+        """Stop in the child of a fork: those who wait are in the parent."""
         self._wake = threading.Condition()
         self._thread, self._closed = None, True
 
-    # ---- the life of a watch --------------------------------------------
+    # ---- the life of a waiter -------------------------------------------
 
-    def _begin(self, watch: Watch[Any], deadline: Deadline | None, soonest_s: float = 0.0) -> None:
+    def _begin(
+        self, waiter: Waiter[Any], deadline: Deadline | None, soonest_s: float = 0.0
+    ) -> None:
         if deadline is not None:
-            watch.deadline, wait_s = deadline, deadline.remaining_s()
+            waiter.deadline, wait_s = deadline, deadline.remaining_s()
             # One appointment for both, as most waits end before either.
-            wait_s -= self._pace.last_look_s(wait_s)
-            watch.appointment = self._scheduler.call_later(wait_s, watch.expire)
+            wait_s -= self._interval.last_poll_s(wait_s)
+            waiter.appointment = self._scheduler.call_later(wait_s, waiter.expire)
         with self._wake:
             closed = self._closed
             if not closed:
-                self._enter(watch, soonest_s)
+                self._table.add(waiter)
+                # Later arrivals share the poll that the first one has hurried.
+                self._hurry(soonest_s)
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._run, name=f'{self._backend}-watcher', daemon=True
+                    )
+                    self._thread.start()
         if closed:
-            self._cancel(watch)
+            self._cancel(waiter)
         # Its deadline may have come before it was entered.
-        elif watch.done():
-            self._table.drop(watch)
-
-    def _enter(self, watch: Watch[Any], soonest_s: float) -> None:
-        self._table.add(watch)
-        # Later arrivals share the look that the first one has hurried.
-        self._hurry(soonest_s)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name=f'{self._backend}-watcher', daemon=True
-            )
-            self._thread.start()
+        elif waiter.done():
+            self._table.drop(waiter)
 
     def _hurry(self, in_s: float = 0.0, *, news: bool = False) -> None:
         with self._wake:
-            if self._pace.hurry(self._clock.monotonic() + in_s, news=news):
+            if self._interval.hurry(self._clock.monotonic() + in_s, news=news):
                 self._wake.notify()
 
-    def ended(self, watch: Watch[Any]) -> None:
-        """Forget a watch that has its outcome."""
-        if watch.appointment is not None:
-            watch.appointment.cancel()
-        self._table.drop(watch)
+    def ended(self, waiter: Waiter[Any]) -> None:
+        """Forget a waiter that has its outcome."""
+        if waiter.appointment is not None:
+            waiter.appointment.cancel()
+        self._table.drop(waiter)
 
-    def expire(self, watch: Watch[Any]) -> None:
-        """End a watch whose deadline has come; look once more where it is near.
+    def expire(self, waiter: Waiter[Any]) -> None:
+        """End a waiter whose deadline has come; poll once more where it is near.
 
-        Looks may be far apart, and what happened since the last one must not end as a
-        timeout. Waits that end together share the look.
+        Polls may be far apart, and what happened since the last one must not end as a
+        timeout. Waits that end together share the poll.
         """
-        if watch.deadline is not None and not watch.deadline.passed:
+        if waiter.deadline is not None and not waiter.deadline.passed:
             with self._wake:
-                if self._pace.look_last(self._clock.monotonic()):
+                if self._interval.poll_last(self._clock.monotonic()):
                     self._wake.notify()
-            watch.appointment = self._scheduler.call_later(
-                watch.deadline.remaining_s(), watch.expire
+            waiter.appointment = self._scheduler.call_later(
+                waiter.deadline.remaining_s(), waiter.expire
             )
             return
         text = (
-            f'Cannot wait longer for amphora {watch.amphora_id} to be {watch.wanted} on '
-            f'{self._backend!r}: {self._last_seen(watch.amphora_id)}.'
+            f'Cannot wait longer for amphora {waiter.amphora_id} to be {waiter.wanted} on '
+            f'{self._backend!r}: {self._last_seen(waiter.amphora_id)}.'
         )
         if self._outage is not None:
             text += f' The backend gives no answer now: {self._outage}'
-        watch.fail(OperationTimeout(text, backend=self._backend, amphora_id=watch.amphora_id))
+        waiter.fail(OperationTimeout(text, backend=self._backend, amphora_id=waiter.amphora_id))
 
     def _last_seen(self, amphora_id: str) -> str:
         sighting = self._table.latest(amphora_id)
@@ -227,8 +231,8 @@ class Watcher:
         task = f' ({status.task_state})' if status.task_state else ''
         return f'it was {status.state}{task} when last seen, {age_s:.1f} s ago'
 
-    def _cancel(self, watch: Watch[Any]) -> None:
-        watch.cancel(f'the watcher of {self._backend!r} is closed')
+    def _cancel(self, waiter: Waiter[Any]) -> None:
+        waiter.cancel(f'the watcher of {self._backend!r} is closed')
 
     # ---- the thread -----------------------------------------------------
 
@@ -238,20 +242,20 @@ class Watcher:
                 if not self._await_turn():
                     self._thread = None
                     return
-                due = self._pace.due
+                due = self._interval.due
             self._tick(due)
 
     def _await_turn(self) -> bool:
-        """Sleep until a look is due; False if the thread is to end."""
+        """Sleep until a poll is due; False if the thread is to end."""
         leave_at = None
         while not self._closed:
             now = self._clock.monotonic()
             if len(self._table):
-                leave_at, until = None, self._pace.due
+                leave_at, until = None, self._interval.due
                 if until <= now:
                     return True
             else:
-                self._pace.rest()
+                self._interval.rest()
                 until = leave_at = leave_at or now + LINGER_S
                 if until <= now:
                     return False
@@ -259,32 +263,32 @@ class Watcher:
         return False
 
     def _tick(self, due: float) -> None:
-        started, asked_at = self._clock.monotonic(), self._clock.time()
+        started, polled_at = self._clock.monotonic(), self._clock.time()
         try:
-            moved = self._look(started)
+            moved = self._notify(started)
         # Also what is no Exception: a SystemExit from deep within a client
         # library would end the watching of everybody, and silently.
         except BaseException as exc:
             self._missed(exc)
         else:
-            if not self._inquiry.brief:
-                self._table.covered(started, asked_at)
+            if not self._poll.brief:
+                self._table.covered(started, polled_at)
             self._answered(started, moved=moved)
         self._listener.ticked(self._backend, len(self._table), started - due)
 
-    def _look(self, started: float) -> bool:
-        """Ask, and tell those to whom the answer is news; say if there are any."""
+    def _notify(self, started: float) -> bool:
+        """Poll, and notify the waiters to which an answer is news; True if there are any."""
         self._table.admit()
         moved = False
-        for answer in self._inquiry.ask(self._table):
+        for answer in self._poll.answers(self._table):
             for status in answer.statuses:
-                for watch in self._table.saw(status, started):
+                for waiter in self._table.saw(status, started):
                     moved = True
-                    watch.inform(status)
+                    waiter.inform(status)
             for amphora_id in answer.gone:
-                for watch in self._table.gone(amphora_id):
+                for waiter in self._table.gone(amphora_id):
                     moved = True
-                    watch.vanish(self._clock.time())
+                    waiter.vanish(self._clock.time())
         return moved
 
     def _answered(self, started: float, *, moved: bool) -> None:
@@ -293,7 +297,7 @@ class Watcher:
             LOG.info('Watching %s goes on after %.1f s', self._backend, ended - self._outage_began)
             self._outage = None
         with self._wake:
-            self._pace.looked(started, ended, moved=moved)
+            self._interval.answered(started, ended, moved=moved)
 
     def _missed(self, error: BaseException) -> None:
         ended = self._clock.monotonic()
@@ -307,10 +311,10 @@ class Watcher:
         self._outage = error
         retry_after = error.retry_after if isinstance(error, AmphoraComputeError) else None
         with self._wake:
-            self._pace.failed(ended, retry_after)
+            self._interval.failed(ended, retry_after)
 
 
-# A fleet waits for the same few states; each watch need not have its own set.
+# A fleet waits for the same few states; each waiter need not have its own set.
 @functools.lru_cache(maxsize=64)
 def _states(goal: frozenset[State]) -> frozenset[State]:
     try:

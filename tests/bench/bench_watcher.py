@@ -7,7 +7,7 @@ time of a whole wait must be the same in a small crowd and in a large one. The
 garbage collector rests meanwhile: it walks all that lives, so with it even
 making a bare future costs three times as much among 100,000 as among 1,000.
 A third table counts what the backend must hand over under each way of asking, which
-is where the rule in ``kiln.wrappers.inquiry`` comes from.
+is where the rule in ``kiln.wrappers.poll`` comes from.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.listeners import Listener
 from kiln.models import Changes, ComputeStatus, Limits, State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers import inquiry
+from kiln.wrappers import poll
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.watcher import Watcher
 
@@ -158,7 +158,7 @@ def whole_waits(waits):
 
 def ways_of_asking(instances, waits, few):
     """Return calls and rows per look, over a minute, with so many asked for by id."""
-    was, inquiry.FEW = inquiry.FEW, few
+    was, poll.FEW = poll.FEW, few
     bench = Bench(instances)
     for amphora_id in bench.ids:
         bench.backend.put(amphora_id)
@@ -167,7 +167,7 @@ def ways_of_asking(instances, waits, few):
     while bench.clock.monotonic() < 60:
         bench.look()
     bench.close()
-    inquiry.FEW = was
+    poll.FEW = was
     return bench.backend.calls / bench.ticks.count, bench.backend.rows / bench.ticks.count
 
 

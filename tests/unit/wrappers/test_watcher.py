@@ -17,7 +17,7 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.models import State
-from kiln.wrappers.pace import LAST_LOOK_S, NEWS_S
+from kiln.wrappers.interval import LAST_LOOK_S, NEWS_S
 from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver, status
 from tests.unit.wrappers.watching import WatchingTest
 
@@ -147,7 +147,7 @@ class GoalTest(WatchingTest):
         )
 
     def test_a_callback_that_fails_is_logged_and_harms_nobody(self):
-        with self.assertLogs('kiln.wrappers.watch', 'ERROR') as logs:
+        with self.assertLogs('kiln.wrappers.waiter', 'ERROR') as logs:
             failing = self.begin(state=State.ACTIVE, on_status=lambda s: 1 / 0)
             self.settle(failing)
         self.assertIn('callback for amphora a', logs.output[0])
@@ -263,7 +263,7 @@ class DeadlineTest(WatchingTest):
         # Long after the last change looks are far apart, by chance: one that is due
         # after the last look of these waits is not made, as that look comes first.
         self.until(lambda: self.clock.monotonic() > 960)
-        while self.watcher._pace.due < 1000 - LAST_LOOK_S:
+        while self.watcher._interval.due < 1000 - LAST_LOOK_S:
             self.looks(1)
 
     def test_a_wait_that_runs_out_names_the_last_state_and_its_age(self):

@@ -68,7 +68,7 @@ class WatchingTest(MovingTime, unittest.TestCase):
         self.until(lambda: len(self.ticks.seen) >= goal)
 
     def begin(self, amphora_id='a', state=State.BUILDING, goal=(State.ACTIVE,), **more):
-        """Watch an amphora in some state, and let it be seen."""
+        """Waiter an amphora in some state, and let it be seen."""
         self.driver.put(amphora_id, state)
         future = self.watcher.watch(amphora_id, goal, **more)
         self.until(lambda: future.done() or self.watcher.latest(amphora_id))

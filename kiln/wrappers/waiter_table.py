@@ -1,4 +1,4 @@
-"""Who waits for which amphora, and what was last seen of each; asks nobody."""
+"""Table of the waiters of a backend by amphora, and what was last seen of each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kiln.models import ComputeStatus, State
-from kiln.wrappers.moments import Order
-from kiln.wrappers.watch import Watch
+from kiln.wrappers.cursors import BuildCursor
+from kiln.wrappers.waiter import Waiter
 
-#: Amphorae nobody watches any more whose last status is still remembered.
+#: Amphorae without a waiter whose last status is still remembered.
 REMEMBERED = 4096
 
 _SENT_AT = operator.attrgetter('sent_at')
@@ -29,74 +29,74 @@ class Sighting(NamedTuple):
 
 
 class _Watched:
-    """An amphora somebody waits for."""
+    """An amphora that is waited for."""
 
-    __slots__ = ('sighting', 'watches')
+    __slots__ = ('sighting', 'waiters')
 
     def __init__(self, sighting: Sighting | None) -> None:
         self.sighting = sighting
-        self.watches: list[Watch[Any]] = []
+        self.waiters: list[Waiter[Any]] = []
 
 
-class WatchTable:
-    """The watches of one backend, by amphora. Thread-safe; no call is slow.
+class WaiterTable:
+    """The waiters of one backend, by amphora. Thread-safe; no call is slow.
 
-    A watch that is added takes part from the next :meth:`admit` on, which the
-    watcher calls before it asks: an answer to a question older than the watch
-    may tell of the time before, and must not end it.
+    A waiter that is added takes part from the next :meth:`admit` on, which the
+    watcher calls before it polls: an answer to a poll older than the waiter
+    may be of the time before, and must not end it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._arrivals: dict[Watch[Any], None] = {}
+        self._arrivals: dict[Waiter[Any], None] = {}
         self._watched: dict[str, _Watched] = {}
-        # Each with when it was ordered, where that is known.
-        self._unseen: dict[str, Order | None] = {}
-        # How many watches want to hear of all that happens.
+        # Each with when its build was sent, where that is known.
+        self._unseen: dict[str, BuildCursor | None] = {}
+        # How many waiters need all that happens.
         self._thorough = 0
         self._past: OrderedDict[str, Sighting] = OrderedDict()
-        # The last moment at which all that was watched was asked about, by the
+        # The last time at which all that was watched was polled, by the
         # monotonic clock and by the wall's.
         self._covered = (float('-inf'), 0.0)
 
     def __len__(self) -> int:
         return len(self._watched) + len(self._arrivals)
 
-    def add(self, watch: Watch[Any]) -> None:
-        """Add a watch."""
+    def add(self, waiter: Waiter[Any]) -> None:
+        """Add a waiter."""
         with self._lock:
-            self._arrivals[watch] = None
+            self._arrivals[waiter] = None
 
     def admit(self) -> None:
         """Let those added take part in what is seen from now on."""
         with self._lock:
             if not self._unseen:
                 # A dict keeps the room it once had, and reading it takes as
-                # long: a crowd that came and was seen must not slow each look.
+                # long: a crowd that came and was seen must not slow each poll.
                 self._unseen = {}
-            for watch in self._arrivals:
-                watched = self._watched.get(watch.amphora_id)
+            for waiter in self._arrivals:
+                watched = self._watched.get(waiter.amphora_id)
                 if watched is None:
-                    watched = _Watched(self._past.pop(watch.amphora_id, None))
-                    self._watched[watch.amphora_id] = watched
-                watched.watches.append(watch)
-                self._thorough += not watch.brief
-                self._unseen[watch.amphora_id] = watch.order
+                    watched = _Watched(self._past.pop(waiter.amphora_id, None))
+                    self._watched[waiter.amphora_id] = watched
+                watched.waiters.append(waiter)
+                self._thorough += not waiter.brief
+                self._unseen[waiter.amphora_id] = waiter.since
             self._arrivals.clear()
 
-    def drop(self, watch: Watch[Any]) -> None:
-        """Forget a watch that is here, and with its last one the amphora."""
-        amphora_id = watch.amphora_id
+    def drop(self, waiter: Waiter[Any]) -> None:
+        """Forget a waiter, and with its last waiter the amphora."""
+        amphora_id = waiter.amphora_id
         with self._lock:
-            if watch in self._arrivals:
-                del self._arrivals[watch]
+            if waiter in self._arrivals:
+                del self._arrivals[waiter]
                 return
             watched = self._watched.get(amphora_id)
-            if watched is None or watch not in watched.watches:
+            if watched is None or waiter not in watched.waiters:
                 return
-            watched.watches.remove(watch)
-            self._thorough -= not watch.brief
-            if watched.watches:
+            watched.waiters.remove(waiter)
+            self._thorough -= not waiter.brief
+            if watched.waiters:
                 return
             if sighting := self._sighting(amphora_id):
                 self._past[amphora_id] = sighting
@@ -105,13 +105,13 @@ class WatchTable:
             del self._watched[amphora_id]
             self._unseen.pop(amphora_id, None)
 
-    def watches(self) -> list[Watch[Any]]:
-        """Return all watches."""
+    def waiters(self) -> list[Waiter[Any]]:
+        """Return all waiters."""
         with self._lock:
-            admitted = [watch for one in self._watched.values() for watch in one.watches]
+            admitted = [waiter for one in self._watched.values() for waiter in one.waiters]
             return [*self._arrivals, *admitted]
 
-    # ---- what to ask for ------------------------------------------------
+    # ---- what to poll ---------------------------------------------------
 
     def ids(self) -> tuple[str, ...]:
         """Return the ids of all amphorae watched."""
@@ -119,33 +119,33 @@ class WatchTable:
             return tuple(self._watched)
 
     def unseen(self, since: float = math.inf) -> tuple[str, ...]:
-        """Return the ids for which a watch has not been looked at once.
+        """Return the ids with a waiter for which nothing was seen.
 
-        Those that were certainly not there by then, on the monotonic clock, are left
+        Those that certainly did not exist by then, on the monotonic clock, are left
         out: all that happened to them has happened since.
         """
         with self._lock:
             return tuple(
                 amphora_id
-                for amphora_id, order in self._unseen.items()
-                if order is None or not order.certain or order.sent_at < since
+                for amphora_id, build in self._unseen.items()
+                if build is None or not build.certain or build.sent_at < since
             )
 
-    def first_order(self) -> Order | None:
-        """Return the first order of the unseen to be sent; None where one is not known."""
+    def first_build(self) -> BuildCursor | None:
+        """Return the first build of the unseen to be sent; None where one is not known."""
         with self._lock:
-            orders = [order for order in self._unseen.values() if order is not None]
-            if not orders or len(orders) < len(self._unseen):
+            builds = [build for build in self._unseen.values() if build is not None]
+            if not builds or len(builds) < len(self._unseen):
                 return None
-            return min(orders, key=_SENT_AT)
+            return min(builds, key=_SENT_AT)
 
     def all_unseen(self) -> bool:
-        """Tell whether nothing that is watched has been looked at yet."""
+        """Return True if nothing that is watched was seen."""
         with self._lock:
             return len(self._unseen) == len(self._watched)
 
     def all_brief(self) -> bool:
-        """Tell whether all wait for amphorae to be built, and for nothing else."""
+        """Return True if all wait for amphorae to be built, and for nothing else."""
         return not self._thorough
 
     def among(self, amphora_ids: Iterable[str]) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class WatchTable:
             return tuple(one for one in amphora_ids if one in self._watched)
 
     def all_building(self, amphora_ids: Iterable[str]) -> bool:
-        """Tell whether of each, which are all watched, no more is known than its build."""
+        """Return True if no more is known of these amphorae than that they are being built."""
         with self._lock:
             found = [self._watched.get(amphora_id) for amphora_id in amphora_ids]
         sightings = [watched.sighting for watched in found if watched is not None]
@@ -162,8 +162,8 @@ class WatchTable:
 
     # ---- what was answered ----------------------------------------------
 
-    def saw(self, status: ComputeStatus, at: float) -> Sequence[Watch[Any]]:
-        """Take a status in; return the watches to which it is news."""
+    def saw(self, status: ComputeStatus, at: float) -> Sequence[Waiter[Any]]:
+        """Take in a status; return the waiters to which it is news."""
         amphora_id, sighting = status.amphora_id, Sighting(status, at)
         with self._lock:
             watched = self._watched.get(amphora_id)
@@ -174,14 +174,14 @@ class WatchTable:
             old, watched.sighting = watched.sighting, sighting
             if old is None or _differ(old.status, status):
                 self._unseen.pop(amphora_id, None)
-                return tuple(watched.watches)
+                return tuple(watched.waiters)
             if amphora_id in self._unseen:
                 del self._unseen[amphora_id]
-                return tuple(watch for watch in watched.watches if not watch.told)
+                return tuple(waiter for waiter in watched.waiters if not waiter.informed)
             return ()
 
-    def gone(self, amphora_id: str) -> Sequence[Watch[Any]]:
-        """Take in that an amphora is gone; return the watches to be told."""
+    def gone(self, amphora_id: str) -> Sequence[Waiter[Any]]:
+        """Take in that an amphora is gone; return the waiters to notify."""
         with self._lock:
             self._past.pop(amphora_id, None)
             self._unseen.pop(amphora_id, None)
@@ -189,10 +189,10 @@ class WatchTable:
             if watched is None:
                 return ()
             watched.sighting = None
-            return tuple(watched.watches)
+            return tuple(watched.waiters)
 
     def covered(self, at: float, observed_at: float) -> None:
-        """Take in that at that moment all was as it is known, told anew or not."""
+        """Take in that at that time all was as it is known, reported again or not."""
         with self._lock:
             self._covered = (at, observed_at)
 
@@ -211,10 +211,10 @@ class WatchTable:
         return Sighting(dataclasses.replace(sighting.status, observed_at=observed_at), at)
 
 
-def missing(asked: Iterable[str], seen: Iterable[str]) -> tuple[str, ...]:
-    """Return those asked for that were not seen, in order."""
+def missing(polled: Iterable[str], seen: Iterable[str]) -> tuple[str, ...]:
+    """Return those polled that were not seen, in order."""
     seen = frozenset(seen)
-    return tuple(one for one in asked if one not in seen)
+    return tuple(one for one in polled if one not in seen)
 
 
 def _differ(old: ComputeStatus, new: ComputeStatus) -> bool:

@@ -1,4 +1,4 @@
-"""How often the watcher looks: an interval policy; pure, no thread, no clock."""
+"""Interval policy of the watcher: when the next poll is due; pure, no clock."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from collections.abc import Callable
 
 from kiln.exceptions import ConfigurationError
 
-#: Part of the time nothing has moved that may pass until the next look. So the
+#: Part of the time nothing has moved that may pass until the next poll. So the
 #: end of a wait is seen at most about a tenth later than it came, however long.
 QUIET_SHARE = 0.1
-#: Seconds before its deadline at which a wait has a last look, whatever the interval.
-LAST_LOOK_S = 0.5
-#: Seconds from a look to the next one when the backend itself has told of news: then
-#: a look costs it nothing.
+#: Seconds before its deadline at which a wait has a last poll, whatever the interval.
+LAST_POLL_S = 0.5
+#: Seconds from a poll to the next one when the backend itself has reported news: then
+#: a poll costs it nothing.
 NEWS_S = 0.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WatcherSettings:
-    """How closely a watcher looks; all but ``jitter`` are seconds."""
+    """How often a watcher polls; all but ``jitter`` are seconds."""
 
-    #: Between two looks while something moves.
+    #: Between two polls while something moves.
     interval_s: float = 1.0
-    #: Between two looks after long quiet or repeated failure.
+    #: Between two polls after long quiet or repeated failure.
     max_interval_s: float = 30.0
     #: Part by which each interval varies, so that processes spread out.
     jitter: float = 0.1
     #: Age from which an answer is marked stale; None stands for twice the
     #: longest interval.
     stale_after_s: float | None = None
-    #: Between two looks at every amphora by its id, whatever the backend
-    #: says has changed.
+    #: Between two polls of every amphora by its id, whatever the backend
+    #: reports as changed.
     full_sweep_s: float = 300.0
 
     def __post_init__(self) -> None:
@@ -58,8 +58,8 @@ class WatcherSettings:
         return 2 * self.max_interval_s if self.stale_after_s is None else self.stale_after_s
 
 
-class Pace:
-    """Says when the next look is due, from how the last ones went.
+class PollInterval:
+    """When the next poll is due, by how the last ones went.
 
     Not thread-safe: the watcher guards it with the lock it sleeps on.
     """
@@ -71,42 +71,42 @@ class Pace:
         self._chance = chance
         self._quiet_since = -math.inf
         self._failures = 0
-        # Not even somebody in a hurry makes the next look come before this; nor do
+        # Not even somebody in a hurry makes the next poll come before this; nor do
         # news before that.
         self._earliest = self._earliest_news = -math.inf
-        # When a wait that is about to end wants a look; infinite where none does.
+        # When a wait that is about to end needs a poll; infinite where none does.
         self._last_at = math.inf
-        # How long the last look that was answered took.
+        # How long the last poll that was answered took.
         self._took_s = 0.0
-        #: When the next look is due; infinite until somebody hurries.
+        #: When the next poll is due; infinite until somebody hurries.
         self.due = math.inf
 
-    def hurry(self, moment: float, *, news: bool = False) -> bool:
-        """Look then, as somebody new waits, or for news; say if that is sooner than planned."""
-        self._quiet_since = max(self._quiet_since, moment)
+    def hurry(self, at: float, *, news: bool = False) -> bool:
+        """Poll then, for a new waiter or for news; return True if sooner than planned."""
+        self._quiet_since = max(self._quiet_since, at)
         earliest = self._earliest_news if news else self._earliest
-        planned, self.due = self.due, min(self.due, max(earliest, moment))
+        planned, self.due = self.due, min(self.due, max(earliest, at))
         return self.due < planned
 
-    def last_look_s(self, wait_s: float) -> float:
-        """Return how long before the end of a wait it needs its last look, to be answered."""
-        return min(wait_s / 2, max(LAST_LOOK_S, NEWS_S + 2 * self._took_s))
+    def last_poll_s(self, wait_s: float) -> float:
+        """Return how long before the end of a wait its last poll is due, to be answered."""
+        return min(wait_s / 2, max(LAST_POLL_S, NEWS_S + 2 * self._took_s))
 
-    def look_last(self, moment: float) -> bool:
-        """Look then, as a wait is about to end; say if that is sooner than planned.
+    def poll_last(self, at: float) -> bool:
+        """Poll then, as a wait is about to end; return True if sooner than planned.
 
-        The other waits gain nothing by it, so they are looked for no more often after it.
+        The other waits gain nothing by it, so polls come no more often after it.
         """
-        self._last_at = min(self._last_at, moment)
-        planned, self.due = self.due, min(self.due, max(self._earliest_news, moment))
+        self._last_at = min(self._last_at, at)
+        planned, self.due = self.due, min(self.due, max(self._earliest_news, at))
         return self.due < planned
 
     def rest(self) -> None:
-        """Plan nothing until somebody hurries: nobody waits any more."""
+        """Plan nothing until somebody hurries: nobody waits."""
         self.due = math.inf
 
-    def looked(self, started: float, ended: float, *, moved: bool) -> None:
-        """Plan on from a look that was answered."""
+    def answered(self, started: float, ended: float, *, moved: bool) -> None:
+        """Plan on from a poll that was answered."""
         self._failures = 0
         if moved:
             self._quiet_since = ended
@@ -115,7 +115,7 @@ class Pace:
         interval_s = min(slow_s, max(fast_s, quiet_s * QUIET_SHARE))
         spread = 1 + self._settings.jitter * (2 * self._chance() - 1)
         # A backend that is slow gets a rest from us, which only makes us late
-        # when it is longer: there is never more than one question at a time.
+        # when it is longer: there is never more than one poll at a time.
         rested = ended + min(ended - started, fast_s)
         self._earliest = max(started + fast_s * spread, rested)
         self._earliest_news = min(self._earliest, ended + NEWS_S)
@@ -123,11 +123,11 @@ class Pace:
         self._took_s = ended - started
         if self._last_at <= started:
             self._last_at = math.inf
-        # A wait that came near its end during the look may have been asked about before.
+        # A wait that came near its end during the poll may have been polled before.
         self.due = min(self.due, max(self._earliest_news, self._last_at))
 
     def failed(self, ended: float, retry_after: float | None) -> None:
-        """Back off after a look that was not answered."""
+        """Back off after a poll that was not answered."""
         self._failures += 1
         # The exponent is capped, or days of outage would overflow a float.
         grown = self._settings.interval_s * 2 ** min(self._failures, 30)

@@ -8,11 +8,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from kiln.exceptions import AmphoraComputeError, ServiceUnavailable
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.inquiry import Inquiry
-from kiln.wrappers.moments import Order
-from kiln.wrappers.short_inquiry import FULL_S, TROUBLE_S
-from kiln.wrappers.watch import GoneWatch
-from kiln.wrappers.watch_table import WatchTable
+from kiln.wrappers.active_poll import FULL_S, TROUBLE_S
+from kiln.wrappers.cursors import BuildCursor
+from kiln.wrappers.poll import Poll
+from kiln.wrappers.waiter import GoneWaiter
+from kiln.wrappers.waiter_table import WaiterTable
 from tests.examples import examples
 from tests.unit.wrappers.cursor_driver import CursorDriver
 from tests.unit.wrappers.watching import Nobody
@@ -34,44 +34,47 @@ class Builds(RuleBasedStateMachine):
         self.clock = VirtualClock()
         self.driver = CursorDriver(self.clock)
         self.driver.cursor_at_hand = self.driver.tells_in_short = True
-        self.inquiry = Inquiry(self.driver, full_sweep_s=300.0)
-        self.table = WatchTable()
+        self.poll = Poll(self.driver, full_sweep_s=300.0)
+        self.table = WaiterTable()
         self.count = 0
         #: Those watched, and what they were last said to be.
-        self.watches = {}
+        self.waiters = {}
         self.said = {}
         self.lost = ()
 
     @rule(target=ordered)
     def order(self):
         self.count += 1
-        return f'a{self.count}', self.inquiry.moment()
+        return f'a{self.count}', self.poll.present()
 
     @rule(target=sent, order=consumes(ordered))
     def send(self, order):
-        amphora_id, moment = order
-        return amphora_id, Order(moment, self.clock.monotonic())
+        amphora_id, cursor = order
+        return amphora_id, BuildCursor(cursor, self.clock.monotonic())
 
     @rule(target=there, sent=consumes(sent), brief=strategies.sampled_from((True, True, False)))
     def agree(self, sent, brief):
-        amphora_id, order = sent
+        amphora_id, since = sent
         self.driver.put(amphora_id, State.PENDING)
-        watch = GoneWatch(Nobody(), 'east', amphora_id)
-        watch.order, watch.brief = order, brief
-        self.watches[amphora_id] = watch
+        waiter = GoneWaiter(Nobody(), 'east', amphora_id)
+        waiter.since, waiter.brief = since, brief
+        self.waiters[amphora_id] = waiter
         return amphora_id
 
     @rule(target=there, known=strategies.sampled_from((State.PENDING, State.BUILDING, *ENDS)))
     def find(self, known):
-        """Watch one that was built long ago, though it was ordered now."""
+        """Waiter one that was built long ago, though it was ordered now."""
         self.count += 1
         amphora_id = f'a{self.count}'
         self.driver.put(amphora_id, known)
         self.clock.advance(1.0)
-        moment = self.inquiry.moment()
-        watch = GoneWatch(Nobody(), 'east', amphora_id)
-        watch.order, watch.brief = Order(moment, self.clock.monotonic(), certain=False), True
-        self.watches[amphora_id] = watch
+        moment = self.poll.present()
+        waiter = GoneWaiter(Nobody(), 'east', amphora_id)
+        waiter.since, waiter.brief = (
+            BuildCursor(moment, self.clock.monotonic(), certain=False),
+            True,
+        )
+        self.waiters[amphora_id] = waiter
         return amphora_id
 
     @rule(amphora_id=there)
@@ -105,32 +108,32 @@ class Builds(RuleBasedStateMachine):
 
     @rule()
     def look(self):
-        for watch in self.watches.values():
-            if watch.amphora_id not in self.said:
-                self.table.add(watch)
-                self.said[watch.amphora_id] = None
+        for waiter in self.waiters.values():
+            if waiter.amphora_id not in self.said:
+                self.table.add(waiter)
+                self.said[waiter.amphora_id] = None
         self.table.admit()
         self.clock.advance(TICK_S)
         self.driver.on_call = self.lose
-        for answer in self.inquiry.ask(self.table):
+        for answer in self.poll.answers(self.table):
             for status in answer.statuses:
-                for watch in self.table.saw(status, self.clock.monotonic()):
-                    watch.told = True
-                    self.say(watch, status.state)
+                for waiter in self.table.saw(status, self.clock.monotonic()):
+                    waiter.informed = True
+                    self.say(waiter, status.state)
             for amphora_id in answer.gone:
-                for watch in self.table.gone(amphora_id):
-                    self.say(watch, State.DELETED)
+                for waiter in self.table.gone(amphora_id):
+                    self.say(waiter, State.DELETED)
         self.none_waits_in_vain({State.ACTIVE})
 
     def lose(self, hook):
         if hook in self.lost:
             raise ServiceUnavailable('Cannot look: the answer was lost.')
 
-    def say(self, watch, state):
-        assert self.state_of(watch.amphora_id) is (None if state is State.DELETED else state)
-        self.said[watch.amphora_id] = state
+    def say(self, waiter, state):
+        assert self.state_of(waiter.amphora_id) is (None if state is State.DELETED else state)
+        self.said[waiter.amphora_id] = state
         if state in (*ENDS, State.DELETED):
-            self.table.drop(watch)
+            self.table.drop(waiter)
 
     def state_of(self, amphora_id):
         found = self.driver.machines.get(amphora_id)
@@ -144,7 +147,7 @@ class Builds(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_remembered_who_is_not_watched(self):
-        assert len(self.table) <= len(self.watches)
+        assert len(self.table) <= len(self.waiters)
 
     def teardown(self):
         for seconds in (0.0, TROUBLE_S, FULL_S, 300.0):

@@ -1,4 +1,4 @@
-"""One wait of one caller: what it wants, and which end a status means for it."""
+"""Waiters: promises of a state, and how a status ends each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.models import ComputeStatus, State
-from kiln.wrappers.moments import Order
+from kiln.wrappers.cursors import BuildCursor
 from kiln.wrappers.promise import Promise
 from kiln.wrappers.scheduler import Appointment
 
@@ -30,45 +30,43 @@ LOG = logging.getLogger(__name__)
 OnStatus = Callable[[ComputeStatus], None]
 T = TypeVar('T')
 
-#: A machine is not built into these, and nothing but somebody's request ends them.
+#: A machine is not built into these states, and only a request ends them.
 _AT_REST = frozenset({State.SUSPENDED, State.STOPPED})
 _BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
 
 
 class Keeper(Protocol):
-    """Who looks for the watches: each has one, so it need not have callbacks."""
+    """The watcher of a waiter, as the waiter knows it."""
 
-    def expire(self, watch: Watch[Any]) -> None:
-        """End a watch whose deadline has come; look once more where it is near."""
+    def expire(self, waiter: Waiter[Any]) -> None:
+        """End a waiter whose deadline has come; poll once more where it is near."""
 
-    def ended(self, watch: Watch[Any]) -> None:
-        """Forget a watch that has its outcome."""
+    def ended(self, waiter: Waiter[Any]) -> None:
+        """Forget a waiter that has its outcome."""
 
 
-class Watch(Promise[T], abc.ABC):
+class Waiter(Promise[T], abc.ABC):
     """A promise that knows what it waits for."""
 
-    def __init__(
-        self, keeper: Keeper, backend: str, amphora_id: str, on_status: OnStatus | None = None
-    ) -> None:
+    #: True once it was informed of a status.
+    informed = False
+    deadline: Deadline | None = None
+    #: Its last poll, and then its deadline.
+    appointment: Appointment | None = None
+    #: Called with each status.
+    on_status: OnStatus | None = None
+    #: The cursor from before the amphora was built, if that is known.
+    since: BuildCursor | None = None
+    #: True if it needs no more than that its amphora has been built.
+    brief = False
+
+    def __init__(self, keeper: Keeper, backend: str, amphora_id: str) -> None:
         super().__init__()
         self._keeper = keeper
         self.backend = backend
         self.amphora_id = amphora_id
-        #: Whether it has heard of any status yet.
-        self.told: bool = False
-        self.deadline: Deadline | None = None
-        #: Its last look, and then its deadline.
-        self.appointment: Appointment | None = None
-        #: When the amphora was ordered, if that is known.
-        self.order: Order | None = None
-        #: Whether it will do to hear that its amphora has been built, and no more of it.
-        self.brief = False
-        #: Whether an amphora that is suspended or stopped, with nothing under way, ends it.
-        self.fails_at_rest = False
-        self._on_status = on_status
 
-    #: Have a quick function called with this by whoever ends it, or now.
+    #: Call a quick function with this on the thread that ends it, or now.
     then = Promise._then
 
     @property
@@ -80,10 +78,10 @@ class Watch(Promise[T], abc.ABC):
         """Pass a status on, and end if it is the end."""
         if self.done():
             return
-        self.told = True
-        if self._on_status is not None:
+        self.informed = True
+        if self.on_status is not None:
             try:
-                self._on_status(status)
+                self.on_status(status)
             # The caller's code; others wait on this thread too.
             except Exception:
                 LOG.exception('The status callback for amphora %s failed', self.amphora_id)
@@ -100,7 +98,7 @@ class Watch(Promise[T], abc.ABC):
         """End if the status is the end."""
 
     def expire(self) -> None:
-        """End, as the deadline has come; or have a last look, as it is near."""
+        """End, as the deadline has come; or poll a last time, as it is near."""
         self._keeper.expire(self)
 
     def succeed(self, result: T) -> bool:
@@ -126,7 +124,7 @@ class Watch(Promise[T], abc.ABC):
         super()._announce()
 
 
-class GoneWatch(Watch[None]):
+class GoneWaiter(Waiter[None]):
     """Waits until the amphora is gone, or until it has come out of its delete in error.
 
     Some backends take a while until an amphora in error is seen to leave, so only what is
@@ -134,15 +132,10 @@ class GoneWatch(Watch[None]):
     the first sight of an error. Any other fails by :meth:`give_up`.
     """
 
-    #: Whether it is known that it was at rest, and not in error, before the delete.
+    #: True if it was certainly at rest, and not in error, before the delete.
     was_well = False
-
-    def __init__(
-        self, keeper: Keeper, backend: str, amphora_id: str, on_status: OnStatus | None = None
-    ) -> None:
-        super().__init__(keeper, backend, amphora_id, on_status)
-        self._leaving = False
-        self._in_error: ComputeStatus | None = None
+    _leaving = False
+    _in_error: ComputeStatus | None = None
 
     @property
     def wanted(self) -> str:
@@ -178,18 +171,16 @@ class GoneWatch(Watch[None]):
         )
 
 
-class StateWatch(Watch[ComputeStatus]):
+class StateWaiter(Waiter[ComputeStatus]):
     """Waits until the amphora is in one of the states of a goal."""
 
+    #: True if an amphora that is suspended or stopped, with nothing under way, ends it.
+    fails_at_rest = False
+
     def __init__(
-        self,
-        keeper: Keeper,
-        backend: str,
-        amphora_id: str,
-        goal: frozenset[State],
-        on_status: OnStatus | None = None,
+        self, keeper: Keeper, backend: str, amphora_id: str, goal: frozenset[State]
     ) -> None:
-        super().__init__(keeper, backend, amphora_id, on_status)
+        super().__init__(keeper, backend, amphora_id)
         self._goal = goal
 
     @property
@@ -207,7 +198,7 @@ class StateWatch(Watch[ComputeStatus]):
         what = (
             f'Amphora {self.amphora_id} vanished from {self.backend!r} while it was waited for '
             f'to be {self.wanted}: it was deleted by somebody else.'
-            if self.told
+            if self.informed
             else f'Cannot wait for amphora {self.amphora_id} to be {self.wanted}: '
             f'{self.backend!r} has none of that id. It was deleted, or the id is wrong.'
         )

@@ -5,11 +5,11 @@ import unittest
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.inquiry import FEW, Inquiry
-from kiln.wrappers.moments import Order
-from kiln.wrappers.short_inquiry import FULL_S, TROUBLE_S
-from kiln.wrappers.watch import GoneWatch
-from kiln.wrappers.watch_table import WatchTable
+from kiln.wrappers.active_poll import FULL_S, TROUBLE_S
+from kiln.wrappers.cursors import BuildCursor
+from kiln.wrappers.poll import FEW, Poll
+from kiln.wrappers.waiter import GoneWaiter
+from kiln.wrappers.waiter_table import WaiterTable
 from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver
 from tests.unit.wrappers.watching import Nobody
 
@@ -17,35 +17,35 @@ from tests.unit.wrappers.watching import Nobody
 class InquiryCase(unittest.TestCase):
     def setUp(self):
         self.clock = VirtualClock()
-        self.table = WatchTable()
-        self.watches = []
+        self.table = WaiterTable()
+        self.waiters = []
 
     def use(self, driver):
         self.driver = driver
-        self.inquiry = Inquiry(driver, full_sweep_s=300.0)
+        self.poll = Poll(driver, full_sweep_s=300.0)
 
-    def wait_for(self, count, *, exist=True, order=None):
+    def wait_for(self, count, *, exist=True, since=None):
         for _ in range(count):
-            amphora_id = f'a{len(self.watches)}'
+            amphora_id = f'a{len(self.waiters)}'
             if exist:
                 self.driver.put(amphora_id)
-            self.watches.append(GoneWatch(Nobody(), 'east', amphora_id))
-            self.watches[-1].order = order
-            self.table.add(self.watches[-1])
+            self.waiters.append(GoneWaiter(Nobody(), 'east', amphora_id))
+            self.waiters[-1].since = since
+            self.table.add(self.waiters[-1])
 
-    def order_now(self, *, certain=True):
-        """Return an order that is sent at once."""
-        return Order(self.inquiry.moment(), self.clock.monotonic(), certain)
+    def cursor_now(self, *, certain=True):
+        """Return the cursor for a build that is sent at once."""
+        return BuildCursor(self.poll.present(), self.clock.monotonic(), certain)
 
     def look(self, *, all_seen=True):
         """Return the calls of one look, and who was told to be gone."""
         self.driver.calls.clear()
         self.table.admit()
         gone = []
-        for answer in self.inquiry.ask(self.table):
+        for answer in self.poll.answers(self.table):
             for status in answer.statuses:
-                for watch in self.table.saw(status, 0.0):
-                    watch.told = True
+                for waiter in self.table.saw(status, 0.0):
+                    waiter.informed = True
             gone += answer.gone
         if all_seen:
             self.assertEqual((), tuple(set(self.table.unseen()) - set(gone)))
@@ -87,8 +87,8 @@ class InquiryTest(InquiryCase):
         self.wait_for(100)
         self.look()
         self.look()
-        for watch in self.watches[1:]:
-            self.table.drop(watch)
+        for waiter in self.waiters[1:]:
+            self.table.drop(waiter)
         self.assertEqual([('changes', 0)], self.look()[0])
 
     def test_a_cursor_that_is_answered_with_everything_does_not_serve_a_few(self):
@@ -96,8 +96,8 @@ class InquiryTest(InquiryCase):
         self.driver.always_complete = True
         self.wait_for(100)
         self.look()
-        for watch in self.watches[1:]:
-            self.table.drop(watch)
+        for waiter in self.waiters[1:]:
+            self.table.drop(waiter)
         self.assertEqual([('statuses', 1)], self.look()[0])
 
     def test_what_everything_leaves_out_is_asked_for_by_id_before_it_is_gone(self):
@@ -145,8 +145,8 @@ class InquiryTest(InquiryCase):
         self.wait_for(100)
         self.look()
         self.driver.put('a3', State.ACTIVE)
-        next(self.inquiry.ask(self.table))
-        answer = next(self.inquiry.ask(self.table))
+        next(self.poll.answers(self.table))
+        answer = next(self.poll.answers(self.table))
         self.assertEqual(['a3'], [status.amphora_id for status in answer.statuses])
 
 
@@ -162,7 +162,7 @@ class CursorAtHandTest(InquiryCase):
         """Return how many statuses the changes of one look tell of."""
         self.driver.calls.clear()
         self.table.admit()
-        answer, *_ = self.inquiry.ask(self.table)
+        answer, *_ = self.poll.answers(self.table)
         return len(answer.statuses)
 
     def test_those_of_whom_nothing_is_told_are_looked_at_by_id_once_and_then_by_changes(self):
@@ -178,7 +178,7 @@ class CursorAtHandTest(InquiryCase):
     def test_what_an_old_cursor_would_tell_is_left_out_where_all_are_new(self):
         self.wait_for(1)
         self.look()
-        self.table.drop(self.watches[0])
+        self.table.drop(self.waiters[0])
         for number in range(500):
             self.driver.put(f'a{number}')
         self.wait_for(1, exist=False)
@@ -194,30 +194,30 @@ class CursorAtHandTest(InquiryCase):
     def test_those_made_since_they_were_ordered_are_not_asked_for_by_id(self):
         for crowd in ((0, 4), (4, 8)):
             self.clock.advance(60.0)
-            order = self.order_now()
+            since = self.cursor_now()
             for number in range(*crowd):
                 self.driver.put(f'a{number}')
             self.clock.advance(1.0)
-            self.wait_for(4, exist=False, order=order)
+            self.wait_for(4, exist=False, since=since)
             self.assertEqual([('changes', 0)], self.look()[0])
-            for watch in self.watches:
-                self.table.drop(watch)
+            for waiter in self.waiters:
+                self.table.drop(waiter)
 
     def test_the_moment_of_the_first_order_counts_where_there_are_several(self):
-        orders = []
+        cursors = []
         for number in range(4):
-            orders.append(self.order_now())
+            cursors.append(self.cursor_now())
             self.driver.put(f'a{number}')
             self.clock.advance(1.0)
-        for order in reversed(orders):
-            self.wait_for(1, exist=False, order=order)
+        for since in reversed(cursors):
+            self.wait_for(1, exist=False, since=since)
         self.assertEqual([('changes', 0)], self.look()[0])
 
     def test_one_of_unknown_age_is_looked_at_by_id_beside_those_made_since(self):
-        order = self.order_now()
+        since = self.cursor_now()
         self.driver.put('a0')
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, order=order)
+        self.wait_for(1, exist=False, since=since)
         self.wait_for(1, exist=False)
         self.assertEqual([('changes', 0), ('statuses', 2)], self.look()[0])
 
@@ -225,8 +225,8 @@ class CursorAtHandTest(InquiryCase):
         self.wait_for(1, exist=False)
         self.look()
         self.clock.advance(1.0)
-        order = self.order_now()
-        self.wait_for(1, exist=False, order=order)
+        since = self.cursor_now()
+        self.wait_for(1, exist=False, since=since)
         # Its backend has agreed to it, and tells of it a moment later.
         self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
         self.driver.put('a1')
@@ -234,26 +234,26 @@ class CursorAtHandTest(InquiryCase):
         self.assertEqual([('changes', 0)], self.look()[0])
 
     def test_what_may_have_been_there_is_told_of_or_asked_for_by_id(self):
-        order = self.order_now(certain=False)
+        since = self.cursor_now(certain=False)
         self.driver.put('a0')
         self.clock.advance(1.0)
-        self.wait_for(2, exist=False, order=order)
+        self.wait_for(2, exist=False, since=since)
         self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
 
     def test_what_was_made_before_it_was_ordered_here_is_asked_for_with_the_second_look(self):
         self.clock.advance(1.0)
-        order = self.order_now()
+        since = self.cursor_now()
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, order=order)
+        self.wait_for(1, exist=False, since=since)
         self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
         self.clock.advance(1.0)
         self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
 
     def test_a_failed_look_begins_with_the_same_moment_again(self):
-        order = self.order_now()
+        since = self.cursor_now()
         self.driver.put('a0')
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, order=order)
+        self.wait_for(1, exist=False, since=since)
         self.driver.on_call = lambda hook: 1 / 0
         with self.assertRaises(AmphoraComputeError):
             self.look()
@@ -267,16 +267,16 @@ class InShortTest(InquiryCase):
         super().setUp()
         self.use(CursorDriver(self.clock))
         self.driver.cursor_at_hand = self.driver.tells_in_short = True
-        self.order(4)
+        self.build(4)
 
-    def order(self, count, *, brief=True):
-        """Have so many made, and watch them as builds are watched."""
-        order = self.order_now()
+    def build(self, count, *, brief=True):
+        """Have so many made, and waiter them as builds are watched."""
+        since = self.cursor_now()
         self.clock.advance(1.0)
-        new = len(self.watches)
-        self.wait_for(count, order=order)
-        for watch in self.watches[new:]:
-            watch.brief = brief
+        new = len(self.waiters)
+        self.wait_for(count, since=since)
+        for waiter in self.waiters[new:]:
+            waiter.brief = brief
 
     def look(self):
         calls, gone = super().look(all_seen=False)
@@ -285,7 +285,7 @@ class InShortTest(InquiryCase):
     def told(self):
         """Return what one look says of those who are watched."""
         self.table.admit()
-        answers = list(self.inquiry.ask(self.table))
+        answers = list(self.poll.answers(self.table))
         return {one.amphora_id: one.state for answer in answers for one in answer.statuses}
 
     def test_who_waits_for_new_ones_to_be_active_is_served_by_ids(self):
@@ -314,31 +314,31 @@ class InShortTest(InquiryCase):
 
     def test_a_look_at_ids_is_no_look_at_everything(self):
         self.look()
-        self.assertTrue(self.inquiry.brief)
+        self.assertTrue(self.poll.brief)
         self.clock.advance(FULL_S)
         self.look()
-        self.assertFalse(self.inquiry.brief)
+        self.assertFalse(self.poll.brief)
 
     def test_one_who_wants_to_hear_of_each_step_makes_it_changes_for_all(self):
         self.look()
-        self.order(1, brief=False)
+        self.build(1, brief=False)
         self.assertEqual([('changes', 0)], self.look()[0])
-        self.table.drop(self.watches[-1])
+        self.table.drop(self.waiters[-1])
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
 
     def test_a_driver_that_cannot_tell_now_is_asked_for_changes(self):
         self.driver.tells_in_short = False
         self.assertEqual([('changes', 0)], self.look()[0])
-        self.assertFalse(self.inquiry.brief)
+        self.assertFalse(self.poll.brief)
 
     def test_one_that_may_have_been_there_already_is_looked_at_first(self):
         self.look()
         self.driver.put('a4')
         self.clock.advance(1.0)
-        order = self.order_now(certain=False)
+        since = self.cursor_now(certain=False)
         self.clock.advance(1.0)
-        self.wait_for(1, exist=False, order=order)
-        self.watches[-1].brief = True
+        self.wait_for(1, exist=False, since=since)
+        self.waiters[-1].brief = True
         self.assertEqual([('changes', 0)], self.look()[0])
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
 
@@ -364,20 +364,20 @@ class InShortTest(InquiryCase):
         self.assertEqual({'a1': State.ERROR}, told)
 
     def test_the_question_moves_on_and_yet_tells_of_an_order_that_took_long(self):
-        slow = self.order_now()
+        slow = self.cursor_now()
         for number in range(3):
             self.driver.put(f'a{number}', State.ACTIVE)
         self.clock.advance(TROUBLE_S)
         self.told()
-        for watch in self.watches[:3]:
-            self.table.drop(watch)
-        self.order(1)
-        self.table.drop(self.watches[3])
+        for waiter in self.waiters[:3]:
+            self.table.drop(waiter)
+        self.build(1)
+        self.table.drop(self.waiters[3])
         self.look()
         moved_on = self.driver.asked_since
         self.assertGreater(moved_on, 4)
-        self.wait_for(1, order=slow)
-        self.watches[-1].brief = True
+        self.wait_for(1, since=slow)
+        self.waiters[-1].brief = True
         self.driver.put('a5', State.ACTIVE)
         self.driver.calls.clear()
         self.assertEqual({'a5': State.ACTIVE}, self.told())

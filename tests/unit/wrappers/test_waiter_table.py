@@ -3,23 +3,23 @@
 import unittest
 
 from kiln.models import State
-from kiln.wrappers import watch_table
-from kiln.wrappers.watch import GoneWatch
-from kiln.wrappers.watch_table import WatchTable, missing
+from kiln.wrappers import waiter_table
+from kiln.wrappers.waiter import GoneWaiter
+from kiln.wrappers.waiter_table import WaiterTable, missing
 from tests.unit.wrappers.cursor_driver import status
 from tests.unit.wrappers.watching import Nobody
 
 
 class WatchTableTest(unittest.TestCase):
     def setUp(self):
-        self.table = WatchTable()
+        self.table = WaiterTable()
 
     def add(self, amphora_id='a', *, admit=True):
-        watch = GoneWatch(Nobody(), 'east', amphora_id)
-        self.table.add(watch)
+        waiter = GoneWaiter(Nobody(), 'east', amphora_id)
+        self.table.add(waiter)
         if admit:
             self.table.admit()
-        return watch
+        return waiter
 
     def test_all_are_unseen_until_one_was_seen(self):
         self.add('a')
@@ -32,11 +32,11 @@ class WatchTableTest(unittest.TestCase):
         early, late = self.add(), self.add(admit=False)
         self.assertEqual((early,), self.table.saw(status(), 1.0))
         self.table.admit()
-        early.told = True
+        early.informed = True
         self.assertEqual((late,), self.table.saw(status(), 2.0))
 
     def test_a_change_is_news_to_all_and_a_repetition_to_none(self):
-        watches = (self.add(), self.add())
+        waiters = (self.add(), self.add())
         for change in (
             status(),
             status(task_state='spawning'),
@@ -44,7 +44,7 @@ class WatchTableTest(unittest.TestCase):
             status(state=State.ERROR, fault='No valid host.'),
             status(state=State.ERROR, fault='No valid host.', stale=True),
         ):
-            self.assertEqual(watches, self.table.saw(change, 1.0))
+            self.assertEqual(waiters, self.table.saw(change, 1.0))
             self.assertEqual((), self.table.saw(change, 2.0))
 
     def test_what_nobody_watches_is_not_remembered(self):
@@ -65,7 +65,7 @@ class WatchTableTest(unittest.TestCase):
     def test_dropping_an_arrival_leaves_the_others(self):
         admitted, arrival = self.add(), self.add(admit=False)
         self.table.drop(arrival)
-        self.assertEqual([admitted], self.table.watches())
+        self.assertEqual([admitted], self.table.waiters())
         self.table.drop(admitted)
         self.assertEqual(0, len(self.table))
 
@@ -76,26 +76,26 @@ class WatchTableTest(unittest.TestCase):
         self.assertEqual((second,), self.table.saw(status(), 1.0))
 
     def test_the_past_is_bounded_and_the_oldest_goes_first(self):
-        for number in range(watch_table.REMEMBERED + 2):
-            watch = self.add(f'a{number}')
+        for number in range(waiter_table.REMEMBERED + 2):
+            waiter = self.add(f'a{number}')
             self.table.saw(status(f'a{number}'), 1.0)
-            self.table.drop(watch)
+            self.table.drop(waiter)
         self.assertIsNone(self.table.latest('a1'))
         self.assertIsNotNone(self.table.latest('a2'))
 
     def test_what_is_remembered_follows_what_is_told_and_ends_with_the_amphora(self):
-        watch = self.add()
+        waiter = self.add()
         self.table.saw(status(), 1.0)
-        self.table.drop(watch)
+        self.table.drop(waiter)
         self.table.saw(status(state=State.ACTIVE), 2.0)
         self.assertIs(State.ACTIVE, self.table.latest('a').status.state)
         self.assertEqual((), self.table.gone('a'))
         self.assertIsNone(self.table.latest('a'))
 
     def test_what_is_remembered_is_there_for_the_next_watch_but_counts_as_unseen(self):
-        watch = self.add()
+        waiter = self.add()
         self.table.saw(status(observed_at=50.0), 1.0)
-        self.table.drop(watch)
+        self.table.drop(waiter)
         self.add()
         self.table.covered(9.0, 99.0)
         sighting = self.table.latest('a')
