@@ -32,9 +32,9 @@ from kiln.optional_calls import OptionalCalls, at_the_door
 from kiln.recovery import WATCH, Recovery
 from kiln.stack import Stack, StackSettings, assemble, check_listeners, check_parts
 from kiln.wrappers.circuit_settings import CircuitSnapshot
-from kiln.wrappers.lanes import IMPORTING
 from kiln.wrappers.operation import Operation, Priority
 from kiln.wrappers.probe import Probe
+from kiln.wrappers.workers import IMPORTING
 
 #: All of this process, for the child of a fork.
 _COMPUTES: weakref.WeakSet[Compute] = weakref.WeakSet()

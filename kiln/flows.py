@@ -285,7 +285,7 @@ class BuildFlow:
             self._never_ready()
             return
         try:
-            read = self._stack.executor.run(self._read)
+            read = self._stack.executor.submit(Call.GET, operation.amphora_id, once=True)
         except AmphoraComputeError as exc:
             # A full queue is no verdict on the amphora: ask again later.
             self._look_later(str(exc))
@@ -311,10 +311,6 @@ class BuildFlow:
                 f'key {key!r}. Build again with that key to take it up, or delete it.'
             )
             operation.fail(told(error, text, outcome=Outcome.APPLIED))
-
-    def _read(self) -> Amphora:
-        amphora: Amphora = self._stack.executor.inner.perform(Call.GET, self._operation.amphora_id)
-        return amphora
 
     def _ask(self, read: Errand[Amphora]) -> None:
         error = read.exception()

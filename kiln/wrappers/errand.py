@@ -1,4 +1,4 @@
-"""An operation as those hold it who do its work: it takes the outcome, and the story."""
+"""Errand: an operation as kiln's own code holds it, to give it its outcome."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Errand(Operation[T], metaclass=_CallersFace):
 
     __slots__ = ()
 
-    # It is what a caller is handed: who looks around in a shell is shown what the declared
-    # type has, and nothing that would end work which is under way. A shell that completes
-    # a name asks the object and its class, and help() the class.
+    # It is what a caller is handed: a shell lists what the declared type has, and nothing
+    # that would end work which is under way. A shell that completes a name reads dir() of
+    # the object and of its class, and help() that of the class.
     def __dir__(self) -> Iterable[str]:
         return dir(Operation)
 
     # The very functions of the caller's face: through one more call each submit would
     # pay for the name.
 
-    #: Have a quick function of kiln's own called by whoever gives the outcome, or now.
+    #: Call a quick function of kiln's own on the thread that gives the outcome, or now.
     then = Operation._then
-    #: Have a caller's function called, after those before it, on a thread for them.
+    #: Call a caller's function, after those before it, on a thread for them.
     call_out = Operation._call_out
 
     @property
@@ -73,7 +73,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
 
     def disown(self) -> None:
         """End it in the child of a fork: it is the parent's, which goes on with it."""
-        # Whoever held its lock, or waited, is a thread of the parent; and what was to
+        # The thread that held its lock, or waited, is one of the parent; and what was to
         # be called at its end is meant for the process that it ends in.
         self._lock = threading.Lock()
         self._waiter = self._callbacks = self._line = None
@@ -109,7 +109,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
             self._events.append(event)
 
     def enter(self, state: OperationState) -> bool:
-        """Say what it is doing now; False where it is done, and stays so."""
+        """Set its state; False where it is done, and stays so."""
         with self._lock:
             if self.done():
                 return False

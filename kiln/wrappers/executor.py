@@ -1,10 +1,10 @@
-"""Runs the calls of a backend on a few threads, so that no caller ever waits.
+"""Executor: runs the calls of a backend on a few threads, so that no caller waits.
 
-A pool of futurist gives the threads (lane_threads.py). They serve as *lanes*
-(lanes.py), and who gets one next is kiln's own choice (admission.py). What an
-operation sends, and whether again, is for its *plan* to say (plan.py,
-safe_build.py). Nothing sleeps in a lane: what has to wait for its next
-attempt, or for its turn, waits with the scheduler or in line (turns.py).
+A pool of futurist gives the threads (workers.py), and which task gets one next is
+kiln's own choice (queue.py). What an operation sends, and whether again, is
+decided by its *plan* (attempts.py, build_attempts.py). Nothing sleeps on a worker:
+what has to wait for its next attempt, or for its turn, waits with the scheduler
+or in the line of its build key (per_key_queue.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import functools
 import logging
 import random
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from kiln.clock import Deadline, current_deadline
@@ -28,21 +27,19 @@ from kiln.exceptions import (
     RateLimited,
 )
 from kiln.listeners import Listener, guarded
-from kiln.models import Amphora, BuildRequest
+from kiln.models import Amphora
+from kiln.wrappers.attempts import Again, Backoff, CallPlan, Done, Failed, Step
 from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.build_attempts import BuildPlan, DiscardPlan, TwinPlan
 from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.caller_threads import CallerThreads
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.lanes import Lanes, open_threads
 from kiln.wrappers.operation import OperationState, Priority
-from kiln.wrappers.plan import CallPlan, FunctionPlan
+from kiln.wrappers.per_key_queue import PerKeyQueue
 from kiln.wrappers.recovery import describe, plan_again, unknown
-from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
-from kiln.wrappers.safe_build import BuildPlan, DiscardPlan, TwinPlan
 from kiln.wrappers.scheduler import Scheduler
-from kiln.wrappers.task import Task
-from kiln.wrappers.turns import Turns
+from kiln.wrappers.workers import Task, Workers
 
 LOG = logging.getLogger(__name__)
 
@@ -80,16 +77,13 @@ class ExecutorDriver(DriverWrapper):
         )
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._turns: Turns[Task] = Turns()
+        self._turns: PerKeyQueue[Task] = PerKeyQueue()
         self._tasks: set[Task] = set()
         self._discards: dict[str, Errand[Amphora | None]] = {}
-        self._own_pool = pool is None
-        self._lanes = Lanes(
+        self._workers = Workers(
             self.name,
-            functools.partial(open_threads, self.name, self.settings.max_workers)
-            if pool is None
-            else lambda: pool,
             self.settings,
+            pool=pool,
             clock=self.clock,
             scheduler=scheduler,
             work=self._attempt,
@@ -97,18 +91,18 @@ class ExecutorDriver(DriverWrapper):
         )
         # No more is taken from callers; then: no thread is left for anybody.
         self._closed = self._stopped = False
-        #: Whether builds that have not ended are left under their keys at the end.
+        #: True if builds that have not ended are left under their keys at the end.
         self.keeps_builds = False
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more work."""
+        """True if it takes no more work."""
         return self._closed
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way, in the background neither."""
-        return not self._tasks and not self._lanes.running
+        """True if nothing is under way, in the background neither."""
+        return not self._tasks and not self._workers.running
 
     # ---- to be called --------------------------------------------------------
 
@@ -119,13 +113,15 @@ class ExecutorDriver(DriverWrapper):
         timeout_s: float | None = None,
         priority: Priority = Priority.NORMAL,
         discards: bool = True,
+        once: bool = False,
         build_key: BuildKey | None = None,
     ) -> Errand[Any]:
-        """Have a call made; return at once.
+        """Send a call as soon as a thread is free; return at once.
 
         The operation ends by its deadline, whatever the backend does:
         ``timeout_s`` from now, or that of the scope it is called in. Without
-        ``discards`` what a build may have made in vain is left for its caller to find.
+        ``discards`` what a failed build may have made is left for its caller to find.
+        With ``once`` the first error of a call is not followed by another attempt.
         ``build_key`` is that of the request, where a larger operation has it too.
 
         :raises OperationRejected: the queue is full, or this is closed.
@@ -136,67 +132,39 @@ class ExecutorDriver(DriverWrapper):
         refused = self.inner.refusal(call)
         if refused is not None and not isinstance(refused, RateLimited):
             raise refused
-        deadline = self._deadline(timeout_s)
         operation: Errand[Any] = Errand(
             call.label,
             backend=self.name,
-            deadline=deadline,
+            deadline=self._deadline(timeout_s),
             clock=self.clock,
             build_key=build_key,
             priority=priority,
             callers=self._callers,
         )
         describe(operation, args)
-        plan: CallPlan
         if call is Call.BUILD:
-            request: BuildRequest = args[0]
-            plan = BuildPlan(
-                operation, request.build_key, request, self._backoff, discards=discards
-            )
-        else:
-            plan = CallPlan(operation, call, args, self._backoff)
-        key = operation.key
-        return self._admit(Task(self, operation, plan, deadline, key=key.text if key else None))
-
-    def run(
-        self,
-        function: Callable[[], Any],
-        *,
-        timeout_s: float | None = None,
-        priority: Priority = Priority.NORMAL,
-    ) -> Errand[Any]:
-        """Run a function on a thread of the pool, as reads run; its errors pass as they are.
-
-        :raises OperationRejected: the queue is full, or this is closed.
-        """
-        validation.check_member('priority', priority, Priority)
-        deadline = self._deadline(timeout_s)
-        operation: Errand[Any] = Errand(
-            'run', backend=self.name, deadline=deadline, clock=self.clock, priority=priority
-        )
-        return self._admit(
-            Task(self, operation, FunctionPlan(operation, function, self._backoff), deadline)
-        )
+            return self._admit(BuildPlan(operation, args[0], self._backoff, discards=discards))
+        return self._admit(CallPlan(operation, call, args, self._backoff, once=once))
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Have a call made, and wait for it: the face of a plain driver."""
-        if self._lanes.here:
+        """Make a call and wait for it, as a plain driver does."""
+        if self._workers.here:
             # A thread that waits for threads like itself may wait for ever.
             return self.inner.perform(call, *args)
         operation = self.submit(call, *args)
         try:
             return operation.result()
         except BaseException:
-            # Whoever is interrupted has no way to ask for it any more.
+            # A caller that is interrupted has no way to cancel it later.
             operation.cancel()
             raise
 
     def discard_build(self, build_key: BuildKey, amphora_id: str | None) -> Errand[Amphora | None]:
-        """See to it that nothing of a build is left, however long it takes.
+        """Remove all that a build may have left, however long it takes.
 
         Goes on in the background for ``cleanup_timeout_s``; what is left then
         is logged with its key and found by the orphan sweep. A build of that
-        key that is under way ends first, one asked for later comes after.
+        key that is under way ends first, a later one comes after.
 
         A machine that has run is not removed, and is the result, unless the key is
         private when the delete is sent.
@@ -208,7 +176,7 @@ class ExecutorDriver(DriverWrapper):
         """Go on with an operation of another process, which is returned.
 
         A build is looked for, never sent; what may be repeated is sent again;
-        of anything else the outcome is said to be unknown.
+        anything else fails with an unknown outcome.
 
         :raises OperationRejected: the queue is full, or this is closed.
         """
@@ -218,12 +186,10 @@ class ExecutorDriver(DriverWrapper):
         if plan is None:
             operation.fail(unknown(operation))
             return operation
-        key = None
         if isinstance(plan, BuildPlan):
-            key = operation.key.text if operation.key else None
             operation.then(functools.partial(self._called_off, plan))
         operation.enter(OperationState.WAITING)
-        return self._admit(Task(self, operation, plan, operation.deadline, key=key))
+        return self._admit(plan)
 
     def close(self, wait_s: float = 10.0, *, inner: bool = True) -> None:
         """Stop: what waits is cancelled, what runs gets ``wait_s``; safe to repeat.
@@ -233,22 +199,24 @@ class ExecutorDriver(DriverWrapper):
         """
         with self._lock:
             first, self._closed = not self._closed, True
-            waiting = [task for task in self._tasks if not task.in_flight]
+            waiting = [
+                task
+                for task in self._tasks
+                if not task.in_flight and not task.plan.outlives_closing
+            ]
         for task in waiting:
-            if not task.plan.outlives_closing:
-                self._call_off(task)
+            self._call_off(task)
         # Real time: a closing process does not live by a test's clock.
         deadline = Deadline.after(wait_s)
         with self._idle:
-            while (self._tasks or self._lanes.running) and not deadline.passed:
+            while (self._tasks or self._workers.running) and not deadline.passed:
                 self._idle.wait(max(0.0, deadline.remaining_s()))
             self._stopped = True
             left = list(self._tasks)
         for task in left:
             self._call_off(task)
         if first:
-            if self._own_pool:
-                self._lanes.close()
+            self._workers.close()
             if inner:
                 self.inner.close()
 
@@ -258,8 +226,8 @@ class ExecutorDriver(DriverWrapper):
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         tasks, self._tasks = self._tasks, set()
-        self._turns, self._discards = Turns(), {}
-        self._lanes.disown()
+        self._turns, self._discards = PerKeyQueue(), {}
+        self._workers.disown()
         return [task.operation for task in tasks]
 
     # ---- admission -------------------------------------------------------------
@@ -273,41 +241,46 @@ class ExecutorDriver(DriverWrapper):
         )
         return outer if outer is not None and outer.at < own.at else own
 
-    def _admit(self, task: Task) -> Errand[Any]:
+    def _admit(self, plan: CallPlan) -> Errand[Any]:
+        task = Task(plan)
         with self._lock:
             if self._closed:
-                raise self._rejection(task, 'kiln is closed')
-            if len(self._tasks) - self._lanes.running >= self.settings.max_queue:
-                raise self._rejection(task, f'{self.settings.max_queue} operations wait')
+                raise self._rejection(plan, 'kiln is closed')
+            if len(self._tasks) - self._workers.running >= self.settings.max_queue:
+                raise self._rejection(plan, f'{self.settings.max_queue} operations wait')
             self._tasks.add(task)
-            my_turn = task.key is None or self._turns.join(task.key, task)
-        self._enlist(task)
+            my_turn = plan.key is None or self._turns.join(plan.key, task)
+        self._watch_over(task)
         if my_turn:
-            self._lanes.queue(task)
+            self._workers.submit(task)
         else:
-            task.plan.in_line = True
-            task.operation.note('waits', 'for an earlier build of its key to end')
-        return task.operation
+            plan.in_line = True
+            plan.operation.note('waits', 'for an earlier build of its key to end')
+        return plan.operation
 
-    def _enlist(self, task: Task) -> None:
+    def _watch_over(self, task: Task) -> None:
+        """End a task at its deadline, and let go of it at its end."""
         task.expiry = self._scheduler.call_later(task.deadline.remaining_s(), task.expire)
-        task.operation.then(task.settled)
+        task.operation.then(functools.partial(self._settled, task))
 
-    def _rejection(self, task: Task, why: str) -> OperationRejected:
+    def _rejection(self, plan: CallPlan, why: str) -> OperationRejected:
         return OperationRejected(
-            f'{task.plan.about} on {self.name!r} now: {why}.',
+            f'{plan.about} on {self.name!r} now: {why}.',
             advice=Advice.GIVE_UP if self._closed else Advice.WAIT,
             retry_after=None if self._closed else FULL_S,
-            **task.plan.facts,
+            **plan.facts,
         )
 
-    # ---- on a lane ---------------------------------------------------------------
+    # ---- on a worker -------------------------------------------------------------
 
     def _attempt(self, task: Task) -> None:
         plan, operation = task.plan, task.operation
-        refused = plan.refusal(self.inner)
-        if isinstance(refused, RateLimited) and self._hold(task, refused):
-            return
+        refused = self.inner.refusal(plan.call)
+        if isinstance(refused, RateLimited):
+            pause_s = refused.retry_after or self.settings.first_delay_s
+            if pause_s < task.deadline.remaining_s():
+                self._workers.hold(task, pause_s)
+                return
         if task.deadline.passed:
             operation.fail(plan.overdue(in_flight=False))
             return
@@ -324,7 +297,7 @@ class ExecutorDriver(DriverWrapper):
             step = plan.answered(task.send(self.inner))
         except KilnError as exc:
             step = plan.failed(exc)
-        # Probes may raise anything; so may a driver's defects, SystemExit too.
+        # A defect of a driver may raise anything, SystemExit too.
         except BaseException as exc:
             step = plan.failed(plan.unforeseen(exc))
         with self._lock:
@@ -335,14 +308,6 @@ class ExecutorDriver(DriverWrapper):
             self._conclude(task)
         else:
             self._follow(task, step)
-
-    def _hold(self, task: Task, refused: RateLimited) -> bool:
-        """Put a task back in its place until the backend's rate allows more."""
-        pause_s = refused.retry_after or self.settings.first_delay_s
-        if pause_s >= task.deadline.remaining_s():
-            return False
-        self._lanes.hold(task, pause_s)
-        return True
 
     def _follow(self, task: Task, step: Step) -> None:
         operation = task.operation
@@ -357,31 +322,23 @@ class ExecutorDriver(DriverWrapper):
                 elif pause_s >= task.deadline.remaining_s():
                     operation.fail(task.plan.overdue(in_flight=False))
                 elif operation.enter(OperationState.WAITING):
-                    self._later(task, pause_s, why)
+                    self._submit_later(task, pause_s, why)
 
-    def _later(self, task: Task, pause_s: float, why: str) -> None:
-        if pause_s <= 0:
-            self._lanes.queue(task)
-            return
-        task.operation.note(
-            'waits', f'{pause_s:.2f} s after: {why}' if why else f'{pause_s:.2f} s'
-        )
-        self._scheduler.call_later(pause_s, functools.partial(self._lanes.queue, task))
+    def _submit_later(self, task: Task, pause_s: float, why: str) -> None:
+        if pause_s > 0:
+            after = f' after: {why}' if why else ''
+            task.operation.note('waits', f'{pause_s:.2f} s{after}')
+        self._workers.submit(task, pause_s)
 
     # ---- the end of a task ----------------------------------------------------------
 
-    def expire(self, task: Task) -> None:
-        """Tell the caller in time, whatever the backend does."""
-        if not task.ended:
-            task.operation.fail(task.plan.overdue(in_flight=task.in_flight))
-
-    def settled(self, task: Task) -> None:
+    def _settled(self, task: Task, _: Errand[Any]) -> None:
         """Let go of a task whose operation has its outcome, whoever gave it."""
         with self._lock:
             task.ended = True
             self._tasks.discard(task)
             busy = task.in_flight
-        self._lanes.withdraw(task)
+        self._workers.withdraw(task)
         if task.expiry is not None:
             task.expiry.cancel()
         # What the backend has is dealt with when it lets it go.
@@ -390,64 +347,63 @@ class ExecutorDriver(DriverWrapper):
         self._changed()
 
     def _call_off(self, task: Task) -> None:
-        if self.keeps_builds and isinstance(task.plan, BuildPlan):
+        if self.keeps_builds:
             task.plan.leave()
         else:
             task.plan.call_off()
 
     def _called_off(self, plan: BuildPlan, operation: Errand[Any]) -> None:
-        # Not found in time, a recovered build is left to whoever recovers it
-        # next; but who cancels it wants nothing of it.
+        # Not found in time, a recovered build is left to the next recovery; but a
+        # caller who cancels it wants nothing of it.
         plan.doubt = plan.doubt or (operation.cancelled() and not self._closed)
 
     def _conclude(self, task: Task) -> None:
-        """Part with a task that is neither anybody's nor in the backend any more."""
-        heir = None
-        if task.key is not None:
-            plan = task.plan
-            if plan.doubt and plan.discards and task.operation.exception() is not None:
-                build_key = task.operation.key
-                assert build_key is not None
-                self._discard(build_key, task.operation.amphora_id, after=task)
-            else:
-                if isinstance(task.plan, BuildPlan) and task.plan.resent:
-                    self._look_for_twin(task.key)
-                with self._lock:
-                    heir = self._turns.leave(task.key, task)
+        """Part with a task that is neither anybody's nor in the backend any longer."""
+        plan, operation = task.plan, task.operation
+        if plan.key is None:
+            return
+        if plan.doubt and plan.discards and operation.exception() is not None:
+            assert operation.key is not None
+            self._discard(operation.key, operation.amphora_id, after=task)
+            return
+        if plan.resent:
+            self._look_for_twin(plan.key)
+        with self._lock:
+            heir = self._turns.leave(plan.key, task)
         if heir is not None:
             heir.plan.in_line = False
-            self._lanes.queue(heir)
+            self._workers.submit(heir)
 
-    def _discard(
+    def _cleanup(
         self,
-        build_key: BuildKey,
-        amphora_id: str | None,
+        kind: str,
+        subject: str,
         *,
-        after: Task | None = None,
-    ) -> Errand[Amphora | None]:
-        """Remove a build when its turn comes; ``after`` a failed one, before any other."""
-        operation: Errand[Amphora | None] = Errand(
-            'discard',
+        build_key: BuildKey | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> Errand[Any]:
+        """Return an operation of the executor's own."""
+        return Errand(
+            kind,
             backend=self.name,
-            subject=build_key.text,
+            subject=subject,
             deadline=Deadline.after(self.settings.cleanup_timeout_s, self.clock),
             clock=self.clock,
             build_key=build_key,
-            priority=Priority.HIGH,
+            priority=priority,
         )
-        operation.amphora_id = amphora_id
-        plan = DiscardPlan(
-            operation,
-            build_key,
-            grace_s=self.settings.cleanup_grace_s,
-            backoff=self._backoff,
-        )
-        assert operation.deadline is not None
-        # Not in the context of the caller, whose own deadline may be over.
+
+    def _discard(
+        self, build_key: BuildKey, amphora_id: str | None, *, after: Task | None = None
+    ) -> Errand[Amphora | None]:
+        """Remove a build when its turn comes; ``after`` a failed one, before any other."""
         key = build_key.text
-        task = Task(
-            self, operation, plan, operation.deadline, key=key, context=contextvars.Context()
-        )
+        operation = self._cleanup('discard', key, build_key=build_key, priority=Priority.HIGH)
+        operation.amphora_id = amphora_id
+        grace_s = self.settings.cleanup_grace_s
+        plan = DiscardPlan(operation, grace_s=grace_s, backoff=self._backoff)
+        # Not in the context of the caller, whose own deadline may be over.
+        task = Task(plan, contextvars.Context())
         with self._lock:
             self._discards[key] = operation
             self._tasks.add(task)
@@ -456,31 +412,12 @@ class ExecutorDriver(DriverWrapper):
             else:
                 my_turn = self._turns.hand_over(key, after, task)
         operation.then(self._discarded)
-        self._enlist(task)
+        self._watch_over(task)
         if self._stopped:
             plan.call_off()
         elif my_turn:
-            self._lanes.queue(task)
+            self._workers.submit(task)
         return operation
-
-    def _look_for_twin(self, build_key: str) -> None:
-        deadline = Deadline.after(self.settings.cleanup_timeout_s, self.clock)
-        operation: Errand[None] = Errand(
-            'find_build',
-            backend=self.name,
-            subject=build_key,
-            deadline=deadline,
-            clock=self.clock,
-        )
-        grace_s = self.settings.cleanup_grace_s
-        plan = TwinPlan(operation, build_key, grace_s=grace_s, backoff=self._backoff)
-        task = Task(self, operation, plan, deadline, context=contextvars.Context())
-        with self._lock:
-            if self._closed:
-                return
-            self._tasks.add(task)
-        self._enlist(task)
-        self._later(task, grace_s, 'it was sent twice')
 
     def _discarded(self, operation: Errand[Amphora | None]) -> None:
         if self._discards.get(operation.subject) is operation:
@@ -488,9 +425,22 @@ class ExecutorDriver(DriverWrapper):
         if (error := operation.exception()) is not None:
             LOG.error('%s', error)
 
+    def _look_for_twin(self, build_key: str) -> None:
+        grace_s = self.settings.cleanup_grace_s
+        plan = TwinPlan(
+            self._cleanup('find_build', build_key), grace_s=grace_s, backoff=self._backoff
+        )
+        task = Task(plan, contextvars.Context())
+        with self._lock:
+            if self._closed:
+                return
+            self._tasks.add(task)
+        self._watch_over(task)
+        self._submit_later(task, grace_s, 'it was sent twice')
+
     def _changed(self) -> None:
         if self._listener is not None:
-            running = self._lanes.running
+            running = self._workers.running
             waiting = max(0, len(self._tasks) - running)
             self._listener.queue_changed(self.name, waiting, running)
         if self._closed:

@@ -10,11 +10,10 @@ from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ON_AMPHORA
 from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest
 from kiln.models import BuildRequest, Resource
+from kiln.wrappers.attempts import Backoff, CallPlan
+from kiln.wrappers.build_attempts import BuildPlan
 from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
-from kiln.wrappers.plan import CallPlan
-from kiln.wrappers.retry import Backoff
-from kiln.wrappers.safe_build import BuildPlan
 
 _CALLS: Mapping[str, Call] = {call.label: call for call in Call}
 
@@ -43,7 +42,7 @@ def plan_again(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan
     """
     call = _CALLS.get(operation.kind)
     if call is Call.BUILD and operation.key is not None:
-        return BuildPlan(operation, operation.key.text, None, backoff)
+        return BuildPlan(operation, None, backoff)
     if call is None or not call.repeatable:
         return None
     args = restored_arguments(operation, owner)

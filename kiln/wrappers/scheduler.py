@@ -47,7 +47,7 @@ class Scheduler:
         self._closed = False
 
     def call_later(self, delay_s: float, function: Callable[[], object]) -> Appointment:
-        """Have a function called after so many seconds."""
+        """Call a function after so many seconds."""
         appointment = Appointment(function, self)
         due = self._clock.monotonic() + max(0.0, delay_s)
         with self._wake:
@@ -67,7 +67,7 @@ class Scheduler:
 
     @property
     def started(self) -> bool:
-        """Whether anything was ever to be called."""
+        """True if a function was ever to be called."""
         return self._thread is not None
 
     def count_cancelled(self) -> None:

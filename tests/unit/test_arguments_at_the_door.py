@@ -509,9 +509,9 @@ class Fuzzed(unittest.TestCase):
 class Queued(unittest.TestCase):
     def test_an_operation_of_no_order_is_refused_before_it_is_among_the_others(self):
         from kiln.compute_drivers.calls import Traffic
-        from kiln.wrappers.admission import Admission
+        from kiln.wrappers.queue import TrafficQueue
 
-        queue = Admission(lanes=3, shares=dict.fromkeys(Traffic, 1), wanted=lambda item: True)
+        queue = TrafficQueue(threads=3, shares=dict.fromkeys(Traffic, 1), wanted=lambda item: True)
         queue.put(Traffic.READ, Priority.NORMAL, 'first')
         for wrong in ('high', None, 1.5):
             with self.assertRaises(TypeError):

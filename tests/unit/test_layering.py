@@ -179,7 +179,7 @@ HOMES = {
         'kiln.compute_drivers.docker.ssh',
         'kiln.compute_drivers.nova.failures',
     ),
-    'futurist': ('kiln.wrappers.lane_threads',),
+    'futurist': ('kiln.wrappers.workers',),
     'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
     'opentelemetry': ('kiln.telemetry.tracing',),
     'oslo_config': (

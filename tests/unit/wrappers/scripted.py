@@ -182,7 +182,7 @@ class Stage(contextlib.ExitStack):
 
     def idle(self):
         executor = self.executor
-        return not executor._tasks and not executor._lanes.running and not executor._turns
+        return not executor._tasks and not executor._workers.running and not executor._turns
 
 
 class StageCase(unittest.TestCase):

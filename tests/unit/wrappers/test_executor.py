@@ -22,12 +22,11 @@ from kiln.exceptions import (
     UnsupportedOperation,
 )
 from kiln.listeners import Listener
+from kiln.wrappers.attempts import Backoff, CallPlan
+from kiln.wrappers.build_attempts import BuildPlan
 from kiln.wrappers.errand import Errand
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import OperationState, Priority
-from kiln.wrappers.plan import CallPlan
-from kiln.wrappers.retry import Backoff
-from kiln.wrappers.safe_build import BuildPlan
 from tests.unit.wrappers.scripted import StageCase, request
 
 
@@ -166,15 +165,18 @@ class Admitting(StageCase):
     def test_a_call_from_within_a_thread_of_the_pool_waits_for_no_other(self):
         stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
         stage.driver.instances['id-1'] = 'found'
-        depth = [
-            stage.executor.run(lambda: stage.executor.perform(Call.GET, 'id-1')) for _ in range(9)
-        ]
-        self.assertEqual([operation.result(120) for operation in depth], ['found'] * 9)
+        found = []
+        deeper = [lambda: found.append(stage.executor.perform(Call.GET, 'id-1'))] * 9
+        stage.driver.scripts['suspend'] = deeper
+        operations = [stage.executor.submit(Call.SUSPEND, 'id-1') for _ in deeper]
+        self.assertEqual([operation.result(120) for operation in operations], [None] * 9)
+        self.assertEqual(found, ['found'] * 9)
 
-    def test_the_functions_of_probes_run_and_fail_as_they_are(self):
-        stage = self.stage()
-        self.assertEqual(stage.executor.run(lambda: 42).result(), 42)
-        self.assertIsInstance(stage.executor.run(lambda: 1 / 0).exception(), ZeroDivisionError)
+    def test_one_that_is_sent_once_is_not_repeated(self):
+        stage = self.stage(get=['refuse'])
+        operation = stage.executor.submit(Call.GET, 'id-1', once=True)
+        self.assertIsInstance(operation.exception(0), ServiceUnavailable)
+        self.assertEqual(stage.driver.sent, [('get', 'id-1')])
 
     def test_no_thread_means_a_later_chance_not_a_lost_slot(self):
         class Poor(futurist.SynchronousExecutor):
@@ -187,7 +189,7 @@ class Admitting(StageCase):
                 return super().submit(*args, **kwargs)
 
         stage = self.stage(pool=Poor())
-        with self.assertLogs('kiln.wrappers.lanes', 'ERROR'):
+        with self.assertLogs('kiln.wrappers.workers', 'ERROR'):
             operation = stage.executor.submit(Call.LIST, 'kiln')
         self.assertEqual(stage.settle(operation).result(), ())
         self.assertTrue(stage.idle())
@@ -198,14 +200,14 @@ class Admitting(StageCase):
         def plan(kind, *args):
             return kind(Errand('build', backend='east', build_key='k'), *args, backoff)
 
-        unsent = plan(BuildPlan, 'k', request()).threadless()
+        unsent = plan(BuildPlan, request()).threadless()
         self.assertIsInstance(unsent, OperationRejected)
         self.assertIs(Outcome.NOT_APPLIED, unsent.outcome)
         # It was sent by this process, or by the one that saved it.
         sent = plan(CallPlan, Call.LIST, ('kiln',))
         sent.failed(ServiceUnavailable('no answer'))
         self.assertIs(sent.last_error, sent.threadless())
-        self.assertIsInstance(plan(BuildPlan, 'k', None).threadless(), BuildOutcomeUnknown)
+        self.assertIsInstance(plan(BuildPlan, None).threadless(), BuildOutcomeUnknown)
 
 
 WORD = contextvars.ContextVar('word', default='unset')

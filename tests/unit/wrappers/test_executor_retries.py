@@ -39,7 +39,7 @@ class Deadlines(StageCase):
                 self.assertIs(type(error), kind)
                 self.assertIs(error.outcome, Outcome.UNKNOWN)
                 self.assertIn(f'{hook} id-1', str(error))
-                self.assertEqual(stage.executor._lanes.running, 1)
+                self.assertEqual(stage.executor._workers.running, 1)
                 gate.set()
                 stage.until(stage.idle)
 
@@ -130,7 +130,7 @@ class Retrying(StageCase):
         self.assertIsInstance(operation.exception(0), RateLimited)
 
     def test_what_no_driver_should_raise_ends_the_operation_not_the_thread(self):
-        stage = self.stage(threads=True, delete=['exit'], suspend=['exit'])
+        stage = self.stage(threads=True, delete=['exit'], suspend=['exit'] * 9)
         error = stage.executor.submit(Call.DELETE, 'id-1').exception(120)
         self.assertIsInstance(error, DeleteFailed)
         self.assertIsInstance(error.__cause__, SystemExit)
@@ -138,8 +138,8 @@ class Retrying(StageCase):
         error = stage.executor.submit(Call.SUSPEND, 'id-1').exception(120)
         self.assertIs(type(error), AmphoraComputeError)
         for _ in range(8):
-            leaving = stage.executor.run(lambda: exit(3)).exception(120)
-            self.assertIsInstance(leaving, SystemExit)
+            error = stage.executor.submit(Call.SUSPEND, 'id-1').exception(120)
+            self.assertIsInstance(error.__cause__, SystemExit)
         self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(120), ())
 
     def test_a_defect_around_the_call_ends_the_operation_and_frees_its_lane(self):
@@ -151,7 +151,7 @@ class Retrying(StageCase):
                 raise error
 
         stage.driver.refusals[Call.GET] = refusal
-        with self.assertLogs('kiln.wrappers.lanes', 'ERROR'):
+        with self.assertLogs('kiln.wrappers.workers', 'ERROR'):
             operation = stage.executor.submit(Call.GET, 'id-1')
         self.assertIsInstance(operation.exception(0).__cause__, ZeroDivisionError)
         self.assertTrue(stage.idle())

@@ -21,17 +21,18 @@ from kiln.exceptions import (
 )
 from kiln.models import Amphora, AmphoraType, State
 from kiln.testing.clock import VirtualClock
+from kiln.wrappers.attempts import Again, Backoff, Done, Failed
+from kiln.wrappers.build_attempts import BuildPlan, DiscardPlan
 from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
-from kiln.wrappers.retry import Again, Backoff, Done, Failed
-from kiln.wrappers.safe_build import BuildPlan, DiscardPlan
 from tests.unit.wrappers.scripted import request
 
 BACKOFF = Backoff(first_s=0.5, max_s=30, rng=random.Random(1))
 
 
-def operation(kind='build', amphora_id=None):
-    op = Errand(kind, backend='east', subject='name', clock=VirtualClock(), build_key='k')
+def operation(kind='build', amphora_id=None, *, drawn=False):
+    key = BuildKey('k', drawn=drawn)
+    op = Errand(kind, backend='east', subject='name', clock=VirtualClock(), build_key=key)
     op.amphora_id = amphora_id
     return op
 
@@ -42,7 +43,7 @@ def amphora(state=State.ACTIVE, amphora_id='id-1', served=None):
 
 class Building(unittest.TestCase):
     def setUp(self):
-        self.plan = BuildPlan(operation(), 'k', request('k'), BACKOFF)
+        self.plan = BuildPlan(operation(), request('k'), BACKOFF)
 
     def lose(self, error=None):
         step = self.plan.failed(error or BuildOutcomeUnknown('no answer'))
@@ -74,7 +75,7 @@ class Building(unittest.TestCase):
 
     def test_other_words_for_flavor_and_image_are_no_difference_in_a_doubt(self):
         self.plan = BuildPlan(
-            operation(), 'k', dataclasses.replace(request('k'), flavor='s', image_id='i'), BACKOFF
+            operation(), dataclasses.replace(request('k'), flavor='s', image_id='i'), BACKOFF
         )
         self.lose()
         found = dataclasses.replace(amphora(), flavor='uuid-1', image_id='sha256:1')
@@ -156,7 +157,7 @@ class Building(unittest.TestCase):
 
 class Recovering(unittest.TestCase):
     def setUp(self):
-        self.plan = BuildPlan(operation(), 'k', None, BACKOFF)
+        self.plan = BuildPlan(operation(), None, BACKOFF)
 
     def test_it_is_only_looked_for(self):
         self.assertIs(self.plan.call, Call.FIND_BUILD)
@@ -175,8 +176,8 @@ class Recovering(unittest.TestCase):
 
 class Discarding(unittest.TestCase):
     def plan(self, amphora_id=None):
-        discard = operation('discard', amphora_id)
-        return DiscardPlan(discard, BuildKey('k', drawn=True), grace_s=5, backoff=BACKOFF)
+        discard = operation('discard', amphora_id, drawn=True)
+        return DiscardPlan(discard, grace_s=5, backoff=BACKOFF)
 
     def test_a_known_id_is_deleted_and_then_looked_for(self):
         plan = self.plan('id-1')
@@ -247,7 +248,7 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
 
     def plan(self, amphora_id='id-1'):
         discard = operation('discard', amphora_id)
-        return DiscardPlan(discard, BuildKey('k'), grace_s=5, backoff=BACKOFF)
+        return DiscardPlan(discard, grace_s=5, backoff=BACKOFF)
 
     def after(self, plan, found):
         """The calls of one step, and what follows it."""

@@ -1,4 +1,4 @@
-"""Who may wait, who goes next, and who must leave a thread to others; pure."""
+"""Queue by priority, with a share of threads for each kind of traffic; pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from kiln.wrappers.operation import Priority
 T = TypeVar('T')
 
 
-class Admission(Generic[T]):
-    """A queue in front of a number of lanes. The caller holds a lock.
+class TrafficQueue(Generic[T]):
+    """A queue in front of a number of threads. The caller holds a lock.
 
-    A lane is a thread at work. No kind of traffic may take so many that
-    another is left without one: builds that hang must not keep a delete, or a
-    look, from its thread.
+    No kind of traffic may take so many threads that another is left without
+    one: builds that hang must not keep a delete, or a look, from its thread.
     """
 
     def __init__(
-        self, *, lanes: int, shares: Mapping[Traffic, int], wanted: Callable[[T], bool]
+        self, *, threads: int, shares: Mapping[Traffic, int], wanted: Callable[[T], bool]
     ) -> None:
-        self._lanes = lanes
+        self._threads = threads
         self._shares = shares
-        # Whether an item still is what it was put here for.
+        # Returns True while an item still waits here.
         self._wanted = wanted
         self._queues: dict[Traffic, list[tuple[int, int, T]]] = {t: [] for t in Traffic}
         self._running = dict.fromkeys(Traffic, 0)
@@ -43,7 +42,7 @@ class Admission(Generic[T]):
         Given the order it had before, it goes back to its old place.
         """
         # What cannot be put in order with others is refused before it is among them:
-        # in there it would fail whoever takes the next one, for ever.
+        # in there it would fail each thread that takes the next one, for ever.
         rank = operator.index(priority)
         order = next(self._order) if order is None else order
         heapq.heappush(self._queues[traffic], (rank, order, item))
@@ -51,7 +50,7 @@ class Admission(Generic[T]):
         return order
 
     def withdraw(self) -> None:
-        """Count one less: an item in a queue is wanted no more."""
+        """Count one less: an item in here is not wanted any longer."""
         self.waiting -= 1
         self._withdrawn += 1
         # What hangs at the head of a queue keeps the rest from coming up, so
@@ -63,8 +62,8 @@ class Admission(Generic[T]):
                 heapq.heapify(self._queues[traffic])
 
     def take(self, now: float) -> tuple[Traffic, T] | None:
-        """Return the item to go next, and give it a lane; None if none may go."""
-        if not self.waiting or self.running >= self._lanes:
+        """Return the item to go next, and give it a thread; None if none may go."""
+        if not self.waiting or self.running >= self._threads:
             return None
         best: Traffic | None = None
         for traffic, queue in self._queues.items():
@@ -83,18 +82,18 @@ class Admission(Generic[T]):
         return best, item
 
     def give_back(self, traffic: Traffic) -> None:
-        """Free the lane that an item had."""
+        """Free the thread that an item had."""
         self.running -= 1
         self._running[traffic] -= 1
 
     def hold(self, traffic: Traffic, until: float) -> None:
-        """Let none of a kind go before a moment."""
+        """Let none of a kind go before a time of the clock."""
         self._held_until[traffic] = max(self._held_until[traffic], until)
 
     def _may_run(self, traffic: Traffic, now: float) -> bool:
         if self._held_until[traffic] > now or self._running[traffic] >= self._shares[traffic]:
             return False
-        free = self._lanes - self.running
+        free = self._threads - self.running
         if self._running[traffic] == 0:
             return free > 0
         others_without = sum(

@@ -1,4 +1,4 @@
-"""Building on backends that may lose an answer, and leaving nothing behind.
+"""Safe builds on backends that may lose an answer, and removal of what a build left.
 
 A create cannot be repeated like a read: the lost one may have made an
 instance. So after every answer that leaves a doubt the backend is asked for
@@ -27,42 +27,40 @@ from kiln.exceptions import (
     Outcome,
 )
 from kiln.models import Amphora, BuildRequest, State
+from kiln.wrappers.attempts import Again, Backoff, CallPlan, Done, Failed, Step
 from kiln.wrappers.build_key import BuildKey
 from kiln.wrappers.errand import Errand
-from kiln.wrappers.plan import CallPlan
-from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step
 
 
 class BuildPlan(CallPlan):
-    """Builds, looks after each doubt, adopts what is found.
+    """Builds, looks for the key after each doubt, adopts what is found.
 
     Without a request it is a build of an earlier process, which can be looked
     for but not sent.
     """
 
-    __slots__ = ('_key', '_lost', '_request', 'discards', 'doubt', 'resent')
+    __slots__ = ('_lost', '_request', 'discards', 'doubt', 'key', 'resent')
 
     def __init__(
         self,
         operation: Errand[Any],
-        build_key: str,
         request: BuildRequest | None,
         backoff: Backoff,
         *,
         discards: bool = True,
     ) -> None:
-        super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
-        self._key = build_key
+        assert operation.key is not None
+        self.key: str = operation.key.text
+        super().__init__(operation, Call.FIND_BUILD, (self.key,), backoff)
+        if request is not None:
+            self.call, self.args = Call.BUILD, (request,)
         self._request = request
         self._lost: BaseException | None = None
         # A build of an earlier process is not removed because it could not be
         # found in time: whoever recovers it decides.
         self.doubt = False
         self.discards = discards
-        # A request that was thought to be lost may have come late all the same.
         self.resent = False
-        if request is not None:
-            self._ask(Call.BUILD, request)
 
     def answered(self, value: Any) -> Step:
         """Take the id; after a look adopt what it found, or send again."""
@@ -83,7 +81,7 @@ class BuildPlan(CallPlan):
         if not _may_resend(self._lost):
             return Failed(self._lost or self._not_there())
         self.resent = True
-        self._ask(Call.BUILD, self._request)
+        self.call, self.args = Call.BUILD, (self._request,)
         return Again()
 
     def failed(self, error: BaseException) -> Step:
@@ -97,7 +95,7 @@ class BuildPlan(CallPlan):
         if outcome is Outcome.NOT_APPLIED:
             step = super().failed(error)
             # The request that was lost may be what fills the quota, and land
-            # yet: no refusal is certain after it.
+            # later: no refusal is certain after it.
             final = isinstance(step, Failed)
             return Failed(self._unknown(error)) if final and self.doubt else step
         self.doubt = True
@@ -107,42 +105,35 @@ class BuildPlan(CallPlan):
             return Failed(error)
         self._lost = error
         self.operation.note('lost', str(error))
-        self._ask(Call.FIND_BUILD, self._key)
+        self.call, self.args = Call.FIND_BUILD, (self.key,)
         return self.again(error)
 
     def overdue(self, *, in_flight: bool) -> BaseException:
-        """Say that it may exist, unless it cannot."""
+        """Return the error that it may exist, unless it cannot."""
         if in_flight or self.doubt or self._request is None:
             return self._unknown(self.last_error)
         return super().overdue(in_flight=False)
 
     def call_off(self) -> None:
-        """Leave what was only looked for to the next who recovers it."""
-        if self._request is not None:
-            if self.discards:
-                super().call_off()
-            else:
-                self.leave()
-            return
-        self.operation.fail(
-            OperationCancelled(
-                f'Cannot find what {self.operation.subject} built: kiln was closed first. '
-                f'Recover the operation again.',
-                advice=Advice.REPEAT,
-                **self.facts,
-            )
-        )
-
-    def leave(self) -> None:
-        """End because kiln closes, and leave what it makes to who asks for its key."""
-        self.discards = False
+        """End; a machine that was only looked for is left to the next recovery."""
         if self._request is None:
-            self.call_off()
+            self.operation.fail(
+                OperationCancelled(
+                    f'Cannot find what {self.operation.subject} built: kiln was closed first. '
+                    f'Recover the operation again.',
+                    advice=Advice.REPEAT,
+                    **self.facts,
+                )
+            )
+        elif self.discards:
+            super().call_off()
         else:
             self.operation.leave('kiln was closed')
 
-    def _ask(self, call: Call, argument: Any) -> None:
-        self.call, self.args = call, (argument,)
+    def leave(self) -> None:
+        """End because kiln closes, and leave what it makes to the next user of its key."""
+        self.discards = False
+        self.call_off()
 
     def _difference(self, found: Amphora) -> BuildDiffers | None:
         if self._request is None:
@@ -165,8 +156,8 @@ class BuildPlan(CallPlan):
     def _not_there(self) -> BuildNotFound:
         return BuildNotFound(
             f'Cannot find what {self.operation.subject} built: nothing has its key. '
-            f'Build again with build_key={self._key!r}.',
-            **self.facts | {'build_key': self._key},
+            f'Build again with build_key={self.key!r}.',
+            **self.facts | {'build_key': self.key},
         )
 
     def _unknown(self, cause: BaseException | None) -> BuildOutcomeUnknown:
@@ -174,11 +165,11 @@ class BuildPlan(CallPlan):
         pause_s = getattr(cause, 'retry_after', None)
         error = BuildOutcomeUnknown(
             f'Cannot tell whether {self.operation.subject} was built: {why}. '
-            f'Build again with build_key={self._key!r}.',
+            f'Build again with build_key={self.key!r}.',
             # A look that is refused until then would be refused to a repeat at once too.
             advice=Advice.WAIT if pause_s else None,
             retry_after=pause_s,
-            **self.facts | {'build_key': self._key},
+            **self.facts | {'build_key': self.key},
         )
         error.__cause__ = cause
         return error
@@ -198,10 +189,8 @@ class TwinPlan(CallPlan):
 
     __slots__ = ('_looks_left', '_pause_s')
 
-    def __init__(
-        self, operation: Errand[Any], build_key: str, *, grace_s: float, backoff: Backoff
-    ) -> None:
-        super().__init__(operation, Call.FIND_BUILD, (build_key,), backoff)
+    def __init__(self, operation: Errand[Any], *, grace_s: float, backoff: Backoff) -> None:
+        super().__init__(operation, Call.FIND_BUILD, (operation.subject,), backoff)
         # The later a request comes the less likely it is to come at all.
         self._pause_s = 10 * grace_s
         self._looks_left = 2
@@ -227,21 +216,16 @@ class DiscardPlan(CallPlan):
     Only under a private key, which nobody else can have built with, is a machine
     deleted whatever its state. Under any other key each delete follows a look at once,
     and a machine that has run is left: it is the result. A private key may be read at
-    any time, so this is decided anew before each call.
+    any time, so this is decided again before each call.
     """
 
-    __slots__ = ('_deleted', '_grace_s', '_in_grace', '_key', '_looks_left')
+    __slots__ = ('_build_key', '_deleted', '_grace_s', '_in_grace', '_looks_left', 'key')
 
-    def __init__(
-        self,
-        operation: Errand[Any],
-        build_key: BuildKey,
-        *,
-        grace_s: float,
-        backoff: Backoff,
-    ) -> None:
-        super().__init__(operation, Call.FIND_BUILD, (build_key.text,), backoff)
-        self._key = build_key
+    def __init__(self, operation: Errand[Any], *, grace_s: float, backoff: Backoff) -> None:
+        assert operation.key is not None
+        self._build_key: BuildKey = operation.key
+        self.key: str = operation.key.text
+        super().__init__(operation, Call.FIND_BUILD, (self.key,), backoff)
         self._grace_s = grace_s
         self._looks_left = 2
         self._deleted: str | None = None
@@ -249,19 +233,19 @@ class DiscardPlan(CallPlan):
         self._in_grace = False
         if operation.amphora_id is not None:
             self._looks_left = 1
-            if build_key.private:
+            if self._build_key.private:
                 self._delete(operation.amphora_id)
-        if not build_key.private:
+        if not self._build_key.private:
             self._look_and_delete()
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
         """Make the next call; where others may build with the key, look before a delete."""
-        if not self._key.private:
+        if not self._build_key.private:
             self._look_and_delete()
         if self.args:
             return super().send(driver)
         # In one go: while it waited between the two the machine might come to run.
-        found: Amphora | None = driver.perform(Call.FIND_BUILD, self._key.text)
+        found: Amphora | None = driver.perform(Call.FIND_BUILD, self.key)
         if found is not None and _removable(found):
             driver.perform(Call.DELETE, found.id)
         return found
@@ -271,7 +255,7 @@ class DiscardPlan(CallPlan):
         self._in_grace = False
         # It was sent as it says, whoever has read the key since.
         if self.args and self.call is Call.DELETE:
-            self.call, self.args = Call.FIND_BUILD, (self._key.text,)
+            self.call, self.args = Call.FIND_BUILD, (self.key,)
             return Again()
         found: Amphora | None = value
         if found is None or found.state is State.DELETED:
@@ -300,10 +284,10 @@ class DiscardPlan(CallPlan):
         return self._later(getattr(error, 'retry_after', None) or 0.0)
 
     def overdue(self, *, in_flight: bool) -> BaseException:
-        """Say what may be left, by key and id."""
+        """Return the error that names what may be left, by key and id."""
         why = str(self.last_error or 'there was no time').rstrip('.')
         error = DeleteFailed(
-            f'Cannot make sure that nothing of build {self._key.text} is left on '
+            f'Cannot make sure that nothing of build {self.key} is left on '
             f'{self.operation.backend!r} (id {self.operation.amphora_id or "unknown"}): '
             f'{why}. The orphan sweep will find it.',
             outcome=Outcome.UNKNOWN,
@@ -314,11 +298,11 @@ class DiscardPlan(CallPlan):
 
     @property
     def outlives_closing(self) -> bool:
-        """Whether something may be left; a last look need not be waited for."""
+        """True if something may be left; a last look need not be waited for."""
         return not self._in_grace
 
     def call_off(self) -> None:
-        """Give up, and say what may be left, unless nothing is."""
+        """Give up, and report what may be left, unless nothing is."""
         if self._in_grace:
             self.operation.resolve(None)
         else:
@@ -338,6 +322,6 @@ class DiscardPlan(CallPlan):
 
 
 def _removable(found: Amphora) -> bool:
-    """Whether a machine that others may have built with its key is certain not to serve."""
+    """Return True if a machine that others may have built with its key cannot be serving."""
     leaving = found.state in (State.DELETING, State.DELETED)
     return not leaving and not found.past_building

@@ -1,8 +1,10 @@
-"""How an operation goes on after each answer: the decisions, without a thread."""
+"""Retries of an operation: what follows each answer, when, and when to stop; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import math
+import random
 from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -11,6 +13,7 @@ from kiln.compute_drivers.own_errors import look_first
 from kiln.exceptions import (
     Advice,
     AmphoraComputeError,
+    CircuitOpenError,
     DeleteFailed,
     DeleteTimeout,
     OperationRejected,
@@ -19,35 +22,111 @@ from kiln.exceptions import (
     ServiceTimeout,
 )
 from kiln.wrappers.errand import Errand
-from kiln.wrappers.retry import Again, Backoff, Done, Failed, Step, may_repeat
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """A step: the operation has its result."""
+
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failed:
+    """A step: the operation has its error."""
+
+    error: BaseException
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Again:
+    """A step: a call is sent after a pause."""
+
+    pause_s: float = 0.0
+    why: str = ''
+
+
+#: How an operation goes on after an answer.
+Step = Done | Failed | Again
+
+
+class Backoff:
+    """Pauses between the attempts of a call."""
+
+    def __init__(self, *, first_s: float, max_s: float, rng: random.Random) -> None:
+        self._first_s, self._max_s, self._rng = first_s, max_s, rng
+
+    def pause_s(self, attempt: int, error: BaseException | None = None) -> float:
+        """Return the pause after an attempt, the first being 1: doubled, with full jitter.
+
+        Never less than a tenth, or chance would now and then make a tight loop. A
+        pause that the backend requested is kept, and then some, lest all who were
+        given the same time come back at once.
+        """
+        if isinstance(error, AmphoraComputeError) and error.retry_after is not None:
+            return error.retry_after + self._first_s * self._rng.random()
+        if isinstance(error, CircuitOpenError):
+            # Opened by hand, for nobody knows how long.
+            return math.inf
+        ceiling: float = min(self._max_s, self._first_s * 2 ** min(attempt - 1, 30))
+        return ceiling * self._rng.uniform(0.1, 1.0)
+
+
+def may_repeat(call: Call, error: AmphoraComputeError) -> bool:
+    """Return True if sending a call again can do no harm and may do good.
+
+    What never reached the backend may always be sent again. What may have
+    taken effect is repeated only where doing it twice is doing it once.
+    """
+    # A build that needs another place is repeated by its caller, who chooses the place.
+    if not error.retryable or error.advice is Advice.BUILD_ANEW:
+        return False
+    return error.outcome is Outcome.NOT_APPLIED or call.repeatable
 
 
 class CallPlan:
     """One call, sent until it is answered, where that can do no harm."""
 
-    __slots__ = ('args', 'attempt', 'backoff', 'call', 'in_line', 'last_error', 'operation')
+    __slots__ = (
+        'args',
+        'attempt',
+        'backoff',
+        'call',
+        'in_line',
+        'last_error',
+        'once',
+        'operation',
+    )
 
-    #: Whether the backend may have something that nobody was told of.
+    #: The build key of which only one operation may be under way; None for other calls.
+    key: str | None = None
+    #: True if the backend may have a machine that was reported to nobody.
     doubt = False
-    #: Whether that is removed, or left to somebody who will look for it.
+    #: True if that machine is removed, False if it is left for a caller to find.
     discards = True
+    #: True if a build was sent twice, so that the first request may still arrive.
+    resent = False
 
     def __init__(
-        self, operation: Errand[Any], call: Call, args: tuple[Any, ...], backoff: Backoff
+        self,
+        operation: Errand[Any],
+        call: Call,
+        args: tuple[Any, ...],
+        backoff: Backoff,
+        *,
+        once: bool = False,
     ) -> None:
         self.operation = operation
         # The call to be sent next; a plan of several steps changes it.
         self.call = call
         self.args = args
         self.backoff = backoff
+        # True if the first error is the last, as the caller decides what follows it.
+        self.once = once
         self.attempt = 0
         self.last_error: BaseException | None = None
-        # Whether it waits for an earlier one of its build key to end.
+        # True while it waits for an earlier operation of its build key to end.
         self.in_line = False
-
-    def refusal(self, driver: AmphoraComputeDriver) -> AmphoraComputeError | None:
-        """Return the error that the next call would be refused with now."""
-        return driver.refusal(self.call)
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
         """Make the next call."""
@@ -60,15 +139,14 @@ class CallPlan:
     def failed(self, error: BaseException) -> Step:
         """Decide what follows an error."""
         self.last_error = error
-        if isinstance(error, AmphoraComputeError) and may_repeat(self.call, error):
-            return self.again(error)
-        return Failed(error)
+        if self.once or not isinstance(error, AmphoraComputeError):
+            return Failed(error)
+        return self.again(error) if may_repeat(self.call, error) else Failed(error)
 
     def again(self, error: BaseException) -> Again:
         """Pause after an error, longer each time."""
         self.attempt += 1
-        known = error if isinstance(error, AmphoraComputeError) else None
-        return Again(self.backoff.pause_s(self.attempt, known), str(error))
+        return Again(self.backoff.pause_s(self.attempt, error), str(error))
 
     def unforeseen(self, exc: BaseException) -> BaseException:
         """Return the error for what no driver should raise, such as SystemExit."""
@@ -105,7 +183,7 @@ class CallPlan:
         return error
 
     def threadless(self) -> BaseException:
-        """Return the error of an operation that will get no thread any more."""
+        """Return the error of an operation for which no thread can be started again."""
         error = self.overdue(in_flight=False)
         if not isinstance(error, OperationTimeout) or error.outcome is not Outcome.NOT_APPLIED:
             # It was sent before, by this process or another one.
@@ -120,12 +198,16 @@ class CallPlan:
 
     @property
     def outlives_closing(self) -> bool:
-        """Whether it goes on while the executor closes."""
+        """True if it goes on while the executor closes."""
         return False
 
     def call_off(self) -> None:
         """End the operation because kiln closes."""
         self.operation.cancel('kiln was closed')
+
+    def leave(self) -> None:
+        """End because kiln closes, and leave what it builds to the next user of its key."""
+        self.call_off()
 
     @property
     def about(self) -> str:
@@ -142,31 +224,3 @@ class CallPlan:
             'amphora_id': operation.amphora_id,
             'build_key': operation.known_key,
         }
-
-
-class FunctionPlan(CallPlan):
-    """A function that is no call, run once on a thread of the reads."""
-
-    __slots__ = ('_function',)
-
-    def __init__(
-        self, operation: Errand[Any], function: Callable[[], Any], backoff: Backoff
-    ) -> None:
-        super().__init__(operation, Call.CHECK, (), backoff)
-        self._function = function
-
-    def refusal(self, driver: AmphoraComputeDriver) -> AmphoraComputeError | None:
-        """Refuse nothing: the function may not ask the backend at all."""
-        return None
-
-    def send(self, driver: AmphoraComputeDriver) -> Any:
-        """Call the function."""
-        return self._function()
-
-    def failed(self, error: BaseException) -> Step:
-        """Pass the error on: what it means is the caller's business."""
-        return Failed(error)
-
-    def unforeseen(self, exc: BaseException) -> BaseException:
-        """Pass that on too, as a future does."""
-        return exc

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 
 from kiln.compute_drivers.calls import Traffic
 from kiln.exceptions import ConfigurationError
-from kiln.wrappers.admission import Admission
 from kiln.wrappers.executor_settings import ExecutorSettings
 from kiln.wrappers.operation import Priority
-from kiln.wrappers.turns import Turns
+from kiln.wrappers.per_key_queue import PerKeyQueue
+from kiln.wrappers.queue import TrafficQueue
 
 READ, BUILD, CHANGE = Traffic.READ, Traffic.BUILD, Traffic.CHANGE
 
 
-def admission(lanes=4, **shares):
-    return Admission(
-        lanes=lanes,
-        shares={traffic: shares.get(traffic.value, lanes) for traffic in Traffic},
+def queue_of(threads=4, **shares):
+    return TrafficQueue(
+        threads=threads,
+        shares={traffic: shares.get(traffic.value, threads) for traffic in Traffic},
         wanted=lambda _: True,
     )
 
@@ -30,7 +30,7 @@ def taken(queue, now=0.0):
 
 class Order(unittest.TestCase):
     def test_priority_goes_first_and_arrival_within_it_across_kinds(self):
-        queue = admission(lanes=9)
+        queue = queue_of(threads=9)
         queue.put(READ, Priority.LOW, 'low')
         queue.put(READ, Priority.NORMAL, 'first')
         queue.put(CHANGE, Priority.NORMAL, 'second')
@@ -39,7 +39,7 @@ class Order(unittest.TestCase):
         self.assertEqual(taken(queue), ['high', 'first', 'second', 'third', 'low'])
 
     def test_one_that_is_put_back_keeps_its_place(self):
-        queue = admission()
+        queue = queue_of()
         order = queue.put(READ, Priority.NORMAL, 'first')
         queue.put(READ, Priority.NORMAL, 'second')
         self.assertEqual(queue.take(0.0), (READ, 'first'))
@@ -48,7 +48,7 @@ class Order(unittest.TestCase):
         self.assertEqual(taken(queue), ['first', 'second'])
 
     def test_a_kind_that_is_held_waits_while_others_go(self):
-        queue = admission()
+        queue = queue_of()
         queue.put(READ, Priority.HIGH, 'read')
         queue.put(CHANGE, Priority.LOW, 'change')
         queue.hold(READ, 5.0)
@@ -59,13 +59,13 @@ class Order(unittest.TestCase):
 
 class Shares(unittest.TestCase):
     def test_no_kind_takes_more_than_its_share(self):
-        queue = admission(lanes=16, build=3)
+        queue = queue_of(threads=16, build=3)
         for number in range(5):
             queue.put(BUILD, Priority.NORMAL, number)
         self.assertEqual(taken(queue), [0, 1, 2])
 
-    def test_one_lane_is_left_for_each_kind_that_has_none(self):
-        queue = admission(lanes=5)
+    def test_one_thread_is_left_for_each_kind_that_has_none(self):
+        queue = queue_of(threads=5)
         for number in range(9):
             queue.put(BUILD, Priority.HIGH, number)
         self.assertEqual(len(taken(queue)), 3)
@@ -79,10 +79,10 @@ class Shares(unittest.TestCase):
         st.lists(st.sampled_from([*Traffic, 'back', 'cancel']), max_size=60),
         st.randoms(use_true_random=False),
     )
-    def test_lanes_are_never_leaked_nor_overdrawn(self, lanes, events, chance):
+    def test_threads_are_never_leaked_nor_overdrawn(self, threads, events, chance):
         gone = set()
-        queue = Admission(
-            lanes=lanes, shares=dict.fromkeys(Traffic, 4), wanted=lambda item: item not in gone
+        queue = TrafficQueue(
+            threads=threads, shares=dict.fromkeys(Traffic, 4), wanted=lambda item: item not in gone
         )
         waiting, running, number = set(), [], 0
 
@@ -91,7 +91,7 @@ class Shares(unittest.TestCase):
                 waiting.discard(pair[1])
                 running.append(pair[0])
             for traffic in Traffic:
-                free = lanes - len(running)
+                free = threads - len(running)
                 lacking = [t for t in Traffic if t not in running]
                 self.assertLessEqual(len(lacking), free)
                 self.assertLessEqual(running.count(traffic), 4)
@@ -119,8 +119,8 @@ class Shares(unittest.TestCase):
 
     def test_what_was_cancelled_behind_a_hang_is_not_kept(self):
         gone = set()
-        queue = Admission(
-            lanes=3, shares=dict.fromkeys(Traffic, 1), wanted=lambda item: item not in gone
+        queue = TrafficQueue(
+            threads=3, shares=dict.fromkeys(Traffic, 1), wanted=lambda item: item not in gone
         )
         queue.put(READ, Priority.NORMAL, 'hangs')
         queue.take(0.0)
@@ -134,7 +134,7 @@ class Shares(unittest.TestCase):
 
 class OneAtATime(unittest.TestCase):
     def test_the_first_of_a_key_goes_and_each_other_after_it(self):
-        turns = Turns()
+        turns = PerKeyQueue()
         self.assertTrue(turns.join('k', 'a'))
         self.assertFalse(turns.join('k', 'b'))
         self.assertTrue(turns.join('other', 'c'))
@@ -144,14 +144,14 @@ class OneAtATime(unittest.TestCase):
         self.assertEqual(len(turns), 0)
 
     def test_one_that_gives_up_in_line_gives_no_turn(self):
-        turns = Turns()
+        turns = PerKeyQueue()
         for item in 'abc':
             turns.join('k', item)
         self.assertIsNone(turns.leave('k', 'b'))
         self.assertEqual(turns.leave('k', 'a'), 'c')
 
     def test_an_heir_takes_the_place_of_its_forebear(self):
-        turns = Turns()
+        turns = PerKeyQueue()
         for item in 'ab':
             turns.join('k', item)
         self.assertTrue(turns.hand_over('k', 'a', 'heir'))

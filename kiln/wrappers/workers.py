@@ -1,0 +1,277 @@
+"""Worker threads: each takes one task after the other, as many as may run at once."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import logging
+import operator
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kiln.clock import Clock, deadline_scope
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Traffic
+from kiln.wrappers.attempts import CallPlan
+from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.queue import TrafficQueue
+from kiln.wrappers.scheduler import Appointment, Scheduler
+
+LOG = logging.getLogger(__name__)
+
+#: Held during the import of futurist, and by a thread that forks: the child of a fork in
+#: the middle of an import would wait for its end for ever.
+IMPORTING = threading.Lock()
+
+
+class Task:
+    """An operation and its plan on their way through queue, threads and backend."""
+
+    __slots__ = (
+        'context', 'deadline', 'ended', 'expiry', 'in_flight', 'operation', 'order',
+        'oslo_context', 'plan', 'queued',
+    )  # fmt: skip
+
+    def __init__(self, plan: CallPlan, context: contextvars.Context | None = None) -> None:
+        assert plan.operation.deadline is not None
+        self.plan = plan
+        self.operation = plan.operation
+        self.deadline = plan.operation.deadline
+        # Its calls are made in the context of the caller who submitted it, or in this one.
+        self.context = context or contextvars.copy_context()
+        self.oslo_context = _current_oslo_context()
+        self.expiry: Appointment | None = None
+        # Its place in the queue, where it was taken from there too early.
+        self.order: int | None = None
+        # Guarded by the workers' lock: True while it waits in the queue.
+        self.queued = False
+        # Guarded by the executor's lock: true while the backend has it, and once its
+        # operation has an outcome.
+        self.in_flight = False
+        self.ended = False
+
+    def expire(self) -> None:
+        """Fail in time, whatever the backend does, as the deadline has come."""
+        if not self.ended:
+            self.operation.fail(self.plan.overdue(in_flight=self.in_flight))
+
+    def send(self, driver: AmphoraComputeDriver) -> Any:
+        """Make its next call, as the caller who submitted it would."""
+        return self.context.run(self._send, driver)
+
+    def _send(self, driver: AmphoraComputeDriver) -> Any:
+        before = _current_oslo_context()
+        _store_oslo_context(self.oslo_context)
+        try:
+            with deadline_scope(self.deadline):
+                return self.plan.send(driver)
+        finally:
+            # Where the pool has no threads, this one is the caller's own.
+            _store_oslo_context(before)
+
+
+class Workers:
+    """Works off a queue on the threads of a pool.
+
+    A thread is taken from the pool only when there is a task for it, and it is
+    returned when there is none left that may go: so nothing ever waits in the
+    pool's own queue, which knows neither priorities nor how to shut down.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: ExecutorSettings,
+        *,
+        pool: Any,
+        clock: Clock,
+        scheduler: Scheduler,
+        work: Callable[[Task], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        # Without one, it is opened for the first task: a backend that is only opened needs
+        # no threads.
+        self._pool = self._given_pool = pool
+        self._clock = clock
+        self._scheduler = scheduler
+        self._work = work
+        # Called, without a lock held, when a task came or a thread got free.
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._queue = self._empty_queue()
+        self._threads: set[int] = set()
+
+    @property
+    def running(self) -> int:
+        """The number of threads that have a task, hung ones included."""
+        return self._queue.running
+
+    @property
+    def here(self) -> bool:
+        """True if the current thread is one of the workers."""
+        return threading.get_ident() in self._threads
+
+    def submit(self, task: Task, after_s: float = 0.0) -> None:
+        """Work on a task, after a pause, as soon as a thread may take it."""
+        if after_s > 0:
+            self._scheduler.call_later(after_s, functools.partial(self.submit, task))
+            return
+        with self._lock:
+            if task.ended:
+                return
+            task.order = self._queue.put(
+                task.plan.call.traffic, task.operation.priority, task, task.order
+            )
+            task.queued = True
+            taken = self._take()
+        if taken is not None:
+            self._start(*taken)
+        self._changed()
+
+    def withdraw(self, task: Task) -> None:
+        """Take a task that has ended out of the queue, if it is there."""
+        with self._lock:
+            if task.queued:
+                task.queued = False
+                self._queue.withdraw()
+
+    def hold(self, task: Task, pause_s: float) -> None:
+        """Put a task back in its place, and let none of its kind go for a while."""
+        with self._lock:
+            self._queue.hold(task.plan.call.traffic, self._clock.monotonic() + pause_s)
+        self.submit(task)
+        self._scheduler.call_later(pause_s, self._resume)
+
+    def close(self) -> None:
+        """End the pool; its idle threads at once, not when they next check.
+
+        A thread that hangs ends when the backend lets it go. A pool that was given
+        belongs to its giver.
+        """
+        with self._lock:
+            if self._pool is None or self._given_pool is not None:
+                return
+        gate = threading.Event()
+        # Each idle thread takes one of these, and is stopped while it waits;
+        # otherwise futurist's would notice only after up to a second.
+        with contextlib.suppress(RuntimeError):
+            for _ in range(self._settings.max_workers - self.running):
+                self._pool.submit(gate.wait)
+        self._pool.shutdown(wait=False)
+        gate.set()
+
+    def disown(self) -> None:
+        """Forget the threads and the queue in the child of a fork: they are the parent's."""
+        self._lock = threading.Lock()
+        self._pool = None
+        self._queue = self._empty_queue()
+
+    def _empty_queue(self) -> TrafficQueue[Task]:
+        return TrafficQueue(
+            threads=self._settings.max_workers,
+            shares=self._settings.shares,
+            wanted=operator.attrgetter('queued'),
+        )
+
+    def _take(self) -> tuple[Traffic, Task] | None:
+        taken = self._queue.take(self._clock.monotonic())
+        if taken is not None:
+            taken[1].queued = False
+        return taken
+
+    def _start(self, traffic: Traffic, task: Task) -> None:
+        try:
+            if self._pool is None:
+                with self._lock:
+                    self._pool = self._pool or open_threads(self._name, self._settings.max_workers)
+            self._pool.submit(self._run, traffic, task)
+        except RuntimeError as exc:
+            with self._lock:
+                self._queue.give_back(traffic)
+            if _is_ending(exc):
+                task.operation.fail(task.plan.threadless())
+                return
+            # The task gets a later chance within its deadline.
+            LOG.exception('Cannot start a thread for backend %s', self._name)
+            self.submit(task, self._settings.first_delay_s)
+
+    def _resume(self) -> None:
+        while True:
+            with self._lock:
+                taken = self._take()
+            if taken is None:
+                return
+            self._start(*taken)
+
+    def _run(self, traffic: Traffic, task: Task) -> None:
+        thread = threading.get_ident()
+        # A pool without threads runs a task within a task.
+        nested = thread in self._threads
+        self._threads.add(thread)
+        taken: tuple[Traffic, Task] | None = (traffic, task)
+        while taken is not None:
+            traffic, task = taken
+            try:
+                self._work(task)
+            # A defect of ours must cost neither the pool its thread, as
+            # SystemExit would, nor the caller his answer.
+            except BaseException as exc:
+                LOG.exception('Operation %s failed within kiln', task.operation.id)
+                task.operation.fail(task.plan.unforeseen(exc))
+            with self._lock:
+                self._queue.give_back(traffic)
+                taken = self._take()
+            self._changed()
+        if not nested:
+            self._threads.discard(thread)
+
+
+def _is_ending(error: RuntimeError) -> bool:
+    """Return True if no thread can be started because the interpreter is ending."""
+    # Threads that are not daemons go on after the main one. What Python refuses them then
+    # it refuses for good: the import of a pool, and later any new thread. Its errors have
+    # no class of their own before Python 3.13.
+    return not threading.main_thread().is_alive() and 'shutdown' in str(error)
+
+
+def open_threads(name: str, size: int) -> Any:
+    """Return a pool of futurist whose threads have names and do not hold up the exit.
+
+    futurist joins its threads when the interpreter exits, and has no switch for
+    that: a call that hangs would hang the exit too. Where futurist makes a thread it
+    also notes it for the join; so this makes its own, unnoted (decision 35).
+    """
+    # Only callers of a backend pay for the import of futurist, 10 to 15 ms that opening one
+    # does not have. It fails once the main thread has ended.
+    with IMPORTING:
+        import futurist
+        from futurist import _thread
+
+    class WorkerThreads(futurist.ThreadPoolExecutor):
+        def _add_thread(self) -> None:
+            worker = _thread.ThreadWorker(self, self._work_queue)
+            worker.name = f'{name}-lane-{len(self._workers) + 1}'
+            self._workers.append(worker)
+            worker.start()
+
+    return WorkerThreads(max_workers=size)
+
+
+def _current_oslo_context() -> Any:
+    # A controller that has request contexts has imported the module; nobody
+    # else needs to pay for it.
+    module = sys.modules.get('oslo_context.context')
+    return None if module is None else module.get_current()
+
+
+def _store_oslo_context(context: Any) -> None:
+    if context is not None:
+        context.update_store()
+    elif _current_oslo_context() is not None:
+        # It cannot be unset, so an empty one takes the place of a stranger's.
+        sys.modules['oslo_context.context'].RequestContext(overwrite=True)
