@@ -41,7 +41,7 @@ class Task:
         self.operation = plan.operation
         self.deadline = plan.operation.deadline
         # Its calls are made in the context of the caller who submitted it, or in this one.
-        self.context = context or contextvars.copy_context()
+        self.context = contextvars.copy_context() if context is None else context
         self.oslo_context = _current_oslo_context()
         self.expiry: Appointment | None = None
         # Its place in the queue, where it was taken from there too early.

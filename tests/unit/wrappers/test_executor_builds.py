@@ -5,6 +5,7 @@ import unittest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kiln.clock import Deadline, current_deadline, deadline_scope
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -229,6 +230,13 @@ class Discarding(StageCase):
         discard = stage.settle(stage.executor.discard_build(BuildKey('k'), 'id-1'))
         self.assertIsNone(discard.result())
         self.assertEqual(stage.driver.instances, {})
+
+    def test_it_has_time_of_its_own_where_its_caller_has_none_left(self):
+        stage, seen = self.stage(), []
+        stage.driver.scripts['find_build'] = [lambda: seen.append(current_deadline().at)]
+        with deadline_scope(Deadline.after(1, stage.clock)):
+            discard = stage.executor.discard_build(BuildKey('k'), None)
+        self.assertEqual([discard.deadline.at], seen)
 
     def test_what_lands_late_is_found_by_the_second_look(self):
         stage = self.stage()
