@@ -270,7 +270,7 @@ class InShortTest(InquiryCase):
         self.build(4)
 
     def build(self, count, *, brief=True):
-        """Have so many made, and waiter them as builds are watched."""
+        """Make so many, and watch them as builds are watched."""
         since = self.cursor_now()
         self.clock.advance(1.0)
         new = len(self.waiters)

@@ -63,7 +63,7 @@ class Builds(RuleBasedStateMachine):
 
     @rule(target=there, known=strategies.sampled_from((State.PENDING, State.BUILDING, *ENDS)))
     def find(self, known):
-        """Waiter one that was built long ago, though it was ordered now."""
+        """Watch one that was built long ago, though it was ordered now."""
         self.count += 1
         amphora_id = f'a{self.count}'
         self.driver.put(amphora_id, known)

@@ -17,7 +17,7 @@ from kiln.exceptions import (
     QuotaExceeded,
 )
 from kiln.models import State
-from kiln.wrappers.interval import LAST_LOOK_S, NEWS_S
+from kiln.wrappers.interval import LAST_POLL_S, NEWS_S
 from tests.unit.wrappers.cursor_driver import CursorDriver, PlainDriver, status
 from tests.unit.wrappers.watching import WatchingTest
 
@@ -258,14 +258,6 @@ class GoneTest(WatchingTest):
 
 
 class DeadlineTest(WatchingTest):
-    def until_only_the_last_look_is_left(self):
-        """Let time pass until waits that end at 1000 s have one look before them."""
-        # Long after the last change looks are far apart, by chance: one that is due
-        # after the last look of these waits is not made, as that look comes first.
-        self.until(lambda: self.clock.monotonic() > 960)
-        while self.watcher._interval.due < 1000 - LAST_LOOK_S:
-            self.looks(1)
-
     def test_a_wait_that_runs_out_names_the_last_state_and_its_age(self):
         self.driver.put('a', State.BUILDING, **BUSY)
         error = self.settled_error(
@@ -286,19 +278,21 @@ class DeadlineTest(WatchingTest):
 
     def test_what_came_about_after_the_last_look_before_a_deadline_is_seen_in_time(self):
         future = self.begin(deadline=self.after(1000))
-        self.until_only_the_last_look_is_left()
-        self.driver.put('a', State.ACTIVE)
+        # Long after the last change looks are far apart.
+        left_s = 999 - self.clock.monotonic()
+        self.scheduler.call_later(left_s, lambda: self.driver.put('a', State.ACTIVE))
         self.assertTrue(self.settle(future).ready)
         self.assertLess(self.clock.monotonic(), 1000)
 
     def test_waits_that_end_together_share_their_last_look(self):
         deadline = self.after(1000)
         futures = [self.begin(f'a{n}', deadline=deadline) for n in range(5)]
-        self.until_only_the_last_look_is_left()
-        looks = len(self.ticks.seen)
+        looks = []
+        self.driver.on_call = lambda hook: looks.append(self.clock.monotonic())
         for future in futures:
             self.assertIsInstance(self.settled_error(future), OperationTimeout)
-        self.assertEqual(looks + 1, len(self.ticks.seen))
+        in_the_end = [at for at in looks if at > 1000 - 1.001 * LAST_POLL_S]
+        self.assertEqual(1, len(in_the_end), looks[-4:])
 
     def test_a_deadline_in_the_past_ends_the_wait(self):
         self.driver.put('a')

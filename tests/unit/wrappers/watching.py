@@ -20,12 +20,12 @@ class Ticks(Listener):
 
 
 class Nobody:
-    """Keeps watches for whose end it does not care."""
+    """Keeps waiters without regard for their end."""
 
-    def expire(self, watch):
+    def expire(self, waiter):
         pass
 
-    def ended(self, watch):
+    def ended(self, waiter):
         pass
 
 
@@ -68,7 +68,7 @@ class WatchingTest(MovingTime, unittest.TestCase):
         self.until(lambda: len(self.ticks.seen) >= goal)
 
     def begin(self, amphora_id='a', state=State.BUILDING, goal=(State.ACTIVE,), **more):
-        """Waiter an amphora in some state, and let it be seen."""
+        """Watch an amphora in some state, and let it be seen."""
         self.driver.put(amphora_id, state)
         future = self.watcher.watch(amphora_id, goal, **more)
         self.until(lambda: future.done() or self.watcher.latest(amphora_id))
