@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kiln.cluster_drivers.discovery import Catalogue
     from kiln.cluster_drivers.records import DriverRecord
-    from kiln.cluster_drivers.wanted import Image, Request
+    from kiln.cluster_drivers.request import Image, Request
 
 COLUMNS = ('kind', 'name', 'version', 'problem', 'message')
 _PROBLEM = COLUMNS.index('problem')
@@ -169,9 +169,9 @@ class Explain(KilnCommand):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from kiln.cluster_drivers.matching import Preferences
+        from kiln.cluster_drivers.matching import preferences_of
+        from kiln.cluster_drivers.request import Request
         from kiln.cluster_drivers.selection import explain, resolve
-        from kiln.cluster_drivers.wanted import Request
 
         asked = Request(
             driver=parsed_args.driver, coe=parsed_args.coe, server_type=parsed_args.server_type
@@ -183,7 +183,7 @@ class Explain(KilnCommand):
                 records=catalogue_of(self.app.settings).records,
                 template=self._template(parsed_args.template),
                 image=self._image(parsed_args),
-                preferences=Preferences.from_options(self.app.settings.clusters),
+                preferences=preferences_of(self.app.settings.clusters),
             )
             data = outcome.to_dict()
         except DriverSelectionError as exc:
@@ -193,7 +193,7 @@ class Explain(KilnCommand):
         self.write_as(parsed_args.formatter, text='\n'.join(explain(outcome)), data=data)
 
     def _image(self, args: argparse.Namespace) -> Image | None:
-        from kiln.cluster_drivers.wanted import Image
+        from kiln.cluster_drivers.request import Image
 
         if args.property:
             return Image(id=args.image or 'of the command line', properties=dict(args.property))
@@ -205,7 +205,7 @@ class Explain(KilnCommand):
 
     def _template(self, name: str | None) -> Request:
         from kiln.cli.stores import configured_store
-        from kiln.cluster_drivers.wanted import Request
+        from kiln.cluster_drivers.request import Request
 
         if name is None:
             return Request()
@@ -289,9 +289,10 @@ def _of_cluster(
 
 
 def _conflicts(catalogue: Catalogue, settings: Any, among: Collection[str]) -> Iterator[list[Any]]:
-    from kiln.cluster_drivers.matching import Preferences, conflicts
+    from kiln.cluster_drivers.matching import preferences_of
+    from kiln.cluster_drivers.selection import conflicts
 
-    preferences = Preferences.from_options(settings.clusters)
+    preferences = preferences_of(settings.clusters)
     for one in conflicts(catalogue.records, preferences):
         names = {record.name for record in one.drivers}
         versions = ', '.join(sorted({record.version for record in one.drivers}))

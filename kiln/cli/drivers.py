@@ -55,12 +55,12 @@ def cluster_record(settings: Any, text: str) -> DriverRecord:
     :raises ClusterDriverUnknown: there is none.
     """
     from kiln.cluster_drivers.records import DriverState
-    from kiln.cluster_drivers.wanted import Wish
+    from kiln.cluster_drivers.request import Wish
     from kiln.cluster_exceptions import ClusterDriverUnknown
 
     wish = Wish.read(text, 'the command line')
     records = catalogue_of(settings).records
-    found = [one for one in records if one.name == wish.name and wish.admits(one.version)]
+    found = [one for one in records if wish.admits(one)]
     if not found:
         installed = ', '.join(map(str, records)) or 'none'
         raise ClusterDriverUnknown(f'Cannot find cluster driver {text!r}. Installed: {installed}.')

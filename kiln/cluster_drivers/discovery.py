@@ -13,10 +13,9 @@ from kiln.cluster_drivers.activation import Activation, activated
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.directory import load_directory
 from kiln.cluster_drivers.manifest import Manifest, ManifestError, from_class
-from kiln.cluster_drivers.matching import in_order
+from kiln.cluster_drivers.matching import in_order, why_unused
 from kiln.cluster_drivers.pins import PinState, check_pin
 from kiln.cluster_drivers.records import DriverRecord, DriverState
-from kiln.cluster_drivers.refusals import why_unused
 from kiln.cluster_drivers.sources import DirectorySource, DriverSource, PackageSource, digest_of
 from kiln.cluster_exceptions import ClusterDriverUnknown, ClusterDriverUnusable
 from kiln.cluster_models import DriverPin

@@ -1,27 +1,26 @@
-"""Which drivers fit a kind of cluster best, and where nothing says which of them to take.
+"""Table of candidates: how closely each driver fits a kind of cluster, or why it is out.
 
-Pure.
+Pure. The same drivers give the same table, in whatever order they were installed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
-from kiln.cluster_drivers import refusals
 from kiln.cluster_drivers.records import WILDCARD, ClusterType, DriverRecord, DriverState
-from kiln.cluster_drivers.wanted import Kind, system_names
+from kiln.cluster_drivers.request import Kind
 from kiln.exceptions import ConfigurationError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Preference:
-    """Which drivers are preferred for a kind of cluster, the first most."""
+    """The drivers that a site prefers for a type of cluster, the first most."""
 
     cluster_type: ClusterType
     drivers: tuple[str, ...]
+    reason: str
 
     @classmethod
     def parse(cls, text: str) -> Preference:
@@ -38,51 +37,80 @@ class Preference:
                 'SERVER_TYPE, OS, COE: DRIVER, DRIVER, such as '
                 '"vm, ubuntu, kubernetes: first_v1, second_v1".'
             )
-        return cls(cluster_type=ClusterType.of(*words), drivers=tuple(drivers))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Preferences:
-    """What decides between drivers that fit equally well."""
-
-    #: The first that is for the kind of cluster and names a candidate counts.
-    driver_preference: tuple[Preference, ...] = ()
-    default_driver: str | None = None
+        found = ClusterType.of(*words)
+        return cls(cluster_type=found, drivers=tuple(drivers), reason=f'preferred for {found}')
 
     @classmethod
-    def from_options(cls, values: Any) -> Self:
-        """Return what the options of [clusters] say.
-
-        :raises ConfigurationError: a preference cannot be read.
-        """
+    def default(cls, driver: str) -> Preference:
+        """Return the preference for a driver, whatever the type of cluster."""
         return cls(
-            driver_preference=tuple(map(Preference.parse, values.driver_preference)),
-            default_driver=values.default_driver,
+            cluster_type=ClusterType(WILDCARD, WILDCARD, WILDCARD),
+            drivers=(driver,),
+            reason='default_driver, and among the candidates',
         )
 
 
-NO_PREFERENCES = Preferences()
+def preferences_of(options: Any) -> list[Preference]:
+    """Return the preferences in the options of [clusters]; the first that applies counts.
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Preferred:
-    """One of several drivers that fit equally well, and why it."""
-
-    driver: DriverRecord
-    reason: str
+    :raises ConfigurationError: a preference cannot be read.
+    """
+    default = options.default_driver
+    stated = [Preference.parse(text) for text in options.driver_preference]
+    return [*stated, Preference.default(default)] if default else stated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Conflict:
-    """Drivers of which nothing says which to take."""
+class Candidate:
+    """One version of one driver, judged for a kind of cluster."""
 
-    message: str
-    drivers: tuple[DriverRecord, ...]
-    #: What all of them build; None where they are one driver, installed twice.
-    cluster_type: ClusterType | None = None
+    driver: DriverRecord
+    #: How closely each of its offers fits; see :meth:`Kind.closeness`.
+    fits: tuple[tuple[int, ...], ...]
+    #: Why it cannot be chosen, as the end of a sentence; empty where it can.
+    out: str
+    #: The lowest is preferred by the site.
+    rank: int
+    #: Why the site prefers it; empty where no preference names it.
+    preferred: str
 
-    def __str__(self) -> str:
-        return self.message
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """All installed drivers, by name and version, judged for a kind of cluster."""
+
+    kind: Kind
+    rows: tuple[Candidate, ...]
+
+    @property
+    def left(self) -> list[Candidate]:
+        """The drivers that can be chosen: no other one fits more closely."""
+        return [row for row in self.rows if not row.out]
+
+
+def judge(
+    records: Iterable[DriverRecord], kind: Kind, preferences: Iterable[Preference] = ()
+) -> Table:
+    """Return all drivers with how closely they fit a kind of cluster, or why they are out."""
+    ordered = in_order(records)
+    newest = current(ordered)
+    rivals = [fit for one in newest for fit in _fits(one, kind)]
+    ranking: dict[str, str] = {}
+    for line in preferences:
+        if any(map(line.cluster_type.matches, kind.cluster_types())):
+            for name in line.drivers:
+                ranking.setdefault(name, line.reason)
+    rows = [
+        Candidate(
+            driver=one,
+            fits=_fits(one, kind),
+            out=_out(one, kind, newest, rivals),
+            rank=[*ranking, one.name].index(one.name),
+            preferred=ranking.get(one.name, ''),
+        )
+        for one in ordered
+    ]
+    return Table(kind, tuple(rows))
 
 
 def in_order(records: Iterable[DriverRecord]) -> list[DriverRecord]:
@@ -96,90 +124,45 @@ def current(records: Iterable[DriverRecord]) -> list[DriverRecord]:
     return list(newest.values())
 
 
-def best(records: Sequence[DriverRecord], kind: Kind) -> list[DriverRecord]:
-    """Return the drivers that build a kind of cluster, without those another one beats.
+def why_unused(record: DriverRecord) -> str:
+    """Return why a driver is out of use, and what would change that, as the end of a sentence."""
+    match record.state:
+        case DriverState.BETA:
+            return f'{record.version} is installed but beta. Add it to enabled_beta_drivers.'
+        case DriverState.DISABLED:
+            return f'{record.version} is disabled: {record.reason}.'
+        case DriverState.BROKEN:
+            return f'failed to load from {record.origin}: {record.reason}.'
+        case _:
+            return f'{record.version} {record.reason}.'
 
-    One offer beats another that is less close in some respect and closer in
-    none: an exact one beats a wildcard.
-    """
-    fits = [
-        (fit, record)
-        for record in records
-        for offered in record.provides
-        if (fit := kind.fit(offered)) is not None
-    ]
-    unbeaten = {fit for fit, _ in fits if not any(_beats(other, fit) for other, _ in fits)}
-    winners = {record for fit, record in fits if fit in unbeaten}
-    return [record for record in records if record in winners]
+
+def _fits(driver: DriverRecord, kind: Kind) -> tuple[tuple[int, ...], ...]:
+    found = map(kind.closeness, driver.provides)
+    return tuple(closeness for closeness in found if min(closeness) >= 0)
+
+
+def _out(
+    driver: DriverRecord,
+    kind: Kind,
+    newest: Sequence[DriverRecord],
+    rivals: Sequence[tuple[int, ...]],
+) -> str:
+    fits = _fits(driver, kind)
+    if driver.state is not DriverState.ACTIVE:
+        return why_unused(driver)
+    if not fits:
+        provided = ', '.join(map(str, driver.provides))
+        return f'{driver.version} does not build {kind}. It provides: {provided}.'
+    if driver not in newest:
+        return (
+            f'{driver.version} is not its newest version. Ask for {driver.name}=={driver.version}.'
+        )
+    if all(any(_beats(rival, fit) for rival in rivals) for fit in fits):
+        return f'{driver.version} fits less closely than another driver.'
+    return ''
 
 
 def _beats(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Return whether an offer is closer in some word and less close in none."""
     return one != other and all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
-
-
-def preferred(
-    kind: Kind, candidates: Iterable[DriverRecord], preferences: Preferences
-) -> Preferred | None:
-    """Return which of some candidates the site prefers; None where it has not said."""
-    by_name = {record.name: record for record in candidates}
-    for line in preferences.driver_preference:
-        if any(map(line.cluster_type.matches, kind.cluster_types())):
-            for name in line.drivers:
-                if name in by_name:
-                    return Preferred(by_name[name], f'preferred for {line.cluster_type}')
-    if preferences.default_driver in by_name:
-        default = by_name[preferences.default_driver]
-        return Preferred(default, 'default_driver, and among the candidates')
-    return None
-
-
-def conflicts(
-    records: Iterable[DriverRecord], preferences: Preferences = NO_PREFERENCES
-) -> list[Conflict]:
-    """Return all that an operator has yet to decide; with none, no choice is ambiguous.
-
-    A cluster that leaves its coe open is the exception: it may fit many.
-    """
-    ordered = in_order(records)
-    installed_twice: dict[tuple[str, str], list[DriverRecord]] = {}
-    for record in ordered:
-        if record.state is DriverState.CONFLICT:
-            installed_twice.setdefault((record.name, record.version), []).append(record)
-    found = [
-        Conflict(message=f'Cluster driver "{name}" {version} {same[0].reason}.', drivers=(*same,))
-        for (name, version), same in installed_twice.items()
-    ]
-    usable = current(ordered)
-    for cluster_type in _overlaps(usable):
-        kind = Kind.of(cluster_type)
-        candidates = best(usable, kind)
-        if len(candidates) > 1 and not preferred(kind, candidates, preferences):
-            found.append(
-                Conflict(
-                    message=refusals.undecided(kind, candidates),
-                    drivers=tuple(candidates),
-                    cluster_type=cluster_type,
-                )
-            )
-    return found
-
-
-def _overlaps(records: Iterable[DriverRecord]) -> list[ClusterType]:
-    offers = {(record.name, offered) for record in records for offered in record.provides}
-    pairs = itertools.combinations(sorted(offers), 2)
-    met = (_meet(one, other) for (mine, one), (theirs, other) in pairs if mine != theirs)
-    return sorted({both for both in met if both})
-
-
-def _meet(one: ClusterType, other: ClusterType) -> ClusterType | None:
-    """Return the widest kind of cluster that two offers are both for."""
-    words = []
-    for mine, theirs in zip(one, other, strict=True):
-        # A system may have two names, of which one is the more precise.
-        if mine == WILDCARD or mine in system_names(theirs):
-            words.append(theirs)
-        elif theirs == WILDCARD or theirs in system_names(mine):
-            words.append(mine)
-        else:
-            return None
-    return ClusterType(*words)

@@ -1,4 +1,4 @@
-"""Whether the driver that a cluster is pinned to is still there, and still the same.
+"""Pins of clusters to drivers, checked against the drivers that are installed.
 
 Pure.
 """
@@ -15,10 +15,10 @@ from kiln.cluster_models import DriverPin
 
 
 class PinState(enum.StrEnum):
-    """What has become of the driver of a cluster."""
+    """The state of a pinned driver."""
 
     INTACT = 'intact'
-    #: The same driver, to the last byte, from elsewhere.
+    #: The same driver, to the last byte, from another origin.
     MOVED = 'moved'
     #: Changed without a new version: not what the cluster was made with.
     CHANGED = 'changed'
@@ -28,21 +28,21 @@ class PinState(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class PinCheck:
-    """What has become of the driver of a cluster, and what to do about it."""
+    """The state of the driver that a cluster is pinned to, and what to do about it."""
 
     pin: DriverPin
     state: PinState
-    #: For people; empty where all is as it was.
+    #: For people; empty for an intact driver.
     message: str = ''
-    #: What serves the cluster; None where nothing can.
+    #: The driver that serves the cluster; None where none can.
     record: DriverRecord | None = None
 
 
 def check_pin(pin: DriverPin, records: Iterable[DriverRecord]) -> PinCheck:
-    """Return what serves a cluster, and whether it is what the cluster was made with.
+    """Return the driver that serves a cluster, and whether it has changed.
 
-    What keeps a driver from new clusters, such as being disabled, does not
-    count here: whether that holds for old ones, too, is for the operator.
+    What keeps a driver from new clusters, such as being disabled, does not count
+    here: the operator decides whether that holds for existing clusters, too.
     """
     named = [record for record in in_order(records) if record.name == pin.name]
     sound = [
@@ -58,7 +58,7 @@ def check_pin(pin: DriverPin, records: Iterable[DriverRecord]) -> PinCheck:
         message = f'{exact[0]} now comes from {exact[0].origin}, and came from {pin.origin}.'
         return PinCheck(pin=pin, state=PinState.MOVED, message=message, record=exact[0])
     if not at_home and len(sound) != 1:
-        # None, or several strangers: which of them the cluster had, nobody knows.
+        # None, or several from elsewhere: which of them the cluster had is unknown.
         return _lost(pin, named)
     record = (at_home or sound)[0]
     message = (
@@ -72,7 +72,7 @@ def check_pin(pin: DriverPin, records: Iterable[DriverRecord]) -> PinCheck:
 def _lost(pin: DriverPin, named: list[DriverRecord]) -> PinCheck:
     wanted = f'{pin.name} {pin.version} ({pin.origin})'
     for record in named:
-        # Of one that is broken it may not even be known which version it is.
+        # The version of a broken driver can be unknown.
         if record.state is DriverState.BROKEN and record.version in (pin.version, ''):
             message = f'{wanted} failed to load: {record.reason}.'
             return PinCheck(pin=pin, state=PinState.BROKEN, message=message)

@@ -1,12 +1,13 @@
-"""What is said where no cluster driver can be chosen: what was asked, by whom, what to do."""
+"""Refusals to choose a cluster driver: what was asked for, where, and what to do."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from kiln.cluster_drivers.records import DriverRecord, DriverState
-from kiln.cluster_drivers.wanted import DISTRO_PROPERTIES, Image, Kind, Wish
+from kiln.cluster_drivers.matching import Candidate, Table, current
+from kiln.cluster_drivers.records import DriverRecord
+from kiln.cluster_drivers.request import DISTRO_PROPERTIES, Image, Kind, Wish
 from kiln.cluster_exceptions import (
     AmbiguousClusterDriver,
     ClusterDriverMismatch,
@@ -16,16 +17,17 @@ from kiln.cluster_exceptions import (
     NoClusterDriver,
 )
 
-#: Near misses that are told.
+#: Near misses that are listed.
 _NEAREST = 3
 
 
-def unknown(wish: Wish, records: Sequence[DriverRecord]) -> ClusterDriverUnknown:
+def unknown(wish: Wish, table: Table) -> ClusterDriverUnknown:
     """Return the error for a driver, or a version of it, that is not installed."""
-    if versions := [record.version or '?' for record in records if record.name == wish.name]:
+    installed = [row.driver for row in table.rows]
+    if versions := [one.version or '?' for one in installed if one.name == wish.name]:
         told = f'is not installed as {wish.version}, only as {", ".join(dict.fromkeys(versions))}.'
     else:
-        names = sorted({record.name for record in records})
+        names = sorted({one.name for one in installed})
         close = [f'"{name}"' for name in difflib.get_close_matches(wish.name, names)]
         meant = f' Did you mean {" or ".join(close)}?' if close else ''
         told = f'is not installed.{meant} Installed: {", ".join(names) or "none"}.'
@@ -34,63 +36,41 @@ def unknown(wish: Wish, records: Sequence[DriverRecord]) -> ClusterDriverUnknown
     )
 
 
-def unusable(
-    wish: Wish, record: DriverRecord, others: Iterable[DriverRecord]
-) -> ClusterDriverUnusable:
+def unusable(wish: Wish, named: Candidate, table: Table) -> ClusterDriverUnusable:
     """Return the error for a driver that is installed and out of use."""
-    instead = _names(others)
+    instead = _names(table.left)
     return ClusterDriverUnusable(
-        f'Cluster driver "{record.name}" {why_unused(record)}'
+        f'Cluster driver "{wish.name}" {named.out}'
         f'{f" Or choose one of: {instead}." if instead else ""} '
         f'It was asked for by {wish.source}.'
     )
 
 
-def why_unused(record: DriverRecord) -> str:
-    """Return why a driver is out of use, and what would change that, as the end of a sentence."""
-    match record.state:
-        case DriverState.BETA:
-            return f'{record.version} is installed but beta. Add it to enabled_beta_drivers.'
-        case DriverState.DISABLED:
-            return f'{record.version} is disabled: {record.reason}.'
-        case DriverState.BROKEN:
-            return f'failed to load from {record.origin}: {record.reason}.'
-        case _:
-            return f'{record.version} {record.reason}.'
-
-
-def mismatch(
-    wish: Wish, record: DriverRecord, kind: Kind, others: Iterable[DriverRecord]
-) -> ClusterDriverMismatch:
+def mismatch(wish: Wish, named: Candidate, table: Table) -> ClusterDriverMismatch:
     """Return the error for a driver that does not build what is wanted."""
     return ClusterDriverMismatch(
-        f'Cluster driver "{record.name}" {record.version} does not build {kind}. '
-        f'It provides: {", ".join(map(str, record.provides))}. '
-        f'Drivers that do: {_names(others) or "none"}. It was asked for by {wish.source}.'
+        f'Cluster driver "{wish.name}" {named.out} '
+        f'Drivers that do: {_names(table.left) or "none"}. It was asked for by {wish.source}.'
     )
 
 
-def nobody(
-    kind: Kind, usable: Sequence[DriverRecord], records: Iterable[DriverRecord]
-) -> NoClusterDriver:
+def nobody(table: Table) -> NoClusterDriver:
     """Return the error for a kind of cluster that no driver builds."""
-    told = [f'No cluster driver builds {kind}.']
+    told = [f'No cluster driver builds {table.kind}.']
+    usable = current(row.driver for row in table.rows)
     if not usable:
         told.append('None is in use.')
-    elif nearest := _nearest(kind, usable):
+    elif nearest := _nearest(table.kind, usable):
         told.append(f'Nearest: {"; ".join(nearest)}.')
-    for record in records:
-        if record.state is not DriverState.ACTIVE and any(map(kind.fit, record.provides)):
-            told.append(f'"{record.name}" would, but {why_unused(record)}')
+    told += [f'"{row.driver.name}" would, but {row.out}' for row in table.rows if row.fits]
     return NoClusterDriver(' '.join(told))
 
 
 def _nearest(kind: Kind, usable: Iterable[DriverRecord]) -> list[str]:
     misses = sorted(
-        (len(differences), record.name, offered, differences)
+        (len(differences := kind.differences(offered)), record.name, offered, differences)
         for record in usable
         for offered in record.provides
-        if (differences := kind.differences(offered))
     )
     return [
         f'{name} builds {offered}, which differs in {" and ".join(differences)}'
@@ -99,20 +79,20 @@ def _nearest(kind: Kind, usable: Iterable[DriverRecord]) -> list[str]:
     ]
 
 
-def ambiguous(kind: Kind, candidates: Iterable[DriverRecord]) -> AmbiguousClusterDriver:
+def ambiguous(table: Table) -> AmbiguousClusterDriver:
     """Return the error for a kind of cluster that several drivers build."""
     return AmbiguousClusterDriver(
-        f'{undecided(kind, candidates)} '
-        f'{"State the coe, or choose" if kind.coe is None else "Choose"} with --driver NAME, '
-        'image property kiln_driver, or driver_preference of [clusters] in kiln.conf. '
-        'Nothing was created.'
+        f'{undecided(table)} '
+        f'{"State the coe, or choose" if table.kind.coe is None else "Choose"} with '
+        '--driver NAME, image property kiln_driver, or driver_preference of [clusters] in '
+        'kiln.conf. Nothing was created.'
     )
 
 
-def undecided(kind: Kind, candidates: Iterable[DriverRecord]) -> str:
+def undecided(table: Table) -> str:
     """Return which drivers build a kind of cluster equally well."""
-    offers = ' and '.join(f'{record} ({record.origin})' for record in candidates)
-    return f'Several cluster drivers build {kind}: {offers}.'
+    offers = ' and '.join(f'{row.driver} ({row.driver.origin})' for row in table.left)
+    return f'Several cluster drivers build {table.kind}: {offers}.'
 
 
 def without_distro(image: Image | None) -> ImageWithoutDistro:
@@ -130,5 +110,5 @@ def without_distro(image: Image | None) -> ImageWithoutDistro:
     )
 
 
-def _names(records: Iterable[DriverRecord]) -> str:
-    return ', '.join(dict.fromkeys(record.name for record in records))
+def _names(candidates: Iterable[Candidate]) -> str:
+    return ', '.join(dict.fromkeys(row.driver.name for row in candidates))

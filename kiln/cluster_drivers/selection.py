@@ -1,27 +1,38 @@
-"""Which driver builds a cluster: chosen once, with its reasons, and pinned.
+"""Choice of the driver for a cluster: made once, with its reasons, and pinned.
 
-Pure. The same inputs give the same answer, in whatever order the drivers were
-installed. Nothing is ever guessed: where two drivers fit equally well and
-nobody has said which to take, that is an error that names both.
+Pure. The same inputs give the same choice, in whatever order the drivers were installed.
+Nothing is guessed: two drivers that fit equally well, with nothing to decide between
+them, are an error that names both.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from kiln.cluster_drivers import refusals
 from kiln.cluster_drivers.matching import (
-    NO_PREFERENCES,
-    Preferences,
-    best,
+    Candidate,
+    Preference,
+    Table,
     current,
     in_order,
-    preferred,
+    judge,
 )
 from kiln.cluster_drivers.records import WILDCARD, ClusterType, DriverRecord, DriverState
-from kiln.cluster_drivers.wanted import Image, Request, Wanted, Wish, read_wanted, system_names
+from kiln.cluster_drivers.request import (
+    Image,
+    Kind,
+    Request,
+    Trace,
+    Wish,
+    read,
+    read_kind,
+    read_wishes,
+    system_names,
+)
 from kiln.cluster_exceptions import DriverSelectionError
 from kiln.cluster_models import DriverPin
 
@@ -38,26 +49,13 @@ class Decision:
     template: Request
     image: Image | None
     steps: tuple[str, ...]
-    #: What somebody should know, or change, though it went well.
+    #: What a user should know, or change, although a driver was chosen.
     notices: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, to be stored with the cluster."""
+        """Return the decision as plain data, to be stored with the cluster."""
         data = dataclasses.asdict(self)
         return {**data, **{name: list(data[name]) for name in ('wanted', 'steps', 'notices')}}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the decision that ``to_dict`` made plain."""
-        return cls(
-            pin=DriverPin(**data['pin']),
-            wanted=ClusterType(*data['wanted']),
-            request=Request(**data['request']),
-            template=Request(**data['template']),
-            image=Image(**data['image']) if data['image'] else None,
-            steps=tuple(data['steps']),
-            notices=tuple(data['notices']),
-        )
 
 
 def resolve(
@@ -66,32 +64,36 @@ def resolve(
     records: Iterable[DriverRecord],
     template: Request = _NOTHING_ASKED,
     image: Image | None = None,
-    preferences: Preferences = NO_PREFERENCES,
+    preferences: Iterable[Preference] = (),
 ) -> Decision:
-    """Choose the driver of a new cluster, or say why none can be chosen.
+    """Choose the driver of a new cluster.
 
-    :raises DriverSelectionError: its ``steps`` say how far the choice had come.
+    :raises DriverSelectionError: none can be chosen; its ``steps`` record how far the
+        choice had come.
     """
-    wanted = read_wanted(request, template, image)
-    choice = _Choice(wanted, image, preferences, in_order(records))
+    said, trace = list(read(request, template, image)), Trace()
+    wishes = list(read_wishes(said))
+    kind = read_kind(said, wishes, image, trace)
+    table = judge(records, kind, preferences)
     try:
-        chosen = choice.make()
+        chosen = _wished(wishes, table, image, trace) if wishes else _matched(table, image, trace)
     except DriverSelectionError as exc:
-        exc.steps = tuple(choice.steps)
+        exc.steps = tuple(trace.steps)
         raise
+    trace.notices += _surprises(chosen, table, wishes[0] if wishes else None)
     return Decision(
-        pin=pin_of(chosen),
-        wanted=wanted.kind.cluster_types()[0],
+        pin=pin_of(chosen.driver),
+        wanted=kind.cluster_types()[0],
         request=request,
         template=template,
         image=image.only_what_counts() if image else None,
-        steps=tuple(choice.steps),
-        notices=tuple(choice.notices),
+        steps=tuple(trace.steps),
+        notices=tuple(trace.notices),
     )
 
 
 def explain(outcome: Decision | DriverSelectionError) -> list[str]:
-    """Return, line by line, how a choice came about, and what came of it."""
+    """Return, line by line, how a choice came about and what came of it."""
     if isinstance(outcome, DriverSelectionError):
         return [*outcome.steps, f'error {outcome.code}: {outcome}']
     pin = outcome.pin
@@ -106,84 +108,104 @@ def pin_of(record: DriverRecord) -> DriverPin:
     )
 
 
-class _Choice:
-    """One choice under way, and what there is to tell about it."""
-
-    def __init__(
-        self,
-        wanted: Wanted,
-        image: Image | None,
-        preferences: Preferences,
-        records: Sequence[DriverRecord],
-    ) -> None:
-        self._kind, self._wishes = wanted.kind, wanted.wishes
-        self._image, self._preferences, self._records = image, preferences, records
-        self._usable = current(records)
-        self._candidates = best(self._usable, self._kind)
-        self.steps, self.notices = list(wanted.steps), list(wanted.notices)
-
-    def make(self) -> DriverRecord:
-        """Return the driver.
-
-        :raises DriverSelectionError: there is none, or more than one.
-        """
-        if not self._wishes:
-            self.steps.append('driver: nobody names one')
-            return self._told(*self._matched())
-        wish, *others = self._wishes
-        self.steps.append(f'driver: {wish} ({wish.source})')
-        self.notices += [
-            f'{other.source} asks for driver {other}; {wish.source} asks for {wish}, and wins.'
-            for other in others
-            if other.name != wish.name
-        ]
-        return self._told(self._wished(wish), f'asked for by {wish.source}', wish)
-
-    def _wished(self, wish: Wish) -> DriverRecord:
-        admitted = [one for one in self._records if _asked_for(one, wish)]
-        if not admitted:
-            raise refusals.unknown(wish, self._records)
-        usable = [one for one in admitted if one.state is DriverState.ACTIVE]
-        if not usable:
-            raise refusals.unusable(wish, admitted[-1], self._candidates)
-        record = usable[-1]
-        if any(self._kind.fit(offered) for offered in record.provides):
-            return record
-        misses = [self._kind.differences(offered) for offered in record.provides]
-        if not self._kind.systems and ('os',) in misses:
-            raise refusals.without_distro(self._image)
-        raise refusals.mismatch(wish, record, self._kind, self._candidates)
-
-    def _matched(self) -> tuple[DriverRecord, str]:
-        told = ', '.join(map(str, self._candidates)) or 'none'
-        self.steps.append(f'candidates: {told}')
-        if not self._candidates:
-            if not self._kind.systems:
-                raise refusals.without_distro(self._image)
-            raise refusals.nobody(self._kind, self._usable, self._records)
-        if len(self._candidates) == 1:
-            return self._candidates[0], 'no other fits as closely'
-        choice = preferred(self._kind, self._candidates, self._preferences)
-        if choice is None:
-            self.steps.append('preferences: none for any of them')
-            raise refusals.ambiguous(self._kind, self._candidates)
-        return choice.driver, choice.reason
-
-    def _told(self, record: DriverRecord, why: str, wish: Wish | None = None) -> DriverRecord:
-        self.steps.append(f'chosen: {record} ({record.origin}), {why}')
-        self.notices += dict.fromkeys(
-            f'{record} is used, for "{one.name}" {refusals.why_unused(one)}'
-            for one in self._records
-            if one.name == record.name and one.recency > record.recency
-            if wish is None or wish.admits(one.version)
-        )
-        systems = self._kind.systems
-        closest = max(fit[1] for offered in record.provides if (fit := self._kind.fit(offered)))
-        built = systems[-closest] if closest else WILDCARD
-        if closest < len(systems) and built in system_names(systems[0]):
-            self.notices.append(f'{record} builds {built}, of which {systems[0]} is a variant.')
-        return record
+def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Trace) -> Candidate:
+    wish, *others = wishes
+    trace.steps.append(f'driver: {wish} ({wish.source})')
+    trace.notices += [
+        f'{other.source} asks for driver {other}; {wish.source} asks for {wish}, and wins.'
+        for other in others
+        if other.name != wish.name
+    ]
+    named = [row for row in table.rows if wish.admits(row.driver)]
+    if not named:
+        raise refusals.unknown(wish, table)
+    usable = [row for row in named if row.driver.state is DriverState.ACTIVE]
+    if not usable:
+        raise refusals.unusable(wish, named[-1], table)
+    newest = usable[-1]
+    if not newest.fits:
+        misses = map(table.kind.differences, newest.driver.provides)
+        if not table.kind.os and ('os',) in misses:
+            raise refusals.without_distro(image)
+        raise refusals.mismatch(wish, newest, table)
+    trace.steps.append(_chosen(newest.driver, f'asked for by {wish.source}'))
+    return newest
 
 
-def _asked_for(record: DriverRecord, wish: Wish) -> bool:
-    return record.name == wish.name and wish.admits(record.version)
+def _matched(table: Table, image: Image | None, trace: Trace) -> Candidate:
+    candidates = ', '.join(str(row.driver) for row in table.left) or 'none'
+    trace.steps += ['driver: nobody names one', f'candidates: {candidates}']
+    if not table.left:
+        raise refusals.nobody(table) if table.kind.os else refusals.without_distro(image)
+    first = min(table.left, key=lambda row: row.rank)
+    why = first.preferred if len(table.left) > 1 else 'no other fits as closely'
+    if not why:
+        trace.steps.append('preferences: none for any of them')
+        raise refusals.ambiguous(table)
+    trace.steps.append(_chosen(first.driver, why))
+    return first
+
+
+def _chosen(driver: DriverRecord, why: str) -> str:
+    return f'chosen: {driver} ({driver.origin}), {why}'
+
+
+def _surprises(chosen: Candidate, table: Table, wish: Wish | None) -> Iterator[str]:
+    driver, systems = chosen.driver, table.kind.os
+    unused = (
+        f'{driver} is used, for "{row.driver.name}" {row.out}'
+        for row in table.rows
+        if row.driver.name == driver.name and row.driver.recency > driver.recency
+        if wish is None or wish.admits(row.driver)
+    )
+    yield from dict.fromkeys(unused)
+    closest = max(of_system for _, of_system, _ in chosen.fits)
+    built = systems[-closest] if closest else WILDCARD
+    if closest < len(systems) and built in system_names(systems[0]):
+        yield f'{driver} builds {built}, of which {systems[0]} is a variant.'
+
+
+class Conflict(NamedTuple):
+    """Drivers with nothing to decide between them."""
+
+    message: str
+    drivers: tuple[DriverRecord, ...]
+    #: What all of them build; None where they are one driver, installed twice.
+    cluster_type: ClusterType | None = None
+
+
+def conflicts(
+    records: Iterable[DriverRecord], preferences: Sequence[Preference] = ()
+) -> list[Conflict]:
+    """Return what is left for an operator to decide; with none, no choice is ambiguous.
+
+    A cluster that leaves its coe open is the exception: many drivers may fit it.
+    """
+    ordered = in_order(records)
+    installed_twice: dict[tuple[str, str], list[DriverRecord]] = {}
+    for record in ordered:
+        if record.state is DriverState.CONFLICT:
+            installed_twice.setdefault((record.name, record.version), []).append(record)
+    found = [
+        Conflict(f'Cluster driver "{name}" {version} {same[0].reason}.', tuple(same))
+        for (name, version), same in installed_twice.items()
+    ]
+    for cluster_type in sorted(_overlaps(current(ordered))):
+        table = judge(ordered, Kind.of(cluster_type), preferences)
+        if len(table.left) > 1 and not any(row.preferred for row in table.left):
+            drivers = tuple(row.driver for row in table.left)
+            found.append(Conflict(refusals.undecided(table), drivers, cluster_type))
+    return found
+
+
+def _overlaps(records: Iterable[DriverRecord]) -> set[ClusterType]:
+    """Return the widest types of cluster that two drivers both build."""
+    offers = [(record.name, offered) for record in records for offered in record.provides]
+    return {
+        ClusterType(*words)
+        for (mine, one), (theirs, other) in itertools.combinations(offers, 2)
+        if mine != theirs
+        # Of two words that meet, the one that both fit is the more precise.
+        for words in itertools.product(*zip(one, other, strict=True))
+        if not any(map(Kind.of(ClusterType(*words)).differences, (one, other)))
+    }

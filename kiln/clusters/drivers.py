@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.contract import contract_violations
 from kiln.cluster_drivers.discovery import Catalogue, LoadedDriver
-from kiln.cluster_drivers.matching import NO_PREFERENCES, Preferences
+from kiln.cluster_drivers.matching import Preference
+from kiln.cluster_drivers.request import Image, Request
 from kiln.cluster_drivers.selection import Decision, resolve
-from kiln.cluster_drivers.wanted import Image, Request
 from kiln.cluster_exceptions import ClusterDriverUnusable, DriverSelectionError
 from kiln.cluster_models import DriverPin
 from kiln.cluster_spec import ClusterSpec
@@ -24,7 +24,7 @@ class SiteDrivers:
         self,
         discover: Callable[[], Catalogue],
         *,
-        preferences: Preferences = NO_PREFERENCES,
+        preferences: Sequence[Preference] = (),
         overrides: Path | None = None,
     ) -> None:
         """Look for no drivers yet.

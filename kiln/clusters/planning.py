@@ -11,9 +11,9 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.request import Image, Wish
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_drivers.wanted import Image, Wish
 from kiln.cluster_exceptions import (
     ClusterError,
     ClusterNotFound,
@@ -318,8 +318,7 @@ def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
     """Refuse to have a cluster change hands by the way."""
     if spec.driver is None:
         return
-    wish = Wish.read(spec.driver, 'the cluster')
-    if wish.name != there.pin.name or not wish.admits(there.pin.version):
+    if not Wish.read(spec.driver, 'the cluster').admits(there.pin):
         message = (
             f'the cluster belongs to {there.pin.name} {there.pin.version}, not to {spec.driver}; '
             f'move it with migrate-driver first, or take the driver out'

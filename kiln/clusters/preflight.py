@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.request import Image
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_drivers.wanted import Image
 from kiln.cluster_exceptions import InvalidCluster, Problem
 from kiln.cluster_spec import MachineSpec, NodeGroupSpec
 from kiln.clusters.drivers import SiteDrivers

@@ -11,7 +11,7 @@ from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.discovery import DiscoverySettings, discover
-from kiln.cluster_drivers.matching import Preferences
+from kiln.cluster_drivers.matching import preferences_of
 from kiln.cluster_spec import MachineSpec
 from kiln.clusters.drivers import SiteDrivers
 from kiln.clusters.planning import Planning
@@ -148,7 +148,7 @@ def open_site(
     settings = DiscoverySettings.from_options(options)
     drivers = SiteDrivers(
         lambda: discover(settings),
-        preferences=Preferences.from_options(options),
+        preferences=preferences_of(options),
         overrides=Path(options.template_path).expanduser() if options.template_path else None,
     )
     return Site(

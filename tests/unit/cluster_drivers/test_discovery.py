@@ -2,8 +2,8 @@
 
 from kiln.cluster_drivers.matching import in_order
 from kiln.cluster_drivers.records import ClusterType, DriverState
+from kiln.cluster_drivers.request import Image, Request
 from kiln.cluster_drivers.selection import resolve
-from kiln.cluster_drivers.wanted import Image, Request
 from kiln.cluster_exceptions import AmbiguousClusterDriver, ClusterDriverUnusable
 from tests.unit.cluster_drivers.installed import PYTHON, VERSION, YAML, Installed
 

@@ -5,7 +5,7 @@ import unittest
 from kiln import conf as kiln_conf
 from kiln.cluster_drivers.activation import Activation, activated
 from kiln.cluster_drivers.discovery import DiscoverySettings, discover
-from kiln.cluster_drivers.matching import Preferences
+from kiln.cluster_drivers.matching import Preference, preferences_of
 from kiln.cluster_drivers.records import DriverState
 from kiln.conf import clusters
 from kiln.exceptions import ConfigurationError
@@ -118,7 +118,7 @@ class Options(Installed):
             ['/usr/share/kiln/drivers', '/etc/kiln/drivers'], list(map(str, settings.driver_path))
         )
         self.assertEqual(Activation(), settings.activation)
-        self.assertEqual(Preferences(), Preferences.from_options(self.values()))
+        self.assertEqual([], preferences_of(self.values()))
 
     def test_the_options_say_what_is_in_use_and_what_is_preferred(self):
         folder = self.directory('page_v1')
@@ -145,13 +145,10 @@ class Options(Installed):
         self.assertIn('disabled_drivers: typo_v1', logs.output[0])
         self.assertIs(DriverState.DISABLED, found['page_v1'])
         self.assertIs(DriverState.ACTIVE, found['beta_v1'])
-        preferences = Preferences.from_options(values)
-        self.assertEqual('d_v1', preferences.default_driver)
-        self.assertEqual(
-            [('a_v1', 'b_v1'), ('c_v1',)],
-            [line.drivers for line in preferences.driver_preference],
-        )
+        *stated, default = preferences_of(values)
+        self.assertEqual([('a_v1', 'b_v1'), ('c_v1',)], [line.drivers for line in stated])
+        self.assertEqual(Preference.default('d_v1'), default)
 
     def test_a_preference_that_cannot_be_read_is_an_error_of_the_configuration(self):
         with self.assertRaisesRegex(ConfigurationError, 'driver_preference "a_v1"'):
-            Preferences.from_options(self.values('driver_preference = a_v1\n'))
+            preferences_of(self.values('driver_preference = a_v1\n'))

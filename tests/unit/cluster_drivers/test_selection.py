@@ -1,8 +1,8 @@
 """Which driver a cluster gets: each requirement of the founding note 002."""
 
-from kiln.cluster_drivers.matching import Preference, Preferences
+from kiln.cluster_drivers.matching import Preference
 from kiln.cluster_drivers.records import ClusterType
-from kiln.cluster_drivers.wanted import Request
+from kiln.cluster_drivers.request import Request
 from kiln.cluster_exceptions import (
     AmbiguousClusterDriver,
     ClusterDriverMismatch,
@@ -74,18 +74,16 @@ class FoundingNote(Choosing):
     def test_002_6_two_equal_drivers_serve_side_by_side_and_new_clusters_move_on(self):
         old = self.choose(HEAT, HELM, request=Request(driver='k8s_ubuntu_v1', coe='kubernetes'))
         self.assertEqual('k8s_ubuntu_v1', old.pin.name)
-        moving = Preferences(default_driver='k8s_capi_helm_v1')
+        moving = [Preference.default('k8s_capi_helm_v1')]
         self.assertEqual('k8s_capi_helm_v1', self.chosen(HEAT, HELM, preferences=moving))
 
     def test_002_7_a_preference_decides_and_nothing_has_to_be_disabled(self):
-        preferences = Preferences(
-            driver_preference=(
-                Preference.parse('vm, flatcar, kubernetes: k8s_ubuntu_v1'),
-                Preference.parse('vm, ubuntu, kubernetes: gone_v1, k8s_capi_helm_v1'),
-                Preference.parse('vm, *, kubernetes: k8s_ubuntu_v1'),
-            ),
-            default_driver='k8s_ubuntu_v1',
-        )
+        preferences = [
+            Preference.parse('vm, flatcar, kubernetes: k8s_ubuntu_v1'),
+            Preference.parse('vm, ubuntu, kubernetes: gone_v1, k8s_capi_helm_v1'),
+            Preference.parse('vm, *, kubernetes: k8s_ubuntu_v1'),
+            Preference.default('k8s_ubuntu_v1'),
+        ]
         newcomer = driver('newcomer_v1', UBUNTU)
         found = self.choose(HEAT, HELM, newcomer, preferences=preferences)
         self.assertEqual('k8s_capi_helm_v1', found.pin.name)

@@ -2,8 +2,9 @@
 
 import unittest
 
-from kiln.cluster_drivers.matching import Preference, Preferences, conflicts
+from kiln.cluster_drivers.matching import Preference
 from kiln.cluster_drivers.records import ClusterType
+from kiln.cluster_drivers.selection import conflicts
 from kiln.exceptions import ConfigurationError
 from tests.unit.cluster_drivers.offered import HEAT, HELM, SWARMS, UBUNTU, driver
 
@@ -21,14 +22,14 @@ class Conflicts(unittest.TestCase):
             'Several cluster drivers build (vm, ubuntu, kubernetes): '
             'k8s_capi_helm_v1 1.4.0 (package k8s-capi-helm-v1 1.4.0) and '
             'k8s_ubuntu_v1 2.0.1 (directory /usr/share/kiln/drivers/k8s_ubuntu_v1).',
-            str(found),
+            found.message,
         )
         for decided in (
-            Preferences(default_driver='k8s_ubuntu_v1'),
-            Preferences(driver_preference=(Preference.parse('*, *, *: k8s_capi_helm_v1'),)),
+            Preference.default('k8s_ubuntu_v1'),
+            Preference.parse('*, *, *: k8s_capi_helm_v1'),
         ):
-            self.assertEqual([], conflicts([HEAT, SWARMS, HELM], decided))
-        other = Preferences(default_driver='swarm_atomic_v1')
+            self.assertEqual([], conflicts([HEAT, SWARMS, HELM], [decided]))
+        other = [Preference.default('swarm_atomic_v1')]
         self.assertEqual(1, len(conflicts([HEAT, SWARMS, HELM], other)))
 
     def test_drivers_out_of_use_are_in_nobodys_way(self):
@@ -71,6 +72,7 @@ class PreferencesAsText(unittest.TestCase):
         expected = Preference(
             cluster_type=ClusterType('bare_metal', 'ubuntu', 'kubernetes'),
             drivers=('a_v1', 'b_v1'),
+            reason='preferred for (bare_metal, ubuntu, kubernetes)',
         )
         for text in (
             'bm, ubuntu, kubernetes: a_v1, b_v1',

@@ -6,8 +6,8 @@ The numbers are those of the findings. The fifth is about discovery, and tested 
 import itertools
 
 from kiln.cluster_drivers.activation import Activation, activated
-from kiln.cluster_drivers.matching import Preferences
-from kiln.cluster_drivers.wanted import Request
+from kiln.cluster_drivers.matching import Preference
+from kiln.cluster_drivers.request import Request
 from kiln.cluster_exceptions import (
     AmbiguousClusterDriver,
     ClusterDriverUnusable,
@@ -30,7 +30,7 @@ class AsInMagnum(Choosing):
         self.refused(NoClusterDriver, first)
 
     def test_magnum_1_ii_no_default_is_taken_for_what_it_does_not_build(self):
-        default = Preferences(default_driver='swarm_atomic_v1')
+        default = [Preference.default('swarm_atomic_v1')]
         self.assertEqual('k8s_ubuntu_v1', self.chosen(HEAT, SWARMS, preferences=default))
         self.refused(AmbiguousClusterDriver, HEAT, HELM, SWARMS, preferences=default)
         self.refused(NoClusterDriver, SWARMS, preferences=default)

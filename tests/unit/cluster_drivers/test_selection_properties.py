@@ -5,10 +5,10 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.cluster_drivers.matching import Preference, Preferences, conflicts
+from kiln.cluster_drivers.matching import Preference
 from kiln.cluster_drivers.records import ClusterType, DriverRecord, DriverState
-from kiln.cluster_drivers.selection import explain, pin_of, resolve
-from kiln.cluster_drivers.wanted import Image, Request
+from kiln.cluster_drivers.request import Image, Request
+from kiln.cluster_drivers.selection import conflicts, explain, pin_of, resolve
 from kiln.cluster_exceptions import AmbiguousClusterDriver, DriverSelectionError
 
 NAMES = ['a_v1', 'b_v1', 'c_v1', 'd_v1']
@@ -52,17 +52,15 @@ IMAGES = st.none() | st.builds(
         st.sampled_from(['kiln_distro', 'os_distro']), st.sampled_from(SYSTEMS)
     ),
 )
-PREFERENCES = st.builds(
-    Preferences,
-    driver_preference=st.lists(
-        st.builds(
-            Preference,
-            cluster_type=types('*'),
-            drivers=st.lists(st.sampled_from(NAMES), min_size=1).map(tuple),
-        ),
-        max_size=2,
-    ).map(tuple),
-    default_driver=st.none() | st.sampled_from(NAMES),
+PREFERENCES = st.lists(
+    st.builds(
+        Preference,
+        cluster_type=types('*'),
+        drivers=st.lists(st.sampled_from(NAMES), min_size=1).map(tuple),
+        reason=st.just('preferred'),
+    )
+    | st.sampled_from(NAMES).map(Preference.default),
+    max_size=3,
 )
 
 

@@ -1,6 +1,6 @@
 """What a user is told where no driver can be chosen."""
 
-from kiln.cluster_drivers.wanted import Image, Request
+from kiln.cluster_drivers.request import Image, Request
 from kiln.cluster_exceptions import (
     AmbiguousClusterDriver,
     ClusterDriverMismatch,

@@ -2,7 +2,7 @@
 
 import itertools
 
-from kiln.cluster_drivers.wanted import Request
+from kiln.cluster_drivers.request import Request
 from kiln.cluster_exceptions import (
     AmbiguousClusterDriver,
     NoClusterDriver,
@@ -50,7 +50,10 @@ class Versions(Choosing):
     def test_only_the_current_version_is_matched_without_a_wish(self):
         old = driver('k8s_v1', UBUNTU, FLATCAR, version='0.9.0')
         flatcar = image(kiln_distro='flatcar')
-        self.refused(NoClusterDriver, old, *self.versions, image=flatcar)
+        said = self.refused(NoClusterDriver, old, *self.versions, image=flatcar)
+        self.assertIn(
+            '"k8s_v1" would, but 0.9.0 is not its newest version. Ask for k8s_v1==0.9.0.', said
+        )
 
     def test_an_older_version_for_a_newer_one_out_of_use_is_noticed(self):
         newer = driver(
