@@ -1,8 +1,9 @@
-"""Whether the quotes that a filter makes mean something where they stand.
+"""Check of a template's filters: their quotes must count where they stand.
 
 Each filter is safe in its own language, as a word by itself; in quotes, in a
 comment, or in another language its quotes would be text, and a value could
 break out. So that is a mistake of the template, found before any value is known.
+No library takes a shell apart: shlex knows no here-documents and no backquotes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from kiln.cluster_exceptions import Problem
 
 _SHELL = re.compile(r'#! *\S*?(?:/env +)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b')
 # What a shell takes apart by other rules than its words. A here-document goes to the line
-# of its word.
+# of its word, unless a backslash joins that to the line before; quotes may hold a command
+# with quotes of its own; what is left open goes to the end.
 _APART = re.compile(
-    r"""\\. | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*` | (?<![^\s;|&()])\#[^\n]*
-    | <<-?[ ]*(["'\\]?)(\w+)\1?[^\n]*\n(?:.*?\n)??\t*\2(?=\n|\Z)""",
+    r"""\\. | '[^']*(?:'|\Z) | `(?:\\.|[^`\\])*(?:`|\\?\Z)
+    | "(?:\\.|\$\((?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^()"'\\])*\)|[^"\\])*(?:"|\\?\Z)
+    | (?<![^\s;|&()])(?<![^\s;|&()]\\\n)\#[^\n]* | \$\(\([^\n'"`]*?\)\)
+    | (?<!<)<<-?[ ]*(["'\\])?(\w++)\1?[^\n]*\n(?:.*?(?(1)|(?<!\\))\n)??\t*\2(?=\n|\Z)
+    | (?<!<)<<-?[ ]*["'\\]?[A-Za-z_].*""",
     re.DOTALL | re.VERBOSE,
 )
 
@@ -72,7 +77,7 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
         template, 'shell', 'this is no shell: use | json, or give the script a file of its own'
     )
     try:
-        scalars = list(_scalars(_masked(template)))
+        spans = list(_spans(_masked(template)))
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         yield template.problem(mark.index if mark else 0, f'this is no YAML: {exc.problem}')
@@ -81,7 +86,7 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
         yield template.problem(0, 'this is no YAML: it has a character that cannot be printed')
         return
     for one in template.placeholders:
-        if one.filter == 'json' and not _alone(one, scalars):
+        if one.filter == 'json' and not _alone(one, spans):
             yield template.problem(
                 one.start,
                 f'{one.name} | json brings its own quotes: leave nothing around it, neither '
@@ -89,19 +94,19 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
             )
 
 
-def _scalars(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield where each scalar begins and ends, and whether it is without quotes."""
+def _spans(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each part begins and ends, and whether it is a scalar without quotes."""
     import yaml
 
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.ScalarEvent):
-            assert event.start_mark is not None
-            assert event.end_mark is not None
-            yield event.start_mark.index, event.end_mark.index, event.style is None
+        assert event.start_mark is not None
+        assert event.end_mark is not None
+        is_plain = isinstance(event, yaml.ScalarEvent) and event.style is None
+        yield event.start_mark.index, event.end_mark.index, is_plain
 
 
-def _alone(one: Placeholder, scalars: list[tuple[int, int, bool]]) -> bool:
-    for start, end, is_plain in scalars:
+def _alone(one: Placeholder, spans: list[tuple[int, int, bool]]) -> bool:
+    for start, end, is_plain in spans:
         if start <= one.start < end:
             return is_plain and (start, end) == (one.start, one.end)
     # In a comment, which is a line as JSON is.

@@ -1,7 +1,13 @@
 """A filter that would not quote where it stands is a mistake of the template."""
 
+import pathlib
 import subprocess
+import tempfile
 import unittest
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kiln.cluster_drivers.places import misplaced
 from kiln.cluster_drivers.text_template import TextTemplate
@@ -9,9 +15,25 @@ from kiln.cluster_drivers.text_template import TextTemplate
 SH = '#!/bin/sh\n'
 YAML = '#cloud-config\n'
 
+SHELL_BITS = [*'x ;|&)#\\"\'\n', 'echo ', 'A=', '${B}', ' # ']
+DOCUMENT_BITS = ['cat <<EOF\n', '\nEOF\n', 'cat <<-"END"\n', '\n\tEND\n']
+YAML_BITS = [*'x #:[]{}"\'\n', 'k: ', '- ', '? ', ', ', '|\n  ', '>\n  ', '\n  ', '!!str ', '&a ']
+
+
+def around(place, bits):
+    """Return texts with a placeholder in the middle."""
+    some = st.lists(st.sampled_from(bits), max_size=6).map(''.join)
+    return st.builds('{}{}{}'.format, some, st.just(place), some)
+
 
 def wrong(text, file='t'):
     return list(misplaced(TextTemplate(text, file=file)))
+
+
+def scalars(template, value):
+    """Return what a reader of YAML finds in a template that is filled in."""
+    events = yaml.parse(template.render({'a': value}), Loader=yaml.SafeLoader)
+    return [getattr(event, 'value', type(event)) for event in events]
 
 
 class InShell(unittest.TestCase):
@@ -22,7 +44,9 @@ class InShell(unittest.TestCase):
             'A="$B" # why\nC={{ a | shell }}', 'B=$((1<<2))\nA={{ a | shell }}',
             'B=\\\'; A={{ a | shell }}',
             'B=x#y; A={{ a | shell }}', '# {{ a }} "{{ a }}" \'{{ a | base64 }}\'', 'A={{ a }}',
-            'cat <<EOF\n{{ a }}\nEOF',
+            'read B <<<x\nA={{ a | shell }}', 'B="$((1<<2))"\nA={{ a | shell }}',
+            'B="$(cat "$C")"; A={{ a | shell }}', 'B="${C:-"x"}"; A={{ a | shell }}',
+            'cat <<EOF\n{{ a }}\nEOF', "cat <<EOF\nit's\nEOF\nA={{ a | shell }}",
         )  # fmt: skip
         for text in right:
             self.assertEqual([], wrong(SH + text), text)
@@ -33,6 +57,11 @@ class InShell(unittest.TestCase):
             '# {{ a | shell }}', 'x; # {{ a | shell }}', 'cat <<EOF\n{{ a | shell }}\nEOF',
             "cat <<-'END'\n\tx {{ a | shell }}\n\tEND\n", 'A=`cat {{ a | shell }}`',
             'echo "a \\" {{ a | shell }}"', 'cat << EOF > /x\n\n{{ a | shell }}\nEOF',
+            'A=$((1+{{ a | shell }}))', '((cat <<EOF))\n{{ a | shell }}\nEOF',
+            'A="$(cat "{{ a | shell }}")"',
+            'A=`cat \\` {{ a | shell }}`', 'cat <<EOFS\nEOF\n{{ a | shell }}',
+            'cat <<EOF\n{{ a | shell }}', 'cat <<EOF\nx\\\nEOF\n{{ a | shell }}\nEOF',
+            'A="{{ a | shell }}', "A='{{ a | shell }}", 'A=`{{ a | shell }}',
         )  # fmt: skip
         for text in spots:
             with self.subTest(text):
@@ -51,6 +80,23 @@ class InShell(unittest.TestCase):
             script = TextTemplate(SH + text).render({'a': value})
             done = subprocess.run(['/bin/sh', '-c', script], capture_output=True, check=False)
             self.assertIn(b'OUT', done.stderr, text)
+
+    @given(around('{{ a | shell }}', [*SHELL_BITS, *DOCUMENT_BITS]))
+    def test_where_it_is_taken_no_value_gets_out(self, text):
+        template = TextTemplate(SH + text, file='t')
+        if list(misplaced(template)):
+            return
+        # Each of its lines makes a file in the middle of a script, whatever is around it.
+        value = '\'\n>out\n"\n>out\n`>out`$(>out)\nEOF\n>out\n\tEND\n>out\n'
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                ['/bin/sh', '-c', template.render({'a': value})],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+            self.assertEqual([], list(pathlib.Path(folder).iterdir()))
 
     def test_the_quotes_of_json_are_none_to_a_shell(self):
         (problem,) = wrong('#!/usr/bin/env bash\nA={{ a | json }}')
@@ -90,6 +136,19 @@ class InYaml(unittest.TestCase):
                 (problem,) = wrong(YAML + text)
                 self.assertIn('leave nothing around it', problem.message)
                 self.assertGreater(problem.line, 1)
+
+    def test_json_in_the_name_of_a_value_is_none(self):
+        for text in ('k: &a{{ a | json }} x', 'k: *a{{ a | json }}', 'k: !{{ a | json }} x'):
+            self.assertEqual(1, len(wrong(YAML + text)), text)
+
+    @given(around('{{ a | json }}', YAML_BITS))
+    def test_where_it_is_taken_every_value_comes_out_as_it_went_in(self, text):
+        template = TextTemplate(text, file='t.yaml')
+        if list(misplaced(template)):
+            return
+        value = 'it\'s "x": {y}\n# z\n- k: \\ \u2028'
+        expected = [value if one == 'word' else one for one in scalars(template, 'word')]
+        self.assertEqual(expected, scalars(template, value))
 
     def test_words_of_a_shell_are_none(self):
         (problem,) = wrong(YAML + 'runcmd:\n  - echo {{ a | shell }}')
