@@ -1,16 +1,14 @@
-"""An HTTP proxy on loopback that misbehaves by script: see :class:`FaultProxy`.
+"""HTTP proxy on loopback that produces faults by rules: see :class:`FaultProxy`.
 
 It stands between a client and a real API server, so a driver can be tested with
-all that networks and load balancers do, without a patch on either side.
+the faults of networks and load balancers, and neither side is patched.
 """
 
-from kiln.testing.proxy.connection import Visit
-from kiln.testing.proxy.exchanges import Exchange, Request
+from kiln.testing.proxy.exchanges import Exchange, Fault, Request, Visit
 from kiln.testing.proxy.faults import (
     Answer,
     Close,
     Delay,
-    Fault,
     Hang,
     LoseAnswer,
     Refuse,
@@ -23,7 +21,7 @@ from kiln.testing.proxy.faults import (
     token_expired,
 )
 from kiln.testing.proxy.proxy import FaultProxy, fault_proxies
-from kiln.testing.proxy.script import Rule
+from kiln.testing.proxy.rule import Rule
 
 __all__ = [
     'Answer',

@@ -1,4 +1,4 @@
-"""A fault proxy for people: ``python -m kiln.testing.proxy --upstream URL --port N``."""
+"""The fault proxy as a command: ``python -m kiln.testing.proxy --upstream URL``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from kiln.testing.proxy import words
+from kiln.testing.proxy import rule_text
 from kiln.testing.proxy.exchanges import Exchange
 from kiln.testing.proxy.proxy import FaultProxy
 
@@ -16,15 +16,15 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Stand before a server until told to stop; print each exchange, and the sum."""
+    """Run a proxy until a signal ends it; print each exchange, and the sum."""
     parser = argparse.ArgumentParser(
         prog='python -m kiln.testing.proxy',
-        description='Stands between HTTP clients and a server, and misbehaves as told.',
-        epilog=f'Faults: {", ".join(words.FAULTS)}.',
+        description='Stands between HTTP clients and a server, and produces faults.',
+        epilog=f'Faults: {", ".join(rule_text.FAULTS)}.',
     )
     parser.add_argument('--upstream', required=True, metavar='URL', help='the server')
-    parser.add_argument('--port', type=int, default=0, help='where to listen; any free one')
-    parser.add_argument('--seed', type=int, default=0, help='decides whom a chance hits')
+    parser.add_argument('--port', type=int, default=0, help='port to listen on; 0 is any free one')
+    parser.add_argument('--seed', type=int, default=0, help='decides which requests a chance hits')
     parser.add_argument(
         '--fault',
         action='append',
@@ -33,27 +33,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         help='METHOD PATH FAULT [name=value ...], such as "POST /servers lose_answer times=1"',
     )
     args = parser.parse_args(argv)
-    # Before there is any other thread, so that none is woken in place of this one.
+    # Before any other thread starts, so that only this one receives the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     try:
-        proxy = FaultProxy(args.upstream, port=args.port, seed=args.seed, on_end=_say)
+        proxy = FaultProxy(args.upstream, port=args.port, seed=args.seed, on_end=_print)
         for text in args.fault:
-            proxy.add(words.rule(text))
+            proxy.add(rule_text.rule(text))
         with proxy:
-            _say(f'{proxy.url} stands before {args.upstream}')
+            _print(f'{proxy.url} stands before {args.upstream}')
             signal.sigwait(_STOP)
     except (OSError, ValueError) as exc:
         parser.error(str(exc))
-    _say(_sum(proxy.requests))
+    _print(_sum(proxy.requests))
 
 
 def _sum(exchanges: Sequence[Exchange]) -> str:
-    met = collections.Counter(type(each.fault).__name__ for each in exchanges if each.fault)
-    parts = ', '.join(f'{count} {name}' for name, count in sorted(met.items()))
+    counts = collections.Counter(type(each.fault).__name__ for each in exchanges if each.fault)
+    parts = ', '.join(f'{count} {name}' for name, count in sorted(counts.items()))
     return f'{len(exchanges)} requests; faults: {parts or "none"}'
 
 
-def _say(line: object) -> None:
+def _print(line: object) -> None:
     sys.stdout.write(f'{line}\n')
     sys.stdout.flush()
 

@@ -1,21 +1,19 @@
-"""What went through the proxy: requests as the script sees them, and the log of exchanges."""
+"""Exchanges: a request, what a fault can do with it, and the record of it."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
-import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
 
 from kiln.testing.proxy.http1 import Message
+from kiln.testing.proxy.peer import Peer
+from kiln.testing.proxy.server import Server
 
-if TYPE_CHECKING:
-    from kiln.testing.proxy.faults import Fault
-
-# "/compute/v2.1/6f70656e737461636b20342065766572/servers": how a cloud mounts
-# its services, which version and whose project are all nothing to a script.
+# Clouds mount their services differently, so rules ignore mount point, version and
+# project: "/compute/v2.1/6f70656e737461636b20342065766572/servers" is "/servers".
 _PREFIX = re.compile(
     r'(?:/[^/]+)?/v\d+(?:\.\d+)?(?:/[0-9a-f]{32}|/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?(?=/|$)'
 )
@@ -28,8 +26,20 @@ def resource_path(target: str) -> str:
     return (path[prefix.end() :] or '/') if prefix else path
 
 
+def matcher(method: str | None, path: str | None) -> Callable[[Request | Exchange], bool]:
+    """Return a check of method and whole path, where None fits any.
+
+    :raises ValueError: the path is not a regular expression.
+    """
+    try:
+        pattern = re.compile('(?s:.*)' if path is None else path)
+    except re.error as exc:
+        raise ValueError(f'{path!r} is not a regular expression for a path: {exc}') from exc
+    return lambda one: method in (None, one.method) and pattern.fullmatch(one.path) is not None
+
+
 class Request:
-    """One request, as the rules look at it."""
+    """A request of a client, as rules and faults see it."""
 
     __slots__ = ('message', 'method', 'path', 'target')
 
@@ -57,27 +67,40 @@ class Request:
 
 @dataclasses.dataclass(slots=True)
 class Exchange:
-    """One request and what became of it; filled in while it goes on."""
+    """The record of a request and its answers; filled in while the exchange goes on."""
 
     method: str
     target: str
     path: str
     request_bytes: int
-    #: Monotonic seconds when the whole request had arrived, and when all was over.
+    #: Monotonic seconds when the whole request had arrived, and when the exchange was over.
     started: float
     ended: float | None = None
     fault: Fault | None = None
-    #: What the client was answered; None where it got no answer.
+    #: The status that the client got; None if it got no answer.
     status: int | None = None
-    #: What the server answered; None where it was not asked, or did not.
+    #: The status from the server; None if it got no request or gave no answer.
     server_status: int | None = None
-    #: The id that the server gave the request, and the one the client sent along.
+    #: The id that the server gave the request, and the one that the client sent.
     request_id: str | None = None
     global_request_id: str | None = None
 
+    @classmethod
+    def of(cls, request: Request) -> Exchange:
+        """Begin the record of a request that has arrived."""
+        message = request.message
+        return cls(
+            request.method,
+            request.target,
+            request.path,
+            len(message.raw) - message.body_at,
+            time.monotonic(),
+            global_request_id=message.headers.get('x-openstack-request-id'),
+        )
+
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
+        """The duration so far."""
         return (time.monotonic() if self.ended is None else self.ended) - self.started
 
     def __str__(self) -> str:
@@ -88,77 +111,66 @@ class Exchange:
         )
 
 
-class Log:
-    """The exchanges in order of their requests; read by any thread."""
+class Fault:
+    """Something that is done to an exchange."""
 
-    def __init__(self, on_end: Callable[[Exchange], None] | None) -> None:
-        self._on_end = on_end
-        self._exchanges: list[Exchange] = []
-        self._changed = threading.Condition()
+    async def play(self, visit: Visit) -> None:
+        """Do it; when this returns, the exchange is over."""
+        raise NotImplementedError
 
-    def open(self, request: Request) -> Exchange:
-        """Begin the exchange of a request that has arrived."""
-        message = request.message
-        exchange = Exchange(
-            request.method,
-            request.target,
-            request.path,
-            len(message.raw) - message.body_at,
-            time.monotonic(),
-            global_request_id=message.headers.get('x-openstack-request-id'),
+
+class Visit:
+    """A request of a client, and what a fault can do with it."""
+
+    def __init__(
+        self,
+        request: Request,
+        exchange: Exchange,
+        client: Peer,
+        server: Server,
+        fetch: Callable[[Request], Awaitable[Message]],
+    ) -> None:
+        #: Can be replaced before it is forwarded.
+        self.request = request
+        self._exchange = exchange
+        self._client = client
+        self._server = server
+        self._fetch = fetch
+        self._answer: Message | None = None
+
+    async def forward(self) -> Message:
+        """Send the request to the server, the first time; return its answer."""
+        if self._answer is None:
+            self._answer = await self._fetch(self.request)
+            self._exchange.server_status = self._answer.status
+            self._exchange.request_id = self._answer.headers.get('x-openstack-request-id')
+        return self._answer
+
+    def send(self, data: bytes, status: int | None = None) -> None:
+        """Send bytes to the client; ``status`` is recorded as what it received."""
+        if self._client.open:
+            self._exchange.status = status or self._exchange.status
+            self._client.transport.write(data)
+
+    def close(self) -> None:
+        """Close the connection to the client, after what was sent."""
+        self._client.transport.close()
+
+    def reset(self) -> None:
+        """Reset the connection to the client at once."""
+        self._client.reset()
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait; return False, at once, when the client has gone."""
+        await asyncio.wait([self._client.gone], timeout=seconds)
+        return self._client.open
+
+    async def hang(self) -> None:
+        """Wait until the client gives up, or the proxy is released or closed."""
+        await asyncio.wait(
+            [self._client.gone, self._server.released], return_when=asyncio.FIRST_COMPLETED
         )
-        with self._changed:
-            self._exchanges.append(exchange)
-            self._changed.notify_all()
-        return exchange
 
-    def end(self, exchange: Exchange) -> None:
-        """End an exchange."""
-        with self._changed:
-            exchange.ended = time.monotonic()
-            self._changed.notify_all()
-        if self._on_end is not None:
-            self._on_end(exchange)
-
-    def all(self) -> list[Exchange]:
-        """Return the exchanges so far."""
-        return self._exchanges.copy()
-
-    def clear(self) -> None:
-        """Forget them."""
-        with self._changed:
-            self._exchanges.clear()
-
-    def count(self, method: str | None, path: str | None) -> int:
-        """Return how many requests had this method and this path."""
-        fits = pattern(path)
-        return sum(
-            (method is None or method == exchange.method) and fits(exchange.path)
-            for exchange in self._exchanges.copy()
-        )
-
-    def wait_for(self, count: int, method: str | None, path: str | None, seconds: float) -> bool:
-        """Wait until so many such requests have arrived; False where time ran out."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self.count(method, path) >= count, seconds)
-
-    def settle(self, seconds: float) -> bool:
-        """Wait until all have ended; False where time ran out."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: all(exchange.ended for exchange in self._exchanges), seconds
-            )
-
-
-def pattern(path: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a whole path is as a regular expression says.
-
-    :raises ValueError: it is no regular expression.
-    """
-    if path is None:
-        return lambda _: True
-    try:
-        fullmatch = re.compile(path).fullmatch
-    except re.error as exc:
-        raise ValueError(f'{path!r} is no path: {exc}') from exc
-    return lambda given: fullmatch(given) is not None
+    def refuse(self, seconds: float, *, accept: bool) -> None:
+        """Drop all clients of the proxy, and let none in for some seconds."""
+        self._server.refuse(seconds, accept=accept)

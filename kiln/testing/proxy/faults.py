@@ -1,38 +1,26 @@
-"""What can be done to an exchange: small values, each with one method.
+"""The faults: small values, each with one method.
 
-A fault is told of a *visit*, one request of a client, and does what it likes
-with it. A visit asks the server at most once, so faults can be put into one
-another: ``LoseAnswer(Answer(504))`` is a load balancer that lost patience with a
-server that did the work.
+A fault gets a *visit*, one request of a client. A visit forwards the request to the
+server at most once, so faults can be nested: ``LoseAnswer(Answer(504))`` is a load
+balancer whose timeout ended while the server did the work.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import html
-import http
+import http.client
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kiln.testing.proxy.connection import Visit
-
-
-class Fault:
-    """Something that is done to an exchange."""
-
-    async def play(self, visit: Visit) -> None:
-        """Do it; when this returns, the exchange is over."""
-        raise NotImplementedError
+from kiln.testing.proxy.exchanges import Fault, Visit
 
 
 @dataclasses.dataclass(frozen=True)
 class Serve(Fault):
-    """No fault: the server's answer, untouched."""
+    """No fault: the answer of the server, unchanged."""
 
     async def play(self, visit: Visit) -> None:
-        """Pass the answer on."""
         answer = await visit.forward()
         visit.send(answer.raw, answer.status)
         if not answer.lasting:
@@ -41,7 +29,7 @@ class Serve(Fault):
 
 @dataclasses.dataclass(frozen=True)
 class Delay(Fault):
-    """Time passes before the server is asked, or after it has answered, or both."""
+    """A wait before the request is forwarded, after the answer has come, or both."""
 
     before: float = 0.0
     after: float = 0.0
@@ -49,7 +37,7 @@ class Delay(Fault):
     then: Fault = Serve()
 
     async def play(self, visit: Visit) -> None:
-        """Wait, and go on; whoever leaves before the server is asked was never there."""
+        """Wait and continue; nothing is forwarded if the client leaves during ``before``."""
         if self.before and not await visit.pause(self.before):
             return
         if self.after:
@@ -60,53 +48,49 @@ class Delay(Fault):
 
 @dataclasses.dataclass(frozen=True)
 class Hang(Fault):
-    """No answer, and the server is not asked, until the client gives up."""
+    """No answer until the client gives up; nothing is forwarded."""
 
     async def play(self, visit: Visit) -> None:
-        """Keep the connection open and say nothing."""
         await visit.hang()
         visit.close()
 
 
 @dataclasses.dataclass(frozen=True)
 class Reset(Fault):
-    """The connection is reset, and the server is not asked."""
+    """A reset of the connection; nothing is forwarded."""
 
     async def play(self, visit: Visit) -> None:
-        """Reset it."""
         visit.reset()
 
 
 @dataclasses.dataclass(frozen=True)
 class Close(Fault):
-    """The connection is closed in good order, without an answer; the server is not asked."""
+    """An orderly close of the connection without an answer; nothing is forwarded."""
 
     async def play(self, visit: Visit) -> None:
-        """Close it."""
         visit.close()
 
 
 @dataclasses.dataclass(frozen=True)
 class LoseAnswer(Fault):
-    """The server does what it is asked, and the client gets something else, or nothing."""
+    """The server does its work, and the client gets another fault, or nothing."""
 
     instead: Fault = Hang()
 
     async def play(self, visit: Visit) -> None:
-        """Ask the server, and keep its answer back."""
         await visit.forward()
         await self.instead.play(visit)
 
 
 @dataclasses.dataclass(frozen=True)
 class Truncate(Fault):
-    """The connection is closed within the body of the answer."""
+    """A close of the connection within the body of the answer."""
 
     #: The share of the body that arrives.
     keep: float = 0.5
 
     async def play(self, visit: Visit) -> None:
-        """Send the beginning, close; an answer without a body is cut in its first line."""
+        """Send the beginning and close; an answer without a body is cut in its first line."""
         answer = await visit.forward()
         size = len(answer.raw) - answer.body_at
         end = answer.body_at + min(int(size * self.keep), size - 1) if size else len('HTTP/1.')
@@ -116,13 +100,12 @@ class Truncate(Fault):
 
 @dataclasses.dataclass(frozen=True)
 class Trickle(Fault):
-    """The body of the answer comes slowly, so many bytes at a time."""
+    """An answer whose body comes slowly, so many bytes at a time."""
 
     size: int = 1
     every: float = 0.1
 
     async def play(self, visit: Visit) -> None:
-        """Send the head at once, and the body drop by drop."""
         answer = await visit.forward()
         visit.send(answer.raw[: answer.body_at], answer.status)
         for at in range(answer.body_at, len(answer.raw), self.size):
@@ -135,20 +118,19 @@ class Trickle(Fault):
 
 @dataclasses.dataclass(frozen=True)
 class Refuse(Fault):
-    """All connections are reset, and for some seconds no new one is possible."""
+    """A reset of all connections; for some seconds new ones are refused."""
 
     seconds: float = 1.0
-    #: Let clients connect and close on them, as a balancer without a backend does.
+    #: Accept and close connections, as a load balancer without a backend does.
     accept: bool = False
 
     async def play(self, visit: Visit) -> None:
-        """Take the whole proxy down."""
         visit.refuse(self.seconds, accept=self.accept)
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer(Fault):
-    """An answer that the server knows nothing of; it is not asked."""
+    """An answer of the proxy itself; nothing is forwarded."""
 
     status: int = 503
     body: str = ''
@@ -157,7 +139,6 @@ class Answer(Fault):
     content_type: str = 'application/json'
 
     async def play(self, visit: Visit) -> None:
-        """Give it."""
         visit.send(self.raw(visit.request.method), self.status)
 
     def raw(self, method: str) -> bytes:
@@ -178,7 +159,7 @@ class Answer(Fault):
 def nova_error(
     status: int = 503, message: str = '', *, retry_after: int | str | None = None
 ) -> Answer:
-    """Return an error as Nova words it."""
+    """Return an error in the format of Nova."""
     name = {
         400: 'badRequest',
         401: 'unauthorized',
@@ -203,7 +184,7 @@ def html_page(status: int = 502, text: str = '') -> Answer:
 
 
 def token_expired() -> Answer:
-    """Return how a service refuses a token that Keystone no longer knows."""
+    """Return the answer of a service to a token that is no longer valid."""
     message = 'The request you have made requires authentication.'
     error = {'code': 401, 'title': 'Unauthorized', 'message': message}
     challenge = {'WWW-Authenticate': 'Keystone uri="http://127.0.0.1/identity"'}
@@ -211,7 +192,4 @@ def token_expired() -> Answer:
 
 
 def _reason(status: int) -> str:
-    try:
-        return http.HTTPStatus(status).phrase
-    except ValueError:
-        return 'Unknown'
+    return http.client.responses.get(status, 'Unknown')

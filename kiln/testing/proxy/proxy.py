@@ -1,25 +1,34 @@
-"""The fault proxy, as tests and people use it: a thread of its own, and a door to it."""
+"""The fault proxy for tests: rules, recorded exchanges, an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
+import logging
 import threading
+import time
 import urllib.parse
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Self
 
-from kiln.testing.proxy.exchanges import Exchange, Log
-from kiln.testing.proxy.faults import Fault
-from kiln.testing.proxy.house import LOOPBACK, House
-from kiln.testing.proxy.script import Predicate, Rule, Script
+from kiln.testing.proxy.connection import Connection, NoAnswer
+from kiln.testing.proxy.exchanges import Exchange, Fault, Request, Visit, matcher
+from kiln.testing.proxy.faults import Serve
+from kiln.testing.proxy.http1 import Message
+from kiln.testing.proxy.peer import Peer
+from kiln.testing.proxy.rule import Predicate, Rule
+from kiln.testing.proxy.server import LOOPBACK, Server
+from kiln.testing.proxy.urls import renamed
+
+LOG = logging.getLogger(__name__)
+
+_SERVE = Serve()
 
 
 class FaultProxy:
-    """Stands between HTTP clients and one server, and misbehaves as told.
+    """A proxy between HTTP clients and one server, with faults by rules.
 
-    Use it as a context manager. Every method may be called from any thread; a
+    Use it as a context manager. Every method can be called from any thread; a
     rule counts for the requests that arrive after it was made.
     """
 
@@ -31,22 +40,30 @@ class FaultProxy:
         seed: int = 0,
         on_end: Callable[[Exchange], None] | None = None,
     ) -> None:
-        """Remember the server.
+        """Keep the address of the server.
 
-        ``seed`` decides whom rules with a chance hit. ``on_end`` is told of each
-        exchange, in the proxy's thread, so it must not wait for the proxy.
+        ``seed`` decides which requests meet rules with a chance. ``on_end`` is called
+        with each exchange, in the proxy's thread, so it must not wait for the proxy.
 
-        :raises ValueError: the server is asked by something else than plain HTTP.
+        :raises ValueError: the URL is not one of plain HTTP.
         """
         parts = urllib.parse.urlsplit(upstream_url)
         if parts.scheme != 'http' or not parts.hostname:
-            raise ValueError(f'Cannot stand before {upstream_url!r}: it is no http:// URL.')
+            raise ValueError(f'Cannot stand before {upstream_url!r}: it is not an http:// URL.')
         self._upstream = (parts.hostname, parts.port or 80)
         self._path = parts.path.rstrip('/')
         self._port = port
-        self._script = Script(seed)
-        self._log = Log(on_end)
+        self._seed = seed
+        self._on_end = on_end
+        self._rules: tuple[Rule, ...] = ()
+        self._rules_made = 0
+        self._exchanges: list[Exchange] = []
+        #: Guards rules and exchanges; notified when an exchange begins or ends.
+        self._changed = threading.Condition()
+        self._urls: Mapping[str, str] = {}
         self._thread: threading.Thread | None = None
+
+    # ---- start and end ---------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.start()
@@ -56,33 +73,51 @@ class FaultProxy:
         self.close()
 
     def start(self) -> None:
-        """Listen; return when clients can connect.
+        """Listen; when this returns, clients can connect.
 
         :raises OSError: the port is taken.
         """
-        started: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._live(started)), name='fault-proxy', daemon=True
-        )
-        self._thread.start()
+        self._loop = asyncio.new_event_loop()
         try:
-            started.result()
+            self._server = Server(self._loop, self._port, self._serve)
         except OSError:
-            self._thread.join()
-            self._thread = None
+            self._loop.close()
             raise
+        self._port = self._server.port
+        self._thread = threading.Thread(target=self._live, name='fault-proxy', daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Drop everybody, and end; to say so twice does no harm."""
+        """Drop all clients and end; safe to repeat."""
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._closing.set)
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._thread = None
 
     @property
     def url(self) -> str:
-        """Where the proxy listens, with the path that the server's URL has."""
+        """Where the proxy listens, with the path of the server's URL."""
         return f'http://{LOOPBACK}:{self._port}{self._path}'
+
+    def down(self, *, accept: bool = False) -> None:
+        """Reset all connections and refuse new ones; with ``accept``, take and close them."""
+        self._run(lambda: self._server.down(accept=accept))
+
+    def up(self) -> None:
+        """Let clients in again, at the same port."""
+        self._run(self._server.up)
+
+    def release(self) -> None:
+        """End everything that hangs now: those connections are closed."""
+        self._run(self._server.release)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        async def run() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    # ---- rules -----------------------------------------------------------------
 
     def fault(
         self,
@@ -99,28 +134,44 @@ class FaultProxy:
 
         ``path`` is a regular expression for the whole path, where version,
         project and query do not count: ``/servers/[^/]+``. Several faults are
-        met in turn, each by one request. Of the requests that fit, the first
+        used in turn, each for one request. Of the requests that fit, the first
         ``skip`` pass, and no more than ``times`` meet a fault.
         """
         return self.add(Rule(faults, method, path, when, skip, times, chance))
 
     def add(self, rule: Rule) -> Rule:
-        """Ask a rule too, after those that are there."""
-        return self._script.add(rule)
+        """Add a rule after the others."""
+        with self._changed:
+            self._rules_made += 1
+            # A generator for each rule: whatever other rules do, the n-th request
+            # that this rule fits has the same luck in every run.
+            rule.join(self._remove, f'{self._seed}/{self._rules_made}')
+            self._rules = (*self._rules, rule)
+        return rule
+
+    def _remove(self, rule: Rule) -> None:
+        with self._changed:
+            self._rules = tuple(known for known in self._rules if known is not rule)
 
     @property
     def faults(self) -> tuple[Rule, ...]:
-        """The rules, in the order in which they are asked."""
-        return self._script.rules
+        """The rules, in the order in which they are tried."""
+        return self._rules
+
+    def rename(self, urls: Mapping[str, str]) -> None:
+        """Replace these URLs by others, in headers and JSON of the server's answers."""
+        self._urls = dict(urls)
+
+    # ---- exchanges -------------------------------------------------------------
 
     @property
     def requests(self) -> list[Exchange]:
-        """All exchanges since the start, or since they were forgotten."""
-        return self._log.all()
+        """All exchanges since the start, or since :meth:`forget`."""
+        return self._exchanges.copy()
 
     def count(self, method: str | None = None, path: str | None = None) -> int:
-        """Return how many requests there were; ``path`` is as in a rule."""
-        return self._log.count(method, path)
+        """Return the number of requests; ``path`` is as in a rule."""
+        return sum(map(matcher(method, path), self.requests))
 
     def wait_for(
         self,
@@ -130,57 +181,74 @@ class FaultProxy:
         *,
         seconds: float = 10.0,
     ) -> bool:
-        """Wait until so many such requests have arrived; False where time ran out."""
-        return self._log.wait_for(count, method, path, seconds)
+        """Wait until so many such requests have arrived; return False if time ran out."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.count(method, path) >= count, seconds)
 
     def settle(self, *, seconds: float = 10.0) -> bool:
-        """Wait until all exchanges are over; False where time ran out."""
-        return self._log.settle(seconds)
+        """Wait until all exchanges are over; return False if time ran out."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(exchange.ended for exchange in self._exchanges), seconds
+            )
 
     def forget(self) -> None:
         """Forget the exchanges so far."""
-        self._log.clear()
+        with self._changed:
+            self._exchanges.clear()
 
-    def down(self, *, accept: bool = False) -> None:
-        """Reset all connections and refuse new ones; with ``accept``, take and close them."""
-        self._do(self._house.down(accept=accept))
+    # ---- in the proxy's thread -------------------------------------------------
 
-    def up(self) -> None:
-        """Let clients in again, at the same port."""
-        self._do(self._house.up())
+    def _live(self) -> None:
+        # Beside the loop itself, a runner closes the tasks and threads of faults.
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            self._loop.run_forever()
+            runner.run(self._server.close())
 
-    def release(self) -> None:
-        """End all that hangs now: those connections are closed."""
-        self._do(self._house.release())
+    async def _serve(self, client: Peer) -> None:
+        await Connection(client, self._upstream, self._handle).serve()
 
-    def rename(self, urls: Mapping[str, str]) -> None:
-        """Put other URLs in place of these, in headers and JSON of the server's answers."""
-        self._script.urls = dict(urls)
+    def _choose(self, request: Request) -> Fault | None:
+        for rule in self._rules:
+            fault = rule.choose(request)
+            if fault is not None:
+                return fault
+        return None
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    async def _handle(self, connection: Connection, request: Request) -> None:
+        """Play the fault of the first rule that has one, and record the exchange."""
 
-    async def _live(self, started: concurrent.futures.Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._closing = asyncio.Event()
-        self._house = House(self._upstream, self._port, self._script, self._log)
+        async def fetch(request: Request) -> Message:
+            return renamed(await connection.fetch(request), self._urls)
+
+        client, exchange = connection.client, Exchange.of(request)
+        with self._changed:
+            self._exchanges.append(exchange)
+            self._changed.notify_all()
         try:
-            await self._house.open()
-            self._port = self._house.port
-            started.set_result(None)
-            await self._closing.wait()
-        except OSError as exc:
-            started.set_exception(exc)
+            exchange.fault = self._choose(request)
+            visit = Visit(request, exchange, client, self._server, fetch)
+            await (exchange.fault or _SERVE).play(visit)
+        except NoAnswer as exc:
+            LOG.warning('No answer to %s %s: %s', request.method, request.target, exc)
+            client.reset()
+        except Exception:  # a mistake in a fault or rule must not look like a hang
+            LOG.exception('The script fails at %s %s', request.method, request.target)
+            client.reset()
         finally:
-            await self._house.close()
+            with self._changed:
+                exchange.ended = time.monotonic()
+                self._changed.notify_all()
+            if self._on_end is not None:
+                self._on_end(exchange)
 
 
 @contextlib.contextmanager
 def fault_proxies(urls: Mapping[str, str]) -> Iterator[dict[str, FaultProxy]]:
-    """Stand before several services that name one another, such as those of a catalogue.
+    """Put a proxy before each of several services that name one another, as a catalogue does.
 
-    Whatever their answers name leads to the proxies again, so a client that was
-    given the URL of one of them stays behind them all.
+    URLs in their answers lead to the proxies again, so a client that was given
+    the URL of one of them stays behind them all.
     """
     with contextlib.ExitStack() as stack:
         proxies = {name: stack.enter_context(FaultProxy(url)) for name, url in urls.items()}

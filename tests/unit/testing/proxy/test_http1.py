@@ -1,11 +1,13 @@
 """Where messages begin and end, however their bytes come."""
 
+import asyncio
+import contextlib
 import unittest
 
 import hypothesis
 from hypothesis import strategies as st
 
-from kiln.testing.proxy.http1 import LONGEST_HEAD, FramingError, Parser
+from kiln.testing.proxy.http1 import LONGEST_HEAD, FramingError, read_answer, read_request
 
 STREAM = (
     b'GET /a HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -15,23 +17,54 @@ STREAM = (
     b'PUT /d HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
     b'PUT /e HTTP/1.0\r\nX: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n'
 )
+#: Where each request of the stream is over.
+ENDS = [STREAM.index(b'PUT ' + target) for target in (b'/b', b'/c', b'/d', b'/e')] + [len(STREAM)]
 BODIES = {'/a': b'', '/b': b'abc', '/c': b'wikipedia', '/d': b'', '/e': b''}
 
 
-def taken(parser):
-    return list(iter(parser.take, None))
+async def read_all(stream):
+    """Return the requests of a stream that are complete."""
+    messages = []
+    with contextlib.suppress(EOFError):
+        while True:
+            messages.append(await read_request(stream, bytes))
+    return messages
+
+
+async def fed(read, *parts, ended=True):
+    """Return what is read from a stream to which parts come one after the other."""
+    stream = asyncio.StreamReader(limit=LONGEST_HEAD)
+    reading = asyncio.ensure_future(read(stream))
+    for part in parts:
+        stream.feed_data(part)
+        # Lets the reader take all that it can before the next part comes.
+        for _ in range(2):
+            await asyncio.sleep(0)
+    if ended:
+        stream.feed_eof()
+    elif not reading.done():
+        reading.cancel()
+    return await reading
 
 
 class Requests(unittest.TestCase):
+    def request(self, text, send=bytes):
+        return asyncio.run(fed(lambda stream: read_request(stream, send), text))
+
     @hypothesis.given(st.lists(st.integers(0, len(STREAM)), max_size=20).map(sorted))
     def test_messages_are_the_same_however_their_bytes_come(self, cuts):
-        parser, messages = Parser(), []
-        for start, end in zip([0, *cuts], [*cuts, len(STREAM)], strict=True):
-            parser.feed(STREAM[start:end])
-            messages += taken(parser)
+        cut = zip([0, *cuts], [*cuts, len(STREAM)], strict=True)
+        messages = asyncio.run(fed(read_all, *(STREAM[start:end] for start, end in cut)))
         self.assertEqual(STREAM, b''.join(message.raw for message in messages))
         self.assertEqual(BODIES, {message.first[1]: message.body for message in messages})
         self.assertEqual('1, 2', messages[-1].headers['x'])
+
+    @hypothesis.given(st.integers(1, len(STREAM) - 1))
+    def test_a_stream_that_ends_within_a_message_gives_the_whole_ones_before(self, end):
+        messages = asyncio.run(fed(read_all, STREAM[:end]))
+        whole = b''.join(message.raw for message in messages)
+        self.assertTrue(STREAM[:end].startswith(whole))
+        self.assertEqual(sum(end >= ends for ends in ENDS), len(messages))
 
     def test_whether_a_connection_lasts_is_for_version_and_header_to_say(self):
         for version, header, lasting in (
@@ -40,9 +73,14 @@ class Requests(unittest.TestCase):
             ('1.0', 'X: y', False),
             ('1.0', 'Connection: Keep-Alive', True),
         ):
-            parser = Parser()
-            parser.feed(f'GET / HTTP/{version}\r\n{header}\r\n\r\n'.encode())
-            self.assertIs(lasting, parser.take().lasting, (version, header))
+            request = self.request(f'GET / HTTP/{version}\r\n{header}\r\n\r\n'.encode())
+            self.assertIs(lasting, request.lasting, (version, header))
+
+    def test_a_client_that_waits_for_permission_gets_it_once(self):
+        given = []
+        head = b'PUT / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-Continue\r\n\r\n'
+        self.assertEqual(b'ab', self.request(head + b'ab', given.append).body)
+        self.assertEqual([b'HTTP/1.1 100 Continue\r\n\r\n'], given)
 
     def test_what_can_be_no_request_is_an_error(self):
         for text in (
@@ -55,34 +93,31 @@ class Requests(unittest.TestCase):
             b'x' * (LONGEST_HEAD + 10),
         ):
             with self.subTest(text[:60]), self.assertRaises(FramingError):
-                parser = Parser()
-                parser.feed(text)
-                parser.take()
+                self.request(text)
 
 
 class Answers(unittest.TestCase):
-    def answer(self, text, *, head=False, ended=False):
-        parser = Parser(answers=True)
-        parser.answers_head = head
-        parser.feed(text)
-        if ended:
-            parser.end()
-        return parser.take()
+    def answer(self, text, *, head=False, ended=True):
+        return asyncio.run(
+            fed(lambda stream: read_answer(stream, to_head=head), text, ended=ended)
+        )
 
     def test_what_comes_before_an_answer_is_none(self):
         early = b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n'
-        self.assertIsNone(self.answer(early))
+        with self.assertRaises(EOFError):
+            self.answer(early)
         self.assertEqual(204, self.answer(early + b'HTTP/1.1 204 No Content\r\n\r\n').status)
 
     def test_a_length_without_a_body_belongs_to_head_and_not_modified(self):
         for status, head in (('200 OK', True), ('304 Not Modified', False)):
             text = f'HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\n'.encode()
-            self.assertEqual(b'', self.answer(text, head=head).body)
+            self.assertEqual(b'', self.answer(text, head=head, ended=False).body)
 
     def test_without_a_length_the_end_of_the_connection_ends_the_answer(self):
         text = b'HTTP/1.1 200 OK\r\n\r\nsome'
-        self.assertIsNone(self.answer(text))
-        answer = self.answer(text, ended=True)
+        with self.assertRaises(asyncio.CancelledError):
+            self.answer(text, ended=False)
+        answer = self.answer(text)
         self.assertEqual((b'some', False), (answer.body, answer.lasting))
 
     def test_a_reason_may_be_missing(self):

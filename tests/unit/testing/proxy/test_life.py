@@ -98,7 +98,7 @@ class Addresses(unittest.TestCase):
 
     def test_what_is_no_plain_http_is_refused(self):
         for url in ('https://cloud', 'cloud:80', 'http://', ''):
-            with self.subTest(url), self.assertRaisesRegex(ValueError, 'it is no http:// URL'):
+            with self.subTest(url), self.assertRaisesRegex(ValueError, 'it is not an http:// URL'):
                 FaultProxy(url)
 
 

@@ -1,10 +1,11 @@
 """Answers name the proxies of services, so that clients stay behind them."""
 
+import asyncio
 import json
 import unittest
 
 from kiln.testing.proxy import Answer, fault_proxies
-from kiln.testing.proxy.http1 import Parser
+from kiln.testing.proxy.http1 import read_answer
 from kiln.testing.proxy.urls import renamed
 from tests.unit.testing.proxy.server import ProxyCase, running
 
@@ -18,10 +19,14 @@ URLS = {
 def message(body, *headers, kind='application/json'):
     """Return an answer; its body ends as the headers say, or else with the connection."""
     lines = ['HTTP/1.1 200 OK', f'Content-Type: {kind}', *headers, '', '']
-    parser = Parser(answers=True)
-    parser.feed('\r\n'.join(lines).encode() + body)
-    parser.end()
-    return parser.take()
+
+    async def read():
+        stream = asyncio.StreamReader()
+        stream.feed_data('\r\n'.join(lines).encode() + body)
+        stream.feed_eof()
+        return await read_answer(stream, to_head=False)
+
+    return asyncio.run(read())
 
 
 def in_chunks(*parts):
@@ -72,6 +77,7 @@ class Renaming(unittest.TestCase):
         page = renamed(message(b'see http://cloud:8774', location, kind='text/html'), URLS)
         self.assertEqual('http://127.0.0.1:1/v2.1/servers/1', page.headers['location'])
         self.assertEqual(b'see http://cloud:8774', page.body)
+        self.assertEqual((True, False), (answer.lasting, page.lasting))
 
     def test_a_changed_body_has_its_new_length_and_comes_whole(self):
         text = b'["http://cloud:8774/"]'

@@ -1,12 +1,12 @@
-"""Rules typed as lines."""
+"""Rules as lines of text."""
 
 import unittest
 
 from kiln.testing.proxy import Answer, Delay, LoseAnswer, Refuse, Reset, html_page, nova_error
-from kiln.testing.proxy.words import FAULTS, rule
+from kiln.testing.proxy.rule_text import FAULTS, rule
 
 
-class Words(unittest.TestCase):
+class RuleText(unittest.TestCase):
     def test_a_line_says_method_path_and_fault(self):
         made = rule('POST /servers lose_answer times=1')
         self.assertEqual(('POST', '/servers', LoseAnswer()), (made.method, made.path, made.faults))
@@ -40,13 +40,13 @@ class Words(unittest.TestCase):
         for line, why in {
             '': 'must be: METHOD PATH FAULT',
             'GET /servers': 'must be: METHOD PATH FAULT',
-            '* * explode': "'explode' is no fault; there are: answer, close, ",
-            '* * reset now': "'now' is no setting; there are: skip, times, chance",
-            '* * delay during=1': "'during=1' is no setting; there are: before, after, then, ",
-            '* * answer headers=x': "'headers=x' is no setting",
-            '* * delay then=explode': "'explode' is no fault",
+            '* * explode': "'explode' is not a fault; choose from: answer, close, ",
+            '* * reset now': "'now' is not a setting; choose from: skip, times, chance",
+            '* * delay during=1': "'during=1' is not a setting; choose from: before, after, then",
+            '* * answer headers=x': "'headers=x' is not a setting",
+            '* * delay then=explode': "'explode' is not a fault",
             '* * delay before=soon': "could not convert string to float: 'soon'",
-            '* /( reset': "'/(' is no path",
+            '* /( reset': "'/(' is not a regular expression for a path",
         }.items():
             with self.subTest(line), self.assertRaises(ValueError) as raised:
                 rule(line)

@@ -1,4 +1,4 @@
-"""Rules as people type them: ``POST /servers lose_answer times=1``."""
+"""Parser of rules on the command line: ``POST /servers lose_answer times=1``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import NoneType
 from typing import Any
 
 from kiln.testing.proxy import faults
-from kiln.testing.proxy.faults import Fault
-from kiln.testing.proxy.script import Rule
+from kiln.testing.proxy.exchanges import Fault
+from kiln.testing.proxy.rule import Rule
 
 FAULTS: Mapping[str, Callable[..., Fault]] = {
     'answer': faults.Answer,
@@ -31,12 +31,12 @@ _HOW_OFTEN: Mapping[str, int | float] = {'skip': 0, 'times': 0, 'chance': 1.0}
 
 
 def rule(text: str) -> Rule:
-    """Return the rule that a line says: method, path, fault, and its settings.
+    """Return the rule of a line: method, path, fault, and its settings.
 
     A ``*`` is any method, or any path. A setting that is itself a fault takes the
     name of one: ``* * lose_answer instead=reset``.
 
-    :raises ValueError: the line is no rule; the message says why.
+    :raises ValueError: the line is not a rule; the message has the reason.
     """
     method, path, name, *settings = (*text.split(), '', '', '')
     if not name:
@@ -48,25 +48,26 @@ def rule(text: str) -> Rule:
         if isinstance(setting.default, (Fault, int, float, str, NoneType))
     }
     given = dict(_setting(word, {**known, **_HOW_OFTEN}) for word in settings if word)
+    how_often = {key: given.pop(key) for key in _HOW_OFTEN if key in given}
     return Rule(
-        make(**{key: value for key, value in given.items() if key in known}),
+        make(**given),
         None if method == '*' else method,
         None if path == '*' else path,
-        **{key: value for key, value in given.items() if key in _HOW_OFTEN},
+        **how_often,
     )
 
 
 def _fault(name: str) -> Callable[..., Fault]:
     if name not in FAULTS:
-        raise ValueError(f'{name!r} is no fault; there are: {", ".join(FAULTS)}')
+        raise ValueError(f'{name!r} is not a fault; choose from: {", ".join(FAULTS)}')
     return FAULTS[name]
 
 
 def _setting(word: str, known: Mapping[str, object]) -> tuple[str, Any]:
-    """Return a setting, its value read as what stands there if nothing is set."""
+    """Return a setting, its value converted to the type of the default."""
     key, equals, value = word.partition('=')
     if not equals or key not in known:
-        raise ValueError(f'{word!r} is no setting; there are: {", ".join(known)}')
+        raise ValueError(f'{word!r} is not a setting; choose from: {", ".join(known)}')
     usual = known[key]
     if isinstance(usual, Fault):
         return key, _fault(value)()

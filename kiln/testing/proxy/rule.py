@@ -1,0 +1,73 @@
+"""A rule: selects the requests that meet a fault."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from kiln.testing.proxy.exchanges import Fault, Request, matcher
+
+#: Returns True for a request that the rule is for.
+Predicate = Callable[[Request], bool]
+
+
+@dataclasses.dataclass(eq=False)
+class Rule:
+    """A fault, or several in turn, for the requests that fit; a ``with`` block removes it."""
+
+    faults: Fault | Sequence[Fault]
+    method: str | None = None
+    #: A regular expression for the whole path, without version, project and query.
+    path: str | None = None
+    when: Predicate | None = None
+    #: So many fitting requests pass before the first fault.
+    skip: int = 0
+    #: So many meet a fault, and later ones pass.
+    times: int | None = None
+    #: How probable it is that a fitting request meets a fault.
+    chance: float = 1.0
+    #: How many requests fitted while the rule was not used up, and how many met a fault.
+    seen: int = dataclasses.field(default=0, init=False)
+    hits: int = dataclasses.field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._matches = matcher(self.method, self.path)
+        self._remove: Callable[[Rule], None] | None = None
+        self._random = random.Random()  # noqa: S311 - luck, not secrecy
+        if not isinstance(self.faults, Fault):
+            in_turn = len(self.faults)
+            self.times = in_turn if self.times is None else min(self.times, in_turn)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.remove()
+
+    def join(self, remove: Callable[[Rule], None], seed: str) -> None:
+        """Keep how a proxy removes this rule; ``seed`` decides which requests a chance hits."""
+        self._remove = remove
+        self._random.seed(seed)
+
+    def remove(self) -> None:
+        """Take the rule out of its proxy; safe to repeat."""
+        if self._remove is not None:
+            self._remove(self)
+
+    def choose(self, request: Request) -> Fault | None:
+        """Return the fault for a request, or None if this rule has none for it."""
+        if (self.times is not None and self.hits >= self.times) or not self._fits(request):
+            return None
+        self.seen += 1
+        if self.seen <= self.skip:
+            return None
+        if self.chance < 1 and self._random.random() >= self.chance:
+            return None
+        fault = self.faults if isinstance(self.faults, Fault) else self.faults[self.hits]
+        self.hits += 1
+        return fault
+
+    def _fits(self, request: Request) -> bool:
+        return self._matches(request) and (self.when is None or self.when(request))
