@@ -1,4 +1,4 @@
-"""Crashes: an operation is begun, its processes are struck, and its end is compared."""
+"""Crash trials: operations whose processes crash, and how they end."""
 
 from __future__ import annotations
 
@@ -9,77 +9,77 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kiln.testing.clusters.course import Course, Ending, opened
-from kiln.testing.clusters.mortal import Fate
-from kiln.testing.clusters.nursery import Nursery
+from kiln.testing.clusters.crashing_worker import CrashPoint
+from kiln.testing.clusters.fork_server import ForkServer
 from kiln.testing.clusters.operations import Row
 
-UNDISTURBED = Fate()
+UNDISTURBED = CrashPoint()
 _EXPECTED = (0, -signal.SIGKILL, -signal.SIGSTOP)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """How an operation ended."""
+    """The result of an operation."""
 
     ending: Ending
-    #: How many of its processes were struck, and did not end by themselves before.
-    struck: int
+    #: How many of its processes crashed, and did not end by themselves before.
+    crashed: int
 
 
 class Trials:
-    """Has operations done under trouble, in folders below one of its own."""
+    """Runs operations, with crashes, in folders below one of its own."""
 
-    def __init__(self, course: Course, nursery: Nursery) -> None:
+    def __init__(self, course: Course, server: ForkServer) -> None:
         self._course = course
-        self._nursery = nursery
+        self._server = server
         self._folder = course.site.folder
         self._stages: dict[tuple[str, ...], tuple[Path, Ending]] = {}
         self._made = 0
 
     def undisturbed(self, rows: Sequence[Row]) -> Ending:
-        """Return how the last of some operations ends where nothing goes wrong."""
+        """Return how the last of some operations ends without a crash."""
         return self._stage(rows)[1]
 
-    def disturbed(self, rows: Sequence[Row], *fates: Fate) -> Trial:
-        """Have some operations done, the last of them by processes of these fates."""
+    def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Trial:
+        """Run some operations, the last of them in processes with these crash points."""
         *before, row = rows
         folder = self._copy(self._stage(before)[0] if before else None)
         try:
-            return self.go_on(folder, row, fates)
+            return self.go_on(folder, row, points)
         finally:
             shutil.rmtree(folder)
 
     def new(self) -> Path:
-        """Return a new folder, for a cluster that is to be."""
+        """Return a new folder for a cluster."""
         return self._copy(None)
 
-    def go_on(self, folder: Path, row: Row, fates: Iterable[Fate] = ()) -> Trial:
-        """Have an operation done to what there is in a folder."""
+    def go_on(self, folder: Path, row: Row, points: Iterable[CrashPoint] = ()) -> Trial:
+        """Run an operation on the cluster in a folder."""
         course = dataclasses.replace(self._course, site=self._course.site.at(folder))
         with opened(course.site) as store:
             before = course.nodes(store)
             operation = course.ask(store, row)
-        struck = self._live(course, fates)
+        crashed = self._run(course, points)
         with opened(course.site) as store:
-            return Trial(ending=course.ending(store, operation, before), struck=struck)
+            return Trial(ending=course.ending(store, operation, before), crashed=crashed)
 
-    def _live(self, course: Course, fates: Iterable[Fate]) -> int:
-        struck, asleep = 0, []
-        for fate in (*fates, UNDISTURBED):
-            pid, status = self._nursery.live(course.site, fate)
-            self._expect(status, fate)
-            struck += status != 0
+    def _run(self, course: Course, points: Iterable[CrashPoint]) -> int:
+        crashed, stopped = 0, []
+        for point in (*points, UNDISTURBED):
+            pid, status = self._server.run(course.site, point)
+            self._expect(status, point)
+            crashed += status != 0
             if status == -signal.SIGSTOP:
-                asleep.append(pid)
-        # They believe that nothing has happened, and go on where they were.
-        for pid in asleep:
-            self._expect(self._nursery.wake(pid), UNDISTURBED)
-        return struck
+                stopped.append(pid)
+        # They have not noticed the gap, and continue where they were.
+        for pid in stopped:
+            self._expect(self._server.wake(pid), UNDISTURBED)
+        return crashed
 
-    def _expect(self, status: int, fate: Fate) -> None:
+    def _expect(self, status: int, point: CrashPoint) -> None:
         if status not in _EXPECTED:
             raise AssertionError(
-                f'A process ({fate}) ended with {status}: it could not finish, or failed. '
+                f'A process ({point}) ended with {status}: it could not finish, or failed. '
                 f'Its last words are on stderr.'
             )
 

@@ -13,7 +13,7 @@ import time
 
 from kiln.hooks.loading import load_hooks
 from kiln.hooks.site import Hooks
-from kiln.testing.clusters.mortal import AFTER, Fate, MortalStore
+from kiln.testing.clusters.crashing_worker import AFTER, CrashingStore, CrashPoint
 from tests.functional.hooks.site import conducting, open_cloud, open_site_store
 
 POLL_S = 0.01
@@ -22,8 +22,8 @@ LONGEST_S = 300.0
 
 
 def main(folder, where='', number='0'):
-    fate = Fate(where=where or AFTER, number=int(number))
-    store = MortalStore(open_site_store(folder), fate)
+    crash_point = CrashPoint(where=where or AFTER, number=int(number))
+    store = CrashingStore(open_site_store(folder), crash_point)
     end = time.monotonic() + LONGEST_S
     hooks = Hooks(load_hooks(directory=pathlib.Path(folder, 'hooks.d')))
     with contextlib.closing(hooks), conducting(store, open_cloud(folder), hooks=hooks):

@@ -14,7 +14,7 @@ from kiln.cluster_exceptions import (
 )
 from kiln.cluster_spec import MachineSpec
 from kiln.testing.clusters import find_driver, samples
-from kiln.testing.clusters.mortal import Fate
+from kiln.testing.clusters.crashing_worker import CrashPoint
 from kiln.testing.clusters.site import simulated
 from kiln.testing.clusters.trials import Trials
 from tests.unit.foreign_driver import Foreign
@@ -131,10 +131,10 @@ class Simulated(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
-    def test_one_that_fails_is_no_crash_and_is_told(self):
+    def test_a_process_that_fails_is_not_a_crash_and_is_reported(self):
         with self.assertRaisesRegex(AssertionError, r'\(after commit 3, build:refuse\) ended'):
-            Trials._expect(None, 1, Fate(number=3, faults=('build:refuse',)))
+            Trials._expect(None, 1, CrashPoint(number=3, faults=('build:refuse',)))
 
-    def test_its_fate_is_told_in_words(self):
-        self.assertEqual('undisturbed', str(Fate()))
-        self.assertEqual('before commit 2', str(Fate(where='before', number=2)))
+    def test_its_crash_point_is_named_in_words(self):
+        self.assertEqual('undisturbed', str(CrashPoint()))
+        self.assertEqual('before commit 2', str(CrashPoint(where='before', number=2)))
