@@ -1,4 +1,4 @@
-"""A clock that moves only when a test says so."""
+"""Virtual clock for tests: time passes only in :meth:`VirtualClock.advance`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Alarm:
 
 
 class VirtualClock:
-    """Time for tests: seconds pass in no time, and only through :meth:`advance`."""
+    """A clock whose seconds take no real time, and pass only in :meth:`advance`."""
 
     def __init__(self, epoch: float = 1_700_000_000.0) -> None:
         self._now = 0.0
@@ -62,7 +62,7 @@ class VirtualClock:
             alarm = _Alarm(due, condition)
             heapq.heappush(self._alarms, (due, next(self._order), alarm))
         # advance() must hold the condition to notify it, and we hold it until
-        # wait() lets go: so the alarm cannot ring before somebody listens.
+        # wait() lets go: so the alarm cannot ring before this thread waits.
         condition.wait()
         alarm.condition = None
         return self._now < due
@@ -74,7 +74,7 @@ class VirtualClock:
             return sum(alarm.condition is not None for _, _, alarm in self._alarms)
 
     def next_alarm_s(self) -> float | None:
-        """Return the seconds until somebody wakes, or None if nobody waits."""
+        """Return the seconds until a thread wakes, or None if no thread waits."""
         with self._lock:
             self._drop_silenced()
             return self._alarms[0][0] - self._now if self._alarms else None
@@ -103,7 +103,7 @@ class VirtualClock:
         step_s: float = 1.0,
         real_timeout_s: float = 120.0,
     ) -> None:
-        """Let time pass step by step until something is so, or fail in real time."""
+        """Let time pass step by step until ``done()``; fail after some real seconds."""
         give_up = time.monotonic() + real_timeout_s
         while not done():
             if time.monotonic() > give_up:

@@ -1,7 +1,7 @@
-"""Drivers that are slow, fail or flap on purpose, around a driver that is right.
+"""Faulty drivers: a correct driver, made slow, failing or flapping on purpose.
 
-They stand where a backend's trouble would come from, so that a test can see
-what the guards above, or a controller, make of it.
+They stand where the trouble of a backend would come from, so that a test shows
+how the guards above, or a controller, handle it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _ALL = frozenset(Call)
 
 
 def unavailable(call: Call) -> AmphoraComputeError:
-    """Return the error of a backend that serves nobody."""
+    """Return the error of a backend that is out of service."""
     return ServiceUnavailable(f'Cannot {call.label}: the backend is down, as the test wants it.')
 
 
 class FaultyDriver(AmphoraComputeDriver):
-    """Passes calls on to a right driver, but does something to ``calls`` before."""
+    """Base: passes calls on to a correct driver, and disturbs ``calls`` before."""
 
     def __init__(self, inner: AmphoraComputeDriver, *, calls: Collection[Call] = _ALL) -> None:
         self.inner = inner
@@ -46,23 +46,23 @@ class FaultyDriver(AmphoraComputeDriver):
 
     @property
     def limits(self) -> Limits:
-        """What the right driver accepts."""
+        """What the correct driver accepts."""
         return self.inner.limits
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What the right driver can do."""
+        """What the correct driver can do."""
         return self.inner.abilities
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Ask the right driver; no fault is foretold."""
+        """Return the refusal of the correct driver; faults are not announced."""
         return self.inner.refusal(call)
 
     def close(self) -> None:
-        """Close the right driver."""
+        """Close the correct driver."""
         self.inner.close()
 
-    # Wanted of every driver; whoever calls them gets the faults as well.
+    # Every driver must have these hooks; calls to them meet the faults as well.
 
     def _build(self, request: BuildRequest) -> str:
         amphora_id: str = self.perform(Call.BUILD, request)
@@ -111,7 +111,7 @@ class FailingDriver(FaultyDriver):
         self._late = late
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Fail a call before it is passed on, or lose its answer after."""
+        """Fail a call before it is passed on, or lose its result after."""
         if self._late and self.broken and call in self.calls:
             self.inner.perform(call, *args)
         return super().perform(call, *args)
@@ -123,7 +123,7 @@ class FailingDriver(FaultyDriver):
 
 
 class FlappingDriver(FaultyDriver):
-    """Fails so many calls, serves so many, and begins again."""
+    """Fails ``fails`` calls, serves ``serves``, and begins again."""
 
     def __init__(
         self,
@@ -135,11 +135,11 @@ class FlappingDriver(FaultyDriver):
         calls: Collection[Call] = _ALL,
     ) -> None:
         super().__init__(inner, calls=calls)
-        # One step of a cycle is atomic, so threads share the turns out rightly.
+        # One step of a cycle is atomic, so each turn goes to exactly one thread.
         self._turns = itertools.cycle([True] * fails + [False] * serves)
         self._error = error
 
     def disturb(self, call: Call) -> None:
-        """Raise, or not, as the turn is."""
+        """Raise if it is the turn of a failure."""
         if next(self._turns):
             raise self._error(call)

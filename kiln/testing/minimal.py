@@ -1,4 +1,4 @@
-"""The smallest driver that is right: where a vendor's own may start."""
+"""Minimal driver: the smallest correct one, a starting point for vendors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.models import Amphora, BuildRequest, Limits, State
 
 
 class MinimalDriver(AmphoraComputeDriver):
-    """Keeps amphorae in a dict, where each is active as soon as it is built."""
+    """Keeps amphorae in a dict; each is active as soon as it is built."""
 
     limits = Limits()
     name = 'minimal'
