@@ -54,12 +54,13 @@ class ClockEvent:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._set = False
 
     def set(self) -> None:
         """Wake all waiters, also those to come."""
-        with self._changed:
+        with self._lock:
             self._set = True
             self._changed.notify_all()
 
@@ -70,7 +71,7 @@ class ClockEvent:
     def wait(self, timeout: float) -> bool:
         """Block until it is set or the time is over; return whether it is set."""
         give_up = self._clock.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             # Whoever waits by a clock may be woken by others before its time.
             while not self._set and (left_s := give_up - self._clock.monotonic()) > 0:
                 self._clock.wait(self._changed, left_s)

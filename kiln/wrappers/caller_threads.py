@@ -27,7 +27,8 @@ class CallerThreads:
     def __init__(self, name: str, size: int) -> None:
         self.size = size
         self._name = name
-        self._wake = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._waiting: collections.deque[Callable[[], object]] = collections.deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
@@ -36,7 +37,7 @@ class CallerThreads:
 
     def submit(self, function: Callable[[], object]) -> None:
         """Have a function run; after :meth:`close` too, as its caller waits for it."""
-        with self._wake:
+        with self._lock:
             self._waiting.append(function)
             if self._idle >= len(self._waiting):
                 self._wake.notify()
@@ -46,7 +47,7 @@ class CallerThreads:
     def close(self, wait_s: float) -> None:
         """End the idle threads, and the others when they are; wait for them so long."""
         deadline = Deadline.after(wait_s)
-        with self._wake:
+        with self._lock:
             self._closed = True
             self._wake.notify_all()
             # A callback that closes would wait for its own end.
@@ -57,7 +58,8 @@ class CallerThreads:
 
     def disown(self) -> None:
         """Forget the threads and what waits: they are the parent's of this process."""
-        self._wake = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._waiting = collections.deque()
         self._threads, self._idle, self._closed = set(), 0, True
 
@@ -85,7 +87,7 @@ class CallerThreads:
 
     def _next(self) -> Callable[[], object] | None:
         """Return what is to be run next, or None where the thread is to end."""
-        with self._wake:
+        with self._lock:
             if not self._waiting and not self._closed:
                 self._idle += 1
                 self._wake.wait(LINGER_S)

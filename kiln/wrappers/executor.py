@@ -208,7 +208,7 @@ class ExecutorDriver(DriverWrapper):
             self._call_off(task)
         # Real time: a closing process does not live by a test's clock.
         deadline = Deadline.after(wait_s)
-        with self._idle:
+        with self._lock:
             while (self._tasks or self._workers.running) and not deadline.passed:
                 self._idle.wait(max(0.0, deadline.remaining_s()))
             self._stopped = True

@@ -34,7 +34,7 @@ class Promise(Generic[T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiter: threading.Event | None = None
+        self._waiter: _Waiter | None = None
         self._callbacks: list[Callable[[Any], object]] | None = None
         self._value: Any = _PENDING
         self._error: BaseException | None = None
@@ -64,7 +64,7 @@ class Promise(Generic[T]):
         if not self.done():
             with self._lock:
                 if not self.done() and self._waiter is None:
-                    self._waiter = threading.Event()
+                    self._waiter = _Waiter(self.done)
                 waiter = self._waiter
             if waiter is not None and not _wait(waiter, timeout) and not self.done():
                 raise TimeoutError(f'{self!r} is not done yet.')
@@ -126,7 +126,7 @@ class Promise(Generic[T]):
     def _announce(self) -> None:
         """Wake and call whoever waits: once, as soon as it is done."""
         if self._waiter is not None:
-            self._waiter.set()
+            self._waiter.wake()
         callbacks, self._callbacks = self._callbacks, None
         for function in callbacks or ():
             self._tell(function)
@@ -144,8 +144,34 @@ class Promise(Generic[T]):
             LOG.exception('A callback of %r failed', self)
 
 
-def _wait(waiter: threading.Event, timeout: float | None) -> bool:
-    """Wait for an event; True once it is set."""
+class _Waiter:
+    """Lets threads wait until a promise is done.
+
+    ``threading.Event`` would do, but it is Python code around a lock: where a signal handler
+    raises in the middle of it, as for Ctrl-C, the lock stays held. What wakes the waiters
+    would then hang. A lock that is entered by itself is let go whatever is raised.
+    """
+
+    __slots__ = ('_changed', '_done', '_lock')
+
+    def __init__(self, done: Callable[[], bool]) -> None:
+        self._done = done
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait; True once it is done."""
+        with self._lock:
+            return self._done() or self._changed.wait(timeout) or self._done()
+
+    def wake(self) -> None:
+        """Wake all that wait."""
+        with self._lock:
+            self._changed.notify_all()
+
+
+def _wait(waiter: _Waiter, timeout: float | None) -> bool:
+    """Wait for a promise; True once it is done."""
     if threading.current_thread() is not threading.main_thread():
         return waiter.wait(timeout)
     # The kernel hands a signal to any thread, and Python runs its handler on the main

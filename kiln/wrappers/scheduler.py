@@ -39,7 +39,8 @@ class Scheduler:
     def __init__(self, *, name: str = 'kiln', clock: Clock = SYSTEM_CLOCK) -> None:
         self._name = name
         self._clock = clock
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._queue: list[tuple[float, int, Appointment]] = []
         self._order = itertools.count()
         self._thread: threading.Thread | None = None
@@ -50,16 +51,18 @@ class Scheduler:
         """Call a function after so many seconds."""
         appointment = Appointment(function, self)
         due = self._clock.monotonic() + max(0.0, delay_s)
-        with self._wake:
+        with self._lock:
             if self._closed:
                 return appointment
             entry = (due, next(self._order), appointment)
             heapq.heappush(self._queue, entry)
             if self._thread is None:
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._run, name=f'{self._name}-scheduler', daemon=True
                 )
-                self._thread.start()
+                # Known once it runs: a signal handler can raise in the middle of a start.
+                thread.start()
+                self._thread = thread
             elif self._queue[0] is entry:
                 # Only an appointment earlier than all others shortens the sleep.
                 self._wake.notify()
@@ -74,7 +77,7 @@ class Scheduler:
         """Throw the cancelled appointments away once they are the most."""
         # A deadline is cancelled long before its time comes; kept until then,
         # those of an hour would fill the memory.
-        with self._wake:
+        with self._lock:
             self._cancelled += 1
             if self._cancelled > 1000 and self._cancelled * 2 > len(self._queue):
                 self._queue = [entry for entry in self._queue if entry[2].function is not None]
@@ -83,7 +86,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Forget all appointments and end the thread; safe to repeat."""
-        with self._wake:
+        with self._lock:
             self._closed = True
             self._queue.clear()
             self._wake.notify()
@@ -92,12 +95,13 @@ class Scheduler:
 
     def disown(self) -> None:
         """Forget all appointments in the child of a fork: they are the parent's."""
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._queue, self._thread, self._closed = [], None, True
 
     def _run(self) -> None:
         while True:
-            with self._wake:
+            with self._lock:
                 while not self._closed and not self._due():
                     delay = None
                     if self._queue:

@@ -62,7 +62,8 @@ class Watcher:
         self._table = WaiterTable()
         self._poll = Poll(driver, full_sweep_s=settings.full_sweep_s)
         # What follows changes under this condition, on which the thread sleeps.
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._interval = PollInterval(settings)
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -143,7 +144,7 @@ class Watcher:
 
     def close(self) -> None:
         """Cancel all waits and end the thread; safe to repeat."""
-        with self._wake:
+        with self._lock:
             self._closed = True
             self._wake.notify()
             thread = self._thread
@@ -160,7 +161,8 @@ class Watcher:
 
     def disown(self) -> None:
         """Stop in the child of a fork: those who wait are in the parent."""
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._thread, self._closed = None, True
 
     # ---- the life of a waiter -------------------------------------------
@@ -173,17 +175,19 @@ class Watcher:
             # One appointment for both, as most waits end before either.
             wait_s -= self._interval.last_poll_s(wait_s)
             waiter.appointment = self._scheduler.call_later(wait_s, waiter.expire)
-        with self._wake:
+        with self._lock:
             closed = self._closed
             if not closed:
                 self._table.add(waiter)
                 # Later arrivals share the poll that the first one has hurried.
                 self._hurry(soonest_s)
                 if self._thread is None:
-                    self._thread = threading.Thread(
+                    thread = threading.Thread(
                         target=self._run, name=f'{self._backend}-watcher', daemon=True
                     )
-                    self._thread.start()
+                    # Known once it runs: a signal handler can raise in the middle of a start.
+                    thread.start()
+                    self._thread = thread
         if closed:
             self._cancel(waiter)
         # Its deadline may have come before it was entered.
@@ -191,7 +195,7 @@ class Watcher:
             self._table.drop(waiter)
 
     def _hurry(self, in_s: float = 0.0, *, news: bool = False) -> None:
-        with self._wake:
+        with self._lock:
             if self._interval.hurry(self._clock.monotonic() + in_s, news=news):
                 self._wake.notify()
 
@@ -208,7 +212,7 @@ class Watcher:
         timeout. Waits that end together share the poll.
         """
         if waiter.deadline is not None and not waiter.deadline.passed:
-            with self._wake:
+            with self._lock:
                 if self._interval.poll_last(self._clock.monotonic()):
                     self._wake.notify()
             waiter.appointment = self._scheduler.call_later(
@@ -238,7 +242,7 @@ class Watcher:
 
     def _run(self) -> None:
         while True:
-            with self._wake:
+            with self._lock:
                 if not self._await_turn():
                     self._thread = None
                     return
@@ -296,7 +300,7 @@ class Watcher:
         if self._outage is not None:
             LOG.info('Watching %s goes on after %.1f s', self._backend, ended - self._outage_began)
             self._outage = None
-        with self._wake:
+        with self._lock:
             self._interval.answered(started, ended, moved=moved)
 
     def _missed(self, error: BaseException) -> None:
@@ -310,7 +314,7 @@ class Watcher:
             LOG.error('A defect interrupts watching %s', self._backend, exc_info=error)
         self._outage = error
         retry_after = error.retry_after if isinstance(error, AmphoraComputeError) else None
-        with self._wake:
+        with self._lock:
             self._interval.failed(ended, retry_after)
 
 

@@ -7,10 +7,11 @@ import contextvars
 import functools
 import logging
 import operator
+import queue
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from kiln.clock import Clock, deadline_scope
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -252,7 +253,17 @@ def open_threads(name: str, size: int) -> Any:
         import futurist
         from futurist import _thread
 
+    class WorkQueue(queue.SimpleQueue[Any]):
+        def task_done(self) -> None:
+            """Nobody waits for the queue to be empty."""
+
     class WorkerThreads(futurist.ThreadPoolExecutor):
+        def __init__(self, max_workers: int) -> None:
+            super().__init__(max_workers)
+            # futurist's queue is Python code: a signal handler that raises in the middle of
+            # a put, as for Ctrl-C, would leave its lock held, and each thread would hang.
+            self._work_queue = cast('queue.Queue[Any]', WorkQueue())
+
         def _add_thread(self) -> None:
             worker = _thread.ThreadWorker(self, self._work_queue)
             worker.name = f'{name}-lane-{len(self._workers) + 1}'
