@@ -1,1 +1,1 @@
-"""What a site has done before and after the steps of its clusters' lives."""
+"""Lifecycle hooks: site code called before and after cluster and node actions."""

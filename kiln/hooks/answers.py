@@ -1,4 +1,4 @@
-"""What a hook answers, whichever way it was called; pure."""
+"""Hook results, parsed from programs, webhooks and plugins; no I/O."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from collections.abc import Mapping
 
 from kiln.exceptions import redact
 
-#: The longest message that people are shown.
+#: The longest message shown to users.
 LONGEST_MESSAGE = 500
-#: Of whatever a hook writes, so many bytes are looked at.
+#: Bytes read from the output of a hook.
 MAX_ANSWER = 64 * 1024
 
-# Letters of any language stay; what moves a cursor, or turns the direction of
-# the text around it, does not.
+# Letters of any language stay; characters that move the cursor or change the
+# direction of text are removed.
 _CONTROL = re.compile(r'[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+')
-# Of a colour in a terminal, what follows the escape would be left.
+# Without this, "[31m" of a terminal colour would remain.
 _ESCAPES = re.compile(r'\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])')
 
 
 class Reply(enum.StrEnum):
-    """What became of one call."""
+    """Result of one hook call."""
 
     OK = 'ok'
-    #: Not yet: no failure, and it is called again.
+    #: Not done; not a failure. The hook is called again.
     LATER = 'later'
     FAILED = 'failed'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a hook said; its message is made fit to be shown."""
+    """Reply of a hook, with a message that is safe to show."""
 
     reply: Reply
     message: str = ''
-    #: Seconds until it wants to be called again.
+    #: Seconds until the next call, as requested by the hook.
     after_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -46,53 +46,53 @@ class Answer:
 
     @classmethod
     def ok(cls, message: str = '') -> Answer:
-        """Return that it is done."""
+        """Return an answer for success."""
         return cls(Reply.OK, message)
 
     @classmethod
     def later(cls, message: str = '', after_s: float | None = None) -> Answer:
-        """Return that it is not done yet, and is to be asked again."""
+        """Return an answer for "not done, call again"."""
         return cls(Reply.LATER, message, after_s)
 
     @classmethod
     def failed(cls, message: str) -> Answer:
-        """Return that it cannot be done."""
+        """Return an answer for failure."""
         return cls(Reply.FAILED, message)
 
 
 class NoAnswer(ValueError):
-    """What was written is no answer; the text says why."""
+    """The output is not a valid answer; the text gives the reason."""
 
 
 def parse(content: bytes) -> Answer:
-    """Return the answer of a JSON document with status, message, retryAfterSeconds.
+    """Return the answer in a JSON object with status, message and retryAfterSeconds.
 
-    :raises NoAnswer: it is none.
+    :raises NoAnswer: the content is not such an object.
     """
     try:
         said = json.loads(content)
-    # Deep enough, JSON overflows the stack of its parser.
+    # Deeply nested JSON overflows the stack of the parser.
     except (ValueError, RecursionError) as exc:
-        raise NoAnswer('it is no JSON') from exc
+        raise NoAnswer('it is not JSON') from exc
     if not isinstance(said, Mapping):
-        raise NoAnswer('it is no JSON object')
+        raise NoAnswer('it is not a JSON object')
     message, after_s = said.get('message') or '', said.get('retryAfterSeconds') or 0
     if not isinstance(message, str):
-        raise NoAnswer('its message is no text')
+        raise NoAnswer('its message is not a text')
     if isinstance(after_s, bool) or not isinstance(after_s, int | float) or not 0 <= after_s < 1e9:
-        raise NoAnswer('its retryAfterSeconds is no number of seconds')
+        raise NoAnswer('its retryAfterSeconds is not a number of seconds')
     match said.get('status'):
         case 'Success' if after_s:
             return Answer.later(message, float(after_s))
         case 'Success':
             return Answer.ok(message)
         case 'Failure':
-            return Answer.failed(message or 'it says no more than that it failed')
+            return Answer.failed(message or 'it reported a failure without a message')
     raise NoAnswer('its status is neither Success nor Failure')
 
 
 def retry_after(text: str | None) -> float | None:
-    """Return the seconds of a header Retry-After; None where it says none."""
+    """Return the seconds in a Retry-After header; None without a number of seconds."""
     try:
         seconds = float(text or '')
     except ValueError:
@@ -101,18 +101,18 @@ def retry_after(text: str | None) -> float | None:
 
 
 def clean(text: str) -> str:
-    """Return a text in one line of bounded length, with no control character and no secret."""
-    # Bounded first: what a hook writes may be long, and patterns take their time.
+    """Return a text as one short line without control characters and secrets."""
+    # Cut first: the output of a hook can be long, and the patterns are slow.
     plain = _ESCAPES.sub('', text[: 8 * LONGEST_MESSAGE])
     line = ' '.join(redact(_CONTROL.sub(' ', plain)).split())
-    # Half of a character cannot be written anywhere.
+    # A lone surrogate cannot be encoded later.
     line = line.encode(errors='replace').decode()
     return line if len(line) <= LONGEST_MESSAGE else f'{line[: LONGEST_MESSAGE - 3]}...'
 
 
 def last_lines(content: bytes, count: int = 3) -> str:
-    """Return the last lines of what a program wrote that are not empty."""
+    """Return the last non-empty lines of the output of a program."""
     lines = content.decode(errors='replace').splitlines()
-    # Cleaned one by one: what is kept is the end, and a message keeps its beginning.
+    # Clean each line: clean() keeps the beginning of a text, and the end is needed here.
     kept = [line for line in map(clean, lines) if line][-count:]
     return ' / '.join(kept)

@@ -1,4 +1,4 @@
-"""What a hook is told: one JSON document, with nothing secret in it; pure."""
+"""Hook payload: one JSON object without secrets; no I/O."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from kiln.cluster_models import Cluster, Node, Operation
 from kiln.cluster_spec import NodeGroupSpec
 
-#: Raised when what is there gets another meaning; more may be added any time.
+#: Incremented when a field changes its meaning; new fields do not change it.
 VERSION = 1
 
 
 class Outcome(enum.StrEnum):
-    """What became of what the point is after."""
+    """Result of the action that the point follows."""
 
     SUCCEEDED = 'succeeded'
-    #: A hook before it failed, so it was not done.
+    #: A hook before the action failed, so the action was not done.
     FAILED = 'failed'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Occasion:
-    """What is happening while hooks are called."""
+    """Operation, cluster and node for which hooks are called."""
 
     site: str
     cluster: Cluster
@@ -32,7 +32,7 @@ class Occasion:
     node: Node | None = None
 
     def document(self) -> Mapping[str, Any]:
-        """Return what every hook is told of it."""
+        """Return the part of the payload that is the same for every hook."""
         operation = self.operation
         return {
             'version': VERSION,
@@ -50,7 +50,7 @@ class Occasion:
 
 
 def _of_cluster(cluster: Cluster) -> Mapping[str, Any]:
-    # What owners write for templates stays out: it may name secrets, or be one.
+    # Template parameters are left out: they can contain secrets.
     return {
         'id': cluster.id,
         'name': cluster.name,

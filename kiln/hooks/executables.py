@@ -1,4 +1,4 @@
-"""Calls of programs: each in a process group, an environment and a directory of its own."""
+"""Executable hooks: each runs in its own process group and directory."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from typing import IO, Any
 from kiln.hooks.answers import MAX_ANSWER, Answer, NoAnswer, Reply, last_lines, parse
 from kiln.hooks.hook import Executable
 
-#: EX_TEMPFAIL of sysexits.h: try again later.
+#: EX_TEMPFAIL in sysexits.h: try again later.
 LATER = 75
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-#: Of what it writes to stderr, the end is looked at.
+#: Bytes read from the end of stderr.
 _LAST_BYTES = 4096
 
 
 def call_executable(
     executable: Executable, document: Mapping[str, Any], timeout_s: float
 ) -> Answer:
-    """Run a program; return when it has ended, or was killed because its time is over.
+    """Run a program; return when it has exited, or was killed at the timeout.
 
-    It is given the document on stdin, and nothing of kiln's environment, open files
-    or working directory. What it leaves in its directory is removed.
+    The program reads the payload from stdin. It inherits neither the environment nor
+    the open files nor the working directory of kiln. Its temporary working directory is
+    removed afterwards.
     """
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix='kiln-hook-', ignore_cleanup_errors=True)
         )
-        # Files and no pipes: none of them fills up, whoever does not read or write.
+        # Files instead of pipes: a pipe blocks when it is full and nobody reads it.
         given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(json.dumps(document).encode())
         given.seek(0)
         try:
-            process = subprocess.Popen(  # noqa: S603 the operator says what is run
+            process = subprocess.Popen(  # noqa: S603 the operator configures the program
                 executable.argv, stdin=given, stdout=out, stderr=err, cwd=folder,
                 env=_environment(folder, document), start_new_session=True,
             )  # fmt: skip
@@ -49,7 +50,7 @@ def call_executable(
         except subprocess.TimeoutExpired:
             _kill(process)
             said = last_lines(_end(err))
-            late = f'it has not ended within {timeout_s:g} s, and was killed'
+            late = f'it did not exit within {timeout_s:g} s and was killed'
             return Answer.failed(f'{late}: {said}' if said else late)
         return _answer(status, _beginning(out), _end(err))
 
@@ -66,7 +67,7 @@ def _environment(folder: str, document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # The group has the number of the process, which nobody else gets before wait().
+    # The group ID is the process ID, which is not reused before wait().
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -84,11 +85,11 @@ def _end(file: IO[bytes]) -> bytes:
 
 
 def _answer(status: int, out: bytes, err: bytes) -> Answer:
-    """Return what a program means: its status counts, its words explain."""
+    """Return the answer of a program: the exit status decides, the output explains."""
     try:
         said = parse(out)
     except NoAnswer:
-        # Programs print all sorts of things, and an answer is not asked of them.
+        # Programs can print anything; a JSON answer is optional.
         said = None
     message = (said.message if said else '') or last_lines(err)
     if status == 0:

@@ -1,4 +1,4 @@
-"""What may be written in a hooks.yaml: every key, once."""
+"""Schema of hooks.yaml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOPBACK = ('127.0.0.1', '::1', 'localhost')
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """One hook as a file says it."""
+    """One hook as declared in hooks.yaml."""
 
     name: str
     point: Point
@@ -40,7 +40,7 @@ class Declared:
     kinds: tuple[OperationKind, ...] = ()
 
     def hook(self, origin: str) -> Hook:
-        """Return the hook that it is."""
+        """Return the hook that this declares."""
         target: Target = Executable(self.exec)
         if self.url:
             target = Webhook(self.url, self.secret_file, self.ca_file)
@@ -53,17 +53,17 @@ class _Name(Text):
     """The name of a hook."""
 
     def __init__(self) -> None:
-        words = 'a name of small letters, digits, dots, dashes and underscores'
+        words = 'a name of lowercase letters, digits, dots, dashes and underscores'
         super().__init__(words, longest=63, pattern=NAME.pattern)
 
     def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
         if node.value == DRIVER:
-            mistakes.add(node, f'{DRIVER} is what the cluster driver does; write another name')
+            mistakes.add(node, f'{DRIVER} is reserved for the cluster driver; write another name')
         return super()._read(node, mistakes)
 
 
 class _Url(Text):
-    """Where a webhook is."""
+    """The URL of a webhook."""
 
     def __init__(self) -> None:
         super().__init__('a URL that begins with https://', longest=2000)
@@ -76,31 +76,31 @@ class _Url(Text):
 
 
 def url_mistake(url: str) -> str:
-    """Return what is wrong with the URL of a webhook; nothing if all is right."""
+    """Return what is wrong with the URL of a webhook; empty if it is valid."""
     try:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname
         _ = parts.port
     except ValueError as exc:
-        return f'this is no URL: {exc}'
+        return f'this is not a URL: {exc}'
     if '@' in parts.netloc:
-        # It would be shown, logged, and kept.
-        return 'the URL has a user or password in it; write a secret_file'
+        # The password would be shown, logged and stored.
+        return 'the URL contains a user or password; remove it and write a secret_file'
     if not host or parts.scheme not in ('https', 'http') or parts.fragment:
-        return f'{shown(url)} is none; write a URL that begins with https://'
+        return f'{shown(url)} is not a webhook URL; write a URL that begins with https://'
     if parts.scheme == 'http' and host not in _LOOPBACK:
-        return 'what is sent over http can be read and changed on its way; write https'
+        return 'http can be read and changed in transit; write https'
     return ''
 
 
 def _settle(found: Found) -> None:
     ways = [name for name in ('exec', 'url') if found.given(name)]
     if len(ways) != 1:
-        again = 'take one of them out' if ways else 'write one of them'
-        found.mistakes.add(found.node, f'a hook is either exec or url; {again}')
+        again = 'remove one of them' if ways else 'write one of them'
+        found.mistakes.add(found.node, f'a hook has either exec or url; {again}')
     for name in ('secret_file', 'ca_file'):
         if found.given(name) and 'url' not in ways:
-            found.mistakes.add(found.at(name), f'{name} is for a url; take it out')
+            found.mistakes.add(found.at(name), f'{name} needs a url; remove it')
     if 'name' in found.values and 'point' in found.values:
         values = {HOOK.fields[name].attribute: value for name, value in found.values.items()}
         for field, message in Declared(**values).hook('').contradictions():
@@ -112,51 +112,51 @@ _PATH = Text('an absolute path', longest=4096, pattern=r'/\S*')
 HOOK = Record(
     Declared,
     'a hook',
-    Field(name='name', kind=_Name(), required=True, help='Its name; one at each point.'),
-    Field(name='point', kind=Choice(Point), required=True, help='When it is called.'),
+    Field(name='name', kind=_Name(), required=True, help='Name, unique at its point.'),
+    Field(name='point', kind=Choice(Point), required=True, help='When the hook is called.'),
     Field(
         name='exec', kind=ListOf(Text('text', longest=4096), 'a list of a program and its '
         'arguments', least=1, unique=False),
-        help='The program that is run, by its absolute path, and its arguments.',
+        help='The absolute path of the program, and its arguments.',
         also=('command', 'executable', 'run'),
     ),
     Field(
-        name='url', kind=_Url(), help='Where the document is posted, instead.', also=('webhook',)
+        name='url', kind=_Url(), help='The URL to which the payload is posted.', also=('webhook',)
     ),
     Field(
         name='secret_file', kind=_PATH,
-        help='The file of the secret that posts are signed with; not for others to read.',
+        help='File with the secret that signs requests; readable by its owner only.',
         also=('secret',),
     ),
     Field(
         name='ca_file', kind=_PATH,
-        help='The certificates that are trusted, where the system does not know them.',
+        help='CA certificates to trust instead of those of the system.',
     ),
     Field(
         name='order', kind=Whole(0, 999),
-        help='The lower, the earlier before something, and the later after it.',
+        help='Lower is called earlier at pre_ points, and later at post_ points.',
     ),
     Field(
         name='timeout', into='timeout_s', kind=Duration(1, 3600),
-        help='Time for one call. Past it a program is killed, and the call has failed.',
+        help='Time limit of one call; then a program is killed and the call fails.',
     ),
     Field(
         name='deadline', into='deadline_s', kind=Duration(1, _LONGEST_S),
-        help='Time from the first call for all of them together; then on_deadline decides.',
+        help='Time limit of all calls together, from the first; then on_deadline applies.',
     ),
-    Field(name='on_failure', kind=Choice(OnFailure), help='What a failure leads to.'),
+    Field(name='on_failure', kind=Choice(OnFailure), help='What happens when a call fails.'),
     Field(
         name='on_deadline', kind=Choice(OnDeadline),
-        help='What its deadline leads to, and that its retries are used up.',
+        help='What happens at the deadline, or when the retries are used up.',
     ),
     Field(
         name='retries', kind=Whole(0, 1000),
-        help='Calls after the first that failed; as many as the deadline leaves time for where '
-        'it is left out.',
+        help='Number of calls after the first failed call; if omitted, limited by the '
+        'deadline only.',
     ),
     Field(
         name='backoff', into='backoff_s', kind=Duration(1, 300),
-        help='Time until the first retry; doubled each time.',
+        help='Time until the first retry; doubled for each further retry.',
     ),
     Field(
         name='clusters', kind=ListOf(Text('the name of a cluster'), 'a list of names of clusters'),

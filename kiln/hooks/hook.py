@@ -1,4 +1,4 @@
-"""What a hook is: a frozen value; no I/O."""
+"""Hook value: target, point, timeouts and failure policy; no I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kiln.cluster_models import OperationKind
 from kiln.hooks.answers import Answer
 from kiln.hooks.points import OnDeadline, OnFailure, Point
 
-#: What a hook may be called.
+#: Allowed names of hooks.
 NAME = re.compile(r'[a-z0-9][a-z0-9._-]{0,62}')
-#: The name of what a cluster driver does at a point; no other hook may have it.
+#: Name reserved for the hook methods of the cluster driver.
 DRIVER = 'driver'
-#: The order of a hook that says none.
+#: Default order of a hook.
 MIDDLE = 50
 
 _SPACE = uuid.UUID('6f1d7a3e-2c58-5b0f-9e64-0a7c1d93b8e2')
@@ -24,7 +24,7 @@ _SPACE = uuid.UUID('6f1d7a3e-2c58-5b0f-9e64-0a7c1d93b8e2')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Executable:
-    """A program: the document on stdin, exit status 0, 75 for later, or any other."""
+    """A program: payload on stdin; exit status 0, 75 for later, any other is a failure."""
 
     argv: tuple[str, ...]
 
@@ -34,25 +34,25 @@ class Executable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Webhook:
-    """A server: the document is posted, signed if there is a secret."""
+    """An HTTP server: the payload is posted, and signed if a secret is configured."""
 
     url: str
-    #: The file of the secret that signatures are made with.
+    #: File with the secret for signatures.
     secret_file: str | None = None
-    #: The certificates to trust, where the system's are not those.
+    #: CA certificates to trust instead of those of the system.
     ca_file: str | None = None
 
     def __str__(self) -> str:
         return self.url
 
 
-#: Gets the document. None is success, an exception a failure.
+#: Takes the payload. None is success, an exception is a failure.
 PluginFunction = Callable[[Mapping[str, Any]], Answer | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plugin:
-    """A function in this process: trusted code."""
+    """A function called in this process; trusted code."""
 
     function: PluginFunction
 
@@ -60,35 +60,35 @@ class Plugin:
         return f'{self.function.__module__}:{self.function.__qualname__}'
 
 
-#: What is called, and how.
+#: What a hook calls.
 Target = Executable | Webhook | Plugin
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Hook:
-    """Something that is called at one point of the life of clusters."""
+    """A target that is called at one point of the lifecycle of clusters or nodes."""
 
     name: str
     point: Point
     target: Target
-    #: The lower, the farther outside: first before something, last after it.
+    #: Lower is called earlier at pre_ points, and later at post_ points.
     order: int = MIDDLE
-    #: Seconds for one call.
+    #: Time limit of one call, in seconds.
     timeout_s: float = 30.0
-    #: Seconds from the first call until ``on_deadline`` decides.
+    #: Seconds from the first call until ``on_deadline`` applies.
     deadline_s: float = 600.0
-    #: What the point says, where it is None.
+    #: None is the default of the point.
     on_failure: OnFailure | None = None
     on_deadline: OnDeadline | None = None
-    #: Calls after the first that failed; None is as many as the deadline leaves time for.
+    #: Calls after the first failed call; None is limited by the deadline only.
     retries: int | None = None
-    #: Seconds until the first retry; doubled each time.
+    #: Seconds until the first retry; doubled for each further retry.
     backoff_s: float = 5.0
-    #: Only for these; empty is any.
+    #: Call the hook for these only; empty is any.
     clusters: tuple[str, ...] = ()
     drivers: tuple[str, ...] = ()
     kinds: tuple[OperationKind, ...] = ()
-    #: Who declared it: a file, or a package.
+    #: Where the hook is declared: a file or a package.
     origin: str = ''
 
     def __str__(self) -> str:
@@ -96,16 +96,16 @@ class Hook:
 
     @property
     def at_failure(self) -> OnFailure:
-        """What a failure leads to."""
+        """What happens when a call fails."""
         return self.on_failure or self.point.on_failure
 
     @property
     def at_deadline(self) -> OnDeadline:
-        """What its deadline leads to."""
+        """What happens at the deadline."""
         return self.on_deadline or self.point.on_deadline
 
     def is_for(self, *, cluster: str, driver: str, kind: OperationKind) -> bool:
-        """Whether it is called for an operation on a cluster of a driver."""
+        """Return True if the hook is called for such an operation."""
         return (
             (not self.clusters or cluster in self.clusters)
             and (not self.drivers or driver in self.drivers)
@@ -113,31 +113,31 @@ class Hook:
         )
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield what cannot be: the field, and what to write."""
+        """Yield contradictory fields, each with a message that says what to write."""
         if not self.point.may_fail:
             for field in ('on_failure', 'on_deadline'):
                 if getattr(self, field) == 'fail':
                     others = 'warn or retry' if field == 'on_failure' else 'continue'
                     yield field, f'nothing can fail at {self.point.value}; write {others}'
         if self.timeout_s > self.deadline_s:
-            yield 'timeout', 'one call may take longer than all may together; lower it'
+            yield 'timeout', 'it is longer than the deadline of all calls; lower it'
         if self.retries is not None and self.at_failure is not OnFailure.RETRY:
-            yield 'retries', 'a failure is not retried; write on_failure: retry, or take it out'
+            yield 'retries', 'failures are not retried; write on_failure: retry, or remove retries'
 
 
 def invocation_id(operation_id: str, point: Point, hook: str, node_id: str | None) -> str:
-    """Return the key of all calls of a hook at one point of one operation.
+    """Return the idempotency key of all calls of a hook at one point of an operation.
 
-    The same in each process and after each crash, so whoever is called can tell
-    a repeated call from a new one.
+    The key is the same in every process and after a crash, so the hook can
+    distinguish a repeated call from a new one.
     """
     return str(uuid.uuid5(_SPACE, '\0'.join((operation_id, point.value, hook, node_id or ''))))
 
 
 def in_order(hooks: Iterable[Hook], point: Point) -> tuple[Hook, ...]:
-    """Return the hooks of a point in the order in which they are called.
+    """Return the hooks of a point in the order of their calls.
 
-    An onion: the lowest order comes first before something, and last after it.
+    The lowest order is called first at pre_ points, and last at post_ points.
     """
     mine = [hook for hook in hooks if hook.point is point]
     return tuple(sorted(mine, key=lambda hook: (hook.order, hook.name), reverse=not point.before))

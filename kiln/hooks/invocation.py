@@ -1,4 +1,4 @@
-"""One hook at one point of one operation, from its first call to its end; pure."""
+"""Hook invocation: state of one hook at one point of an operation; no I/O."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kiln.hooks.document import Outcome
 from kiln.hooks.hook import Hook, invocation_id
 from kiln.hooks.points import OnDeadline, OnFailure
 
-#: The kind of the steps of hooks.
+#: Kind of the journal steps of hooks.
 STEP_KIND = 'hook'
-#: Seconds until a hook that wants to be called later, and says not when, is.
+#: Seconds until the next call of a hook that replies "later" without a time.
 LATER_S = 10.0
-#: Bounds of the seconds between two calls, whatever a hook wants.
+#: Limits of the seconds between two calls, whatever the hook requests.
 LEAST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0
 
@@ -28,24 +28,24 @@ class End(enum.StrEnum):
 
     OK = 'ok'
     FAILED = 'failed'
-    #: It failed, or came too late, and all goes on.
+    #: The hook failed or missed its deadline, and the operation goes on.
     PASSED_OVER = 'passed_over'
-    #: A person had all go on.
+    #: A user skipped the hook.
     SKIPPED = 'skipped'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """A call that is to be made now: under the same key each time."""
+    """A call to make now; all calls of an invocation have the same key."""
 
     hook: Hook
     invocation: str
     attempt: int
-    #: What became of what the point is after; None before something.
+    #: Result of the action that the point follows; None at pre_ points.
     outcome: Outcome | None
 
     def document(self, occasion: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what the hook is told."""
+        """Return the payload of the call."""
         return {
             **occasion,
             'invocation': self.invocation,
@@ -58,7 +58,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Invocation:
-    """What is known of it; a step of the journal holds it all."""
+    """State of an invocation, stored in one step of the journal."""
 
     id: str
     hook: Hook
@@ -70,20 +70,20 @@ class Invocation:
     calls: int = 0
     answers: int = 0
     failures: int = 0
-    #: Of its first call, and by when it must have succeeded; seconds since the epoch.
+    #: Time of the first call, and the deadline; seconds since the epoch.
     since: float = 0.0
     deadline_at: float = 0.0
     ended_at: float | None = None
-    #: It is not called before.
+    #: Time of the next call, at the earliest.
     again_at: float = 0.0
-    #: What it said last.
+    #: Message of the last answer.
     message: str = ''
 
     @classmethod
     def new(
         cls, hook: Hook, operation: Operation, node_id: str | None, outcome: Outcome | None
     ) -> Invocation:
-        """Return one that was not called yet."""
+        """Return an invocation that has not been called."""
         return cls(
             id=invocation_id(operation.id, hook.point, hook.name, node_id),
             hook=hook,
@@ -94,10 +94,10 @@ class Invocation:
         )
 
     def resumed(self, step: Step, retried_at: float = -math.inf) -> Invocation:
-        """Return it as the journal has it, for a process that knows nothing else.
+        """Return the invocation as the journal holds it.
 
-        :param retried_at: when its operation was taken up again; that it had failed
-            before is over then, and so is that something else was undone.
+        :param retried_at: when the operation was retried; an earlier failure of the
+            hook, and an earlier undo, no longer count then.
         """
         said = step.result
         known = dataclasses.replace(
@@ -116,7 +116,7 @@ class Invocation:
         return known.renewed() if over and step.started_at <= retried_at else known
 
     def renewed(self) -> Invocation:
-        """Return it as one that is called again, under its key, with all the time that it has."""
+        """Return the invocation reset: called again under its key, with its full deadline."""
         return dataclasses.replace(
             self, end=None, ended_at=None, answers=self.calls, failures=0, deadline_at=0.0,
             again_at=0.0, message='',
@@ -124,29 +124,29 @@ class Invocation:
 
     @property
     def begun(self) -> bool:
-        """Whether its time has begun."""
+        """True if the deadline is running."""
         return self.deadline_at > 0.0
 
     @property
     def unanswered(self) -> bool:
-        """Whether it was called, or was about to be, and nobody knows what came of it."""
+        """True if a call was recorded, and its result is unknown."""
         return self.calls > self.answers
 
-    # ---- what happens to it ----------------------------------------------------
+    # ---- transitions -----------------------------------------------------------
 
     def called(self, now: float) -> Invocation:
-        """Return it as it is while it is called."""
+        """Return the invocation with a call recorded."""
         begun = self if self.begun else self._begun(now)
         deadline_at = begun.deadline_at
         if self.unanswered:
-            # Who wrote that may have died before it was called: it has time for one call.
+            # The earlier call may not have been made because of a crash: leave time for one.
             deadline_at = max(deadline_at, now + self.hook.timeout_s)
         return dataclasses.replace(
             begun, calls=self.calls + 1, again_at=now, deadline_at=deadline_at
         )
 
     def answered(self, answer: Answer, now: float) -> Invocation:
-        """Return it with an answer."""
+        """Return the invocation with an answer applied."""
         heard = dataclasses.replace(self, answers=self.calls, message=answer.message)
         if answer.reply is Reply.OK:
             return heard._ended(End.OK, now)
@@ -156,13 +156,13 @@ class Invocation:
         return dataclasses.replace(heard, failures=self.failures + 1)._failed(now)
 
     def late(self, now: float) -> Invocation:
-        """Return it with its deadline passed."""
-        why = f'it has not succeeded within {self.hook.deadline_s:g} s'
-        message = clean(f'{why}; last it said: {self.message}' if self.message else why)
+        """Return the invocation with its deadline passed."""
+        why = f'it did not succeed within {self.hook.deadline_s:g} s'
+        message = clean(f'{why}; its last message: {self.message}' if self.message else why)
         return dataclasses.replace(self, message=message)._given_up(now)
 
     def skipped(self, reason: str, now: float) -> Invocation:
-        """Return it passed over by a person."""
+        """Return the invocation as skipped by a user."""
         begun = self if self.begun else self._begun(now)
         return dataclasses.replace(begun, message=clean(reason))._ended(End.SKIPPED, now)
 
@@ -190,10 +190,10 @@ class Invocation:
     def _ended(self, end: End, now: float) -> Invocation:
         return dataclasses.replace(self, end=end, ended_at=now)
 
-    # ---- what is written of it ---------------------------------------------------
+    # ---- records -----------------------------------------------------------------
 
     def step(self) -> Step:
-        """Return the step of the journal that it is."""
+        """Return the step that stores the invocation in the journal."""
         failed = self.end is End.FAILED
         state = StepState.FAILED if failed else StepState.DONE
         return Step(
@@ -222,18 +222,18 @@ class Invocation:
         )
 
     def cause(self) -> Cause:
-        """Return why it failed, or what it waits for."""
+        """Return why the hook failed, or why it blocks the operation."""
         if self.end is End.FAILED:
             return Cause(
                 code='hook_failed',
                 message=f'Hook {self.hook} failed: {self.message}.',
-                hint="Resolve what it says; then 'kiln cluster retry' calls it again.",
+                hint="Resolve the reported problem, then run 'kiln cluster retry'.",
             )
-        said = self.message or 'it was called, and has not answered yet'
-        todo = 'Resolve what it says' if self.message else 'Wait for it'
+        said = self.message or 'it was called and has not answered'
+        todo = 'Resolve the reported problem' if self.message else 'Wait for the hook'
         return Cause(
             code='hook',
-            message=f'Hook {self.hook} holds it up: {said}.',
-            hint=f'{todo}, or have it passed over: '
+            message=f'Hook {self.hook} blocks the operation: {said}.',
+            hint=f'{todo}, or skip it: '
             f'kiln hook skip {self.operation_id} {self.hook} --reason REASON.',
         )

@@ -1,4 +1,4 @@
-"""The hooks of a site from where they are declared; every mistake is told at once."""
+"""Hook loading from a directory, hooks.yaml and packages; reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kiln.hooks.fields import HOOK, Declared
 from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
 from kiln.hooks.points import Point
 
-#: How an executable in the directory of a point is called.
+#: File name of an executable in the directory of a point.
 _NUMBERED = re.compile(r'(?P<order>[0-9]{1,3})-(?P<name>.+)')
 
 
@@ -30,10 +30,10 @@ def load_hooks(
 ) -> tuple[Hook, ...]:
     """Return all hooks of a site.
 
-    :param directory: has a directory for each point, with executables ``NN-name``.
-    :param file: a hooks.yaml.
-    :param entries: what installed packages offer.
-    :raises InvalidHooks: something of them cannot be; nothing of any is used.
+    :param directory: contains a directory for each point, with executables ``NN-name``.
+    :param file: the path of a hooks.yaml.
+    :param entries: entry points of installed packages.
+    :raises InvalidHooks: at least one hook is invalid; no hook is loaded.
     """
     problems: list[Problem] = []
     found = [
@@ -46,7 +46,7 @@ def load_hooks(
         first = seen.setdefault((hook.point, hook.name), hook)
         if first is not hook:
             both = f'{first.origin} and {hook.origin}'
-            message = f'hook {hook} is there twice: {both}; call one of them otherwise'
+            message = f'hook {hook} is declared twice: {both}; rename one of them'
             problems.append(Problem(message=message))
     if problems:
         raise InvalidHooks(problems)
@@ -63,7 +63,7 @@ def _of_directory(directory: Path, problems: list[Problem]) -> Iterator[Hook]:
             point = Point(folder.name)
         except ValueError:
             points = ', '.join(Point)
-            problems.append(_about(folder, f'there is no such point; call it one of {points}'))
+            problems.append(_about(folder, f'there is no such point; use one of {points}'))
             continue
         for path in _listed(folder, problems):
             hook = _of_executable(path, point, problems)
@@ -73,7 +73,7 @@ def _of_directory(directory: Path, problems: list[Problem]) -> Iterator[Hook]:
 
 def _listed(directory: Path, problems: list[Problem]) -> list[Path]:
     try:
-        # What editors and package tools leave beside what they replace is no hook.
+        # Skip backup and temporary files of editors and package tools.
         return sorted(path for path in directory.iterdir() if not re.search(r'^\.|~$', path.name))
     except OSError as exc:
         problems.append(_about(directory, f'it cannot be read as a directory: {exc.strerror}'))
@@ -84,7 +84,7 @@ def _of_executable(path: Path, point: Point, problems: list[Problem]) -> Hook | 
     found = _NUMBERED.fullmatch(path.stem)
     if found is None or not NAME.fullmatch(found['name']) or found['name'] == DRIVER:
         example = f'{path.parent / "50-notify"}'
-        problems.append(_about(path, f'it is not called NN-name; call it as {example}'))
+        problems.append(_about(path, f'its name is not NN-name; rename it like {example}'))
         return None
     if why := _unfit(path):
         problems.append(_about(path, why))
@@ -99,17 +99,17 @@ def _of_executable(path: Path, point: Point, problems: list[Problem]) -> Hook | 
 
 
 def _unfit(path: Path) -> str:
-    """Return why a file cannot be run as a hook; nothing if it can."""
+    """Return why a file cannot be run as a hook; empty if it can."""
     try:
         mode = path.stat().st_mode
     except OSError as exc:
         return f'it cannot be run: {exc.strerror}'
     if not stat.S_ISREG(mode):
-        return 'it is no file'
+        return 'it is not a regular file'
     if not os.access(path, os.X_OK):
         return 'it is not executable; chmod +x it'
     if mode & stat.S_IWOTH:
-        return 'everybody may change it; chmod o-w it'
+        return 'everybody can change it; chmod o-w it'
     return ''
 
 
@@ -117,7 +117,7 @@ def _unfit(path: Path) -> str:
 
 
 def _of_file(file: Path, problems: list[Problem]) -> list[Hook]:
-    # PyYAML is for sites that have such a file.
+    # Imported here: only sites with such a file need PyYAML.
     from kiln.cluster_file.yaml_reader import MAX_BYTES, documents
 
     try:
@@ -129,7 +129,7 @@ def _of_file(file: Path, problems: list[Problem]) -> list[Hook]:
     mistakes = Mistakes(str(file))
     roots = list(documents(content, mistakes))
     for other in roots[1:]:
-        mistakes.add(other, 'hooks are one document; take this one out')
+        mistakes.add(other, 'hooks.yaml has a single document; remove this one')
     hooks = list(_of_document(roots[0], mistakes)) if roots else []
     try:
         mistakes.raise_any()
@@ -141,7 +141,7 @@ def _of_file(file: Path, problems: list[Problem]) -> list[Hook]:
 def _of_document(root: Node, mistakes: Mistakes) -> Iterator[Hook]:
     for name, pair in root.entries.items():
         if name != 'hooks':
-            mistakes.add(pair.key, f'there is no key {shown(name)} here; write hooks')
+            mistakes.add(pair.key, f'unknown key {shown(name)}; write hooks')
     if 'hooks' not in root.entries:
         mistakes.add(root, f'{described(root)}; begin it with hooks:')
         return
@@ -162,7 +162,7 @@ def _check_files(declared: Declared, node: Node, mistakes: Mistakes) -> None:
         assert isinstance(words, tuple)
         program = Path(declared.exec[0])
         if not program.is_absolute():
-            mistakes.add(words[0], f'{shown(str(program))} is no absolute path; write the whole')
+            mistakes.add(words[0], f'{shown(str(program))} is not an absolute path; write one')
         elif why := _unfit(program):
             mistakes.add(words[0], f'{program}: {why}')
     for name in ('secret_file', 'ca_file'):
@@ -176,7 +176,7 @@ def _check_files(declared: Declared, node: Node, mistakes: Mistakes) -> None:
             mistakes.add(at, f'it cannot be read: {exc.strerror}')
             continue
         if name == 'secret_file' and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            mistakes.add(at, 'others may read it too; chmod 600 it')
+            mistakes.add(at, 'other users can read it; chmod 600 it')
 
 
 # ---- packages --------------------------------------------------------------------
@@ -187,18 +187,18 @@ def _of_entry(entry: EntryPoint, problems: list[Problem]) -> Iterator[Hook]:
     what = f'hook {entry.name} of {origin}'
     try:
         found = entry.load()
-    # It is the code of somebody else, and may raise anything.
+    # Code of a third party can raise anything.
     except Exception as exc:
         problems.append(Problem(message=f'{what} cannot be loaded: {exc}'))
         return
     if not isinstance(found, Hook):
         problems.append(
-            Problem(message=f'{what} is {found!r}; make it one with kiln.hooks.plugins.hook')
+            Problem(message=f'{what} is {found!r}, not a hook; use kiln.hooks.plugins.hook')
         )
         return
     hook = dataclasses.replace(found, name=entry.name, origin=origin)
     if not NAME.fullmatch(hook.name) or hook.name == DRIVER:
-        problems.append(Problem(message=f'{what} cannot be called that; rename its entry point'))
+        problems.append(Problem(message=f'{what} has an invalid name; rename its entry point'))
         return
     wrong = [f'{field}: {message}' for field, message in hook.contradictions()]
     problems += [Problem(message=f'{what}: {one}') for one in wrong]
@@ -211,5 +211,5 @@ def _about(path: Path, message: str) -> Problem:
 
 
 def find_hooks(hooks: Iterable[Hook], name: str) -> list[Hook]:
-    """Return the hooks that NAME or POINT/NAME means."""
+    """Return the hooks that match NAME or POINT/NAME."""
     return [hook for hook in hooks if name in (hook.name, str(hook))]

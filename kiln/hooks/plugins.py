@@ -1,4 +1,4 @@
-"""Calls of functions in this process, and how packages declare them."""
+"""Plugin hooks: functions of installed packages, called in this process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kiln.hooks.watchdog import Watchdog
 
 
 def hook(point: Point | str, **policy: Any) -> Callable[[PluginFunction], Hook]:
-    """Return what makes a hook of a function, for the entry point of a package.
+    """Return a decorator that makes a hook of a function, for an entry point.
 
-    ``policy`` has the fields of :class:`~kiln.hooks.hook.Hook`; the name is that of
-    the entry point.
+    ``policy`` takes the fields of :class:`~kiln.hooks.hook.Hook`. The name of the entry
+    point becomes the name of the hook.
 
     :raises ValueError: there is no such point.
     """
@@ -30,10 +30,10 @@ def hook(point: Point | str, **policy: Any) -> Callable[[PluginFunction], Hook]:
 def call_plugin(
     watchdog: Watchdog, plugin: Plugin, document: Mapping[str, Any], timeout_s: float
 ) -> Answer:
-    """Call a function; return when it has, or when its time is over."""
+    """Call a function; return when it has returned, or at the timeout."""
     try:
         answer = watchdog.run(document['invocation'], lambda: plugin.function(document), timeout_s)
-    # It is the code of somebody else, and whatever it raises is its failure.
+    # Code of a third party: any exception is a failure of the hook.
     except BaseException as exc:
         return Answer.failed(str(exc) or type(exc).__name__)
     if answer is None:

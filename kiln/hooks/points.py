@@ -1,4 +1,4 @@
-"""The points of a cluster's life at which hooks are called, and what holds at each."""
+"""Hook points of the cluster and node lifecycle, with their failure defaults."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from kiln.cluster_models import OperationKind
 
 
 class OnFailure(enum.StrEnum):
-    """What a failure of a hook leads to."""
+    """What happens when a call of a hook fails."""
 
-    #: What the point is before or after fails.
+    #: The operation or node of the point fails.
     FAIL = 'fail'
-    #: It is told, and all goes on.
+    #: The failure is reported, and the operation goes on.
     WARN = 'warn'
-    #: It is called again; once its retries are used up, ``OnDeadline`` decides.
+    #: The hook is called again; when its retries are used up, ``OnDeadline`` applies.
     RETRY = 'retry'
 
 
 class OnDeadline(enum.StrEnum):
-    """What becomes of a point by whose deadline a hook has not succeeded."""
+    """What happens when a hook has not succeeded by its deadline."""
 
     FAIL = 'fail'
     CONTINUE = 'continue'
@@ -28,58 +28,58 @@ class OnDeadline(enum.StrEnum):
 class Point(enum.StrEnum):
     """When hooks are called."""
 
-    #: The plan is accepted, and nothing is built.
+    #: The plan is accepted, and no node has been built.
     PRE_CREATE = 'pre_create'
-    #: The first control node is ready; nothing waits for it but the end of the creation.
+    #: The first control node is ready; only the end of the creation waits for this point.
     POST_CONTROL_PLANE = 'post_control_plane'
-    #: All groups are as wanted.
+    #: All groups are as desired.
     POST_CREATE = 'post_create'
-    #: Nothing has changed yet; the operation's kind says what will.
+    #: Nothing has changed; the kind of the operation says what will change.
     PRE_UPDATE = 'pre_update'
     POST_UPDATE = 'post_update'
     PRE_NODE_BUILD = 'pre_node_build'
-    #: The driver says that the node is ready; it counts as ready after this.
+    #: The driver reports the node ready; it counts as ready after this point.
     POST_NODE_READY = 'post_node_ready'
     #: Before a node is drained.
     PRE_NODE_DELETE = 'pre_node_delete'
-    #: It is drained; before its machine is taken away.
+    #: The node is drained; before its machine is deleted.
     PRE_NODE_TERMINATE = 'pre_node_terminate'
-    #: Before any node goes.
+    #: Before any node is removed.
     PRE_DELETE = 'pre_delete'
-    #: It is proven that nothing is left; the cluster can still be read.
+    #: All resources are verified to be gone; the cluster can still be read.
     POST_DELETE = 'post_delete'
 
     @property
     def per_node(self) -> bool:
-        """Whether it is a point of each node's life, and not of the cluster's."""
+        """True if the point belongs to the lifecycle of a node instead of the cluster."""
         return '_node_' in self.value
 
     @property
     def before(self) -> bool:
-        """Whether something follows that a failure keeps from being done."""
+        """True if the point precedes an action, which a failure prevents."""
         return self.value.startswith('pre_')
 
     @property
     def may_fail(self) -> bool:
-        """Whether a failure there can be one of the operation or of the node."""
+        """True if a failure at the point can fail the operation or the node."""
         return self not in _NEVER_FAIL
 
     @property
     def partner(self) -> Point | None:
-        """The point at which is undone what was done here, should one of the hooks fail."""
+        """The point whose hooks undo this point when one of its hooks fails."""
         return _PARTNERS.get(self)
 
     @property
     def on_failure(self) -> OnFailure:
-        """What a failure leads to if the hook does not say."""
+        """Default of ``on_failure`` at the point."""
         if self in _GOING:
             return OnFailure.RETRY
         return OnFailure.WARN if self in _WARNING else OnFailure.FAIL
 
     @property
     def on_deadline(self) -> OnDeadline:
-        """What its deadline leads to if the hook does not say."""
-        # A hook must not make a cluster immortal.
+        """Default of ``on_deadline`` at the point."""
+        # A hook must not prevent the deletion of a cluster for ever.
         later = self in _GOING | _WARNING
         return OnDeadline.CONTINUE if later else OnDeadline.FAIL
 
@@ -98,14 +98,14 @@ _LOOKING = frozenset({OperationKind.ADOPT, OperationKind.CHECK})
 
 
 def before(kind: OperationKind) -> Point | None:
-    """Return the point before an operation; None for one that changes nothing."""
+    """Return the point before an operation; None for an operation that changes nothing."""
     if kind in _LOOKING:
         return None
     return _OWN_BEFORE.get(kind, Point.PRE_UPDATE)
 
 
 def after(kind: OperationKind) -> Point | None:
-    """Return the point after an operation; None for one that changes nothing."""
+    """Return the point after an operation; None for an operation that changes nothing."""
     first = before(kind)
     return first.partner if first else None
 

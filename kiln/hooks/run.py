@@ -1,7 +1,7 @@
-"""All hooks of one point of one operation: what to call next, and whether it is passed; pure.
+"""Hook run: all hooks of one point of an operation, and the next call; no I/O.
 
-What is known is in the journal, so whoever goes on after a crash calls again what
-was under way, with the same key, and never what had succeeded.
+The state is in the journal. After a crash, the next worker repeats the calls that were
+running, under the same keys, and never calls a hook again that had succeeded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kiln.hooks.hook import Hook, in_order
 from kiln.hooks.invocation import Call, End, Invocation
 from kiln.hooks.points import Point
 
-#: The kind of the event by which a person has a hook passed over.
+#: Kind of the event with which a user skips a hook.
 SKIP_EVENT = 'hook-skip'
 
 
 class Standing(enum.StrEnum):
-    """Whether a point is passed."""
+    """State of a point: open, passed or failed."""
 
     OPEN = 'open'
     PASSED = 'passed'
@@ -32,32 +32,32 @@ class Standing(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Skip:
-    """A person's word that a hook is to be passed over."""
+    """Request of a user to skip a hook."""
 
     #: NAME, or POINT/NAME.
     name: str
     reason: str
 
     def means(self, hook: Hook) -> bool:
-        """Whether it is about a hook."""
+        """Return True if the request matches a hook."""
         return self.name in (hook.name, str(hook))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that people are told."""
+    """A report to users about a hook."""
 
     kind: str
     message: str
-    #: The same for programs: which hook, and since when it is called.
+    #: The same for programs: the hook, its key, and the time of its first call.
     facts: Mapping[str, object]
 
 
 @dataclasses.dataclass(slots=True)
 class Advance:
-    """What is to be written, and then told and called."""
+    """Steps to write first, then notices to report and calls to make."""
 
-    #: By their ids.
+    #: Steps by ID.
     steps: dict[str, Step] = dataclasses.field(default_factory=dict)
     calls: list[Call] = dataclasses.field(default_factory=list)
     notices: list[Notice] = dataclasses.field(default_factory=list)
@@ -66,10 +66,10 @@ class Advance:
 class HookRun:
     """The hooks of a point, called one after the other.
 
-    Before something, the first that fails ends it: then the hooks of the same names
-    at the partner point are called for those that had succeeded, with
-    ``outcome=failed``, each of them whatever the others do. After something all are
-    called, whatever one does.
+    At a pre_ point, the first failed hook ends the run. Then the hooks that had
+    succeeded are undone: the hooks of the same names at the partner point are all
+    called with ``outcome=failed``, even if one of them fails. At a post_ point, all
+    hooks are called, even if one of them fails.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class HookRun:
         node_id: str | None = None,
         journal: Mapping[str, Step],
     ) -> None:
-        """Begin, or go on from the steps of the journal, which are by their ids."""
+        """Begin, or resume from the steps of the journal, which are given by ID."""
         self._point = point
         self._journal = journal
         self._retried_at = operation.retried_at
@@ -95,13 +95,13 @@ class HookRun:
             self._known(Invocation.new(hook, operation, node_id, Outcome.FAILED))
             for hook in (in_order(hooks, point.partner) if point.partner else ())
         ]
-        # What was undone is done again.
+        # A hook that was undone is called again.
         undone = {one.hook.name for one in self._undoing if one.calls and not one.begun}
         self._found = [
             one.renewed() if one.hook.name in undone and self._is_old(one) else one
             for one in self._found
         ]
-        # Calls that this process knows to be out; after a crash it knows of none.
+        # Calls made by this process that are not answered; empty after a crash.
         self._out: set[str] = set()
 
     def _known(self, new: Invocation) -> Invocation:
@@ -111,24 +111,24 @@ class HookRun:
     def _is_old(self, one: Invocation) -> bool:
         return one.end is End.OK and one.since <= self._retried_at
 
-    # ---- how it stands ---------------------------------------------------------
+    # ---- state -----------------------------------------------------------------
 
     @property
     def standing(self) -> Standing:
-        """Whether the point is passed; one that failed stays open until all is undone."""
+        """State of the point; a failed point stays open until everything is undone."""
         if self._current() is not None:
             return Standing.OPEN
         return Standing.FAILED if self._failed() else Standing.PASSED
 
     @property
     def cause(self) -> Cause | None:
-        """Why it failed, or by which hook it is held up; None where it is passed."""
+        """Why the point failed, or which hook blocks it; None if it is passed."""
         one = self._failed() or self._current()
         return one.cause() if one else None
 
     @property
     def wake_at(self) -> float:
-        """When there is something to do if nobody answers; seconds since the epoch."""
+        """When ``advance`` is due if no answer arrives; seconds since the epoch."""
         one = self._current()
         if one is None:
             return math.inf
@@ -136,14 +136,14 @@ class HookRun:
 
     @property
     def invocations(self) -> Sequence[Invocation]:
-        """All of them, in the order in which they are called."""
+        """All invocations, in the order of their calls."""
         return [*self._found, *(self._to_undo() if self._failed() else ())]
 
     def _failed(self) -> Invocation | None:
         return next((one for one in self._found if one.end is End.FAILED), None)
 
     def _current(self) -> Invocation | None:
-        """Return whose turn it is; None where nobody is left."""
+        """Return the invocation to call or wait for; None if all have ended."""
         failed = self._failed()
         if failed is None or not self._point.before:
             return next((one for one in self._found if one.end is None), None)
@@ -153,23 +153,22 @@ class HookRun:
         done = {one.hook.name for one in self._found if one.end is End.OK}
         return [one for one in self._undoing if one.hook.name in done]
 
-    # ---- what happens ------------------------------------------------------------
+    # ---- transitions -------------------------------------------------------------
 
     def learn(self, invocation: str, answer: Answer, now: float) -> Advance:
-        """Take in an answer; return what is to be written and told."""
+        """Apply an answer; return what to write and report."""
         advance = Advance()
         self._out.discard(invocation)
         for one in self.invocations:
-            # What comes after its deadline, or after a person lost patience, changes nothing.
+            # An answer after the deadline, or after a skip, changes nothing.
             if one.id == invocation and one.end is None:
                 self._change(one, one.answered(answer, now), advance)
         return advance
 
     def advance(self, now: float, skips: Sequence[Skip] = ()) -> Advance:
-        """Return what is to be written and called now; nothing while it waits.
+        """Return what to write and call now; empty while the run waits.
 
-        A call is to be made after its step is written, and its answer to be handed
-        to ``learn``.
+        Make each call after its step is written, and pass its answer to ``learn``.
         """
         advance = Advance()
         self._pass_over(skips, now, advance)
@@ -186,13 +185,13 @@ class HookRun:
         return advance
 
     def _is_late(self, one: Invocation, now: float) -> bool:
-        # A call that this process has not made may never have been made.
+        # A call recorded by another process may never have been made.
         was_called = one.begun and (not one.unanswered or one.id in self._out)
         return was_called and now >= one.deadline_at
 
     def _pass_over(self, skips: Sequence[Skip], now: float, advance: Advance) -> None:
         for one in self.invocations if skips else ():
-            # Where nothing is undone, what refuses only holds up, and may be overruled.
+            # Without a partner nothing is undone, so a failed hook only blocks: it can be skipped.
             refuses = one.end is End.FAILED and self._point.partner is None
             skip = next((skip for skip in skips if skip.means(one.hook)), None)
             if skip is not None and (one.end is None or refuses):
@@ -203,7 +202,7 @@ class HookRun:
             known[:] = [new if one is old else one for one in known]
         advance.steps[new.id] = new.step()
         kind = _TOLD.get(new.end)
-        # A message that is repeated is no news.
+        # A repeated message is not reported again.
         if kind and (new.end is not None or new.message != old.message):
             facts = {'hook': str(new.hook), 'invocation': new.id, 'since': new.since}
             advance.notices.append(Notice(kind, f'{new.hook}: {new.message}', facts))

@@ -1,4 +1,4 @@
-"""An occasion that never was, to try a hook with; pure."""
+"""Sample payload for 'kiln hook test'; no I/O."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kiln.hooks.points import Point, before
 
 
 def sample_cluster(spec: ClusterSpec) -> Cluster:
-    """Return a cluster that is declared, and was never made."""
+    """Return a cluster that exists only as a declaration."""
     pin = DriverPin(name=spec.driver or '', version='', origin='', digest='')
     return Cluster(id=str(uuid.uuid4()), name=spec.name, spec=spec, generation=1, pin=pin)
 
 
 def sample(hook: Hook, cluster: Cluster, *, site: str, now: float) -> tuple[Call, Occasion]:
-    """Return a call of a hook as it could come, with a key that no real one has."""
+    """Return a realistic call of a hook, with a key that no real call has."""
     operation = Operation(
         id=str(uuid.uuid4()),
         cluster_id=cluster.id,
@@ -35,7 +35,7 @@ def sample(hook: Hook, cluster: Cluster, *, site: str, now: float) -> tuple[Call
 
 
 def _kind(hook: Hook) -> OperationKind:
-    """Return a kind of operation in which the hook is called."""
+    """Return a kind of operation that calls the hook."""
     kinds = hook.kinds or tuple(OperationKind)
     fitting = (kind for kind in kinds if hook.point in _points(kind))
     return next(fitting, kinds[0])

@@ -1,4 +1,4 @@
-"""The hooks of a site: which are called when, and who calls them."""
+"""Hook registry of a site, and the threads that call its hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 class Hooks:
     """All hooks of a site, and a few threads that call them.
 
-    Without hooks there are no threads, and nothing is asked of anybody.
+    The threads are started with the first call.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Hooks:
         return iter(self._hooks)
 
     def of(self, cluster: Cluster, kind: OperationKind) -> Sequence[Hook]:
-        """Return those that are called for an operation on a cluster, at any point."""
+        """Return the hooks called for an operation on a cluster, at any point."""
         return [
             hook
             for hook in self._hooks
@@ -48,7 +48,7 @@ class Hooks:
     def begin(
         self, call: Call, occasion: Mapping[str, Any], tell: Callable[[Answer], None]
     ) -> None:
-        """Have a call made by another thread, which tells the answer; return at once."""
+        """Make a call in another thread, which passes the answer to ``tell``; return at once."""
         with self._lock:
             if self._pool is None:
                 self._pool = concurrent.futures.ThreadPoolExecutor(
@@ -57,11 +57,11 @@ class Hooks:
             self._pool.submit(lambda: tell(self.call(call, occasion)))
 
     def call(self, call: Call, occasion: Mapping[str, Any]) -> Answer:
-        """Make a call, and return its answer; takes as long as the hook's timeout at most."""
+        """Make a call and return its answer, within the timeout of the hook."""
         hook = call.hook
         try:
             answer = self._answer(hook.target, call.document(occasion), hook.timeout_s)
-        # A defect must not leave anybody without an answer.
+        # The caller must get an answer even after a defect.
         except Exception as exc:
             LOG.exception('Hook %s (%s) could not be called', hook, call.invocation)
             answer = Answer.failed(f'it could not be called: {exc}')
@@ -70,7 +70,7 @@ class Hooks:
         return answer
 
     def _answer(self, target: Target, document: Mapping[str, Any], timeout_s: float) -> Answer:
-        # Each is imported when it is needed: a site may have one kind, or none.
+        # Imported when needed: a site might use one kind of target only.
         match target:
             case Executable():
                 from kiln.hooks.executables import call_executable
@@ -86,7 +86,7 @@ class Hooks:
                 return call_plugin(self._watchdog, target, document, timeout_s)
 
     def close(self) -> None:
-        """Make no more calls; those that are out end by themselves. Safe to repeat."""
+        """Stop making calls; running calls end by themselves. Safe to repeat."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:

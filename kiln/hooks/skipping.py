@@ -1,4 +1,4 @@
-"""What a person says to have a hook passed over; pure."""
+"""Skip event: a request of a user to skip a hook; no I/O."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def skip_event(
     reason: str,
     by: str,
 ) -> Event:
-    """Return the event by which the engine has an operation pass over a hook.
+    """Return the event that makes the engine skip a hook in an operation.
 
-    It stays as the record of who did so, and why. May be repeated.
+    The event remains as the record of the user and the reason. Safe to repeat.
 
     :param steps: The steps of the operation.
-    :param hooks: All hooks of the site, for one whose turn has not come yet.
+    :param hooks: All hooks of the site, to find hooks that have not been called.
     :param name: NAME, or POINT/NAME.
-    :raises HookNotFound: the operation waits for no such hook, and never will.
+    :raises HookNotFound: no such hook can still be skipped in the operation.
     """
     if operation.state.ended:
         raise HookNotFound(
-            f'Cannot have a hook of operation {operation.id} passed over: it is '
-            f'{operation.state.value} and waits for none.'
+            f'Cannot skip a hook of operation {operation.id}: the operation is '
+            f'{operation.state.value} and does not wait for hooks.'
         )
     known = {str(hook): True for hook in hooks}
     for step in steps:
         if step.kind == STEP_KIND:
             called = f'{step.result["point"]}/{step.result["hook"]}'
-            # At a point of nodes it may have succeeded for one and wait for another.
+            # A hook of a node point can have succeeded for one node and wait for another.
             known[called] = known.get(called, False) or step.state is not StepState.DONE
     found = [one for one in known if name in (one, one.partition('/')[2])]
     if not found and name.rpartition('/')[2] != DRIVER:
@@ -47,14 +47,14 @@ def skip_event(
         raise HookNotFound(f'Cannot find a hook {name!r}. There are: {there}.')
     if found and not any(known[one] for one in found):
         raise HookNotFound(
-            f'Cannot have {", ".join(found)} passed over in operation {operation.id}: it is '
-            f'over there already.'
+            f'Cannot skip {", ".join(found)} in operation {operation.id}: it has already '
+            f'ended there.'
         )
     reason = clean(reason)
     return Event(
         cluster_id=operation.cluster_id,
         kind=SKIP_EVENT,
-        message=f'{by} has hook {name} passed over: {reason}',
+        message=f'{by} skipped hook {name}: {reason}',
         operation_id=operation.id,
         facts={'hook': name, 'reason': reason, 'by': by},
     )

@@ -1,4 +1,4 @@
-"""Calls that may take for ever, in a thread that is left to itself when they are too late."""
+"""Watchdog: calls functions in threads that are abandoned at the timeout."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Watchdog:
-    """Waits for functions no longer than it is told.
+    """Waits for functions up to a timeout.
 
-    A thread cannot be ended from outside, so what is too late runs on; under the
-    same key nothing is begun until it has returned.
+    A thread cannot be killed, so a late function runs on. No other function is started
+    under its key until it has returned.
     """
 
     def __init__(self) -> None:
@@ -19,21 +19,21 @@ class Watchdog:
         self._running: set[str] = set()
 
     def run(self, key: str, function: Callable[[], Any], timeout_s: float) -> Any:
-        """Return what a function returns, or raise what it raises.
+        """Call a function; return what it returns, or raise what it raises.
 
-        :raises TimeoutError: it has not returned in time, or an earlier one of the
-            key has not yet.
+        :raises TimeoutError: the function did not return in time, or an earlier function
+            of the key is still running.
         """
         with self._lock:
             if key in self._running:
-                raise TimeoutError('its former call has not returned yet')
+                raise TimeoutError('its previous call has not returned')
             self._running.add(key)
         outcome: list[tuple[Any, BaseException | None]] = []
 
         def work() -> None:
             try:
                 outcome.append((function(), None))
-            # All that it raises is for the caller, be it SystemExit.
+            # Everything is raised in the calling thread, even SystemExit.
             except BaseException as exc:
                 outcome.append((None, exc))
             finally:
@@ -44,7 +44,7 @@ class Watchdog:
         thread.start()
         thread.join(timeout_s)
         if not outcome:
-            raise TimeoutError(f'it has not returned within {timeout_s:g} s')
+            raise TimeoutError(f'it did not return within {timeout_s:g} s')
         value, error = outcome[0]
         if error is not None:
             raise error

@@ -1,4 +1,4 @@
-"""Calls of servers: signed posts that go to nobody but the one who is named."""
+"""Webhooks: signed HTTP POST requests, without redirects and proxies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kiln.hooks.answers import MAX_ANSWER, Answer, NoAnswer, parse, retry_after
 from kiln.hooks.hook import Webhook
 from kiln.hooks.watchdog import Watchdog
 
-#: The largest document, in bytes.
+#: The largest payload, in bytes.
 MAX_DOCUMENT = 1024 * 1024
 _LATER = frozenset({429, 503})
 _MAX_SECRET = 64 * 1024
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
-    """Return the signature of a body that was sent at a time."""
+    """Return the HMAC signature of a timestamp and a body."""
     return hmac.new(secret, timestamp.encode() + b'.' + body, hashlib.sha256).hexdigest()
 
 
@@ -36,10 +36,10 @@ def call_webhook(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Answer:
-    """Post the document; return with the answer, or when the time is over."""
+    """Post the payload; return the answer of the server, or a failure at the timeout."""
     body = json.dumps(document).encode()
     if len(body) > MAX_DOCUMENT:
-        return Answer.failed(f'what it is to be told has more than {MAX_DOCUMENT} bytes')
+        return Answer.failed(f'the payload has more than {MAX_DOCUMENT} bytes')
     try:
         headers = _headers(webhook, document['invocation'], body, clock)
         status, after_s, content = watchdog.run(
@@ -59,7 +59,7 @@ def _headers(webhook: Webhook, key: str, body: bytes, clock: Clock) -> Mapping[s
         'Kiln-Timestamp': timestamp,
     }
     if webhook.secret_file:
-        # Read for each call, so that a new secret counts at once.
+        # Read for each call, so that a new secret is used at once.
         with Path(webhook.secret_file).open('rb') as file:
             secret = file.read(_MAX_SECRET).strip()
         headers['Kiln-Signature'] = f'sha256={sign(secret, timestamp, body)}'
@@ -69,8 +69,8 @@ def _headers(webhook: Webhook, key: str, body: bytes, clock: Clock) -> Mapping[s
 def _post(
     webhook: Webhook, headers: Mapping[str, str], body: bytes, timeout_s: float
 ) -> tuple[int, float | None, bytes]:
-    # No library above this one: it follows no redirect, asks no proxy of the
-    # environment, and reads no more than it is told.
+    # http.client instead of a higher-level library: it follows no redirects, uses no
+    # proxy of the environment, and reads only as much as requested.
     url = urllib.parse.urlsplit(webhook.url)
     assert url.hostname is not None
     connection: http.client.HTTPConnection

@@ -39,9 +39,9 @@ def occasion(node=None):
 
 
 def wait_until(so, seconds=120.0):
-    """Wait for another thread or process."""
+    """Wait for a condition that another thread or process fulfils."""
     end = time.monotonic() + seconds
     while not so():
         if time.monotonic() > end:
-            raise AssertionError('not so in time')
+            raise AssertionError('the condition was not fulfilled in time')
         time.sleep(0.005)

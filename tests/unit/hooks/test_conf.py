@@ -1,4 +1,4 @@
-"""Where hooks are looked for."""
+"""Configured and default locations of hooks."""
 
 import pathlib
 import unittest
@@ -8,14 +8,14 @@ from kiln.conf import hooks
 
 
 class Places(unittest.TestCase):
-    def test_what_is_named_is_read_whether_it_is_there_or_not(self):
+    def test_a_configured_path_is_used_even_if_it_does_not_exist(self):
         self.assertEqual(pathlib.Path('/no/such'), hooks.directory_of('/no/such'))
         self.assertEqual(pathlib.Path('/no/such'), hooks.file_of('/no/such'))
 
-    def test_what_is_not_named_is_read_only_if_it_is_there(self):
+    def test_a_default_path_is_used_only_if_it_exists(self):
         for found in (hooks.directory_of(None), hooks.file_of(None)):
             self.assertTrue(found is None or found.exists())
 
-    def test_the_environment_may_name_them(self):
+    def test_the_environment_can_configure_the_paths(self):
         conf = kiln_conf.load([], [], environment={'KILN_HOOKS__FILE': '/srv/hooks.yaml'})
         self.assertEqual(('/srv/hooks.yaml', 16), (conf.hooks.file, conf.hooks.max_calls))

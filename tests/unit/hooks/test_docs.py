@@ -1,4 +1,4 @@
-"""What the pages say of hooks is what there is."""
+"""Documentation of hooks: tables and examples match the code."""
 
 import json
 import pathlib
@@ -20,29 +20,29 @@ WRITING = (DOC / 'contributor' / 'writing-a-hook.rst').read_text()
 
 
 def blocks(text, language):
-    """Return the code blocks of a page that are in a language."""
+    """Return the code blocks in a language."""
     found = re.findall(rf'code-block:: {language}\n\n((?:   .*\n|\n)+)', text)
     return [re.sub(r'^   ', '', block, flags=re.MULTILINE) for block in found]
 
 
 def shape(value):
-    """Return the keys of a document, with those within."""
+    """Return the keys of a document, recursively."""
     if isinstance(value, dict):
         return {key: shape(one) for key, one in value.items()}
     return [shape(one) for one in value] if isinstance(value, list) else None
 
 
 class Pages(unittest.TestCase):
-    def test_every_point_has_its_line_with_what_a_failure_leads_to(self):
+    def test_every_point_is_listed_with_its_failure_defaults(self):
         for point in Point:
             (line,) = re.findall(rf'^``{point.value}``  .*$', ADMIN, flags=re.MULTILINE)
             self.assertEqual([point.on_failure, point.on_deadline], line.split()[-2:], line)
 
-    def test_every_key_has_its_line(self):
+    def test_every_key_is_listed(self):
         lines = set(re.findall(r'^``(\w+)``  ', ADMIN, flags=re.MULTILINE))
         self.assertEqual(HOOK.fields.keys() | {point.value for point in Point}, lines)
 
-    def test_the_document_is_the_one_that_is_sent(self):
+    def test_the_documented_payload_has_the_keys_of_a_real_payload(self):
         said, answer = map(json.loads, blocks(WRITING, 'json'))
         sent = Call(hook('a', Point.POST_NODE_READY), 'key', 1, None).document(
             occasion(NODE).document()
@@ -50,7 +50,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(shape(json.loads(json.dumps(sent))), shape(said))
         self.assertIs(Reply.LATER, parse(json.dumps(answer).encode()).reply)
 
-    def test_the_check_of_signatures_finds_who_calls(self):
+    def test_the_documented_check_accepts_only_signatures_of_kiln(self):
         (check, declare) = blocks(WRITING, 'python')
         names = {}
         exec(check, names)

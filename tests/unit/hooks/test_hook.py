@@ -1,4 +1,4 @@
-"""Hooks as values: where they stand, in what order, for whom, and under which key."""
+"""Hook values: points, order, filters, keys and payload."""
 
 import json
 import unittest
@@ -33,14 +33,14 @@ class Points(unittest.TestCase):
             {point for point in Point if point.per_node},
         )
 
-    def test_22_nothing_that_is_to_go_is_kept_by_a_hook_for_ever(self):
+    def test_22_a_hook_cannot_prevent_a_removal_for_ever(self):
         for point in (Point.PRE_DELETE, Point.PRE_NODE_DELETE, Point.PRE_NODE_TERMINATE):
             one = hook('a', point)
             self.assertEqual(
                 (OnFailure.RETRY, OnDeadline.CONTINUE), (one.at_failure, one.at_deadline), point
             )
 
-    def test_what_a_hook_says_itself_counts(self):
+    def test_a_policy_of_the_hook_overrides_the_default_of_the_point(self):
         one = hook('a', Point.PRE_DELETE, on_failure=OnFailure.FAIL, on_deadline=OnDeadline.FAIL)
         self.assertEqual((OnFailure.FAIL, OnDeadline.FAIL), (one.at_failure, one.at_deadline))
 
@@ -57,7 +57,7 @@ class Points(unittest.TestCase):
 
 
 class Order(unittest.TestCase):
-    def test_hooks_are_an_onion_first_before_and_last_after(self):
+    def test_the_lowest_order_is_first_before_and_last_after(self):
         for point, names in ((Point.PRE_CREATE, 'zab'), (Point.POST_CREATE, 'baz')):
             hooks = [
                 hook('b', point), hook('z', point, order=1), hook('a', point),
@@ -73,7 +73,7 @@ class Keys(unittest.TestCase):
             invocation_id('op1', Point.PRE_CREATE, 'a', None),
         )
 
-    def test_each_operation_point_hook_and_node_has_a_key_of_its_own(self):
+    def test_each_operation_point_hook_and_node_has_its_own_key(self):
         keys = {
             invocation_id(operation, point, name, node)
             for operation in ('op1', 'op2')
@@ -85,7 +85,7 @@ class Keys(unittest.TestCase):
 
 
 class Filters(unittest.TestCase):
-    def test_a_hook_is_for_all_or_for_those_that_it_names(self):
+    def test_a_hook_is_called_for_everything_or_for_the_names_it_lists(self):
         said = {'cluster': 'web', 'driver': 'swarm_v1', 'kind': OperationKind.RESIZE}
         for more, wanted in (
             ({}, True),
@@ -104,7 +104,7 @@ class Contradictions(unittest.TestCase):
     def fields(self, point, **more):
         return [field for field, _ in hook('a', point, **more).contradictions()]
 
-    def test_what_cannot_be_is_told_by_field(self):
+    def test_contradictions_are_reported_by_field(self):
         self.assertEqual([], self.fields(Point.PRE_CREATE))
         fail, late = OnFailure.FAIL, OnDeadline.FAIL
         self.assertEqual(
@@ -118,7 +118,7 @@ class Contradictions(unittest.TestCase):
 
 
 class Document(unittest.TestCase):
-    def test_it_says_all_of_the_occasion_and_of_the_call(self):
+    def test_the_payload_holds_the_occasion_and_the_call(self):
         call = Call(hook('a', Point.POST_NODE_READY), 'key', 3, Outcome.SUCCEEDED)
         said = json.loads(json.dumps(call.document(occasion(NODE).document())))
         self.assertEqual('10.0.0.5', said['node']['address'])
@@ -133,16 +133,16 @@ class Document(unittest.TestCase):
             + [said['operation']['kind'], said['version']],
         )
 
-    def test_without_a_node_or_before_something_those_are_null(self):
+    def test_node_and_outcome_are_null_where_they_do_not_apply(self):
         said = Call(hook('a', Point.PRE_CREATE), 'key', 1, None).document(occasion().document())
         self.assertEqual((None, None), (said['node'], said['outcome']))
 
-    def test_it_holds_nothing_that_owners_write_for_templates(self):
+    def test_the_payload_contains_no_template_parameters(self):
         self.assertNotIn('hunter2', json.dumps(occasion(NODE).document()))
 
 
 class Targets(unittest.TestCase):
-    def test_each_says_what_is_called(self):
+    def test_a_target_is_shown_as_what_it_calls(self):
         self.assertEqual('/a', str(hook('a', Point.PRE_CREATE).target))
         self.assertEqual('https://x/', str(Webhook('https://x/', '/etc/secret')))
         self.assertEqual(

@@ -1,4 +1,4 @@
-"""Hooks from where they are declared; what cannot be is found before anything is called."""
+"""Hook loading: mistakes are found before any hook is called."""
 
 import importlib.metadata
 import os
@@ -70,7 +70,7 @@ class LoadCase(unittest.TestCase):
 
 
 class Nothing(LoadCase):
-    def test_a_site_may_have_none(self):
+    def test_a_site_can_have_no_hooks(self):
         self.assertEqual((), load_hooks())
         self.directory.mkdir()
         self.assertEqual((), self.load('hooks: []'))
@@ -88,18 +88,18 @@ class Directories(LoadCase):
         )
         self.assertEqual(('zoo', 'post_delete/cmdb'), (first.name, str(last)))
 
-    def test_what_editors_leave_is_none(self):
+    def test_files_left_by_editors_are_ignored(self):
         self.program('pre_create/.10-cmdb.swp')
         self.program('pre_create/10-cmdb~', mode=0o644)
         self.assertEqual((), self.load())
 
-    def test_what_cannot_be_called_is_told(self):
+    def test_a_file_that_cannot_be_run_is_reported(self):
         for place, mode, why in (
             ('pre_create/10-cmdb', 0o644, 'not executable'),
-            ('pre_create/10-cmdb', 0o757, 'everybody may change it'),
-            ('pre_create/cmdb', 0o755, 'not called NN-name'),
-            ('pre_create/10-CMDB', 0o755, 'not called NN-name'),
-            ('pre_create/10-driver', 0o755, 'not called NN-name'),
+            ('pre_create/10-cmdb', 0o757, 'everybody can change it'),
+            ('pre_create/cmdb', 0o755, 'its name is not NN-name'),
+            ('pre_create/10-CMDB', 0o755, 'its name is not NN-name'),
+            ('pre_create/10-driver', 0o755, 'its name is not NN-name'),
             ('pre_lunch/10-cmdb', 0o755, 'no such point.*pre_create'),
             ('10-cmdb', 0o755, 'no such point'),
         ):
@@ -115,9 +115,9 @@ class Directories(LoadCase):
         os.symlink('nothing', self.directory / 'pre_create/10-link')
         link, folder = self.problems()
         self.assertIn('No such file', link)
-        self.assertIn('it is no file', folder)
+        self.assertIn('not a regular file', folder)
 
-    def test_a_directory_that_is_none_is_told(self):
+    def test_a_path_that_is_not_a_directory_is_reported(self):
         self.directory.write_text('')
         self.assert_problem('cannot be read as a directory')
 
@@ -144,7 +144,7 @@ hooks:
 
 
 class Files(LoadCase):
-    def test_000_8_a_file_says_all_of_a_hook(self):
+    def test_000_8_every_field_of_a_hook_can_be_set_in_a_file(self):
         cmdb, ipam = self.load(WHOLE)
         self.assertEqual(Executable((PROGRAM, '--verbose')), cmdb.target)
         self.assertEqual(
@@ -156,7 +156,7 @@ class Files(LoadCase):
         self.assertEqual(Webhook('https://ipam.example/kiln'), ipam.target)
         self.assertEqual(f'{self.file}:3', cmdb.origin)
 
-    def test_a_webhook_may_have_files(self):
+    def test_a_webhook_can_have_a_secret_file_and_a_ca_file(self):
         secret = self.program('secret', 0o600)
         text = f"""
 hooks:
@@ -167,7 +167,7 @@ hooks:
         (one,) = load_hooks(file=self.file)
         self.assertEqual(Webhook('http://localhost:1/', str(secret), PROGRAM), one.target)
 
-    def test_every_mistake_is_told_at_once_with_its_place(self):
+    def test_all_mistakes_are_reported_at_once_with_line_and_column(self):
         text = f"""\
 hooks:
   - name: Not A Name
@@ -188,7 +188,7 @@ more: 1
 """
         found = self.problems(text)
         for place, why in (
-            ('2:11', 'small letters'), ('3:12', 'pre_create'), ('7:17', 'nothing can fail'),
+            ('2:11', 'lowercase letters'), ('3:12', 'pre_create'), ('7:17', 'nothing can fail'),
             ('11:10', 'https://'), ('13:5', 'exec or url'), ('15:52', 'timeout'),
             ('16:1', 'hooks'),
         ):  # fmt: skip
@@ -197,7 +197,7 @@ more: 1
                     [one for one in found if f':{place}:' in one and why in one], found
                 )
 
-    def test_files_that_are_named_are_looked_at(self):
+    def test_configured_files_are_checked(self):
         shared = self.program('shared', 0o644)
         text = f"""\
 hooks:
@@ -212,33 +212,38 @@ hooks:
         lines = [(one.line, one.message) for one in caught.exception.problems]
         for (line, message), (wanted, why) in zip(
             lines,
-            [(2, 'No such file'), (3, 'absolute'), (4, 'others may read'), (5, 'No such file')],
+            [
+                (2, 'No such file'),
+                (3, 'absolute'),
+                (4, 'other users can read'),
+                (5, 'No such file'),
+            ],
             strict=True,
         ):
             self.assertEqual(wanted, line)
             self.assertIn(why, message)
 
-    def test_what_does_not_belong_together_is_told(self):
+    def test_contradictory_keys_are_reported(self):
         for more, why in (
-            (f"exec: [{PROGRAM}], url: 'https://x/'", 'take one of them out'),
-            (f'exec: [{PROGRAM}], ca_file: {PROGRAM}', 'is for a url'),
-            (f'exec: [{PROGRAM}], timeout: 2m, deadline: 1m', 'longer than all'),
+            (f"exec: [{PROGRAM}], url: 'https://x/'", 'remove one of them'),
+            (f'exec: [{PROGRAM}], ca_file: {PROGRAM}', 'needs a url'),
+            (f'exec: [{PROGRAM}], timeout: 2m, deadline: 1m', 'longer than the deadline'),
             (f'exec: [{PROGRAM}], retries: 2', 'not retried'),
         ):
             with self.subTest(more):
                 text = f'hooks: [{{name: a, point: pre_create, {more}}}]'
                 self.assert_problem(why, text)
 
-    def test_the_name_of_the_driver_is_its_own(self):
+    def test_the_name_driver_is_reserved(self):
         self.assert_problem(
             'cluster driver', f'hooks: [{{name: driver, point: pre_create, exec: [{PROGRAM}]}}]'
         )
 
-    def test_a_file_that_is_none_is_told(self):
+    def test_a_file_without_a_list_of_hooks_is_reported(self):
         for text, why in (
             ('hooks: 5', 'list of hooks'),
             ('[1]', 'begin it with hooks'),
-            ('hooks: []\n---\nhooks: []', 'one document'),
+            ('hooks: []\n---\nhooks: []', 'a single document'),
             ('hooks: [', 'hooks.yaml:1'),
         ):
             with self.subTest(text):
@@ -251,7 +256,7 @@ hooks:
 
 
 class Urls(unittest.TestCase):
-    def test_only_what_cannot_be_read_on_its_way_is_taken(self):
+    def test_only_urls_that_cannot_be_read_in_transit_are_accepted(self):
         for url in ('https://x.example/a?b=c', 'https://x:8443', 'http://127.0.0.1:80/',
                     'http://[::1]/', 'http://localhost/'):  # fmt: skip
             self.assertEqual('', url_mistake(url), url)
@@ -262,8 +267,8 @@ class Urls(unittest.TestCase):
             ('x.example', 'https://'),
             ('https://x/#a', 'https://'),
             ('https://kiln:hunter2@x/', 'user or password'),
-            ('https://x:port/', 'no URL'),
-            ('https://[x/', 'no URL'),
+            ('https://x:port/', 'not a URL'),
+            ('https://[x/', 'not a URL'),
         ):
             self.assertIn(why, url_mistake(url), url)
 
@@ -276,7 +281,7 @@ class Packages(LoadCase):
             (one.name, one.point, one.order, one.origin),
         )
 
-    def test_what_cannot_be_loaded_is_told(self):
+    def test_an_entry_point_that_cannot_be_loaded_is_reported(self):
         for name, value, why in (
             ('news', 'missing', 'cannot be loaded'),
             ('news', 'no_hook', 'kiln.hooks.plugins.hook'),
@@ -289,12 +294,12 @@ class Packages(LoadCase):
 
 
 class Names(LoadCase):
-    def test_two_of_a_name_at_one_point_are_told_with_both_places(self):
+    def test_a_name_declared_twice_at_a_point_is_reported_with_both_origins(self):
         self.program('post_create/10-news')
         (found,) = self.problems(None, entry('news', 'announce'))
-        self.assertRegex(found, 'post_create/news is there twice: .*10-news and module')
+        self.assertRegex(found, 'post_create/news is declared twice: .*10-news and module')
 
-    def test_a_hook_is_found_by_its_name_or_with_its_point(self):
+    def test_a_hook_is_found_by_name_or_by_point_and_name(self):
         self.program('pre_create/10-news')
         hooks = self.load(None, entry('news', 'announce'))
         self.assertEqual(2, len(find_hooks(hooks, 'news')))
@@ -302,11 +307,11 @@ class Names(LoadCase):
         self.assertIs(Point.POST_CREATE, one.point)
         self.assertEqual([], find_hooks(hooks, 'old'))
 
-    def test_mistakes_of_all_places_are_told_at_once(self):
+    def test_mistakes_of_all_origins_are_reported_at_once(self):
         self.program('pre_lunch/10-news')
         self.assertEqual(3, len(self.problems('hooks: 5', entry('news', 'missing'))))
 
 
 class Fields(unittest.TestCase):
-    def test_every_key_says_what_it_is(self):
+    def test_every_key_has_a_help_text(self):
         self.assertTrue(all(field.help.endswith('.') for field in HOOK.fields.values()))

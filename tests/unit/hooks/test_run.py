@@ -1,4 +1,4 @@
-"""One point of one operation: what is called, what is written, and when it is passed."""
+"""Hook run: calls, journal steps and state of one point of an operation."""
 
 import math
 import unittest
@@ -40,9 +40,9 @@ class RunCase(unittest.TestCase):
         return advance
 
     def calls(self, *skips):
-        """Return the names of those that are to be called now."""
+        """Return the names of the hooks to call now."""
         calls = self.take(self.run_.advance(self.now, skips)).calls
-        # Who is under way can still answer.
+        # A running call can still be answered.
         self.made = calls or self.made
         return [call.hook.name for call in calls]
 
@@ -90,7 +90,7 @@ class Passing(RunCase):
              step.deadline_at, step.cluster_id, step.operation_id),
         )  # fmt: skip
 
-    def test_what_holds_it_up_is_said_at_once(self):
+    def test_the_hook_that_blocks_is_reported_at_once(self):
         self.begin(self.hook('a'))
         self.calls()
         self.assertIn('pre_create/a', self.run_.cause.message)
@@ -104,7 +104,7 @@ class Passing(RunCase):
         self.assertIn('kiln hook skip op1 pre_create/a', cause.hint)
         self.assertEqual('hook', cause.code)
 
-    def test_an_answer_that_nobody_waits_for_changes_nothing(self):
+    def test_an_unexpected_answer_changes_nothing(self):
         self.begin(self.hook('a'))
         self.calls()
         self.answer(Answer.ok())
@@ -114,7 +114,7 @@ class Passing(RunCase):
 
 
 class Retried(RunCase):
-    """The operation was taken up again after one of its hooks had failed."""
+    """The operation is retried after one of its hooks failed."""
 
     def retry(self):
         self.now += 100
@@ -122,11 +122,11 @@ class Retried(RunCase):
         self.resume()
 
     def resume(self):
-        """Have somebody go on who knows only what is written."""
+        """Resume with the journal only, as another process would."""
         self.now += 1
         self.begin(*self.hooks, args={'retried_at': self.since})
 
-    def test_who_failed_after_is_called_again_with_its_key_and_all_its_time(self):
+    def test_a_failed_post_hook_is_called_again_with_its_key_and_full_deadline(self):
         self.point = Point.POST_CREATE
         self.begin(self.hook('a'), self.hook('b', deadline_s=60.0))
         self.assertEqual(['b', 'a'], self.all({'b': Answer.failed('no')}))
@@ -140,7 +140,7 @@ class Retried(RunCase):
         self.answer(Answer.ok())
         self.assert_stands(Standing.PASSED)
 
-    def test_who_fails_again_has_failed(self):
+    def test_a_hook_that_fails_again_fails_the_point_again(self):
         self.begin(self.hook('a'))
         self.all({'a': Answer.failed('no')})
         self.retry()
@@ -150,7 +150,7 @@ class Retried(RunCase):
         self.assert_stands(Standing.FAILED)
         self.assertIn('still not', self.run_.cause.message)
 
-    def test_who_was_undone_is_called_again_and_once_only(self):
+    def test_an_undone_hook_is_called_again_exactly_once(self):
         post = Point.POST_CREATE
         self.begin(self.hook('a'), self.hook('b'), self.hook('a', post), self.hook('c', post))
         self.assertEqual(['a', 'b', 'a'], self.all({'b': Answer.failed('no')}))
@@ -159,7 +159,7 @@ class Retried(RunCase):
         self.answer(Answer.ok())
         self.resume()
         self.assertEqual(['b'], self.all({}))
-        # What was undone for nothing is done after all, and so told.
+        # The partner hook, called for the undo before, is now called with success.
         self.point = post
         self.resume()
         self.assertEqual(['c'], self.calls())
@@ -167,13 +167,13 @@ class Retried(RunCase):
         self.assertEqual(['a'], self.calls())
         self.assertIs(Outcome.SUCCEEDED, self.made[0].outcome)
 
-    def test_who_had_succeeded_and_was_not_undone_is_not_called_again(self):
+    def test_a_hook_that_succeeded_and_was_not_undone_is_not_called_again(self):
         self.begin(self.hook('a'), self.hook('b'))
         self.all({'b': Answer.failed('no')})
         self.retry()
         self.assertEqual(['b'], self.all({}))
 
-    def test_who_failed_can_be_passed_over_instead(self):
+    def test_a_failed_hook_can_be_skipped_instead(self):
         self.begin(self.hook('a'))
         self.all({'a': Answer.failed('no')})
         self.retry()
@@ -182,7 +182,7 @@ class Retried(RunCase):
 
 
 class Later(RunCase):
-    def test_later_is_no_failure_and_is_called_again_with_the_same_key(self):
+    def test_later_is_not_a_failure_and_is_called_again_with_the_same_key(self):
         self.begin(self.hook('a'))
         self.calls()
         key = self.made[0].invocation
@@ -193,7 +193,7 @@ class Later(RunCase):
         self.assertEqual(['a'], self.calls())
         self.assertEqual((key, 2), (self.made[0].invocation, self.made[0].attempt))
 
-    def test_a_repeated_message_is_told_once(self):
+    def test_a_repeated_message_is_reported_once(self):
         self.begin(self.hook('a'))
         for message in ('wait', 'wait', 'wait', 'still'):
             self.calls()
@@ -201,7 +201,7 @@ class Later(RunCase):
             self.now += 1
         self.assertEqual(['hook-blocked', 'hook-blocked'], self.told)
 
-    def test_no_hook_says_to_be_called_without_a_pause_or_never(self):
+    def test_the_pause_requested_by_a_hook_is_bounded(self):
         for wanted, pause in ((0.0, 1.0), (None, 10.0), (1e8, 300.0)):
             self.setUp()
             self.begin(self.hook('a'))
@@ -209,7 +209,7 @@ class Later(RunCase):
             self.answer(Answer.later('', wanted))
             self.assertEqual(self.now + pause, self.run_.wake_at)
 
-    def test_the_deadline_counts_from_the_first_call_and_ends_it(self):
+    def test_the_deadline_runs_from_the_first_call(self):
         self.begin(self.hook('a', deadline_s=60.0))
         self.calls()
         self.answer(Answer.later('wait', 300.0))
@@ -229,7 +229,7 @@ class Later(RunCase):
 
 
 class Failing(RunCase):
-    def test_fail_is_at_the_first_failure(self):
+    def test_fail_ends_the_point_at_the_first_failure(self):
         self.begin(self.hook('a'), self.hook('b'))
         self.assertEqual(['a'], self.all({'a': Answer.failed('disk is full')}))
         self.assert_stands(Standing.FAILED)
@@ -238,7 +238,7 @@ class Failing(RunCase):
         (step,) = self.journal.values()
         self.assertEqual((StepState.FAILED, self.run_.cause), (step.state, step.cause))
 
-    def test_warn_goes_on(self):
+    def test_warn_calls_the_next_hook(self):
         self.begin(self.hook('a', on_failure=OnFailure.WARN), self.hook('b'))
         self.assertEqual(['a', 'b'], self.all({'a': Answer.failed('no')}))
         self.assert_stands(Standing.PASSED)
@@ -258,7 +258,7 @@ class Failing(RunCase):
             self.now += pause
         self.assertEqual(['hook-blocked'], self.told)
 
-    def test_retries_that_are_used_up_are_as_a_deadline(self):
+    def test_used_up_retries_are_treated_like_a_deadline(self):
         for on_deadline, standing in (
             (OnDeadline.FAIL, Standing.FAILED), (OnDeadline.CONTINUE, Standing.PASSED),
         ):  # fmt: skip
@@ -270,7 +270,7 @@ class Failing(RunCase):
                 self.now += 300
             self.assert_stands(standing)
 
-    def test_a_failed_point_before_something_undoes_what_had_succeeded(self):
+    def test_a_failed_pre_point_undoes_the_hooks_that_had_succeeded(self):
         undo = Point.POST_CREATE
         self.begin(
             self.hook('a'), self.hook('b'), self.hook('c'), self.hook('d'),
@@ -282,7 +282,7 @@ class Failing(RunCase):
         self.assert_stands(Standing.FAILED)
         self.assertIn('pre_create/c', self.run_.cause.message)
 
-    def test_all_are_undone_with_the_outcome_failed_even_if_one_fails(self):
+    def test_all_are_undone_with_outcome_failed_even_if_one_fails(self):
         undo = Point.POST_CREATE
         self.begin(
             self.hook('a'), self.hook('b'), self.hook('c'),
@@ -303,7 +303,7 @@ class Failing(RunCase):
 class After(RunCase):
     point = Point.POST_CREATE
 
-    def test_all_are_called_whatever_one_does(self):
+    def test_all_post_hooks_are_called_even_if_one_fails(self):
         self.begin(self.hook('a'), self.hook('b'), self.hook('c'), kind=OperationKind.CREATE)
         self.assertEqual(['c', 'b', 'a'], self.all({'c': Answer.failed('no')}))
         self.assert_stands(Standing.FAILED)
@@ -314,14 +314,14 @@ class Resuming(RunCase):
     def resume(self):
         self.begin(*self.hooks)
 
-    def test_b6_one_that_succeeded_is_not_called_again(self):
+    def test_b6_a_hook_that_succeeded_is_not_called_again(self):
         self.begin(self.hook('a'), self.hook('b'))
         self.calls()
         self.answer(Answer.ok())
         self.resume()
         self.assertEqual(['b'], self.calls())
 
-    def test_b6_what_was_under_way_is_called_again_with_the_same_key(self):
+    def test_b6_a_running_call_is_repeated_with_the_same_key(self):
         self.begin(self.hook('a'))
         self.calls()
         key = self.made[0].invocation
@@ -329,7 +329,7 @@ class Resuming(RunCase):
         self.assertEqual(['a'], self.calls())
         self.assertEqual((key, 2), (self.made[0].invocation, self.made[0].attempt))
 
-    def test_what_waits_waits_on(self):
+    def test_a_waiting_hook_keeps_its_pause(self):
         self.begin(self.hook('a'))
         self.calls()
         self.answer(Answer.later('wait', 50.0))
@@ -338,7 +338,7 @@ class Resuming(RunCase):
         self.assertIn('wait', self.run_.cause.message)
         self.assertEqual(NOW + 50, self.run_.wake_at)
 
-    def test_failures_before_a_crash_count(self):
+    def test_failures_before_a_crash_are_counted(self):
         self.begin(self.hook('a', on_failure=OnFailure.RETRY, retries=1))
         self.calls()
         self.answer(Answer.failed('no'))
@@ -348,7 +348,7 @@ class Resuming(RunCase):
         self.answer(Answer.failed('no'))
         self.assert_stands(Standing.FAILED)
 
-    def test_what_may_never_have_been_called_has_time_for_one_call(self):
+    def test_a_call_that_might_not_have_been_made_has_time_for_one_call(self):
         self.begin(self.hook('a', timeout_s=7.0))
         self.calls()
         self.now += 10_000
@@ -356,7 +356,7 @@ class Resuming(RunCase):
         self.assertEqual(['a'], self.calls())
         self.assertEqual(self.now + 7, self.run_.wake_at)
 
-    def test_undoing_goes_on_where_it_was(self):
+    def test_an_undo_is_resumed(self):
         undo = Point.POST_CREATE
         self.begin(
             self.hook('a'), self.hook('b'), self.hook('c'),
@@ -368,7 +368,7 @@ class Resuming(RunCase):
         self.resume()
         self.assertEqual(['a'], self.calls())
 
-    def test_a_failure_is_found_again_with_its_words(self):
+    def test_a_failure_is_restored_with_its_message(self):
         self.begin(self.hook('a'))
         self.all({'a': Answer.failed('disk is full')})
         self.resume()
@@ -379,7 +379,7 @@ class Resuming(RunCase):
 class Skipping(RunCase):
     skip = Skip('a', 'the rack is gone')
 
-    def test_a_person_lets_all_go_on(self):
+    def test_a_skipped_hook_lets_the_next_hook_run(self):
         self.begin(self.hook('a'), self.hook('b'))
         self.calls()
         self.answer(Answer.later('wait'))
@@ -387,24 +387,24 @@ class Skipping(RunCase):
         self.assertEqual(['hook-blocked', 'hook-skipped'], self.told)
         self.assertIs(End.SKIPPED, self.run_.invocations[0].end)
 
-    def test_one_whose_turn_has_not_come_is_never_called(self):
+    def test_a_hook_skipped_before_its_first_call_is_never_called(self):
         self.begin(self.hook('a'))
         self.assertEqual([], self.calls(Skip('pre_create/a', 'why')))
         self.assert_stands(Standing.PASSED)
         self.assertEqual(NOW, next(iter(self.journal.values())).started_at)
 
-    def test_it_is_only_about_the_one_that_is_named(self):
+    def test_only_the_named_hook_is_skipped(self):
         self.begin(self.hook('a'))
         self.assertEqual(['a'], self.calls(Skip('b', 'why'), Skip('post_create/a', 'why')))
 
-    def test_the_answer_of_one_that_was_under_way_changes_nothing(self):
+    def test_an_answer_after_a_skip_changes_nothing(self):
         self.begin(self.hook('a'))
         self.calls()
         self.calls(self.skip)
         self.answer(Answer.failed('no'))
         self.assert_stands(Standing.PASSED)
 
-    def test_what_has_ended_is_left_as_it_is(self):
+    def test_a_hook_that_has_ended_cannot_be_skipped(self):
         self.begin(self.hook('a'))
         self.all({})
         self.assertEqual({}, self.run_.advance(self.now, [self.skip]).steps)
@@ -413,7 +413,7 @@ class Skipping(RunCase):
 class OfANode(RunCase):
     point = Point.PRE_NODE_TERMINATE
 
-    def test_a_refusal_to_let_a_node_go_may_be_overruled(self):
+    def test_a_hook_that_refuses_a_node_removal_can_be_skipped(self):
         self.begin(self.hook('a', on_failure=OnFailure.FAIL), node_id='n1')
         self.all({'a': Answer.failed('it holds the only copy')})
         self.assert_stands(Standing.FAILED)

@@ -1,4 +1,4 @@
-"""Whatever is answered, whoever dies: none is called once it succeeded, and none left out."""
+"""Hook run under crashes: every hook is called, and none again after its success."""
 
 import collections
 
@@ -25,7 +25,7 @@ ANSWERS = st.one_of(
 
 
 class Site(RuleBasedStateMachine):
-    """A process that goes through one point, and is killed at any moment."""
+    """A process that runs one point and can be killed at any moment."""
 
     @initialize(point=POINTS, data=st.data())
     def begin(self, point, data):
@@ -58,14 +58,14 @@ class Site(RuleBasedStateMachine):
         self.out = []
         self.crashed_at = self.now
 
-    # ---- what happens ------------------------------------------------------------
+    # ---- rules -------------------------------------------------------------------
 
     @rule()
     def turn(self):
         advance = self.run_.advance(self.now)
         self.journal.update(advance.steps)
         for call in advance.calls:
-            assert call.invocation not in self.succeeded, 'it had succeeded'
+            assert call.invocation not in self.succeeded, 'the hook had succeeded'
             self.made[call.hook.point, call.hook.name] += 1
             self.out.append(call)
 
@@ -90,7 +90,7 @@ class Site(RuleBasedStateMachine):
         call = self.out.pop()
         advance = self.run_.learn(call.invocation, answer, self.now)
         self.journal.update(advance.steps)
-        # One that comes too late is not written, and nobody has to know of it.
+        # A late answer is not written, so it does not count as a success.
         if answer.reply is Reply.OK and advance.steps:
             self.succeeded.add(call.invocation)
 
@@ -109,7 +109,7 @@ class Site(RuleBasedStateMachine):
         if self.run_.standing is Standing.OPEN:
             self.now = max(self.now, self.run_.wake_at)
 
-    # ---- what always holds ---------------------------------------------------------
+    # ---- invariants ----------------------------------------------------------------
 
     @invariant()
     def each_was_called_before_the_point_is_passed(self):
@@ -140,15 +140,15 @@ class Site(RuleBasedStateMachine):
     def teardown(self):
         if not hasattr(self, 'run_'):
             return
-        # From now on nobody dies and nobody answers: time alone must end it.
+        # Without further crashes or answers, the deadlines must end the run.
         self.resume()
         end = self.now + len(self.hooks) * (DEADLINE_S + TIMEOUT_S)
         while self.run_.standing is Standing.OPEN:
             self.turn()
             if self.run_.standing is Standing.OPEN:
-                assert self.run_.wake_at > self.now, 'it would not let anybody sleep'
+                assert self.run_.wake_at > self.now, 'wake_at is not in the future'
                 self.now = self.run_.wake_at
-            assert self.now <= end, 'it does not end by its deadline'
+            assert self.now <= end, 'the run does not end by its deadline'
             self.each_was_called_before_the_point_is_passed()
 
 

@@ -1,4 +1,4 @@
-"""Hooks can be tried without a cluster."""
+"""Sample payloads to try a hook without a cluster."""
 
 import json
 import unittest
@@ -15,7 +15,7 @@ class Sample(unittest.TestCase):
         call, occasion = sample(hook('a', point, **more), cluster, site='east', now=NOW)
         return json.loads(json.dumps(call.document(occasion.document())))
 
-    def test_it_fits_the_point(self):
+    def test_the_sample_fits_the_point(self):
         for point, kind, outcome, node in (
             (Point.PRE_CREATE, 'create', None, False),
             (Point.POST_CREATE, 'create', 'succeeded', False),
@@ -29,16 +29,16 @@ class Sample(unittest.TestCase):
                 self.assertEqual((kind, outcome, node), (said['operation']['kind'],
                                  said['outcome'], bool(said['node'])))  # fmt: skip
 
-    def test_it_is_of_a_kind_that_the_hook_is_for(self):
+    def test_the_sample_has_a_kind_for_which_the_hook_is_called(self):
         said = self.document(Point.PRE_UPDATE, kinds=(OperationKind.DELETE, OperationKind.REBOOT))
         self.assertEqual('reboot', said['operation']['kind'])
 
-    def test_a_cluster_that_is_only_declared_is_enough(self):
+    def test_a_declared_cluster_is_enough(self):
         said = self.document(Point.POST_NODE_READY, sample_cluster(SPEC))
         self.assertEqual(('web', 'work'), (said['cluster']['name'], said['node']['group']))
         empty = self.document(Point.POST_NODE_READY, sample_cluster(ClusterSpec(name='web')))
         self.assertEqual('sample', empty['node']['group'])
 
-    def test_no_two_have_one_key(self):
+    def test_each_sample_has_its_own_key(self):
         keys = {self.document(Point.PRE_CREATE)['invocation'] for _ in range(3)}
         self.assertEqual(3, len(keys))

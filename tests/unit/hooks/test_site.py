@@ -1,4 +1,4 @@
-"""Calls of hooks: functions in this process, and threads that make them."""
+"""Hook registry: calls of plugins, threads, and the hooks of an operation."""
 
 import threading
 import unittest
@@ -26,17 +26,17 @@ class Plugins(unittest.TestCase):
         call = Call(plugin(function, **more), key, 1, None)
         return self.hooks.call(call, occasion().document())
 
-    def test_it_is_given_the_document(self):
+    def test_a_plugin_is_called_with_the_payload(self):
         seen = []
         self.assertEqual(Answer.ok(), self.call(seen.append))
         self.assertEqual('web', seen[0]['cluster']['name'])
         self.assertEqual('key', seen[0]['invocation'])
 
-    def test_what_it_returns_counts(self):
+    def test_the_return_value_is_the_answer(self):
         self.assertEqual(Answer.later('wait', 3.0), self.call(lambda _: Answer.later('wait', 3.0)))
         self.assertRegex(self.call(lambda _: True).message, 'returned bool')
 
-    def test_whatever_it_raises_is_its_failure(self):
+    def test_any_exception_is_a_failure(self):
         for error in (ValueError('no\nroom'), SystemExit('no room'), KeyError()):
             with self.subTest(error):
 
@@ -47,7 +47,7 @@ class Plugins(unittest.TestCase):
                 self.assertIs(Reply.FAILED, answer.reply)
                 self.assertRegex(answer.message, 'no room|KeyError')
 
-    def test_one_that_does_not_return_is_not_waited_for_nor_begun_twice(self):
+    def test_a_stuck_plugin_is_abandoned_and_not_called_again_under_its_key(self):
         stuck, count = threading.Event(), []
         self.addCleanup(stuck.set)
 
@@ -55,16 +55,16 @@ class Plugins(unittest.TestCase):
             count.append(document)
             stuck.wait(120)
 
-        self.assertIn('not returned within 0.05 s', self.call(never, timeout_s=0.05).message)
+        self.assertIn('did not return within 0.05 s', self.call(never, timeout_s=0.05).message)
         wait_until(lambda: len(count) == 1)
-        self.assertIn('former call', self.call(never, timeout_s=0.05).message)
+        self.assertIn('previous call', self.call(never, timeout_s=0.05).message)
         self.call(never, key='other', timeout_s=0.05)
         wait_until(lambda: len(count) == 2)
         stuck.set()
         wait_until(lambda: self.call(lambda _: None).reply is Reply.OK)
         self.assertEqual(2, len(count))
 
-    def test_a_package_declares_a_hook_by_a_function(self):
+    def test_a_function_is_declared_as_a_hook(self):
         @declare('pre_create', order=10, on_failure=OnFailure.WARN)
         def reserve(document):
             pass
@@ -80,7 +80,7 @@ class Calling(unittest.TestCase):
         self.hooks = Hooks()
         self.addCleanup(self.hooks.close)
 
-    def test_another_thread_makes_the_call_and_tells_the_answer(self):
+    def test_another_thread_makes_the_call_and_passes_the_answer(self):
         told = []
         call = Call(plugin(lambda _: Answer.ok(threading.current_thread().name)), 'key', 1, None)
         self.hooks.begin(call, occasion().document(), told.append)
@@ -97,7 +97,7 @@ class Calling(unittest.TestCase):
             answer = self.hooks.call(Call(one, 'key', 1, None), occasion().document())
             self.assertIn(said, answer.message)
 
-    def test_a_defect_leaves_nobody_without_an_answer(self):
+    def test_a_defect_is_answered_as_a_failure(self):
         broken = Hook(name='a', point=Point.PRE_CREATE, target=Executable(('a\0b',)))
         with self.assertLogs('kiln.hooks.site', 'ERROR'):
             answer = self.hooks.call(Call(broken, 'key', 1, None), occasion().document())
@@ -105,7 +105,7 @@ class Calling(unittest.TestCase):
 
 
 class Choosing(unittest.TestCase):
-    def test_an_operation_has_the_hooks_that_are_for_it(self):
+    def test_an_operation_gets_the_hooks_that_match_it(self):
         hooks = Hooks(
             [hook('a', Point.PRE_CREATE), hook('b', Point.PRE_CREATE, clusters=('db',)),
              hook('c', Point.POST_CREATE, drivers=('swarm_v1',))]

@@ -1,4 +1,4 @@
-"""Who has a hook passed over, and which can be."""
+"""Skip events: which hooks can be skipped, and what is recorded."""
 
 import dataclasses
 import unittest
@@ -25,37 +25,37 @@ class Skipping(unittest.TestCase):
             name=name, reason=reason, by='ann',
         )  # fmt: skip
 
-    def test_the_event_says_who_and_why(self):
+    def test_the_event_records_the_user_and_the_reason(self):
         event = self.event(steps=[step('cmdb', StepState.INTENT)])
         self.assertEqual(
             (SKIP_EVENT, 'c1', 'op1', {'hook': 'cmdb', 'reason': 'the rack is gone', 'by': 'ann'}),
             (event.kind, event.cluster_id, event.operation_id, dict(event.facts)),
         )
-        self.assertIn('ann has hook cmdb passed over: the rack is gone', event.message)
+        self.assertIn('ann skipped hook cmdb: the rack is gone', event.message)
 
-    def test_one_whose_turn_has_not_come_can_be_passed_over_too(self):
+    def test_a_hook_can_be_skipped_before_its_first_call(self):
         self.event('pre_create/cmdb', hooks=[hook('cmdb', Point.PRE_CREATE)])
         self.event('driver')
         self.event('pre_create/driver')
 
-    def test_at_a_point_of_nodes_one_may_wait_though_others_are_through(self):
+    def test_a_hook_that_waits_for_one_node_can_be_skipped(self):
         point = 'pre_node_delete'
         self.event(
             steps=[step('cmdb', StepState.INTENT, point, 'n1'),
                    step('cmdb', StepState.DONE, point, 'n2')]
         )  # fmt: skip
 
-    def test_what_nobody_waits_for_is_told(self):
+    def test_a_hook_that_nothing_waits_for_is_refused(self):
         for more, why in (
             ({}, 'There are: none'),
             ({'hooks': [hook('news', Point.PRE_CREATE)]}, 'There are: pre_create/news'),
-            ({'steps': [step('cmdb', StepState.DONE)]}, 'over there already'),
-            ({'state': OperationState.FAILED}, 'it is failed and waits for none'),
+            ({'steps': [step('cmdb', StepState.DONE)]}, 'has already ended'),
+            ({'state': OperationState.FAILED}, 'is failed and does not wait'),
             ({'steps': [Step(id='s', operation_id='op1', cluster_id='c1', kind='build')]}, 'none'),
         ):
             with self.subTest(why), self.assertRaisesRegex(HookNotFound, why):
                 self.event(**more)
 
-    def test_a_reason_is_fit_to_be_shown(self):
+    def test_a_reason_is_made_safe_to_show(self):
         event = self.event('driver', reason='a\x1b[31m\nb')
         self.assertEqual('a b', event.facts['reason'])
