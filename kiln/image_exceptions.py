@@ -1,4 +1,4 @@
-"""Every error of node images that a caller of kiln may see."""
+"""Exceptions of node images that kiln raises to its callers."""
 
 from __future__ import annotations
 
@@ -7,76 +7,76 @@ from kiln.exceptions import KilnError
 
 
 class ImageError(KilnError):
-    """Root of all errors of node images; nothing half done has a name of its own."""
+    """Base class of all errors of node images."""
 
     code = 'image_error'
 
 
 class InvalidRecipe(WithProblems):
-    """A recipe cannot be built as it is written."""
+    """A recipe is invalid."""
 
     code = 'invalid_recipe'
-    remedy = 'Correct each line that is named, and build it again.'
+    remedy = 'Correct each reported line, then build the image again.'
 
 
 class ImageNotFound(ImageError):
-    """There is no recipe of the name, or nothing was built of it."""
+    """No recipe or no image has the name."""
 
     code = 'image_not_found'
-    remedy = "Choose one that 'kiln image list' shows, or build it."
+    remedy = "Choose a name that 'kiln image list' shows, or build the image."
 
 
 class AmbiguousRecipe(ImageError):
-    """Two directories hold a recipe of one name."""
+    """Two directories contain recipes of the same name."""
 
     code = 'ambiguous_recipe'
-    remedy = 'Call one of them otherwise: its directory, and the key image in its file.'
+    remedy = 'Rename one of them: its directory, and the key image in its file.'
 
 
 class BuildToolMissing(ImageError):
-    """A program that images are built with is not installed."""
+    """A program that is needed to build images is not installed."""
 
     code = 'build_tool_missing'
-    remedy = 'Install the package that the message names.'
+    remedy = 'Install the package named in the message.'
 
 
 class ImageBuildForbidden(ImageError):
-    """The system does not let this user make a root file system."""
+    """The user is not allowed to create a root file system."""
 
     code = 'image_build_forbidden'
-    remedy = 'Build as root, or let this user have user namespaces.'
+    remedy = 'Build as root, or allow this user to use user namespaces.'
 
 
 class MirrorUnavailable(ImageError):
-    """A package archive does not answer, or has no such suite."""
+    """A package archive cannot be reached, or does not have the suite."""
 
     code = 'mirror_unavailable'
-    remedy = 'Try again, or name another archive with --mirror.'
+    remedy = 'Try again, or use another archive with --mirror.'
 
 
 class MirrorUntrusted(ImageError):
-    """An archive is not signed by a key that this host trusts."""
+    """A package archive is not signed by a key that this host trusts."""
 
     code = 'mirror_untrusted'
-    remedy = 'Have the key of the archive in /etc/apt/trusted.gpg.d, or name another archive.'
+    remedy = 'Put the key of the archive into /etc/apt/trusted.gpg.d, or use another archive.'
 
 
 class PackageNotFound(ImageError):
-    """A package of the recipe is not in the archives."""
+    """The package archives do not have a package of the recipe."""
 
     code = 'package_not_found'
-    remedy = 'Correct the recipe, or name an archive that has the package.'
+    remedy = 'Correct the recipe, or use an archive that has the package.'
 
 
 class NoRoomForImage(ImageError):
     """The disk is full."""
 
     code = 'no_room_for_image'
-    remedy = "Make room; 'kiln image prune' removes images that are not the newest."
+    remedy = "Free disk space; 'kiln image prune' keeps only the newest image of each name."
 
 
 class ImageBuildFailed(ImageError):
-    """The build came to an end of which nothing more is known."""
+    """A build failed for a reason that kiln does not recognize."""
 
     code = 'image_build_failed'
-    remedy = 'Read the log that the message names.'
+    remedy = 'Read the log named in the message.'

@@ -1,1 +1,1 @@
-"""Node images: recipes, and the root file systems that are built of them."""
+"""Node images: recipes, and the root file systems built from them."""

@@ -1,4 +1,4 @@
-"""What this host knows of package archives: its own, and what it sees of others."""
+"""APT access: package archives of this host, and their Release files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kiln.image_exceptions import ImageError, MirrorUnavailable
 from kiln.images.programs import Programs
 from kiln.images.sources import TARGETS, Release, Source, host_sources, usual_sources
 
-#: What decides on how archives are reached and trusted; the rest is of the host alone.
+#: Settings that affect how archives are reached and trusted.
 _REACH = re.compile(
     r'Acquire::(https?(::[^ ]*)?|Retries|ForceIPv[46]|Check-Valid-Until|Check-Date'
     r'|Max-ValidTime) '
 )
-# Else they would be looked for in the image.
+# By default, apt would look for these files in the image.
 _PASSWORDS = (
     'Dir::Etc::netrc "/etc/apt/auth.conf";',
     'Dir::Etc::netrcparts "/etc/apt/auth.conf.d";',
@@ -24,38 +24,38 @@ _PASSWORDS = (
 
 
 class Apt:
-    """The package tools of this host."""
+    """Package tools of this host."""
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
 
     def architecture(self) -> str:
-        """Return what images are built for: amd64, arm64.
+        """Return the architecture for which images are built, such as amd64.
 
-        :raises BuildToolMissing: this is no Debian.
+        :raises BuildToolMissing: this host is not a Debian system.
         """
         return self._said('dpkg', '--print-architecture').strip()
 
     def sources(self, suite: str) -> tuple[Source, ...]:
-        """Return the archives that this host has a suite from, or else those of Debian."""
+        """Return the archives this host uses for a suite, or by default those of Debian."""
         said = self._said('apt-get', 'indextargets', '--format', TARGETS, 'Created-By: Packages')
         return host_sources(said, suite) or usual_sources(suite)
 
     def configuration(self) -> str:
-        """Return the settings of this host by which archives are reached: proxies and the like."""
+        """Return the settings with which this host reaches archives, such as proxies."""
         said = self._said('apt-config', 'dump', 'Acquire')
-        # An entry without a value names a group alone.
+        # An entry without a value is only the name of a group.
         lines = [line for line in said.splitlines() if _REACH.match(line)]
         lines = [line for line in lines if not line.endswith(' "";')]
         return ''.join(f'{line}\n' for line in (*lines, *_PASSWORDS))
 
     def releases(self, sources: Sequence[Source]) -> tuple[Release, ...]:
-        """Ask each archive for its state. Takes as long as they take to answer.
+        """Download the Release file of each archive; blocks until all have answered.
 
-        :raises MirrorUnavailable: one does not, or has no such suite.
+        :raises MirrorUnavailable: an archive does not answer, or does not have the suite.
         """
         with tempfile.TemporaryDirectory() as folder:
-            # The user that apt downloads as must get there.
+            # The download user of apt needs access.
             Path(folder).chmod(0o755)
             return tuple(self._release(source.release_url, folder) for source in sources)
 
@@ -64,9 +64,9 @@ class Apt:
         done = self._programs.ask('apt-helper', 'download-file', url, str(file))
         if done.returncode != 0:
             errors = re.findall(r'(?m)^E: (?:Failed to fetch \S+ +)?(.*)', done.stderr)
-            why = errors[0].strip() if errors else 'nothing is said of why'
+            why = errors[0].strip() if errors else 'no reason is given'
             raise MirrorUnavailable(
-                f'Cannot reach the archive: {url}: {why}. Try again, or name another archive '
+                f'Cannot reach the archive: {url}: {why}. Try again, or use another archive '
                 f'with --mirror.'
             )
         text = file.read_text(errors='replace')
@@ -77,5 +77,5 @@ class Apt:
         done = self._programs.ask(name, *arguments)
         if done.returncode != 0:
             said = ' '.join(done.stderr.split())
-            raise ImageError(f'Cannot ask {name} for what an image needs: {said}')
+            raise ImageError(f'Cannot read package settings of this host with {name}: {said}')
         return done.stdout

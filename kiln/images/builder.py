@@ -1,4 +1,4 @@
-"""Builds an image of a recipe, or returns the one that was built of the same."""
+"""Image builder: builds a recipe, or returns the matching image from the cache."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LOG = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
 
-#: Lines in which the reason of a failure is looked for.
+#: Number of last lines in which the reason of a failure is searched.
 _LAST = 400
-#: Builds that are begun because the archives changed under the one before.
+#: Attempts at a build while the archives keep changing.
 _TRIES = 3
 
 
 class ImageBuilder:
-    """Builds images into a cache; several processes may do so at once."""
+    """Builds images into a cache, which several processes can share."""
 
     def __init__(
         self,
@@ -58,15 +58,16 @@ class ImageBuilder:
         max_age_s: float = 0,
         report: Report = lambda progress: None,
     ) -> Image:
-        """Return an image of a recipe as the archives are now. Takes a minute, or no time.
+        """Return an image of a recipe, built from the current state of the archives.
 
-        What was built of the same is returned as it is, unless ``force`` says otherwise.
-        One of the recipe that is no older than ``max_age_s`` will do, whatever has
-        changed in the archives; they are not even asked.
-        Safe to repeat and to interrupt: an image is in the cache whole, or not at all.
-        Another process that builds an image of the name is waited for.
+        If the cache has an image of the same recipe and archive state, it is returned
+        without a build, unless ``force`` is set. An image of the recipe that is at most
+        ``max_age_s`` old is returned without contacting the archives. A build takes
+        about a minute.
+        Safe to repeat and to interrupt: an image is stored completely or not at all.
+        Waits for another process that builds an image of the same name.
 
-        :raises ImageError: it cannot be built; the class and the message say why.
+        :raises ImageError: the image cannot be built; class and message give the reason.
         """
         young = self._young(recipe, suite or recipe.suite, sources, max_age_s)
         if young is not None and not force:
@@ -78,16 +79,16 @@ class ImageBuilder:
                 return found
             if image := self._build(order, force=force, report=report):
                 return image
-            LOG.info('The archives have changed while %s was built.', recipe.name)
+            LOG.info('The archives changed while image %s was built.', recipe.name)
         raise MirrorUnavailable(
-            f'Cannot build image {recipe.name}: its archives change while it is built. Try '
-            f'again, or name another archive with --mirror.'
+            f'Cannot build image {recipe.name}: its archives keep changing during the build. '
+            f'Try again, or use another archive with --mirror.'
         )
 
     def prune(self, *, keep: int = 1) -> Sequence[Image]:
-        """Remove all images but the newest of each name, and what killed builds have left.
+        """Remove all images but the newest of each name, and leftovers of killed builds.
 
-        Waits for builds that are under way. Returns the images that were removed.
+        Waits for running builds. Returns the removed images.
         """
         gone: list[Image] = []
         for name in self.cache.names():
@@ -121,7 +122,7 @@ class ImageBuilder:
         )
 
     def _build(self, order: Order, *, force: bool, report: Report) -> Image | None:
-        """Return the image of an order; None where the archives are not as it says any more."""
+        """Build and return an image; None if the archives changed during the build."""
         name = order.recipe.name
         self._programs.find('mmdebstrap')
         self._cell.check()
@@ -129,7 +130,7 @@ class ImageBuilder:
         with self.cache.locked(name, lambda: report(Progress(Stage.WAITING))) as lock:
             self._cell.remove(self.cache.leftovers(name))
             found = self.cache.find(name, order.key)
-            # Who waited for somebody that built the same has what he wanted.
+            # Another process built the same image while this one waited for the lock.
             if found and (not force or found != before):
                 return found
             stage = self.cache.stage(name)
@@ -142,7 +143,7 @@ class ImageBuilder:
         began = self._clock.monotonic()
         lay_out(order, stage, self._apt.configuration())
         self._run(stage, order, lock, report)
-        # Nobody can tell which state apt has seen of an archive that has changed.
+        # If an archive changed, it is unknown which state apt has read.
         if self._apt.releases(order.sources) != order.releases:
             return None
         recipe = order.recipe
@@ -172,7 +173,7 @@ class ImageBuilder:
             'KILN_STAGE': str(stage),
             'SOURCE_DATE_EPOCH': str(order.epoch),
             'TMPDIR': str(stage),
-            # Sets are stored in compiled modules in the order of their hashes.
+            # Compiled Python modules store sets in the order of their hashes.
             'PYTHONHASHSEED': '0',
         }
         last: collections.deque[str] = collections.deque(maxlen=_LAST)
@@ -185,7 +186,7 @@ class ImageBuilder:
                 if progress := course.read(last[-1]):
                     report(progress)
 
-            # Whoever has the lock next finds no process of this build left.
+            # The processes hold the lock too: it is free only when all have exited.
             status = self._cell.run(command, read, environment=environment, keep=[lock])
         if status:
             raise failure(order.recipe, status, last, str(log))

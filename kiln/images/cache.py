@@ -1,9 +1,9 @@
-"""Images that were built, in a directory: each whole, or not there at all.
+"""Image cache: a directory of built images, each complete or absent.
 
-An image is a directory ``NAME/KEY`` with the tar file and what is known of it. It is
-made under another name and gets its own in one step, so a kill leaves no half of it.
-Whoever builds or removes images of a name holds the lock of that name; the system
-gives it back however its holder ends.
+An image is a directory ``NAME/KEY`` with the tar file and its metadata. It is created
+under a temporary name and renamed atomically, so a killed build leaves no partial image.
+A process that builds or removes images of a name holds the lock of that name; the system
+releases the lock when the process ends.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _OLD = '.old-'
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """An image that was built."""
+    """A built image and its metadata."""
 
     name: str
-    #: Of what it was built of: the recipe, and the state of the archives.
+    #: Digest of the input: the recipe, and the state of the archives.
     key: str
-    #: Of what came out; the SHA-256 of the tar file.
+    #: Digest of the output: SHA-256 of the tar file.
     digest: str
     size: int
-    #: The digest of its recipe.
+    #: Digest of the recipe.
     recipe: str
     suite: str
     architecture: str
     sources: tuple[str, ...]
-    #: When the newest of its archives was made; files without a date of their own have it.
+    #: Date of the newest archive, used for files without a date of their own.
     epoch: int
     built_at: float
     took_s: float
@@ -55,24 +55,24 @@ class Image:
 
     @property
     def reference(self) -> str:
-        """What it is called in a backend."""
+        """Name of the image in a backend."""
         return f'kiln/{self.name}:{self.digest[:12]}'
 
 
 class ImageCache:
-    """The images of one directory; several processes may have it open."""
+    """The images of one directory, which several processes can share."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    # ---- looking -------------------------------------------------------------------
+    # ---- reading -------------------------------------------------------------------
 
     def find(self, name: str, key: str) -> Image | None:
-        """Return the image of a key; None if there is none."""
+        """Return the image with a key; None if it does not exist."""
         return _read(self.root / name / key)
 
     def images(self, name: str | None = None) -> Sequence[Image]:
-        """Return all images, or those of a name; the newest of each name first."""
+        """Return all images, or the images of a name; the newest of each name first."""
         names = self.names() if name is None else [name]
         found = (_read(path) for one in names for path in _folders(self.root / one))
         return sorted(
@@ -81,13 +81,13 @@ class ImageCache:
         )
 
     def names(self) -> Sequence[str]:
-        """Return the names of which there are, or were, images."""
+        """Return the names that have images, or had images before."""
         return [path.name for path in _folders(self.root)]
 
     def newest(self, name: str) -> Image:
-        """Return the image of a name that was built last.
+        """Return the newest image of a name.
 
-        :raises ImageNotFound: there is none.
+        :raises ImageNotFound: the name has no image.
         """
         found = self.images(name)
         if not found:
@@ -96,15 +96,16 @@ class ImageCache:
             )
         return found[0]
 
-    # ---- changing ------------------------------------------------------------------
+    # ---- writing -------------------------------------------------------------------
 
     @contextlib.contextmanager
     def locked(self, name: str, on_wait: Callable[[], None] = lambda: None) -> Iterator[int]:
-        """Have the lock of a name; wait for whoever has it, and say so once.
+        """Hold the lock of a name; call ``on_wait`` once if it is necessary to wait.
 
-        Yields its descriptor: a process that gets it holds the lock as well.
+        Yields the file descriptor of the lock: a process that inherits it holds the lock
+        too.
 
-        :raises ImageError: nothing can be written there.
+        :raises ImageError: the cache is not writable.
         """
         descriptor = os.open(self._folder(name) / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -118,24 +119,24 @@ class ImageCache:
             os.close(descriptor)
 
     def stage(self, name: str) -> Path:
-        """Return a new directory in which an image of a name can be made.
+        """Return a new directory in which to create an image of a name.
 
-        Only for who holds the lock.
+        The caller must hold the lock.
         """
         return Path(tempfile.mkdtemp(prefix=_STAGE, dir=self._folder(name)))
 
     def leftovers(self, name: str) -> Sequence[Path]:
-        """Return what builds of a name that were killed have left.
+        """Return directories left by killed builds of a name.
 
-        Only for who holds the lock: else somebody may be working there.
+        The caller must hold the lock: otherwise a build might be using them.
         """
         found = _folders(self.root / name, hidden=True)
         return [path for path in found if path.name.startswith((_STAGE, _OLD))]
 
     def publish(self, stage: Path, image: Image) -> Image:
-        """Give an image that is whole its name, and return it as it can be found.
+        """Store a complete image under its name, and return it with its path.
 
-        It takes the place of one of its key. Only for who holds the lock.
+        Replaces an image with the same key. The caller must hold the lock.
         """
         final = self.root / image.name / image.key
         shared = stage / 'done'
@@ -151,14 +152,14 @@ class ImageCache:
         return dataclasses.replace(image, path=final / TAR)
 
     def remove(self, image: Image) -> None:
-        """Remove an image; one that is gone already is a success."""
+        """Remove an image; succeeds if the image is already gone."""
         with self.locked(image.name):
             final = self.root / image.name / image.key
             self._put_away(final)
             shutil.rmtree(_old(final), ignore_errors=True)
 
     def _put_away(self, final: Path) -> None:
-        """Take the name from an image, in one step, so that nobody finds a half of it."""
+        """Rename an image atomically, so that readers never find a partial image."""
         shutil.rmtree(_old(final), ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
             final.rename(_old(final))
@@ -169,8 +170,8 @@ class ImageCache:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise ImageError(
-                f'Cannot keep images in {self.root}: {exc.strerror}. Set [images] cache to a '
-                f'directory that this user may write in.'
+                f'Cannot store images in {self.root}: {exc.strerror}. Set [images] cache to a '
+                f'directory that this user can write to.'
             ) from exc
         return folder
 
@@ -205,7 +206,7 @@ def _read(folder: Path) -> Image | None:
         facts = json.loads((folder / _FACTS).read_text())
         values = {name: _value(value) for name, value in dict(facts).items()}
         return Image(**values, path=folder / TAR)
-    # Not there, or of another version of kiln: it can be built again.
+    # Missing, or written by another version of kiln: the image can be rebuilt.
     except (OSError, ValueError, TypeError):
         return None
 
@@ -217,7 +218,7 @@ def _value(value: Any) -> Any:
 
 
 def _sync(path: Path) -> None:
-    """Return once a file, or what a folder lists, is on the disk."""
+    """Flush a file or directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

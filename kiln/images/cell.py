@@ -1,4 +1,4 @@
-"""Where builds run, so that nothing of them is left behind."""
+"""Build sandbox: namespaces that leave no processes and no mounts behind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kiln.images.programs import Programs
 
 
 class Cell:
-    """Where what is run leaves no process and no mount behind, however it or kiln ends.
+    """Runs commands that leave no process and no mount behind, even if kiln is killed.
 
-    Processes are in a namespace of their own, whose first one dies with kiln; then the
-    kernel ends all of them.
+    Processes run in their own PID namespace. Its first process is killed when kiln ends;
+    then the kernel kills all others.
     """
 
     def __init__(self, programs: Programs, *, root: bool | None = None) -> None:
@@ -24,9 +24,9 @@ class Cell:
         self._root = os.geteuid() == 0 if root is None else root
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """Return what runs a command in a cell.
+        """Return the command line that runs a command in the sandbox.
 
-        :raises BuildToolMissing: what makes cells is not installed.
+        :raises BuildToolMissing: a required program is not installed.
         """
         find = self._programs.find
         users = [] if self._root else ['--user', '--map-root-user', '--map-auto']
@@ -46,12 +46,12 @@ class Cell:
         environment: Mapping[str, str] | None = None,
         keep: Sequence[int] = (),
     ) -> int:
-        """Run a command in a cell, tell each line that it says, and return its exit status.
+        """Run a command in the sandbox, pass each output line on, return its exit status.
 
-        However this is left, the command has ended. Its processes have the descriptors in
-        ``keep``, until the last of them is gone.
+        The command has ended when this returns or raises. Its processes inherit the file
+        descriptors in ``keep``, until the last process has exited.
 
-        :raises BuildToolMissing: what makes cells is not installed.
+        :raises BuildToolMissing: a required program is not installed.
         """
         process = subprocess.Popen(  # noqa: S603  # no shell
             self.command(command),
@@ -61,7 +61,7 @@ class Cell:
             text=True,
             errors='replace',
             env=self._programs.environment(environment),
-            # Ctrl-C is for kiln, which then ends the cell.
+            # Ctrl-C must reach kiln only, which then kills the sandbox.
             start_new_session=True,
             umask=0o022,
             pass_fds=keep,
@@ -77,9 +77,9 @@ class Cell:
             process.wait()
 
     def check(self) -> None:
-        """Return if this user may have cells.
+        """Verify that this user can run the sandbox.
 
-        :raises ImageBuildForbidden: neither as root nor with user namespaces.
+        :raises ImageBuildForbidden: the user is not root and cannot use user namespaces.
         :raises BuildToolMissing: as ``command``.
         """
         said: list[str] = []
@@ -87,12 +87,12 @@ class Cell:
             why = ' '.join(''.join(said).split()) or f'exit status {status}'
             raise ImageBuildForbidden(
                 f'Cannot build an image as this user: {why}. Build as root with CAP_SYS_ADMIN, '
-                f'or let the user have user namespaces: lines in /etc/subuid and /etc/subgid, '
+                f'or allow user namespaces: lines for the user in /etc/subuid and /etc/subgid, '
                 f'and the package uidmap.'
             )
 
     def remove(self, paths: Iterable[Path]) -> None:
-        """Remove folders with all that is in them, also what belongs to users of a cell."""
+        """Remove directories, including files owned by users of the sandbox."""
         for path in paths:
             if self._root:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""How far a build is, from what mmdebstrap says; pure."""
+"""Build progress, parsed from the output of mmdebstrap; no I/O."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re
 
 
 class Stage(enum.StrEnum):
-    """What is done at a moment; in this order."""
+    """Stages of a build, in order."""
 
-    #: Somebody else builds the same image.
+    #: Another process builds the same image.
     WAITING = 'waiting'
     ASKING = 'asking'
     DOWNLOADING = 'downloading'
@@ -18,19 +18,19 @@ class Stage(enum.StrEnum):
     INSTALLING = 'installing'
     FINISHING = 'finishing'
     PACKING = 'packing'
-    #: It is being read by a backend.
+    #: A backend imports the image.
     IMPORTING = 'importing'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a build is."""
+    """Progress of a build."""
 
     stage: Stage
-    #: Steps of this stage that are done, of how many; 0 where nobody can tell.
+    #: Completed steps of the stage, and their total; 0 if unknown.
     done: int = 0
     total: int = 0
-    #: What is being worked on, for people.
+    #: The current package, to show to users.
     subject: str = ''
 
 
@@ -51,19 +51,19 @@ _UNPACK = re.compile(r'Unpacking ([^\s:]+)')
 
 
 class Course:
-    """Reads the lines of one build in their order."""
+    """Parses the output of one build, line by line."""
 
     def __init__(self) -> None:
         self._now = Progress(Stage.ASKING)
         self._total = 0
 
     def read(self, line: str) -> Progress | None:
-        """Return how far it is, if a line tells anything new of that."""
+        """Return the progress if a line changes it, else None."""
         before = self._now
         if line.startswith('I: '):
             self._begin(line[3:])
         elif found := _NEW.match(line):
-            # Each is downloaded, unpacked and set up.
+            # Each package is downloaded, unpacked and set up.
             factor = 1 if before.stage is Stage.DOWNLOADING else 2
             self._total = factor * int(found[1])
             self._now = dataclasses.replace(before, done=0, total=self._total)
@@ -84,7 +84,7 @@ class Course:
                 return
 
     def _step(self, subject: str) -> None:
-        # More may come than was announced: what an unpacked package asks for in turn.
+        # Packages can trigger more steps than were announced.
         done = self._now.done + 1
         total = self._now.total and max(self._now.total, done)
         self._now = dataclasses.replace(self._now, done=done, total=total, subject=subject)

@@ -1,4 +1,4 @@
-"""Where recipes are: kiln's own, those beside cluster drivers, and those of the operator."""
+"""Recipe library: recipes of kiln, of cluster drivers and of the operator."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ from kiln.images.recipe_file import RECIPE_FILE, read_files, read_recipe
 
 LOG = logging.getLogger(__name__)
 
-#: The recipes that come with kiln.
+#: Recipes shipped with kiln.
 OWN = Path(__file__).parent / 'recipes'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shelf:
-    """A directory in which each directory may be a recipe, called as it is."""
+    """A directory whose subdirectories can be recipes, named like the recipe."""
 
     path: Path
-    #: Whose it is, for people: 'kiln', 'cluster driver swarm_v1', 'directory /etc/kiln/images'.
+    #: Owner to show: 'kiln', 'cluster driver swarm_v1', 'directory /etc/kiln/images'.
     origin: str
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """Return the shelf of a directory that somebody has named."""
+        """Return the shelf for a configured directory."""
         return cls(Path(path).expanduser(), f'directory {path}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """A recipe that was found, and is not read yet."""
+    """A recipe directory that has been found but not read."""
 
     path: Path
     origin: str
 
     @property
     def name(self) -> str:
-        """What the recipe must be called."""
+        """Required name of the recipe."""
         return self.path.name
 
 
 class Library:
-    """The recipes of some shelves; each call looks again."""
+    """The recipes of some shelves; each call reads the directories again."""
 
     def __init__(self, shelves: Iterable[Shelf] = ()) -> None:
         self._shelves = (Shelf(OWN, 'kiln'), *shelves)
 
     def entries(self) -> Sequence[Entry]:
-        """Return all recipes there are, by name; of one name there may be several."""
+        """Return all recipes, sorted by name; names can be duplicated."""
         found: dict[Path, Entry] = {}
         for shelf in self._shelves:
             for path in _folders(shelf.path):
                 if (path / RECIPE_FILE).is_file():
-                    # A shelf that is listed twice holds no second recipe.
+                    # A shelf that is listed twice does not make its recipes ambiguous.
                     found.setdefault(path.resolve(), Entry(path.absolute(), shelf.origin))
         return sorted(found.values(), key=lambda entry: (entry.name, entry.path))
 
     def find(self, word: str) -> Recipe:
-        """Return the whole recipe of a name, or of a directory where there is a slash in it.
+        """Return the complete recipe of a name, or of a directory if there is a slash in it.
 
-        :raises ImageNotFound: there is none, or its base is not there.
-        :raises AmbiguousRecipe: there are several.
-        :raises InvalidRecipe: what is written in it cannot be; each mistake is told.
+        :raises ImageNotFound: the recipe or its base does not exist.
+        :raises AmbiguousRecipe: several recipes have the name.
+        :raises InvalidRecipe: the recipe is invalid; contains every mistake.
         """
         if '/' in word:
             return self.read(Path(word))
         return self.read(self._entry(word).path)
 
     def read(self, directory: Path) -> Recipe:
-        """Return the whole recipe that a directory is; as ``find``."""
+        """Return the complete recipe of a directory; raises the same errors as ``find``."""
         return self._read(directory, ())
 
     def _read(self, directory: Path, above: tuple[str, ...]) -> Recipe:
@@ -86,7 +86,7 @@ class Library:
             if declared.base in path:
                 circle = ' -> '.join((*path, declared.base))
                 file = str(directory / RECIPE_FILE)
-                message = f'it is its own base: {circle}'
+                message = f'the recipe is its own base: {circle}'
                 problem = Problem(message=message, path='base', file=file, line=1, column=1)
                 raise InvalidRecipe([problem])
             base = self._read(self._entry(declared.base, of=declared.name).path, path)
@@ -102,8 +102,8 @@ class Library:
         if len(found) > 1:
             places = ' and '.join(str(entry.path) for entry in found)
             raise AmbiguousRecipe(
-                f'Cannot tell which recipe {name!r} is meant: {places}. Call one of them '
-                f'otherwise, or name its directory.'
+                f'Recipe {name!r} is ambiguous: {places}. Rename one of them, or give a directory '
+                f'instead of the name.'
             )
         return found[0]
 
@@ -112,7 +112,7 @@ def _folders(shelf: Path) -> Sequence[Path]:
     try:
         return sorted(path for path in shelf.iterdir() if path.is_dir())
     except (FileNotFoundError, NotADirectoryError):
-        return ()  # few sites have all the places that are looked at by default
+        return ()  # most of the default directories do not exist on a site
     except OSError as exc:
-        LOG.warning('Cannot look for recipes of images in %s: %s', shelf, exc.strerror)
+        LOG.warning('Cannot read image recipes in %s: %s', shelf, exc.strerror)
         return ()

@@ -1,4 +1,4 @@
-"""What exactly is to be built, and how mmdebstrap is told; pure."""
+"""Build request: the input of a build, and the arguments of mmdebstrap; no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.images.sources import Release, Source, newest
 
 KEY_DIGITS = 12
 
-# What a build leaves in its stage, and what hooks find there.
+# Files in the stage, written by the build or read by its hooks.
 TAR = 'image.tar'
 APT_CONF = 'apt.conf'
 PACKAGES = 'packages'
@@ -20,18 +20,18 @@ PACKAGES = 'packages'
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """All that decides on what comes out."""
+    """All input that determines the image."""
 
     recipe: Recipe
     suite: str
     architecture: str
     sources: tuple[Source, ...]
-    #: The state of each source.
+    #: State of each source.
     releases: tuple[Release, ...]
 
     @property
     def key(self) -> str:
-        """What changes with anything that decides."""
+        """Digest of the input."""
         return digest_of(
             {
                 'recipe': self.recipe.digest,
@@ -44,26 +44,26 @@ class Order:
 
     @property
     def epoch(self) -> int:
-        """The time that everything is dated with that has none of its own."""
+        """Date for files without a date of their own."""
         return newest(self.releases)
 
 
 def layer_files(index: int) -> str:
-    """Return what the files of a layer are called in the stage."""
+    """Return the name of the tar file of a layer in the stage."""
     return f'layer-{index}.tar'
 
 
 def layer_folders(index: int) -> str:
-    """Return what the list of the folders of a layer is called in the stage."""
+    """Return the name of the directory list of a layer in the stage."""
     return f'layer-{index}.folders'
 
 
 def layer_script(index: int) -> str:
-    """Return what the script of a layer is called in the stage."""
+    """Return the name of the script of a layer in the stage."""
     return f'layer-{index}.sh'
 
 
-# Comes with mmdebstrap.
+# Part of the package mmdebstrap.
 _MERGED_USR = '/usr/share/mmdebstrap/hooks/merged-usr'
 
 # Hooks run under sh, with the root of the image as $1.
@@ -72,7 +72,7 @@ set -eu
 cp "$KILN_STAGE/{APT_CONF}" "$1/etc/apt/apt.conf.d/00kiln"
 echo force-unsafe-io > "$1/etc/dpkg/dpkg.cfg.d/00kiln"
 """
-# An absolute link in the image leads into this host for a program that is outside.
+# An absolute link in the image points into the host for a program outside the image.
 _LAY = """\
 set -eu
 root=$(realpath "$1")
@@ -80,13 +80,13 @@ while read -r folder; do
     case "$(realpath -m "$1/$folder")" in
     "$root"|"$root"/*) ;;
     *)
-        echo "E: kiln: /$folder leads out of the image; name the folder that it leads to" >&2
+        echo "E: kiln: /$folder leads out of the image; use the directory that it points to" >&2
         exit 1 ;;
     esac
 done < "$KILN_STAGE/{folders}"
 tar -x -f "$KILN_STAGE/{files}" -C "$1"
 """
-# It is a file of the image, so that its commands find nothing of it on their input.
+# The script is a file in the image, so that its commands do not read it from stdin.
 _RUN = """\
 set -eu
 shell=/bin/sh
@@ -106,7 +106,7 @@ _FORGET_SOURCES = 'rm -f "$1/etc/apt/sources.list" "$1"/etc/apt/sources.list.d/*
 
 
 def hooks(recipe: Recipe) -> Mapping[str, str]:
-    """Return the scripts that mmdebstrap runs, in their order; the first before all else."""
+    """Return the scripts that mmdebstrap runs, in order; the first runs before the build."""
     found = {'begin': _BEGIN}
     for index, layer in enumerate(recipe.layers):
         if layer.files:
@@ -120,11 +120,11 @@ def hooks(recipe: Recipe) -> Mapping[str, str]:
 
 
 def arguments(order: Order, stage: Path) -> Sequence[str]:
-    """Return the arguments of mmdebstrap; its hooks find the stage as ``KILN_STAGE``."""
+    """Return the arguments of mmdebstrap; its hooks find the stage in ``KILN_STAGE``."""
     recipe = order.recipe
-    # A system that is only unpacked is never set up, and so never customized.
+    # With variant extract, mmdebstrap does not run customize hooks.
     late = 'extract' if recipe.variant is Variant.EXTRACT else 'customize'
-    # Else every system gets a package that merges /usr, and with it all of Perl.
+    # Without this hook, the package usrmerge is installed, which depends on Perl.
     merged = [] if recipe.variant is Variant.EXTRACT else [f'--hook-dir={_MERGED_USR}']
     first, *others = (f'sh "$KILN_STAGE/{name}" "$1"' for name in hooks(recipe))
     return (
@@ -145,10 +145,10 @@ def arguments(order: Order, stage: Path) -> Sequence[str]:
 
 
 def packages(listing: str) -> dict[str, str]:
-    """Return the versions of the packages that a build has listed."""
+    """Return package versions from the package list of a build."""
     return dict(line.split(' ', 1) for line in listing.splitlines() if ' ' in line)
 
 
 def shown(command: Sequence[str]) -> str:
-    """Return a command as one would type it."""
+    """Return a command quoted for a shell."""
     return shlex.join(command)

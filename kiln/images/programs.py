@@ -1,4 +1,4 @@
-"""The programs of a Debian host that images are built with, and how they are run."""
+"""Build tools of a Debian host: lookup and execution of programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kiln.image_exceptions import BuildToolMissing
 
-#: Where each comes from, for those who lack it.
+#: Debian packages of the programs.
 _PACKAGES = {
     'apt-config': 'apt',
     'apt-get': 'apt',
@@ -20,24 +20,24 @@ _PACKAGES = {
     'setpriv': 'util-linux',
     'unshare': 'util-linux',
 }
-# System programs are not in the path of every user, and apt keeps one for itself.
+# Not in the PATH of every user; apt-helper is not in any PATH.
 _PLACES = ('/usr/sbin', '/sbin', '/usr/lib/apt')
-#: What programs may know of the environment of kiln.
+#: Environment variables that programs inherit.
 _KEPT = ('http_proxy', 'https_proxy', 'ftp_proxy', 'no_proxy', 'HOME')
 
 
 class Programs:
-    """Finds programs by name, and runs those that only answer."""
+    """Finds programs by name, and runs simple commands."""
 
     def __init__(self, path: str | None = None) -> None:
-        """Look in a path as of the shell; that of this process where it is left out."""
+        """Search a path like PATH; by default the PATH of this process."""
         path = os.environ.get('PATH', os.defpath) if path is None else path
         self._path = os.pathsep.join((path, *_PLACES))
 
     def find(self, name: str) -> str:
-        """Return where a program is.
+        """Return the path of a program.
 
-        :raises BuildToolMissing: it is not installed.
+        :raises BuildToolMissing: the program is not installed.
         """
         found = shutil.which(name, path=self._path)
         if found is None:
@@ -48,11 +48,11 @@ class Programs:
         return found
 
     def ask(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end, and return what it said.
+        """Run a program, wait for its end, and return its output.
 
-        :raises BuildToolMissing: it is not installed.
+        :raises BuildToolMissing: the program is not installed.
         """
-        return subprocess.run(  # noqa: S603  # our own words, and no shell
+        return subprocess.run(  # noqa: S603  # fixed arguments, no shell
             [self.find(name), *arguments],
             capture_output=True,
             text=True,
@@ -62,6 +62,6 @@ class Programs:
         )
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return what programs find in their environment: little, so that all hosts are alike."""
+        """Return a minimal environment for programs, so that builds are reproducible."""
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         return {**kept, 'PATH': self._path, 'LC_ALL': 'C.UTF-8', **(more or {})}

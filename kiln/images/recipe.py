@@ -1,4 +1,4 @@
-"""What an image is made of, as values; pure."""
+"""Recipe values: packages, files, scripts and properties of an image; no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-#: Raised when kiln makes something else of the same recipe.
+#: Incremented when kiln builds a different image from the same recipe.
 BUILDER_VERSION = 1
 SUITE = 'bookworm'
 
@@ -18,30 +18,30 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Variant(enum.StrEnum):
-    """What is there before the packages of a recipe are."""
+    """Base system to which the packages of a recipe are added."""
 
-    #: Nothing, not even a shell; the packages are unpacked and not set up.
+    #: Nothing, not even a shell; packages are unpacked but not configured.
     EXTRACT = 'extract'
-    #: What every Debian system has.
+    #: The essential packages of Debian.
     ESSENTIAL = 'essential'
-    #: That and apt.
+    #: The essential packages and apt.
     APT = 'apt'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """A file that is laid over those of the packages; it belongs to root."""
+    """A file added on top of the packages; owned by root."""
 
     path: str
     content: bytes = dataclasses.field(default=b'', repr=False)
     mode: int = 0o644
-    #: Where it leads, if it is a symbolic link.
+    #: Target of a symbolic link; empty for a regular file.
     link: str = ''
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Layer:
-    """What one recipe adds once all packages are installed: its files, and then its script."""
+    """Files and script of one recipe, applied after all packages are installed."""
 
     files: tuple[File, ...] = ()
     run: str = ''
@@ -49,7 +49,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """All that an image is made of, what it has from others included."""
+    """A complete recipe, merged with its bases."""
 
     name: str
     help: str = ''
@@ -65,14 +65,14 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """What changes with anything that makes another image; not with the words of help."""
+        """Digest of everything that changes the image; the help text is excluded."""
         content = {name: value for name, value in _plain(self).items() if name != 'help'}
         return digest_of({'builder': BUILDER_VERSION, **content})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """What one image.yaml says; None is left to the base, or to what is usual."""
+    """Content of one image.yaml; None means the value of the base, or the default."""
 
     name: str
     help: str = ''
@@ -88,7 +88,7 @@ class Declared:
     keep_sources: bool | None = None
 
     def upon(self, base: Recipe | None, files: tuple[File, ...]) -> Recipe:
-        """Return the whole recipe: what the base has, and then what is said here."""
+        """Return the complete recipe: the base with this content added."""
         below = base or Recipe(name=self.name)
         return Recipe(
             name=self.name,
@@ -106,7 +106,7 @@ class Declared:
 
 
 def digest_of(value: Any) -> str:
-    """Return the SHA-256 of what JSON can hold, whatever the order of its keys."""
+    """Return the SHA-256 of a JSON value, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(',', ':'))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What may be written in an image.yaml: every key, once."""
+"""Schema of image.yaml."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kiln.cluster_file.tree import Node
 from kiln.images.recipe import Declared, Variant
 
 PACKAGE = Text(
-    'the name of a package, alone or as NAME=VERSION or NAME/SUITE',
+    'a package: NAME, NAME=VERSION or NAME/SUITE',
     pattern=r'[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+|/[A-Za-z0-9-]+)?',
 )
-SUITE = Text('the name of a suite of Debian, such as bookworm', pattern='[a-z][a-z0-9-]*')
-_PATH = Text('an absolute path, in which * stands for anything', longest=1000, pattern=r'/\S*')
+SUITE = Text('the name of a Debian suite, such as bookworm', pattern='[a-z][a-z0-9-]*')
+_PATH = Text('an absolute path, in which * matches anything', longest=1000, pattern=r'/\S*')
 
 
 class Texts(Kind[Mapping[str, str]]):
-    """Texts under names."""
+    """A mapping of names to texts."""
 
     words = 'a mapping of names to texts'
     _name = Text('a name without spaces', pattern=r'[A-Za-z0-9][A-Za-z0-9._-]*')
@@ -55,57 +55,57 @@ RECIPE = Record(
     'an image',
     Field(
         name='image', into='name', kind=Name(32), required=True, also=('name',),
-        help='The name of the image, which its directory has, too.',
+        help='The name of the image and of its directory.',
     ),
-    Field(name='help', kind=Paragraphs(), help='What it is for.', also=('description',)),
+    Field(name='help', kind=Paragraphs(), help='What the image is for.', also=('description',)),
     Field(
         name='base', kind=Name(32), also=('from', 'parent'),
-        help='The recipe that this one goes on from: what is listed here is added to what it '
-        'lists, its files and its script come first, and what is left open here is as there.',
+        help='The recipe to extend. Lists are added to those of the base, its files and its '
+        'script come first, and omitted keys have the values of the base.',
     ),
     Field(
         name='variant', kind=Choice(Variant),
-        help='What is there before the packages: nothing, not even a shell (extract, packages '
-        'are only unpacked then), what every Debian system has (essential), or that and apt. '
-        'Left out: that of the base, or apt.',
+        help='The system before the packages are added: nothing, not even a shell (extract; '
+        'packages are only unpacked), the essential packages (essential), or these and apt '
+        '(apt). Default: that of the base, or apt.',
     ),
     Field(
         name='suite', kind=SUITE, also=('release', 'distribution'),
-        help='The release of Debian. Left out: that of the base, or bookworm.',
+        help='The release of Debian. Default: that of the base, or bookworm.',
     ),
     Field(
         name='packages', kind=ListOf(PACKAGE, 'a list of packages'),
-        help='Packages that are installed with all they depend on, and nothing they only '
-        'recommend.', also=('include', 'install'),
+        help='Packages to install with their dependencies, without recommended '
+        'packages.', also=('include', 'install'),
     ),
     Field(
         name='exclude', kind=ListOf(_PATH, 'a list of paths'),
-        help='Files of packages that are left out; also of those that a node installs later.',
+        help='Files of packages to omit, also of packages that a node installs later.',
     ),
     Field(
         name='keep', kind=ListOf(_PATH, 'a list of paths'),
-        help='Files that are there although exclude names them.',
+        help='Files to keep although exclude matches them.',
     ),
     Field(
         name='run', kind=Paragraphs(), also=('script',),
-        help='A script for sh that is run as root within the image, once all packages and files '
-        'are there; a command that fails ends it, and the build.',
+        help='A script for sh, run as root within the image after all packages and files are '
+        'installed. A failing command ends the script and the build.',
     ),
     Field(
         name='command', kind=ListOf(
             Text('text', longest=4096), 'a list of a program and its arguments', least=1,
             unique=False,
         ), also=('cmd', 'entrypoint'),
-        help='What a machine runs first, where the backend boots no kernel. Left out: that of '
-        'the base.',
+        help='The first command of a machine, for backends that boot no kernel. Default: that '
+        'of the base.',
     ),
     Field(
         name='properties', kind=Texts(), also=('labels',),
-        help='What is said of the image, by which kiln matches images and drivers.',
+        help='Properties of the image, with which kiln matches images and drivers.',
     ),
     Field(
         name='keep_sources', kind=Flag(),
-        help='Whether the archives that it was built from stay in its /etc/apt.',
+        help='Keep the archives of the build in /etc/apt of the image.',
     ),
     file='image',
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""From a directory to what its image.yaml says, and to the files that it lays over."""
+"""Recipe reader: image.yaml of a directory, and the files beside it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kiln.images.recipe_fields import RECIPE
 
 RECIPE_FILE = 'image.yaml'
 FILES = 'files'
-#: The largest file that is laid over; what is larger belongs in a package.
+#: Size limit of a file; larger files belong in a package.
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 def read_recipe(directory: Path) -> Declared:
-    """Return what the image.yaml of a directory says.
+    """Return the content of the image.yaml of a directory.
 
-    :raises InvalidRecipe: with a problem for each mistake, in the order of the lines.
+    :raises InvalidRecipe: contains a problem for each mistake, in the order of lines.
     """
     file = directory / RECIPE_FILE
     mistakes = Mistakes(str(file))
@@ -41,13 +41,13 @@ def read_recipe(directory: Path) -> Declared:
 
 
 def read_files(directory: Path) -> tuple[File, ...]:
-    """Return the files beside the image.yaml of a directory, in the order of their paths.
+    """Return the files beside the image.yaml of a directory, sorted by path.
 
-    Of their rights it counts whether they can be run: what else a checkout makes of
-    them is not to make another image.
+    Only the executable bit of their modes is used: other differences between checkouts
+    must not change the image.
 
-    :raises InvalidRecipe: one of them is neither a file nor a link, is too large, or
-        cannot be read.
+    :raises InvalidRecipe: a path is neither a file nor a link, is too large, or cannot
+        be read.
     """
     found, problems = [], []
     for path in sorted(_below(directory / FILES)):
@@ -72,7 +72,7 @@ def _root(file: Path, mistakes: Mistakes) -> Node | None:
     if not found and not mistakes.told:
         mistakes.add_at(1, 1, 'the file is empty; begin it with image: NAME')
     for other in found[1:]:
-        mistakes.add(other, 'a recipe is one document; take this one out')
+        mistakes.add(other, 'image.yaml has a single document; remove this one')
     return found[0] if found else None
 
 
@@ -82,7 +82,7 @@ def _check_name(root: Node, directory: Path, mistakes: Mistakes) -> None:
     if name is not None and isinstance(name.value.value, str) and name.value.value != called:
         mistakes.add(
             name.value,
-            f'{described(name.value)}, and the directory is {shown(called)}; call them alike',
+            f'{described(name.value)}, but the directory is {shown(called)}; use one name',
         )
 
 
@@ -97,8 +97,8 @@ def _file(path: Path, inside: str) -> File:
     if stat.S_ISLNK(found.st_mode):
         return File(path=inside, link=os.readlink(path))
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError('it is neither a file nor a link; take it out')
+        raise ValueError('it is neither a file nor a link; remove it')
     if found.st_size > MAX_FILE_BYTES:
-        raise ValueError(f'it has more than {MAX_FILE_BYTES} bytes; make a package of it')
+        raise ValueError(f'it has more than {MAX_FILE_BYTES} bytes; put it into a package')
     mode = 0o755 if found.st_mode & 0o111 else 0o644
     return File(path=inside, content=path.read_bytes(), mode=mode)

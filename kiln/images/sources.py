@@ -1,4 +1,4 @@
-"""Package archives, and what their Release files say of them; pure."""
+"""Package sources: lines of sources.list, and Release files; no I/O."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kiln.image_exceptions import MirrorUnavailable
 _ARCHIVE = 'http://deb.debian.org/debian'
 _SECURITY = 'http://deb.debian.org/debian-security'
 _SNAPSHOT = 'http://snapshot.debian.org/archive'
-#: Suites that get their corrections of security without an archive of their own.
+#: Suites without a separate archive for security updates.
 _ROLLING = ('sid', 'unstable', 'testing', 'experimental')
 
 _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _LINE = re.compile(r'deb\s+(?:\[\s*(?P<options>[^\]]*?)\s*\]\s+)?(?P<uri>\S+)\s+(?P<rest>\S.*)')
 _NO_USER = (
-    'a user or password in it would be shown and kept with the image; write them into a file '
-    'in /etc/apt/auth.conf.d'
+    'a user or password in the URL would be shown and stored with the image; write them into '
+    'a file in /etc/apt/auth.conf.d'
 )
 _OPTION = re.compile(r'[a-z-]+=\S+')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """A suite of an archive, as a line of sources.list names it."""
+    """A suite of an archive, as in a line of sources.list."""
 
     uri: str
     suite: str
@@ -39,9 +39,9 @@ class Source:
 
     @classmethod
     def read(cls, text: str, suite: str) -> Self:
-        """Return what a line of sources.list names, or the suite at a URL.
+        """Return the source of a line of sources.list, or the suite at a URL.
 
-        :raises ValueError: it is neither.
+        :raises ValueError: the text is neither.
         """
         text = text.strip()
         if re.fullmatch(r'[a-z+]+:/\S+', text):
@@ -51,7 +51,7 @@ class Source:
         rest = found['rest'].split() if found else []
         if not found or len(rest) < 2 or not all(map(_OPTION.fullmatch, options)):
             raise ValueError(
-                f'{shown(text)} is no archive: write a URL, or a line as in sources.list: '
+                f'{shown(text)} is not an archive: write a URL, or a line as in sources.list: '
                 f'deb URL SUITE COMPONENT'
             )
         if '@' in found['uri']:
@@ -71,24 +71,24 @@ class Source:
 
     @property
     def release_url(self) -> str:
-        """Where its signed table of contents is."""
+        """URL of the signed Release file."""
         return f'{self.uri}/dists/{self.suite}/InRelease'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Release:
-    """One state of a suite."""
+    """State of a suite, from its Release file."""
 
-    #: Seconds since the epoch at which it was made.
+    #: Date of the file, in seconds since the epoch.
     at: int
-    #: Of the whole file, so of all packages in the suite.
+    #: Digest of the file, which covers all packages of the suite.
     digest: str
 
     @classmethod
     def read(cls, text: str, url: str) -> Self:
-        """Return what an InRelease file says of itself.
+        """Return the date and digest of an InRelease file.
 
-        :raises MirrorUnavailable: it is none, but the page of a portal or the like.
+        :raises MirrorUnavailable: the text is something else, such as a login page.
         """
         for line in text.splitlines():
             name, _, value = line.partition(':')
@@ -99,29 +99,29 @@ class Release:
                     break
                 return cls(int(at.timestamp()), hashlib.sha256(text.encode()).hexdigest())
         raise MirrorUnavailable(
-            f'Cannot use the archive: {url} is no table of contents of a suite. Name another '
-            f'archive with --mirror.'
+            f'Cannot use the archive: {url} is not an InRelease file. Use another archive with '
+            f'--mirror.'
         )
 
 
 def usual_sources(suite: str) -> tuple[Source, ...]:
-    """Return the archives of Debian that have a suite and its corrections."""
+    """Return the archives of Debian for a suite and its updates."""
     return _with_corrections(suite, _ARCHIVE, _SECURITY, {})
 
 
 def snapshot_sources(suite: str, moment: str) -> tuple[Source, ...]:
-    """Return the archives of Debian as they were at a moment: 20250520T000000Z."""
-    # What they were then has run out since.
+    """Return the archives of Debian as of a time, such as 20250520T000000Z."""
+    # Release files of the past have expired.
     options = {'check-valid-until': 'no'}
     archive, security = (f'{_SNAPSHOT}/{name}/{moment}' for name in ('debian', 'debian-security'))
     return _with_corrections(suite, archive, security, options)
 
 
 def host_sources(targets: str, suite: str) -> tuple[Source, ...]:
-    """Return the archives that a host has a suite and its corrections from.
+    """Return the archives that a host uses for a suite and its updates.
 
-    ``targets`` is what ``apt-get indextargets`` prints in :data:`TARGETS`. What the
-    host has from others, or of other suites, is no part of an image.
+    ``targets`` is the output of ``apt-get indextargets`` in the format :data:`TARGETS`.
+    Other suites of the host are left out.
     """
     wanted = (suite, f'{suite}-updates', f'{suite}-security')
     found: dict[tuple[str, str], list[str]] = {}
@@ -134,7 +134,7 @@ def host_sources(targets: str, suite: str) -> tuple[Source, ...]:
     return tuple(Source(*place, tuple(components)) for place, components in found.items())
 
 
-#: The format in which ``apt-get indextargets`` is asked.
+#: Output format for ``apt-get indextargets``.
 TARGETS = '$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)'
 
 
@@ -148,5 +148,5 @@ def _with_corrections(
 
 
 def newest(releases: Iterable[Release]) -> int:
-    """Return when the last of some suites was made."""
+    """Return the date of the newest Release file."""
     return max(release.at for release in releases)

@@ -1,4 +1,4 @@
-"""What a build needs on the disk before mmdebstrap begins."""
+"""Build stage: files written to the disk before mmdebstrap runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kiln.images.recipe import File, Layer
 
 
 def lay_out(order: orders.Order, stage: Path, apt_conf: str) -> None:
-    """Write what the hooks of a build read."""
-    # It may name a proxy with its password.
+    """Write the files that the hooks of a build read."""
+    # The settings can contain the password of a proxy.
     (stage / orders.APT_CONF).touch(mode=0o600)
     (stage / orders.APT_CONF).write_text(apt_conf)
     for name, text in orders.hooks(order.recipe).items():
@@ -27,8 +27,8 @@ def lay_out(order: orders.Order, stage: Path, apt_conf: str) -> None:
 
 
 def _members(layer: Layer, epoch: int) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    # Folders are left to who unpacks it: where the image has a link, such as /lib, one
-    # would take its place.
+    # No directories: tar creates them as needed, and a directory in the archive would
+    # replace a link in the image, such as /lib.
     for file in layer.files:
         member = tarfile.TarInfo(file.path.lstrip('/'))
         member.mtime = epoch

@@ -1,1 +1,1 @@
-"""Hooks that are real programs and real servers, called by processes that are killed."""
+"""Hooks as real programs and servers, called by processes that are killed."""

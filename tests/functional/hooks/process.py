@@ -1,9 +1,9 @@
-"""A conductor in a process of its own, whose hooks are the executables of a directory.
+"""Conductor process whose hooks are the executables of a directory.
 
     python -m tests.functional.hooks.process FOLDER [before|after NUMBER]
 
-It ends by itself, with 0, once nothing is to be done; with a number it kills itself
-at that commit.
+It exits with status 0 when no work is left. With a number it kills itself at that
+commit.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from kiln.testing.clusters.crashing_worker import AFTER, CrashingStore, CrashPoi
 from tests.functional.hooks.site import conducting, open_cloud, open_site_store
 
 POLL_S = 0.01
-#: Whoever started it gives up before.
+#: Longer than the parent process waits.
 LONGEST_S = 300.0
 
 

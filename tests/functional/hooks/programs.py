@@ -1,4 +1,4 @@
-"""Programs that tests have run as hooks."""
+"""Shell scripts that tests use as hooks."""
 
 import pathlib
 import stat
@@ -7,7 +7,7 @@ import unittest
 
 
 class ProgramCase(unittest.TestCase):
-    """Has ``folder``, and writes programs there."""
+    """Test case that writes programs into ``folder``."""
 
     def setUp(self):
         super().setUp()
@@ -19,7 +19,7 @@ class ProgramCase(unittest.TestCase):
 
 
 def write_program(path, body):
-    """Write a shell script that can be run; return its path."""
+    """Write an executable shell script; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'#!/bin/sh\n{body}\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

@@ -1,4 +1,4 @@
-"""A site whose cloud and store are files, so that both outlive a process."""
+"""Test site whose cloud and store are files, so that both outlive a process."""
 
 import concurrent.futures
 import contextlib
@@ -13,7 +13,7 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.parts import Backends, EngineSettings, Parts
 from tests.unit.engine.site import STACK, OneDriver, Plain
 
-#: Long enough that a step is under way when the next one is written.
+#: Long enough that an action is running when the next step is written.
 LATENCIES = {
     'accept_s': 0.005, 'build_s': 0.03, 'delete_s': 0.02, 'reboot_s': 0.02, 'rebuild_s': 0.02,
 }  # fmt: skip
@@ -21,18 +21,18 @@ SETTINGS = EngineSettings(settle_s=0.02, lease_s=0.5, quiesce_s=0.05, poll_s=0.0
 
 
 def open_cloud(folder):
-    """Open the cloud of a folder."""
+    """Open the cloud in a directory."""
     return NoopCloud(os.path.join(folder, 'cloud.db'), **LATENCIES)
 
 
 def open_site_store(folder):
-    """Open the store of a folder."""
+    """Open the store in a directory."""
     return open_store(f'sqlite:///{folder}/kiln.db')
 
 
 @contextlib.contextmanager
 def conducting(store, cloud, **more):
-    """Have a conductor work; yield it. ``more`` are parts beside the usual ones."""
+    """Run a conductor and yield it; ``more`` are additional parts."""
     backends = Backends(
         lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK), default='noop'
     )

@@ -1,4 +1,4 @@
-"""B6: the engine is killed while hooks are called: none that succeeded is called again."""
+"""B6: kills during hook calls: a hook that succeeded is not called again."""
 
 import collections
 import contextlib
@@ -21,22 +21,22 @@ from tests.unit.hooks.samples import wait_until
 
 ROOT = pathlib.Path(__file__).parents[3]
 END_S = 300.0
-#: Of so many commits one is a moment to die.
+#: The process is killed at every STRIDE-th commit.
 STRIDE = 1 if os.environ.get('KILN_FULL') else 15
-#: Beyond the number of commits of any operation here.
+#: More than the number of commits of any operation here.
 MANY = 60
 LATER = '{ echo \'{"status": "Success", "retryAfterSeconds": 1}\'; exit 75; }'
 
 
 class Life(ProgramCase):
-    """One cluster of a folder with hooks.d, worked on by processes that may be killed."""
+    """A cluster with a hooks.d directory, and processes that can be killed."""
 
     def setUp(self):
         super().setUp()
         self.begin(self.folder / 'life')
 
     def begin(self, folder):
-        """Begin a life with nothing of former ones."""
+        """Begin with an empty site."""
         self.site = folder
         (self.site / 'hooks.d').mkdir(parents=True)
         self.log = self.site / 'log'
@@ -46,15 +46,15 @@ class Life(ProgramCase):
         self.cluster_id = str(uuid.uuid4())
 
     def hook(self, place, more=''):
-        """Have an executable write the key of each of its calls, and then do more."""
+        """Install a hook that logs the key of each call, then runs ``more``."""
         body = f'echo "$KILN_POINT $KILN_INVOCATION" >> {self.log}\n{more}'
         return write_program(self.site / 'hooks.d' / place, body)
 
     def calls(self):
-        """Return the calls that were made, in their order: point and key."""
+        """Return point and key of all calls, in order."""
         return [tuple(line.split()) for line in self.log.read_text().splitlines()]
 
-    # ---- what is asked -------------------------------------------------------------
+    # ---- operations ----------------------------------------------------------------
 
     def ask(self, kind):
         now = time.time()
@@ -71,12 +71,12 @@ class Life(ProgramCase):
         return operation
 
     def create(self):
-        """Have a cluster made without any hook."""
+        """Create a cluster without hooks."""
         operation = self.ask(OperationKind.CREATE)
         with conducting(self.store, open_cloud(str(self.site))):
             wait_until(lambda: self.store.operations.get(operation.id).state.ended, END_S)
 
-    # ---- who does it ---------------------------------------------------------------
+    # ---- processes -----------------------------------------------------------------
 
     def process(self, *args):
         process = subprocess.Popen(
@@ -90,7 +90,7 @@ class Life(ProgramCase):
         return process
 
     def status(self, process):
-        """Wait for the end of a process, and say why it is none of those that are meant."""
+        """Wait for a process, and return its exit status: success or a kill."""
         _, said = process.communicate(timeout=2 * END_S)
         self.assertIn(process.returncode, (0, -signal.SIGKILL), said)
         return process.returncode
@@ -100,14 +100,14 @@ class Life(ProgramCase):
         process.wait()
 
     def finish(self, operation):
-        """Have a process go on to the end, and check that it is a good one."""
+        """Run a process until no work is left, and check that the operation succeeded."""
         process = self.process()
         self.assertEqual(0, self.status(process))
         ended = self.store.operations.get(operation.id)
         self.assertIs(OperationState.SUCCEEDED, ended.state, ended.cause)
 
     def succeeded(self, operation):
-        """Return the keys of the hooks that the journal knows to have succeeded."""
+        """Return the keys of the hooks that succeeded according to the journal."""
         return {one.token for one in self.steps(operation) if one.state is StepState.DONE}
 
     def steps(self, operation):
@@ -120,7 +120,7 @@ class Life(ProgramCase):
 
 
 class HalfWay(Life):
-    def test_b6_killed_in_the_middle_of_a_hook_it_calls_it_again_with_the_same_key(self):
+    def test_b6_a_hook_running_at_a_kill_is_called_again_with_the_same_key(self):
         go_on = self.site / 'go-on'
         self.hook('pre_create/10-first')
         self.hook('pre_create/20-second', f'until [ -e {go_on} ]; do sleep 0.05; done')
@@ -137,7 +137,7 @@ class HalfWay(Life):
         self.assertEqual(1, len(set(others)), 'the second key is not the first one')
         self.assertEqual(2, self.machines())
 
-    def test_b6_one_that_waits_for_later_is_not_forgotten(self):
+    def test_b6_a_hook_that_answered_later_is_called_again_after_a_kill(self):
         ready = self.site / 'ready'
         self.hook('pre_delete/10-drain', f'[ -e {ready} ] || {LATER}')
         self.create()
@@ -160,10 +160,10 @@ POINTS = {
 
 
 class EveryCommit(Life):
-    """An operation whose points all have hooks is killed at its commits."""
+    """Kills at the commits of an operation with hooks at all points."""
 
     def live(self, kind, where, number):
-        """Live a life that is killed once; return whether it came so far."""
+        """Run an operation with one kill; return True if the commit was reached."""
         self.begin(self.folder / f'{kind.value}-{where}-{number}')
         if kind is not OperationKind.CREATE:
             self.create()
@@ -199,8 +199,8 @@ class EveryCommit(Life):
             self.fail(f'{kind} has more than {MANY} commits')
         self.assertGreater(number, 6)
 
-    def test_b6_of_a_creation(self):
+    def test_b6_kills_during_a_creation(self):
         self.every(OperationKind.CREATE)
 
-    def test_b6_of_a_deletion(self):
+    def test_b6_kills_during_a_deletion(self):
         self.every(OperationKind.DELETE)

@@ -1,4 +1,4 @@
-"""Programs as hooks: what they are given, what their end means, and how they are ended."""
+"""Executable hooks: input, results, and timeouts."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from kiln.hooks.hook import Executable
 from tests.functional.hooks.programs import ProgramCase
 from tests.unit.hooks.samples import wait_until
 
-#: For what ends by itself, on a machine however busy.
+#: Timeout for programs that exit by themselves, even on a busy machine.
 PATIENCE_S = 300.0
 DOCUMENT = {'point': 'pre_create', 'invocation': 'key', 'cluster': {'name': 'Größe'}}
 
@@ -23,44 +23,44 @@ class Called(ProgramCase):
 
 
 class Given(Called):
-    def test_000_8_it_is_given_one_json_document(self):
+    def test_000_8_a_program_reads_one_json_document(self):
         copy = self.folder / 'copy'
         self.assertEqual(Answer.ok(), self.call('cat > "$1"', str(copy)))
         self.assertEqual(DOCUMENT, json.loads(copy.read_text()))
 
-    def test_it_has_nothing_of_the_environment_of_kiln(self):
+    def test_a_program_does_not_inherit_the_environment(self):
         os.environ['OS_PASSWORD'] = 'hunter2'
         self.addCleanup(os.environ.pop, 'OS_PASSWORD')
         copy = self.folder / 'copy'
         self.call('env > "$1"', str(copy))
         found = dict(line.split('=', 1) for line in copy.read_text().splitlines())
         own = {'PATH', 'LANG', 'HOME', 'TMPDIR', 'KILN_POINT', 'KILN_INVOCATION'}
-        # What a shell adds by itself.
+        # Variables that a shell adds by itself.
         self.assertEqual(own, found.keys() - {'PWD', 'SHLVL', '_', 'OLDPWD'})
         self.assertEqual('key', found['KILN_INVOCATION'])
 
-    def test_its_directory_is_its_own_and_goes_with_it(self):
+    def test_a_program_has_its_own_directory_which_is_removed(self):
         copy = self.folder / 'copy'
         self.call('pwd > "$1"; touch left', str(copy))
         folder = pathlib.Path(copy.read_text().strip())
         self.assertNotEqual(os.getcwd(), str(folder))
         self.assertFalse(folder.exists())
 
-    def test_it_inherits_no_open_file(self):
+    def test_a_program_inherits_no_open_files(self):
         copy = self.folder / 'copy'
         with open(self.folder / 'secret', 'w'):
             self.call('ls /proc/self/fd | wc -w > "$1"', str(copy))
-        # The three of every program, and the one that ls reads with.
+        # The three standard streams, and the directory that ls reads.
         self.assertEqual('4', copy.read_text().strip())
 
-    def test_one_that_reads_nothing_is_none_the_worse(self):
+    def test_a_program_does_not_have_to_read_its_input(self):
         large = DOCUMENT | {'groups': ['x' * 1000] * 1000}
         argv = (str(self.program('exit 0')),)
         self.assertEqual(Answer.ok(), call_executable(Executable(argv), large, PATIENCE_S))
 
 
 class Meant(Called):
-    def test_its_status_says_what_became_of_it(self):
+    def test_the_exit_status_is_the_result(self):
         for body, answer in (
             ('exit 0', Answer.ok()),
             ('exit 75', Answer.later()),
@@ -73,7 +73,7 @@ class Meant(Called):
             with self.subTest(body):
                 self.assertEqual(answer, self.call(body))
 
-    def test_it_may_say_more_in_json(self):
+    def test_a_program_can_print_its_result_as_json(self):
         for body, answer in (
             ('echo \'{"status": "Success", "message": "made it"}\'', Answer.ok('made it')),
             ('echo \'{"status": "Success", "retryAfterSeconds": 7}\'', Answer.later('', 7.0)),
@@ -81,7 +81,7 @@ class Meant(Called):
              Answer.later('', 7.0)),
             ('echo \'{"status": "Failure", "message": "no"}\'', Answer.failed('no')),
             ('echo \'{"status": "Failure", "message": "no"}\'; exit 2', Answer.failed('no')),
-            # The status counts: a program that died did not succeed.
+            # The exit status decides: a program that died did not succeed.
             ('echo \'{"status": "Success", "message": "half"}\'; exit 2',
              Answer.failed('it ended with status 2: half')),
             ('echo hello', Answer.ok()),
@@ -89,15 +89,15 @@ class Meant(Called):
             with self.subTest(body):
                 self.assertEqual(answer, self.call(body))
 
-    def test_however_much_it_writes_little_is_kept(self):
+    def test_only_the_end_of_a_long_output_is_kept(self):
         answer = self.call('yes | head -c 5000000; yes no | head -c 5000000 >&2; exit 1')
         self.assertEqual('it ended with status 1: no / no / no', answer.message)
 
-    def test_what_it_writes_is_shown_without_secrets_and_controls(self):
+    def test_output_is_shown_without_secrets_and_control_characters(self):
         answer = self.call(r"printf 'password=hunter2 \033[31mred\n' >&2; exit 1")
         self.assertEqual('it ended with status 1: password=*** red', answer.message)
 
-    def test_one_that_is_not_there_any_more_fails(self):
+    def test_a_missing_program_is_a_failure(self):
         answer = call_executable(Executable((str(self.folder / 'none'),)), DOCUMENT, PATIENCE_S)
         self.assertEqual(
             (Reply.FAILED, 'it cannot be run: No such file or directory'),
@@ -106,10 +106,10 @@ class Meant(Called):
 
 
 class Ended(Called):
-    def test_at_its_timeout_all_that_it_has_started_is_killed(self):
+    def test_a_program_and_its_children_are_killed_at_the_timeout(self):
         pids = self.folder / 'pids'
         timeout_s, answer = 0.25, Answer.ok()
-        # Until it came as far as to get stuck: a busy machine may take longer to start it.
+        # Repeat until the program got stuck: a busy machine can take longer to start it.
         while 'stuck' not in answer.message and timeout_s < PATIENCE_S:
             timeout_s *= 2
             begun = time.monotonic()
@@ -120,13 +120,13 @@ class Ended(Called):
             )
             self.assertLess(time.monotonic() - begun, PATIENCE_S + timeout_s)
         self.assertEqual(
-            Answer.failed(f'it has not ended within {timeout_s:g} s, and was killed: stuck'),
+            Answer.failed(f'it did not exit within {timeout_s:g} s and was killed: stuck'),
             answer,
         )
         for pid in pids.read_text().split():
             wait_until(lambda pid=pid: not is_running(pid))
 
-    def test_one_that_leaves_something_behind_is_not_waited_for(self):
+    def test_a_background_process_of_a_program_is_not_waited_for(self):
         pid = self.folder / 'pid'
         begun = time.monotonic()
         self.assertEqual(Answer.ok(), self.call('sleep 600 & echo $! > "$1"', str(pid)))

@@ -1,4 +1,4 @@
-"""Servers as hooks: real HTTP on loopback, with and without TLS."""
+"""Webhooks over real HTTP on loopback, with and without TLS."""
 
 import contextlib
 import datetime
@@ -23,7 +23,7 @@ DOCUMENT = {'point': 'pre_create', 'invocation': 'key', 'cluster': {'name': 'Gr√
 
 
 class Hooked(http.server.BaseHTTPRequestHandler):
-    """Answers what the test says, and keeps what it was sent."""
+    """Sends the answer set by the test, and records requests."""
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers['Content-Length']))
@@ -50,7 +50,7 @@ class WebhookCase(ProgramCase):
         self.pause = threading.Event()
         self.pause.set()
         self.answer(200, {'status': 'Success'})
-        # Ended before the server is closed, and before that nobody waits any more.
+        # Cleanup order: release waiting requests, stop the server, then close it.
         thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         thread.start()
         self.addCleanup(thread.join)
@@ -71,7 +71,7 @@ class WebhookCase(ProgramCase):
 
 
 class Posted(WebhookCase):
-    def test_000_8_it_is_posted_one_json_document_with_a_key(self):
+    def test_000_8_one_json_document_is_posted_with_a_key(self):
         self.assertEqual(Answer.ok(), self.call())
         ((path, headers, body),) = self.server.requests
         self.assertEqual('/kiln?site=a', path)
@@ -93,7 +93,7 @@ class Posted(WebhookCase):
         self.assertNotEqual(wanted, sign(b'hunter2', '1700000000', body + b' '))
         self.assertNotIn(b'hunter2', body + str(headers).encode())
 
-    def test_without_its_secret_nothing_is_sent(self):
+    def test_nothing_is_sent_if_the_secret_cannot_be_read(self):
         answer = self.call(secret_file=str(self.folder / 'none'))
         self.assertIs(Reply.FAILED, answer.reply)
         self.assertEqual([], self.server.requests)
@@ -103,13 +103,13 @@ class Posted(WebhookCase):
         self.assertIn('more than', answer.message)
         self.assertEqual([], self.server.requests)
 
-    def test_a_url_without_a_path_is_posted_to_the_root(self):
+    def test_a_url_without_a_path_means_the_root(self):
         self.call(path='')
         self.assertEqual('/', self.server.requests[0][0])
 
 
 class Answered(WebhookCase):
-    def test_its_answer_says_what_became_of_it(self):
+    def test_the_response_is_the_result(self):
         later = {'status': 'Success', 'message': 'wait', 'retryAfterSeconds': 7}
         for status, content, headers, wanted in (
             (200, {'status': 'Success', 'message': 'made it'}, {}, Answer.ok('made it')),
@@ -122,7 +122,7 @@ class Answered(WebhookCase):
             (500, b'oops', {}, Answer.failed('it refused (HTTP 500)')),
             (403, {'status': 'Failure', 'message': 'no'}, {},
              Answer.failed('it refused (HTTP 403): no')),
-            (200, b'', {}, Answer.failed('its answer cannot be used: it is no JSON')),
+            (200, b'', {}, Answer.failed('its answer cannot be used: it is not JSON')),
         ):  # fmt: skip
             with self.subTest(status=status, content=content):
                 self.answer(status, content, **headers)
@@ -134,17 +134,17 @@ class Answered(WebhookCase):
             self.assertIn('redirect', self.call().message)
         self.assertEqual({'/kiln?site=a'}, {path for path, _, _ in self.server.requests})
 
-    def test_an_answer_that_is_too_large_is_none(self):
+    def test_a_response_that_is_too_large_is_a_failure(self):
         self.answer(200, b' ' * (MAX_ANSWER + 1))
         self.assertIn('more than', self.call().message)
 
-    def test_one_that_is_too_slow_is_not_waited_for(self):
+    def test_a_slow_server_is_a_failure_at_the_timeout(self):
         self.pause.clear()
-        # The server answers when the test is over.
+        # The server responds only at the end of the test.
         answer = self.call(timeout_s=0.2)
         self.assertRegex(answer.message, 'did not answer')
 
-    def test_one_that_is_not_there_fails(self):
+    def test_an_unreachable_server_is_a_failure(self):
         answer = call_webhook(Watchdog(), Webhook('http://127.0.0.1:1/'), DOCUMENT, 300.0)
         self.assertRegex(answer.message, 'did not answer: .*refused')
 
@@ -159,11 +159,11 @@ class Encrypted(WebhookCase):
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.server.handle_error = lambda *_: None
 
-    def test_one_that_is_trusted_is_called(self):
+    def test_a_server_with_a_trusted_certificate_is_called(self):
         answer = self.call(scheme='https', ca_file=str(self.certificate))
         self.assertEqual(Answer.ok(), answer)
 
-    def test_nobody_else_is_told_anything(self):
+    def test_nothing_is_sent_to_an_untrusted_server(self):
         answer = self.call(scheme='https')
         self.assertRegex(answer.message, 'certificate verify failed')
         self.assertEqual([], self.server.requests)

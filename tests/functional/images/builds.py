@@ -1,7 +1,7 @@
-"""Images that are really built: small ones in a folder of the test, nodes in a cache that stays.
+"""Real image builds: small images in a test directory, node images in a permanent cache.
 
-The cache is where KILN_TEST_IMAGES says, or that of kiln itself; what is there and no
-older than a week will do.
+The permanent cache is the directory KILN_TEST_IMAGES, or the cache of kiln; its images are
+reused for a week.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ END_S = 300
 
 @functools.cache
 def node_image(name):
-    """Return an image of one of kiln's recipes, which may take a minute or two."""
+    """Return an image of a recipe of kiln; a build takes a minute or two."""
     named = os.environ.get('KILN_TEST_IMAGES')
     cache = ImageCache(pathlib.Path(named) if named else default_cache())
     builder = ImageBuilder(cache, Programs())
@@ -36,13 +36,13 @@ def node_image(name):
 
 
 def contents(image):
-    """Return what is in an image, by path."""
+    """Return the members of an image, by path."""
     with tarfile.open(image.path) as tar:
         return {member.name.removeprefix('.'): member for member in tar}
 
 
 class BuildCase(unittest.TestCase):
-    """Has a cache of its own, and commands of kiln that build into it."""
+    """Test case with its own cache, and kiln commands that build into it."""
 
     def setUp(self):
         super().setUp()
@@ -63,7 +63,7 @@ class BuildCase(unittest.TestCase):
         return path
 
     def command(self, *argv):
-        """Begin a command of kiln; whatever the test does, it ends."""
+        """Start a kiln command, which is killed at the end of the test."""
         process = subprocess.Popen(
             [sys.executable, '-m', 'kiln.cli', '--config-file', str(self.config), *argv],
             cwd=ROOT,
@@ -71,7 +71,7 @@ class BuildCase(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # Whoever runs in the background ignores it, and so would what it starts.
+            # A background process ignores SIGINT, and its children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.addCleanup(self._end, process)
@@ -83,7 +83,7 @@ class BuildCase(unittest.TestCase):
         process.communicate()
 
     def builders(self):
-        """Return the processes that still work in the cache."""
+        """Return the processes that still use the cache."""
         found = []
         for entry in pathlib.Path('/proc').glob('[0-9]*/environ'):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Small images, really built: the same twice, and nothing left whatever happens."""
+"""Real builds of small images: reproducible, and without leftovers."""
 
 import contextlib
 import dataclasses
@@ -14,16 +14,16 @@ from kiln.images.programs import Programs
 from kiln.images.sources import Source
 from tests.functional.images.builds import END_S, BuildCase, contents
 
-#: A suite of a few packages, which is asked in no time.
+#: A small suite, to keep the tests fast.
 SMALL = [Source('http://deb.debian.org/debian', 'bookworm-updates')]
 
 
-#: With KILN_FULL those are built twice, too, that take minutes.
+#: With KILN_FULL, the large images are built twice too, which takes minutes.
 NODES = ('debian-node', 'swarm-node') if 'KILN_FULL' in os.environ else ()
 
 
 class Building(BuildCase):
-    def test_what_is_built_twice_is_the_same_to_the_last_bit(self):
+    def test_two_builds_are_identical(self):
         recipe = self.library.find('plain-node')
         stages = []
         first = self.builder.build(recipe, report=lambda one: stages.append(one.stage))
@@ -49,7 +49,7 @@ class Building(BuildCase):
         self.assertEqual(set(), gone & set(found))
         self.assertEqual(['plain-node'], [path.name for path in self.cache.root.iterdir()])
 
-    def test_a_file_is_not_laid_where_a_link_leads_out_of_the_image(self):
+    def test_a_file_is_not_written_through_a_link_out_of_the_image(self):
         outside = self.folder / 'outside'
         outside.mkdir()
         path = self.recipe('way-out', '', door=outside)
@@ -65,7 +65,7 @@ class Building(BuildCase):
         self.assertIn('/door leads out of the image', str(caught.exception))
         self.assertEqual([], list(outside.iterdir()))
 
-    def test_a_script_that_fails_is_quoted(self):
+    def test_the_error_of_a_script_is_quoted(self):
         path = self.recipe(
             'script', 'packages: [busybox-static]\nrun: |\n  echo upside down >&2\n  false\n'
         )
@@ -73,13 +73,13 @@ class Building(BuildCase):
             self.builder.build(self.library.read(path))
         self.assertIn('image script: upside down.', str(caught.exception))
 
-    def test_a_package_that_is_nowhere_is_named(self):
+    def test_a_package_that_does_not_exist_is_reported(self):
         path = self.recipe('bad', 'packages: [dokcer.oi]\n')
         with self.assertRaises(PackageNotFound) as caught:
             self.builder.build(self.library.read(path), sources=SMALL)
         self.assertIn('no package dokcer.oi', str(caught.exception))
 
-    def test_an_archive_that_does_not_answer_or_has_no_such_suite_is_named(self):
+    def test_an_unreachable_archive_or_suite_is_reported(self):
         recipe = self.library.find('plain-node')
         for how, words in (
             ({'sources': [Source('http://127.0.0.1:9/debian', 'bookworm')]}, 'refused'),
@@ -92,26 +92,26 @@ class Building(BuildCase):
 
 class Ending(BuildCase):
     def begun(self):
-        """Return a command that is in the middle of a build."""
+        """Return a command during its build."""
         process = self.command('image', 'build', 'plain-node')
         for line in process.stderr:
             if 'downloading' in line:
                 return process
-        raise AssertionError('it has ended before')
+        raise AssertionError('the build ended too early')
 
     def gone(self):
-        """Wait until nobody works in the cache; the kernel needs a moment for it."""
+        """Wait until no process uses the cache; the kernel needs a moment for that."""
         end = time.monotonic() + END_S
         while self.builders():
             self.assertLess(time.monotonic(), end, self.builders())
             time.sleep(0.02)
 
-    def test_a_kill_leaves_no_process_no_image_and_nothing_in_the_way_of_the_next(self):
+    def test_a_kill_leaves_no_process_and_no_image_and_the_next_build_works(self):
         process = self.begun()
         at_work = [one for one in self.builders() if one != process.pid]
         self.assertTrue(at_work)
         for one in at_work:
-            # So that none can come to its end by itself.
+            # Stopped, so that no process can exit by itself.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one, signal.SIGSTOP)
         process.kill()
@@ -123,7 +123,7 @@ class Ending(BuildCase):
         self.assertEqual([image], self.cache.images())
         self.assertFalse(self.cache.leftovers('plain-node'))
 
-    def test_an_interrupt_clears_up_and_says_so(self):
+    def test_an_interrupt_cleans_up_and_is_reported(self):
         process = self.begun()
         process.send_signal(signal.SIGINT)
         self.assertEqual(130, process.wait(END_S))
@@ -131,7 +131,7 @@ class Ending(BuildCase):
         self.assertEqual([], self.cache.images())
         self.assertFalse(self.cache.leftovers('plain-node'))
 
-    def test_who_comes_second_waits_and_has_what_the_first_has_built(self):
+    def test_a_second_build_waits_and_returns_the_image_of_the_first(self):
         first = self.begun()
         first.send_signal(signal.SIGSTOP)
         second = self.command('image', 'build', 'plain-node')

@@ -1,4 +1,4 @@
-"""A builder that replaces an image over and over is killed, and what is found is whole."""
+"""Kills of a builder that replaces an image repeatedly: images are always complete."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from tests.unit.images.host import Host, recipe
 
 KILLS = int(os.environ.get('KILN_IMAGE_KILLS', '15'))
 SEED = int(os.environ.get('KILN_IMAGE_KILL_SEED', '3'))
-#: Different each time, and large enough that it takes a moment to write.
+#: Different each time, and large enough that writing takes a moment.
 CONTENT = """
 for one in "$@"; do case "$one" in */image.tar) tar=$one ;; esac; done
 { echo $$; cat "$here/content"; } > "$tar"; echo 'a 1' > "$KILN_STAGE/packages"
@@ -44,7 +44,7 @@ class Kills(unittest.TestCase):
                 pass
             process.kill()
 
-    def test_whenever_it_is_killed_an_image_is_whole_or_not_there(self):
+    def test_a_kill_at_any_time_leaves_a_complete_image_or_none(self):
         chance = random.Random(SEED)
         there = 0
         for round_ in range(KILLS):

@@ -1,4 +1,4 @@
-"""The images of nodes: what is in them, and that they boot on a real engine."""
+"""Node images: their content, and their boot on a real engine."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ class Contents(unittest.TestCase):
         super().setUp()
         self.images = [node_image(name) for name in ('debian-node', 'swarm-node')]
 
-    def test_a_node_has_nothing_of_the_host_and_nothing_that_only_people_read(self):
+    def test_an_image_contains_no_host_files_and_no_documentation(self):
         for image in self.images:
             found = contents(image)
             with self.subTest(image.name):
@@ -57,7 +57,7 @@ class Contents(unittest.TestCase):
                     kept = ('/lock', but) if but else ('/lock',)
                     self.assertEqual([], [one for one in files if not one.endswith(kept)])
 
-    def test_it_has_what_makes_it_a_node(self):
+    def test_an_image_contains_sshd_cloud_init_and_systemd(self):
         for image in self.images:
             found = contents(image)
             with self.subTest(image.name):
@@ -70,7 +70,7 @@ class Contents(unittest.TestCase):
                 )
                 self.assertIn('cloud-init', image.packages)
 
-    def test_an_engine_is_there_and_is_not_started_by_itself(self):
+    def test_the_engine_is_installed_but_not_enabled(self):
         found = contents(self.images[1])
         self.assertIn('/usr/sbin/dockerd', found)
         wants = [one for one in found if one.startswith('/etc/') and 'docker.' in one]
@@ -87,7 +87,7 @@ class Booting(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        #: Where each node is, by what the engine calls it.
+        #: Addresses of nodes by container ID.
         self.addresses = {}
 
     def driver(self):
@@ -98,7 +98,7 @@ class Booting(unittest.TestCase):
         return driver
 
     def boot(self, image):
-        """Boot a node as a controller would, and return what the engine calls it."""
+        """Boot a node as a controller would, and return its container ID."""
         driver = self.driver()
         for name in references(image):
             driver.import_image(image_file(image, name))
@@ -123,7 +123,7 @@ class Booting(unittest.TestCase):
         return self.bare.exec_inspect(made['Id'])['ExitCode'], said
 
     def wait(self, node, *command):
-        """Return what a command says in a node, once it succeeds."""
+        """Return the output of a command in a node, once it succeeds."""
         end = time.monotonic() + END_S
         while True:
             with contextlib.suppress(docker.errors.APIError):
@@ -139,14 +139,14 @@ class Booting(unittest.TestCase):
         self.assertEqual([], result['v1']['errors'])
         self.assertIn('DataSourceNoCloud', result['v1']['datasource'])
         self.assertIn(KEY, self.wait(node, 'cat', '/root/.ssh/authorized_keys'))
-        # cloud-init may be through before a busy machine comes to start the last service.
+        # cloud-init can finish before a busy machine starts the last service.
         self.wait(node, 'systemctl', 'is-active', 'ssh')
         with socket.create_connection((self.addresses[node], 22), timeout=END_S) as connection:
             self.assertTrue(connection.recv(64).startswith(b'SSH-2.0-OpenSSH'))
         self.assertEqual('', self.said_in(node, 'systemctl', '--failed', '--no-legend')[1])
         return self.said_in(node, 'cat', '/etc/machine-id')[1]
 
-    def test_two_nodes_of_one_image_have_nothing_of_each_other(self):
+    def test_two_nodes_of_one_image_have_their_own_identities(self):
         image = node_image('debian-node')
         nodes = [self.boot(image) for _ in range(2)]
         self.assertEqual(2, len({self.check_node(node) for node in nodes}))
@@ -155,13 +155,13 @@ class Booting(unittest.TestCase):
         }
         self.assertEqual(2, len(keys))
 
-    def test_the_engine_of_a_swarm_node_starts_as_its_seed_says_and_runs_a_container(self):
+    def test_the_seed_starts_the_engine_of_a_swarm_node_which_runs_a_container(self):
         node = self.boot(node_image('swarm-node'))
         self.check_node(node)
         labels = self.wait(node, 'docker', 'info', '-f', '{{json .Labels}} {{.Driver}}')
         self.assertEqual('["kiln.node=n"] overlay2', labels.strip())
         plain = node_image('plain-node')
-        # As the root of an archive, the only way into a container that the engine has.
+        # put_archive takes a tar file, the only way to copy into a container.
         self.bare.put_archive(node, '/root', _packed(plain.path))
         self.wait(node, 'docker', 'import', f'/root/{plain.path.name}', 'plain:1')
         said = self.wait(node, 'docker', 'run', '--rm', 'plain:1', '/bin/echo', 'from within')
@@ -169,7 +169,7 @@ class Booting(unittest.TestCase):
 
 
 class Importing(BuildCase):
-    def test_a_backend_takes_what_was_built_under_two_names(self):
+    def test_a_backend_imports_an_image_under_two_names(self):
         place = engine()
         with self.config.open('a') as config:
             config.write(f'[compute:engine]\ndriver = docker\nurl = {place.url}\n')

@@ -1,4 +1,4 @@
-"""Builds one image over and over in a folder of its own, until it is killed."""
+"""Process that builds one image repeatedly until it is killed."""
 
 import pathlib
 import sys

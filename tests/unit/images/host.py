@@ -1,4 +1,4 @@
-"""A host whose package tools are scripts of a few lines, which do as files beside them say."""
+"""Test host whose package tools are short scripts, controlled by files beside them."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ _SCRIPTS = {
     'unshare': '[ ! -e "$here/locked" ] || { echo "unshare: unshare failed: Operation not '
     'permitted" >&2; exit 1; }\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"',
     'newuidmap': 'exit 0',
-    # It says what it is told to, and makes an image of what it was told.
+    # Prints a prepared log, and writes its own arguments as the image.
     'mmdebstrap': """
 printf '%s\\n' "$@" > "$here/arguments"; env > "$here/environment"
 ls "$KILN_STAGE" > "$here/stage"
@@ -49,7 +49,7 @@ _LINKS = ('cat', 'env', 'ls', 'mv', 'rm', 'sleep', 'true')
 
 
 class Host:
-    """A folder of programs, and a builder that finds no others."""
+    """A directory of programs, and a builder that finds no other programs."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder) / 'bin'
@@ -91,7 +91,7 @@ class Host:
         return len(self.said('runs'))
 
     def entries(self):
-        """Return all that is in the cache, but for locks."""
+        """Return all files in the cache except locks."""
         found = sorted(path for path in self.cache.root.rglob('*') if path.name != '.lock')
         return [os.fspath(path.relative_to(self.cache.root)) for path in found]
 

@@ -1,4 +1,4 @@
-"""Building images on a host that does as it is told."""
+"""Image builder on a host with scripted package tools."""
 
 import pathlib
 import threading
@@ -22,7 +22,7 @@ LATER = 'Sat, 21 Nov 2026 08:00:00 UTC'
 
 
 class Building(HostCase, unittest.TestCase):
-    def test_an_image_is_kept_with_all_that_it_was_built_of(self):
+    def test_an_image_is_stored_with_its_input(self):
         image = self.builder.build(recipe(properties={'kiln.init': 'systemd'}))
         self.assertEqual('a root file system', image.path.read_text())
         self.assertEqual(
@@ -35,12 +35,12 @@ class Building(HostCase, unittest.TestCase):
         self.assertRegex(image.reference, r'^kiln/node:[0-9a-f]{12}$')
         self.assertEqual(0o644, image.path.stat().st_mode & 0o777)
 
-    def test_what_was_built_of_the_same_is_not_built_again(self):
+    def test_an_image_of_the_same_input_is_not_built_again(self):
         first = self.builder.build(recipe())
         self.assertEqual(first, self.builder.build(recipe()))
         self.assertEqual(1, self.host.runs)
 
-    def test_it_is_built_again_where_anything_differs_that_it_is_made_of(self):
+    def test_an_image_is_built_again_if_any_input_changes(self):
         keys = {self.builder.build(recipe()).key}
         for one in (
             recipe(packages=('podman',)),
@@ -55,12 +55,12 @@ class Building(HostCase, unittest.TestCase):
         keys.add(self.builder.build(recipe()).key)
         self.assertEqual((8, 8), (len(keys), self.host.runs))
 
-    def test_words_of_help_make_no_other_image(self):
+    def test_a_change_of_the_help_text_does_not_change_the_image(self):
         self.builder.build(recipe())
         self.builder.build(recipe(help='For tests.'))
         self.assertEqual(1, self.host.runs)
 
-    def test_it_is_built_again_where_somebody_insists(self):
+    def test_force_builds_an_image_again(self):
         first = self.builder.build(recipe())
         self.host.clock.advance(5)
         self.host.set('content', 'another')
@@ -69,7 +69,7 @@ class Building(HostCase, unittest.TestCase):
         self.assertEqual([second], self.cache.images())
         self.assertEqual(4, len(self.host.entries()), self.host.entries())
 
-    def test_a_young_image_will_do_without_asking_any_archive(self):
+    def test_a_recent_image_is_returned_without_contacting_archives(self):
         first = self.builder.build(recipe())
         self.host.set('deaf', "E: Failed to fetch http://d  Could not resolve 'd'\n")
         self.host.clock.advance(100)
@@ -85,8 +85,8 @@ class Building(HostCase, unittest.TestCase):
         with self.assertRaises(MirrorUnavailable):
             self.builder.build(recipe(packages=()), max_age_s=101)
 
-    def test_archives_that_change_meanwhile_make_it_begin_again(self):
-        # The suite and its corrections are three; the fourth question comes after.
+    def test_a_change_of_the_archives_restarts_the_build(self):
+        # The suite and its updates are three archives; the fourth download follows the build.
         self.host.program(
             'apt-helper',
             'n=$(cat "$here/n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n > "$here/n"\n'
@@ -98,13 +98,13 @@ class Building(HostCase, unittest.TestCase):
         self.assertEqual(EPOCH + 107330, image.epoch)
         self.assertEqual([image], self.cache.images())
 
-    def test_archives_that_change_without_end_are_told(self):
+    def test_archives_that_keep_changing_are_reported(self):
         self.host.program(
             'apt-helper', 'echo x >> "$here/n"; cat "$here/release" "$here/n" > "$3"'
         )
         with self.assertRaises(MirrorUnavailable) as caught:
             self.builder.build(recipe())
-        self.assertIn('change while it is built', str(caught.exception))
+        self.assertIn('keep changing during the build', str(caught.exception))
         self.assertEqual((3, []), (self.host.runs, self.cache.images()))
 
     def test_the_settings_of_the_host_reach_the_archives_and_stay_private(self):
@@ -116,7 +116,7 @@ class Building(HostCase, unittest.TestCase):
         )  # fmt: skip
         self.assertNotIn('3128', '\n'.join(self.host.said('arguments')))
 
-    def test_hosts_build_alike_whatever_their_environment(self):
+    def test_the_environment_of_the_host_does_not_affect_the_build(self):
         self.builder.build(recipe())
         found = dict(line.split('=', 1) for line in self.host.said('environment') if '=' in line)
         wanted = ('KILN_STAGE', 'SOURCE_DATE_EPOCH', 'TMPDIR', 'PYTHONHASHSEED', 'PATH', 'LC_ALL')
@@ -124,7 +124,7 @@ class Building(HostCase, unittest.TestCase):
         self.assertEqual(set(wanted), set(found) - proxies - {'PWD', 'SHLVL', '_', 'HOME'})
         self.assertEqual(str(EPOCH), found['SOURCE_DATE_EPOCH'])
 
-    def test_progress_is_told_as_it_is_made(self):
+    def test_progress_is_reported(self):
         self.host.set(
             'says',
             'I: downloading packages with apt...\n'
@@ -162,14 +162,14 @@ class Failing(HostCase, unittest.TestCase):
         self.assertIn('dokcer', log.read_text())
         self.assertEqual(['node', 'node.log'], self.host.entries())
 
-    def test_a_failure_does_not_harm_the_image_that_is_there(self):
+    def test_a_failure_leaves_the_existing_image(self):
         first = self.builder.build(recipe())
         self.host.set('status', '1')
         with self.assertRaises(ImageBuildFailed):
             self.builder.build(recipe(), force=True)
         self.assertEqual([first], self.cache.images())
 
-    def test_a_program_that_is_missing_is_named_with_its_package(self):
+    def test_a_missing_program_is_reported_with_its_package(self):
         for name, package in (
             ('mmdebstrap', 'mmdebstrap'),
             ('dpkg', 'dpkg'),
@@ -180,29 +180,29 @@ class Failing(HostCase, unittest.TestCase):
                 self.assertIn(f'apt-get install {package}', self.fails(BuildToolMissing))
             (self.folder / name).rename(self.host.folder / name)
 
-    def test_a_user_without_rights_is_told_what_to_have(self):
+    def test_a_user_without_rights_gets_instructions(self):
         self.host.set('locked', '')
         said = self.fails(ImageBuildForbidden)
         self.assertIn('Operation not permitted', said)
         self.assertIn('/etc/subuid', said)
 
-    def test_an_archive_that_is_not_reached_is_named(self):
+    def test_an_unreachable_archive_is_reported(self):
         self.host.set('deaf', "E: Failed to fetch http://d/x  Could not resolve 'd'\nE: Failed.\n")
         said = self.fails(MirrorUnavailable)
         self.assertIn('http://deb.debian.org/debian/dists/bookworm/InRelease', said)
         self.assertIn("Could not resolve 'd'", said)
 
-    def test_so_is_one_that_fails_without_a_word(self):
+    def test_an_archive_that_fails_without_a_reason_is_reported(self):
         self.host.set('deaf', '')
-        self.assertIn('nothing is said', self.fails(MirrorUnavailable))
+        self.assertIn('no reason is given', self.fails(MirrorUnavailable))
 
-    def test_a_page_in_the_place_of_an_archive_is_none(self):
+    def test_a_web_page_instead_of_a_release_file_is_refused(self):
         for page in ('<html>Log in</html>', 'Date: tomorrow\n'):
             self.host.set('release', page)
             with self.subTest(page):
-                self.assertIn('no table of contents', self.fails(MirrorUnavailable))
+                self.assertIn('not an InRelease file', self.fails(MirrorUnavailable))
 
-    def test_package_tools_that_fail_are_quoted(self):
+    def test_errors_of_package_tools_are_quoted(self):
         self.host.program('apt-get', 'echo "E: Malformed line 3" >&2; exit 100')
         self.assertIn('Malformed line 3', self.fails(ImageError))
 
@@ -253,7 +253,7 @@ class Interrupted(HostCase, unittest.TestCase):
         self.assertFalse(pathlib.Path('/proc', self.host.said('pid')[0]).exists())
         self.assertEqual(['node', 'node.log'], self.host.entries())
 
-    def test_what_a_killed_builder_left_is_cleared_by_the_next(self):
+    def test_leftovers_of_a_killed_build_are_removed_by_the_next(self):
         left = self.cache.stage('node')
         (left / 'image.tar').write_text('half')
         self.assertIsNone(self.cache.find('node', left.name))
@@ -276,25 +276,25 @@ class Interrupted(HostCase, unittest.TestCase):
 
 
 class Cells(HostCase, unittest.TestCase):
-    def test_who_is_not_root_has_users_of_his_own_there(self):
+    def test_a_user_other_than_root_gets_a_user_namespace(self):
         command = Cell(self.host.programs(), root=False).command(['x'])
         self.assertEqual(['--user', '--map-root-user', '--map-auto'], command[4:7])
         self.assertNotIn('--user', Cell(self.host.programs(), root=True).command(['x']))
 
-    def test_for_them_a_program_is_needed_that_is_named_where_it_is_missing(self):
+    def test_a_missing_newuidmap_is_reported_with_its_package(self):
         self.host.unset('newuidmap')
         with self.assertRaises(BuildToolMissing) as caught:
             Cell(self.host.programs(), root=False).command(['x'])
         self.assertIn('apt-get install uidmap', str(caught.exception))
 
-    def test_what_belongs_to_such_users_is_removed_as_them(self):
+    def test_files_of_namespace_users_are_removed_in_the_namespace(self):
         inside = self.folder / 'stage'
         for root in (True, False):
             (inside / 'deep').mkdir(parents=True)
             Cell(self.host.programs(), root=root).remove([inside])
             self.assertFalse(inside.exists())
 
-    def test_a_status_is_told_even_where_nothing_is_said(self):
+    def test_an_exit_status_is_reported_without_output(self):
         self.host.program('unshare', 'exit 3')
         with self.assertRaises(ImageBuildForbidden) as caught:
             Cell(self.host.programs()).check()

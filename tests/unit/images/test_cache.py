@@ -1,4 +1,4 @@
-"""Images in a directory that several processes have open."""
+"""Image cache shared by several processes."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ class Cache(unittest.TestCase):
             stage.rmdir()
         return image
 
-    def test_what_was_published_is_found_as_it_was(self):
+    def test_a_published_image_is_found_unchanged(self):
         image = self.put()
         self.assertEqual(image, self.cache.find('node', 'k1'))
         self.assertEqual('tar', image.path.read_text())
@@ -43,7 +43,7 @@ class Cache(unittest.TestCase):
         self.assertEqual([new, old], self.cache.images('node'))
         self.assertEqual(new, self.cache.newest('node'))
 
-    def test_one_that_is_published_again_takes_the_place_of_the_first(self):
+    def test_an_image_published_again_replaces_the_first(self):
         self.put()
         second = self.put(content='other')
         self.assertEqual([second], self.cache.images())
@@ -58,7 +58,7 @@ class Cache(unittest.TestCase):
             self.cache.newest('node')
         self.assertIn('kiln image build node', str(caught.exception))
 
-    def test_a_kill_at_any_step_leaves_the_image_whole_or_not_there(self):
+    def test_a_kill_at_any_step_leaves_a_complete_image_or_none(self):
         image = self.put()
         final = image.path.parent
         for left in ('.old-k1', '.stage-x'):
@@ -68,7 +68,7 @@ class Cache(unittest.TestCase):
         self.assertEqual(2, len(self.cache.leftovers('node')))
         self.assertEqual('tar', self.put(content='tar').path.read_text())
 
-    def test_what_another_version_wrote_is_no_image(self):
+    def test_files_of_another_version_are_not_images(self):
         image = self.put()
         facts = image.path.with_name('image.json')
         written = json.loads(facts.read_text())
@@ -77,7 +77,7 @@ class Cache(unittest.TestCase):
             with self.subTest(text[:9]):
                 self.assertEqual([], self.cache.images())
 
-    def test_a_lock_is_waited_for_and_its_holder_is_not_disturbed(self):
+    def test_a_second_process_waits_for_the_lock(self):
         waited = []
         with self.cache.locked('node'), self.cache.locked('other', lambda: waited.append('other')):
             second = ImageCache(self.root)
@@ -92,13 +92,13 @@ class Cache(unittest.TestCase):
         with self.cache.locked('node', lambda: self.fail('nobody has it')):
             pass
 
-    def test_a_place_that_cannot_be_written_is_named_with_its_option(self):
+    def test_an_unwritable_cache_is_reported_with_its_option(self):
         self.root.write_text('a file')
         with self.assertRaises(ImageError) as caught, self.cache.locked('node'):
             self.fail('locked')
         self.assertIn('[images] cache', str(caught.exception))
         self.assertEqual([], self.cache.images())
 
-    def test_a_reference_has_the_name_and_the_content(self):
+    def test_a_reference_contains_the_name_and_the_digest(self):
         image = dataclasses.replace(self.put(), digest='0123456789abcdef')
         self.assertEqual('kiln/node:0123456789ab', image.reference)

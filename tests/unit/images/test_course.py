@@ -1,4 +1,4 @@
-"""How far a build is, from recorded lines."""
+"""Build progress from recorded output."""
 
 import itertools
 import unittest
@@ -42,7 +42,7 @@ class CourseOfABuild(unittest.TestCase):
         course = Course()
         return [progress for line in lines if (progress := course.read(line))]
 
-    def test_a_build_that_was_recorded_goes_through_its_stages(self):
+    def test_a_recorded_build_goes_through_its_stages(self):
         told = self.told(*RECORDED.splitlines())
         stages = list(dict.fromkeys(one.stage for one in told))
         self.assertEqual(
@@ -51,15 +51,15 @@ class CourseOfABuild(unittest.TestCase):
         )
         self.assertIn(Progress(Stage.DOWNLOADING, 2, 2, 'libc6'), told)
         self.assertIn(Progress(Stage.INSTALLING, 0, 2, 'fetching docker.io'), told)
-        # One that had come before is set up as well.
+        # A package downloaded before is set up as well.
         self.assertIn(Progress(Stage.INSTALLING, 3, 3, 'docker.io'), told)
 
-    def test_without_a_number_there_is_none_to_show(self):
+    def test_without_an_announced_number_the_total_is_unknown(self):
         told = self.told('I: installing essential packages...', 'Setting up a (1) ...')
         self.assertEqual(Progress(Stage.INSTALLING, 1, 0, 'a'), told[-1])
 
     @given(st.lists(LINES, max_size=40))
-    def test_whatever_is_said_no_more_is_done_than_there_is(self, lines):
+    def test_done_never_exceeds_the_total(self, lines):
         told = self.told(*lines)
         for before, after in itertools.pairwise(told):
             self.assertNotEqual(before, after)

@@ -1,4 +1,4 @@
-"""Recipes in directories: what is written, what is meant, and what is wrong with it."""
+"""Recipe library: parsing, bases, lookup and mistakes of recipes."""
 
 import os
 import pathlib
@@ -54,7 +54,7 @@ class Shelves(unittest.TestCase):
 
 
 class Reading(Shelves):
-    def test_every_key_means_what_it_says(self):
+    def test_every_key_is_read(self):
         self.put(WHOLE)
         recipe = self.library.find('node')
         self.assertEqual(
@@ -75,7 +75,7 @@ class Reading(Shelves):
             (Variant.APT, 'bookworm', ()), (recipe.variant, recipe.suite, recipe.packages)
         )
 
-    def test_every_mistake_is_told_with_its_place(self):
+    def test_every_mistake_is_reported_with_line_and_column(self):
         said = self.wrong(
             'image: other\npackages: [Docker]\nexclude: [usr]\nvariant: aptt\nproperties: [a]\n'
             'packets: [x]\nkeep_sources: maybe\nproperties: {a b: c}\n'
@@ -85,7 +85,7 @@ class Reading(Shelves):
             lines,
             (
                 ('1:8', "the directory is 'node'"),
-                ('2:12', 'name of a package'),
+                ('2:12', 'write a package'),
                 ('3:11', 'absolute path'),
                 ('4:10', 'did you mean apt'),
                 ('5:13', 'mapping of names'),
@@ -101,17 +101,17 @@ class Reading(Shelves):
     def test_names_of_properties_have_no_spaces(self):
         self.assertIn('2:14', self.wrong('image: node\nproperties: {a b: c, d: 5}'))
 
-    def test_others_words_for_a_key_are_understood(self):
+    def test_a_key_of_another_tool_is_corrected(self):
         for other, key in (('from', 'base'), ('labels', 'properties'), ('install', 'packages')):
             self.assertIn(f'did you mean {key}?', self.wrong(f'image: node\n{other}: x'))
 
-    def test_what_is_no_recipe_says_how_to_begin_one(self):
+    def test_a_file_without_a_recipe_is_reported_with_advice(self):
         self.assertIn('begin it with image: NAME', self.wrong(''))
-        self.assertIn('take this one out', self.wrong('image: node\n---\nimage: node'))
+        self.assertIn('remove this one', self.wrong('image: node\n---\nimage: node'))
         self.assertIn('write a mapping', self.wrong('[a]'))
         self.assertIn('image is missing', self.wrong('packages: [x]'))
 
-    def test_a_file_that_cannot_be_read_is_named(self):
+    def test_an_unreadable_file_is_reported(self):
         with self.assertRaises(InvalidRecipe) as caught:
             self.library.find(str(self.folder / 'nothing'))
         self.assertIn('nothing/image.yaml', str(caught.exception))
@@ -132,7 +132,7 @@ class Reading(Shelves):
             },
         )
     )  # fmt: skip
-    def test_what_is_written_of_a_recipe_reads_as_the_same(self, values):
+    def test_a_written_recipe_reads_as_the_same(self, values):
         mistakes = Mistakes()
         (root,) = documents(yaml.safe_dump(values), mistakes)
         declared = RECIPE.read(root, mistakes)
@@ -140,7 +140,7 @@ class Reading(Shelves):
         (again,) = documents(yaml.safe_dump(RECIPE.write(declared)), mistakes)
         self.assertEqual(declared, RECIPE.read(again, mistakes))
 
-    def test_editors_may_check_what_is_written_by_a_schema(self):
+    def test_editors_can_check_a_recipe_with_the_schema(self):
         schema = RECIPE.schema()
         jsonschema.validate(yaml.safe_load(WHOLE), schema)
         for wrong in ({'image': 'A'}, {'image': 'a', 'properties': {'b c': 'd'}}, {'help': 'x'}):
@@ -148,7 +148,7 @@ class Reading(Shelves):
                 jsonschema.validate(wrong, schema)
 
     @given(st.binary(max_size=60))
-    def test_no_bytes_make_anything_but_a_recipe_or_a_list_of_mistakes(self, content):
+    def test_any_bytes_are_a_recipe_or_a_list_of_mistakes(self, content):
         mistakes = Mistakes()
         for root in documents(content, mistakes):
             if isinstance(RECIPE.read(root, mistakes), Declared):
@@ -160,7 +160,7 @@ class Reading(Shelves):
 
 
 class Files(Shelves):
-    def test_files_beside_it_are_laid_over_whatever_their_checkout_made_of_their_rights(self):
+    def test_files_are_read_independent_of_their_modes_in_the_checkout(self):
         path = self.put('image: node') / 'files' / 'etc'
         path.mkdir(parents=True)
         for name, mode in (('a', 0o600), ('b', 0o664), ('c', 0o775)):
@@ -174,7 +174,7 @@ class Files(Shelves):
         self.assertEqual([0o644, 0o644, 0o755], [one.mode for one in found[:3]])
         self.assertEqual((b'b', 'a', '/usr'), (found[1].content, found[3].link, found[4].link))
 
-    def test_what_is_no_file_or_too_large_is_told(self):
+    def test_special_and_large_files_are_reported(self):
         path = self.put('image: node') / 'files'
         path.mkdir()
         os.mkfifo(path / 'pipe')
@@ -188,7 +188,7 @@ class Files(Shelves):
 
 
 class Bases(Shelves):
-    def test_a_recipe_goes_on_from_its_base(self):
+    def test_a_recipe_extends_its_base(self):
         self.put(WHOLE)
         self.put(
             'image: more\nbase: node\npackages: [curl, systemd-sysv]\nrun: x\n'
@@ -204,54 +204,54 @@ class Bases(Shelves):
             (recipe.variant, recipe.suite, recipe.command, recipe.keep_sources, recipe.help),
         )
 
-    def test_a_base_that_is_not_there_is_named_with_who_asks_for_it(self):
+    def test_a_missing_base_is_reported_with_its_recipe(self):
         self.put('image: node\nbase: gone')
         with self.assertRaises(ImageNotFound) as caught:
             self.library.find('node')
         self.assertIn("base 'gone' of image node", str(caught.exception))
 
-    def test_a_circle_of_bases_is_shown(self):
+    def test_a_cycle_of_bases_is_shown(self):
         self.put('image: node\nbase: other')
         self.put('image: other\nbase: node', 'other')
         with self.assertRaises(InvalidRecipe) as caught:
             self.library.find('node')
         self.assertIn('node -> other -> node', str(caught.exception))
 
-    def test_one_that_is_its_own_base_too(self):
+    def test_a_recipe_that_is_its_own_base_is_reported(self):
         self.assertIn('node -> node', self.wrong('image: node\nbase: node'))
 
 
 class Finding(Shelves):
-    def test_names_of_all_are_listed_where_one_is_not_found(self):
+    def test_all_names_are_listed_if_a_recipe_is_not_found(self):
         self.put('image: node')
         with self.assertRaises(ImageNotFound) as caught:
             self.library.find('nod')
         self.assertIn('debian-node, node, plain-node, swarm-node', str(caught.exception))
 
-    def test_two_of_one_name_are_not_chosen_from(self):
+    def test_two_recipes_of_the_same_name_are_ambiguous(self):
         self.put('image: plain-node', 'plain-node')
         with self.assertRaises(AmbiguousRecipe) as caught:
             self.library.find('plain-node')
         self.assertIn(str(self.folder), str(caught.exception))
         self.assertIn(str(OWN), str(caught.exception))
 
-    def test_a_shelf_that_is_listed_twice_holds_no_second_recipe(self):
+    def test_a_shelf_listed_twice_does_not_duplicate_recipes(self):
         self.put('image: node')
         library = Library([Shelf(self.folder, 'a'), Shelf.at(f'{self.folder}/.')])
         self.assertEqual('node', library.find('node').name)
 
-    def test_a_slash_makes_it_a_directory(self):
+    def test_a_name_with_a_slash_is_a_directory(self):
         path = self.put('image: node')
         self.assertEqual('node', Library().find(f'{path}/').name)
 
-    def test_what_is_no_recipe_or_not_there_is_passed_over(self):
+    def test_missing_shelves_and_other_directories_are_ignored(self):
         (self.folder / 'README').write_text('x')
         (self.folder / 'empty').mkdir()
         shelves = [Shelf(self.folder, 'a'), Shelf(self.folder / 'no', 'b'),
                    Shelf(self.folder / 'README', 'c')]  # fmt: skip
         self.assertEqual(Library().entries(), Library(shelves).entries())
 
-    def test_a_shelf_that_cannot_be_read_is_told_and_passed_over(self):
+    def test_an_unreadable_shelf_is_logged_and_ignored(self):
         loop = self.folder / 'loop'
         loop.symlink_to(loop)
         with self.assertLogs('kiln.images.library', 'WARNING') as logs:
@@ -260,7 +260,7 @@ class Finding(Shelves):
 
 
 class Own(unittest.TestCase):
-    def test_the_recipes_of_kiln_can_be_read(self):
+    def test_the_recipes_of_kiln_are_valid(self):
         library = Library()
         found = {entry.name: library.find(entry.name) for entry in library.entries()}
         self.assertEqual({'debian-node', 'plain-node', 'swarm-node'}, set(found))

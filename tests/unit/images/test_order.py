@@ -1,4 +1,4 @@
-"""What mmdebstrap is told, and what its hooks find."""
+"""Arguments of mmdebstrap, and the files that its hooks read."""
 
 import pathlib
 import tarfile
@@ -26,7 +26,7 @@ class Arguments(unittest.TestCase):
     def given(self, **facts):
         return arguments(order(**facts), pathlib.Path('/stage'))
 
-    def test_packages_paths_and_archives_are_told(self):
+    def test_packages_paths_and_archives_are_passed(self):
         given = self.given(packages=('a', 'b=1'), exclude=('/usr/share/man/*',), keep=('/x',))
         for one in (
             '--include=a,b=1',
@@ -37,32 +37,32 @@ class Arguments(unittest.TestCase):
         ):
             self.assertIn(one, given)
         self.assertEqual(('bookworm', '/stage/image.tar'), given[-5:-3])
-        # Of several rules that fit a path, dpkg takes the last.
+        # If several rules match a path, dpkg uses the last.
         self.assertLess(given.index('--dpkgopt=path-exclude=/usr/share/man/*'),
                         given.index('--dpkgopt=path-include=/x'))  # fmt: skip
 
-    def test_nothing_is_told_where_there_is_nothing(self):
+    def test_empty_lists_are_not_passed(self):
         self.assertFalse([one for one in self.given(packages=()) if one.startswith('--include')])
 
-    def test_layers_come_in_their_order_files_before_scripts(self):
+    def test_layers_are_applied_in_order_with_files_before_scripts(self):
         files = (File(path='/etc/a'),)
         given = self.given(layers=(Layer(files=files, run='x'), Layer(), Layer(run='y')))
         found = [one.split('/')[1].split('"')[0] for one in given if '-hook=' in one]
         self.assertEqual(['begin', 'lay-0', 'run-0', 'run-2', 'end'], found)
 
-    def test_what_is_only_unpacked_is_finished_when_it_is(self):
+    def test_variant_extract_uses_extract_hooks(self):
         given = self.given(variant=Variant.EXTRACT, layers=(Layer(run='x'),))
         found = [one.partition('=')[0] for one in given if '-hook' in one]
         self.assertEqual(['--setup-hook', '--extract-hook', '--extract-hook'], found)
 
-    def test_the_archives_are_forgotten_unless_they_are_to_stay(self):
+    def test_the_archives_are_removed_unless_kept(self):
         self.assertIn('etc/apt/sources.list', hooks(recipe())['end'])
         self.assertNotIn('etc/apt/sources.list', hooks(recipe(keep_sources=True))['end'])
 
-    def test_a_command_is_shown_as_one_would_type_it(self):
+    def test_a_command_is_shown_quoted_for_a_shell(self):
         self.assertEqual("a 'b c'", shown(['a', 'b c']))
 
-    def test_dates_are_those_of_the_newest_archive(self):
+    def test_the_epoch_is_the_date_of_the_newest_archive(self):
         self.assertEqual(9, order().epoch)
 
     def test_versions_of_packages_are_read(self):
@@ -77,7 +77,7 @@ class Staging(unittest.TestCase):
         )
         return stage
 
-    def test_files_are_packed_as_root_has_them_with_no_folders_in_between(self):
+    def test_files_are_packed_as_root_and_without_directories(self):
         stage = self.lay(
             File(path='/etc/motd', content=b'hello'),
             File(path='/usr/local/bin/x', content=b'#!', mode=0o755),
@@ -93,7 +93,7 @@ class Staging(unittest.TestCase):
         self.assertEqual('etc/motd', found['top'].linkname)
         self.assertEqual('etc\nusr/local/bin\n\n', (stage / 'layer-0.folders').read_text())
 
-    def test_the_settings_of_the_host_are_for_nobody_else(self):
+    def test_the_settings_of_the_host_are_readable_by_the_owner_only(self):
         stage = self.lay()
         self.assertEqual(0o600, (stage / 'apt.conf').stat().st_mode & 0o777)
         self.assertEqual('true\n', (stage / 'layer-0.sh').read_text())

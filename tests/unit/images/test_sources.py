@@ -1,4 +1,4 @@
-"""Lines of sources.list, and what Release files say."""
+"""Lines of sources.list, and Release files."""
 
 import re
 import unittest
@@ -32,7 +32,7 @@ SOURCES = st.builds(
 
 class Sources(unittest.TestCase):
     @given(SOURCES)
-    def test_what_is_written_reads_as_what_it_was(self, source):
+    def test_a_written_source_reads_as_the_same(self, source):
         self.assertEqual(source, Source.read(str(source), 'any'))
 
     @given(st.text(max_size=40))
@@ -49,18 +49,18 @@ class Sources(unittest.TestCase):
         self.assertEqual('deb http://d/debian trixie main', str(source))
         self.assertEqual('http://d/debian/dists/trixie/InRelease', source.release_url)
 
-    def test_spaces_of_a_line_mean_nothing(self):
+    def test_spaces_in_a_line_are_ignored(self):
         source = Source.read('deb  [ arch=amd64  trusted=yes ]  http://d  s  main  contrib', 'x')
         self.assertEqual('deb [arch=amd64 trusted=yes] http://d s main contrib', str(source))
 
-    def test_a_password_is_not_kept_with_an_image(self):
+    def test_a_password_in_a_url_is_refused(self):
         for text in ('http://u:hush@d/debian', 'deb http://hush@d s main'):
             with self.subTest(text), self.assertRaises(ValueError) as caught:
                 Source.read(text, 'bookworm')
             self.assertIn('auth.conf', str(caught.exception))
             self.assertNotIn('hush', str(caught.exception))
 
-    def test_half_a_line_is_refused(self):
+    def test_an_incomplete_line_is_refused(self):
         for text in (
             '',
             'deb http://d bookworm',
@@ -70,20 +70,20 @@ class Sources(unittest.TestCase):
             with self.subTest(text), self.assertRaises(ValueError):
                 Source.read(text, 'bookworm')
 
-    def test_a_release_comes_with_its_corrections(self):
+    def test_a_release_includes_its_updates(self):
         self.assertEqual(
             ['bookworm', 'bookworm-updates', 'bookworm-security'],
             [one.suite for one in usual_sources('bookworm')],
         )
         self.assertEqual(['sid'], [one.suite for one in usual_sources('sid')])
 
-    def test_a_snapshot_may_have_run_out(self):
+    def test_a_snapshot_can_have_expired(self):
         for source in snapshot_sources('bookworm', '20250520T000000Z'):
             self.assertIn('/20250520T000000Z', source.uri)
             self.assertEqual({'check-valid-until': 'no'}, source.options)
             self.assertIn(f'[check-valid-until=no] {source.uri} bookworm', str(source))
 
-    def test_of_a_host_only_the_suite_and_its_corrections_count(self):
+    def test_only_the_suite_and_its_updates_are_taken_from_a_host(self):
         said = (
             'http://d/debian/\tbookworm\tmain\n'
             'http://d/debian/\tbookworm\tmain\n'
@@ -104,14 +104,14 @@ class Sources(unittest.TestCase):
 
 
 class Releases(unittest.TestCase):
-    def test_the_date_and_the_content_are_kept(self):
+    def test_the_date_and_the_digest_are_read(self):
         one = Release.read('Origin: Debian\nDate: Fri, 20 Nov 2026 02:11:10 UTC\n', 'u')
         two = Release.read('Origin: Other\nDate: Thu, 19 Nov 2026 02:11:10 UTC\n', 'u')
         self.assertEqual(86400, one.at - two.at)
         self.assertNotEqual(one.digest, two.digest)
         self.assertEqual(one.at, newest([two, one]))
 
-    def test_the_first_word_of_a_text_is_no_date(self):
+    def test_a_text_without_a_date_is_refused(self):
         with self.assertRaises(MirrorUnavailable) as caught:
             Release.read('Date: soon', 'http://d/InRelease')
         self.assertIn('http://d/InRelease', str(caught.exception))
