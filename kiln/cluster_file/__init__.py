@@ -1,1 +1,1 @@
-"""The page that an operator writes: read, checked, written and described."""
+"""Cluster file: YAML reader, writer, checks and JSON schema."""

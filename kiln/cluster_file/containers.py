@@ -1,4 +1,4 @@
-"""Kinds of values that hold others: lists, counts, and whatever JSON can hold."""
+"""Container kinds: lists, counts, and arbitrary JSON values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.cluster_file.tree import Doubtful, Node, described, plain, shown
 
 
 class ListOf(Kind[tuple[T, ...]]):
-    """A list of values, each different from the others if they are to be unique."""
+    """A list of values, optionally unique."""
 
     def __init__(self, item: Kind[T], words: str, *, least: int = 0, unique: bool = True) -> None:
         self.item = item
@@ -24,7 +24,7 @@ class ListOf(Kind[tuple[T, ...]]):
         if not isinstance(node.value, tuple):
             return self._refuse(node, mistakes)
         if len(node.value) < self._least:
-            mistakes.add(node, f'the list is empty; write {self.words}, or take the key out')
+            mistakes.add(node, f'the list is empty; write {self.words}, or remove the key')
         items: list[T] = []
         seen: set[T] = set()
         for one in node.value:
@@ -32,10 +32,10 @@ class ListOf(Kind[tuple[T, ...]]):
             if isinstance(item, Wrong):
                 continue
             items.append(item)
-            # Only what is to be unique has a hash.
+            # Only items of unique lists are hashable.
             if self._unique and item in seen:
                 name = shown(one.text, quoted=False)
-                mistakes.add(one, f'{name} is in the list already; write it once')
+                mistakes.add(one, f'{name} is already in the list; write it once')
             elif self._unique:
                 seen.add(item)
         return tuple(items)
@@ -53,7 +53,7 @@ class ListOf(Kind[tuple[T, ...]]):
 
 
 class Counts(Kind[Mapping[str, int]]):
-    """How many of each."""
+    """A mapping of names to counts."""
 
     def __init__(self, most: int, words: str) -> None:
         self._each = Whole(0, most)
@@ -64,10 +64,10 @@ class Counts(Kind[Mapping[str, int]]):
         if not isinstance(node.value, Mapping):
             return self._refuse(node, mistakes)
         if not node.value:
-            mistakes.add(node, f'the mapping is empty; write {self.words}, or take the key out')
+            mistakes.add(node, f'the mapping is empty; write {self.words}, or remove the key')
         counts = {}
         for name, pair in node.value.items():
-            # A key that is no text has been told of.
+            # Keys that are not text have already been reported.
             if isinstance(pair.key.value, str):
                 self._name.read(pair.key, mistakes)
             counts[name] = self._each.read(pair.value, mistakes)
@@ -86,7 +86,7 @@ class Counts(Kind[Mapping[str, int]]):
 
 
 class Anything(Kind[Mapping[str, Any]]):
-    """A mapping of names to whatever JSON can hold."""
+    """A mapping of names to arbitrary JSON values."""
 
     words = 'a mapping of names to values'
 
@@ -98,7 +98,9 @@ class Anything(Kind[Mapping[str, Any]]):
                 better = f'write it in quotes if text is meant: {doubt.text!r}'
                 mistakes.add(doubt, f'{described(doubt)}; {better}')
             else:
-                mistakes.add(doubt, 'the text has half of a character; write a whole one')
+                mistakes.add(
+                    doubt, 'the text contains half of a surrogate pair; write a whole character'
+                )
         return MappingProxyType(plain(node))
 
     def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,12 +111,12 @@ class Anything(Kind[Mapping[str, Any]]):
 
 
 def _doubts(node: Node) -> Iterable[Node]:
-    """Yield what could not be kept as it is: doubtful scalars, and halves of characters."""
+    """Yield nodes that cannot be stored: ambiguous scalars and lone surrogates."""
     if isinstance(node.value, tuple):
         for item in node.value:
             yield from _doubts(item)
     for pair in node.entries.values():
-        # Of a key that is no text has been told.
+        # Keys that are not text have already been reported.
         if _HALF.search(pair.key.text):
             yield pair.key
         yield from _doubts(pair.value)

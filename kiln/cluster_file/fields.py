@@ -1,4 +1,4 @@
-"""What may be written of a cluster or a template: every key, once."""
+"""Schema of clusters and templates in a cluster file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.cluster_file.shape import Placements
 from kiln.cluster_file.tree import Node, shown
 from kiln.cluster_spec import ClusterSpec, ClusterTemplate
 
-#: With that of a group and a suffix it makes the name of a node, which is a host's.
+#: Node names, which are host names, consist of cluster name, group name and a suffix.
 _CLUSTER_NAME = Name(32)
 _TEMPLATE_NAME = Text(
     'a name of letters, digits, dots, dashes and underscores',
@@ -26,13 +26,13 @@ def _settle_groups(cluster: Found) -> None:
         if 'name' not in group.entries:
             continue
         name = group.entries['name'].value
-        # One that is merged from an anchor is written elsewhere.
+        # A name merged from an anchor is written elsewhere.
         place = name if name.line >= group.line else group
         first = seen.setdefault(name.text, place)
         if name.text and first is not place:
             cluster.mistakes.add(
                 place,
-                f'group {shown(name.text)} is there already, in line {first.line}; write '
+                f'group {shown(name.text)} is already declared in line {first.line}; write '
                 f'another name',
             )
 
@@ -41,14 +41,15 @@ def _settle_cluster(cluster: Found) -> None:
     _settle_groups(cluster)
     if not cluster.given('nodegroups') and not cluster.given('template'):
         cluster.mistakes.add(
-            cluster.node, 'the cluster has no nodes; write nodegroups, or a template that has them'
+            cluster.node,
+            'the cluster has no nodes; write nodegroups, or a template with nodegroups',
         )
 
 
 _COMMON = (
     Field(
-        name='coe', kind=Text('what the cluster runs, such as swarm'),
-        help='What the cluster runs, such as swarm; it narrows the choice of drivers.',
+        name='coe', kind=Text('an orchestration engine, such as swarm'),
+        help='Container orchestration engine, such as swarm; narrows the choice of drivers.',
         also=('orchestrator',),
     ),
     Field(
@@ -57,8 +58,8 @@ _COMMON = (
             'a cluster driver as NAME, NAME==VERSION or NAME:OS',
             pattern=r'[A-Za-z0-9][A-Za-z0-9._-]*(==[0-9A-Za-z.*+-]+|:[A-Za-z0-9._-]+)?',
         ),
-        help='The cluster driver, as NAME, NAME==1.2.* or NAME:OS; left out, kiln finds the one '
-        'that fits.',
+        help='The cluster driver, as NAME, NAME==1.2.* or NAME:OS; if omitted, kiln chooses a '
+        'matching driver.',
         also=('cluster_driver',),
     ),
     *MACHINE,
@@ -68,8 +69,7 @@ _GROUPS = Field(
     name='nodegroups',
     into='groups',
     kind=ListOf(GROUP, 'a list of groups, each with name and count', least=1, unique=False),
-    help='The groups of nodes; a group here stands in the place of the one of its name in the '
-    'template.',
+    help='The groups of nodes; a group replaces the group of the same name in the template.',
     also=('groups', 'node_groups', 'nodes', 'node_pools', 'pools'),
 )
 
@@ -78,18 +78,18 @@ CLUSTER = Record(
     'a cluster',
     Field(
         name='cluster', into='name', kind=_CLUSTER_NAME, required=True,
-        help='The name of the cluster, by which kiln knows it again.',
+        help='The name of the cluster, which identifies it.',
         also=('name', 'cluster_name'),
     ),
     Field(
         name='template', kind=_TEMPLATE_NAME,
-        help='The template that fills in what this document leaves open.',
+        help='The template that provides values omitted here.',
         also=('cluster_template',),
     ),
     *_COMMON,
     Field(
         name='create_timeout', into='create_timeout_s', kind=Duration(1, 30 * DAY_S),
-        help='Time the cluster has to be complete; past it the creation fails, and says why.',
+        help='Time limit for the creation; then it fails and reports the cause.',
         also=('timeout', 'cluster_create_timeout'),
     ),
     _GROUPS,
@@ -102,12 +102,12 @@ TEMPLATE = Record(
     'a template',
     Field(
         name='template', into='name', kind=_TEMPLATE_NAME, required=True,
-        help='The name of the template, by which clusters ask for it.', also=('name',),
+        help='The name of the template, to which clusters refer.', also=('name',),
     ),
     *_COMMON,
     _GROUPS,
     settle=_settle_groups,
 )  # fmt: skip
 
-#: Each mapping that may be written, the widest first; for the reference.
+#: All mappings of the file, outermost first; for the reference documentation.
 RECORDS = (CLUSTER, TEMPLATE, GROUP, STRATEGY, FALLBACK, HEALTH, Placements.entry)

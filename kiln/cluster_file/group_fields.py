@@ -1,4 +1,4 @@
-"""What may be written of a group of nodes: every key, once."""
+"""Schema of node groups in a cluster file."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kiln.models import AmphoraType
 
 DAY_S = 86_400
 _NAMES = 'a list of names such as [a, b]'
-#: Cluster (32), group and a suffix make the name of a node, which is a host's: 63 letters.
+#: A node name is cluster (32), group and a suffix; a host name has at most 63 characters.
 _GROUP_NAME = Name(24)
 
-#: How nodes are made: of a group, a cluster or a template.
+#: Machine settings, allowed in a group, a cluster or a template.
 MACHINE = (
     Field(
         name='image', into='machine.image', kind=Text('the name or id of an image'),
@@ -36,18 +36,18 @@ MACHINE = (
     ),
     Field(
         name='flavor', into='machine.flavor', kind=Text('the name or id of a flavor'),
-        help='Name or id of the flavor, that is the size, of the nodes.',
+        help='Name or id of the flavor (size) of the nodes.',
         also=('flavor_id', 'size', 'instance_type', 'machine_type', 'vm_size'),
     ),
     Field(
         name='keys', into='machine.keys',
         kind=ListOf(Text('a key', longest=16_384), 'a list of keys such as [mine, yours]'),
-        help='Keys for logging in to the nodes; [] is none, whatever a wider scope says.',
+        help='Keys for logging in to the nodes; [] means no keys, overriding a wider scope.',
         also=('key', 'ssh_keys', 'key_name', 'keypair'),
     ),
     Field(
         name='networks', into='machine.networks', kind=ListOf(Text('a network'), _NAMES),
-        help='Names or ids of the networks that each node has a port in, in this order.',
+        help='Names or ids of the networks; each node gets a port in each, in this order.',
         also=('network_ids', 'network_id', 'nics'),
     ),
     Field(
@@ -58,18 +58,19 @@ MACHINE = (
     ),
     Field(
         name='server_type', into='machine.server_type', kind=Choice(AmphoraType),
-        help='What kind of machine a node is; the compute driver must be able to build it.',
+        help='Kind of machine; the compute driver must be able to build it.',
         also=('type', 'amphora_type'),
     ),
     Field(
         name='compute_driver', into='machine.compute_driver',
         kind=Text('the name of a compute driver, such as nova'),
-        help='The compute driver that builds the nodes; each group may have its own.',
+        help='The compute driver that builds the nodes; each group can have its own.',
         also=('backend', 'provider', 'cloud'),
     ),
     Field(
         name='parameters', into='machine.parameters', kind=Anything(),
-        help='Values for the templates of the cluster driver; the narrower scope wins key by key.',
+        help='Values for the templates of the cluster driver; merged key by key, a narrower '
+        'scope has precedence.',
         also=('params', 'labels', 'values'),
     ),
 )  # fmt: skip
@@ -84,7 +85,7 @@ def _settle_strategy(strategy: Found) -> None:
     if all(share.amount == 0 for share in shares):
         strategy.mistakes.add(
             strategy.node,
-            'max_surge and max_unavailable are both 0, so no node could ever be replaced; '
+            'max_surge and max_unavailable are both 0, so no node can be replaced; '
             'write 1 for one of them',
         )
 
@@ -94,15 +95,15 @@ STRATEGY = Record(
     'strategy',
     Field(
         name='max_surge', kind=Share(MOST_NODES),
-        help='Nodes beyond the count that there may be while others are replaced; needs quota.',
+        help='Nodes allowed beyond the count during a replacement; needs quota.',
     ),
     Field(
         name='max_unavailable', kind=Share(MOST_NODES),
-        help='Nodes that may be missing while others are replaced; the cluster works with fewer.',
+        help='Nodes allowed to be missing during a replacement; the cluster has less capacity.',
     ),
     Field(
         name='batch', kind=Whole(1, MOST_NODES),
-        help='Nodes under way at once, at most; left out, as many as the backend takes.',
+        help='Maximum of nodes in progress at once; if omitted, limited by the backend only.',
     ),
     settle=_settle_strategy,
 )  # fmt: skip
@@ -112,11 +113,11 @@ FALLBACK = Record(
     'fallback',
     Field(
         name='flavors', kind=ListOf(Text('a flavor'), 'a list of flavors such as [x, y]'),
-        help='Flavors that are tried, in this order, where there is no room or quota for a node.',
+        help='Flavors to try, in this order, when capacity or quota for a node is missing.',
     ),
     Field(
         name='zones', kind=ListOf(Text('a zone'), 'a list of zones such as [az2, az3]'),
-        help='Zones that are tried, in this order, where there is no room or quota for a node.',
+        help='Zones to try, in this order, when capacity or quota for a node is missing.',
     ),
 )  # fmt: skip
 
@@ -125,19 +126,19 @@ HEALTH = Record(
     'health',
     Field(
         name='startup_timeout', into='startup_timeout_s', kind=Duration(1, 7 * DAY_S),
-        help='Time a new node has to become ready; past it the node is given up and replaced.',
+        help='Time limit for a new node to become ready; then the node is replaced.',
     ),
     Field(
         name='unhealthy_after', into='unhealthy_after_s', kind=Duration(1, 7 * DAY_S),
-        help='Time a node may be unhealthy before it is replaced.',
+        help='Time for which a node can be unhealthy before it is replaced.',
     ),
     Field(
         name='max_unhealthy', kind=Share(MOST_NODES),
-        help='The brake: with more nodes unhealthy than this, none is replaced.',
+        help='Safety limit: if more nodes are unhealthy, no node is replaced.',
     ),
     Field(
         name='max_in_flight', kind=Whole(1, MOST_NODES),
-        help='Unhealthy nodes that are replaced at once, at most.',
+        help='Maximum of unhealthy nodes that are replaced at once.',
     ),
 )  # fmt: skip
 
@@ -146,55 +147,55 @@ GROUP = Record(
     'an entry of nodegroups',
     Field(
         name='name', kind=_GROUP_NAME, required=True,
-        help='The name of the group; the names of its nodes begin with the cluster and this.',
+        help='The name of the group; node names begin with the names of cluster and group.',
         also=('group', 'nodegroup', 'id'),
     ),
     Field(
         name='role', kind=_GROUP_NAME,
-        help='What its nodes are for; the cluster driver knows control, worker and its own.',
+        help='Role of the nodes: control, worker, or a role defined by the cluster driver.',
     ),
     Field(
         name='count', into='shape.count', kind=Whole(0, MOST_NODES),
-        help='How many nodes there are; left out where flavors, zones or placements say it.',
+        help='Number of nodes; can be omitted if flavors, zones or placements define it.',
         also=COUNT_ELSEWHERE,
     ),
     Field(
         name='flavors', into='shape.flavors',
         kind=Counts(MOST_NODES, 'a mapping of flavors to counts such as {x: 10, y: 5}'),
-        help='How many nodes of each flavor there are; the counts add up to count.',
+        help='Number of nodes of each flavor; the sum is the count.',
     ),
     Field(
         name='zones', into='shape.zones', kind=ZonesKind(),
-        help='Where nodes go: spread is evenly over all zones, a list evenly over those, '
-        'counts as written, any where the backend likes.',
+        help='Zones of the nodes: spread distributes evenly over all zones, a list evenly over '
+        'its zones, a mapping as counted; any leaves the choice to the backend.',
         also=('zone', 'availability_zones', 'availability_zone', 'azs', 'az'),
     ),
     Field(
         name='placements', into='shape.placements', kind=Placements(),
-        help='How many nodes of which flavor in which zone, in place of flavors and zones.',
+        help='Number of nodes by flavor and zone; replaces flavors and zones.',
         also=('placement', 'places'),
     ),
     Field(
         name='min_count', kind=Whole(0, MOST_NODES),
-        help='The fewest nodes the group may be scaled to.', also=('min', 'min_size'),
+        help='Minimum number of nodes when scaling.', also=('min', 'min_size'),
     ),
     Field(
         name='max_count', kind=Whole(0, MOST_NODES),
-        help='The most nodes the group may be scaled to; left out, there is no bound.',
+        help='Maximum number of nodes when scaling; if omitted, unlimited.',
         also=('max', 'max_size'),
     ),
     *MACHINE,
     Field(
         name='strategy', kind=STRATEGY,
-        help='How nodes are replaced, rebooted and rebuilt while the cluster works.',
+        help='How nodes are replaced, rebooted and rebuilt while the cluster is in use.',
     ),
     Field(
         name='fallback', kind=FALLBACK,
-        help='What is tried where there is no room or no quota for a node.',
+        help='Alternatives when capacity or quota for a node is missing.',
     ),
     Field(
         name='health', kind=HEALTH,
-        help='When a node is given up, and when too many are to be given up at all.',
+        help='When unhealthy nodes are replaced, and when too many are unhealthy for that.',
         also=('health_check',),
     ),
     Field(
@@ -202,7 +203,7 @@ GROUP = Record(
         kind=ListOf(
             Choice(VictimRule), f'a list of {", ".join(VictimRule)}', least=1,
         ),
-        help='Which nodes go first when the group shrinks.',
+        help='Which nodes are removed first when the group shrinks.',
         also=('deletion_policy', 'delete_policy'),
     ),
     settle=settle_shape,

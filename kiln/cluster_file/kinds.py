@@ -1,6 +1,6 @@
-"""Kinds of values: how each is read, written, put in words and in a JSON schema.
+"""Scalar kinds: reader, writer, wording and JSON schema of single values.
 
-Here are those of one scalar.
+Kinds of containers are in ``containers``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ E = TypeVar('E', bound=enum.StrEnum)
 
 
 class Wrong(enum.Enum):
-    """Stands for a value that is a mistake, which has been told."""
+    """Placeholder for an invalid value whose mistake has been recorded."""
 
     WRONG = enum.auto()
 
@@ -28,13 +28,13 @@ WRONG = Wrong.WRONG
 
 
 class Kind(abc.ABC, Generic[T]):
-    """One kind of values."""
+    """A kind of value, with its reader, writer and schema."""
 
-    #: What to write, as a message says it: 'a whole number from 1 to 5'.
+    #: What to write, for messages: 'a whole number from 1 to 5'.
     words: str
 
     def read(self, node: Node, mistakes: Mistakes) -> T | Wrong:
-        """Return what is meant by a value, or tell what is wrong with it."""
+        """Return the value of a node, or record its mistakes and return ``WRONG``."""
         if isinstance(node.value, Unread):
             mistakes.told += 1
             return WRONG
@@ -44,15 +44,15 @@ class Kind(abc.ABC, Generic[T]):
 
     @abc.abstractmethod
     def _read(self, node: Node, mistakes: Mistakes) -> T | Wrong:
-        """Return what is meant, or tell what is wrong; returns anything then."""
+        """Return the value, or record mistakes; the result is ignored then."""
 
     def write(self, value: T) -> Any:
-        """Return the plain data that reads as this value."""
+        """Return the plain data of a value."""
         return value
 
     @abc.abstractmethod
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what may be written."""
+        """Return the JSON schema of the kind."""
 
     def _refuse(self, node: Node, mistakes: Mistakes, hint: str = '') -> Wrong:
         mistakes.add(node, f'{described(node)}; write {self.words}{hint}')
@@ -60,7 +60,7 @@ class Kind(abc.ABC, Generic[T]):
 
 
 class Text(Kind[str]):
-    """Text of one line."""
+    """Text on one line."""
 
     def __init__(self, words: str = 'text', *, longest: int = 255, pattern: str = '') -> None:
         self.words = words
@@ -75,18 +75,18 @@ class Text(Kind[str]):
             return self._refuse(node, mistakes, f', in quotes: {node.text!r}' if fits else '')
         if len(text) > self._longest:
             mistakes.add(
-                node, f'the text has {len(text)} characters; write {self._longest} at most'
+                node, f'the text has {len(text)} characters; write at most {self._longest}'
             )
         elif not text.isprintable():
-            mistakes.add(node, 'the text has a character that cannot be printed; take it out')
+            mistakes.add(node, 'the text has an unprintable character; remove it')
         elif not text or text != text.strip():
-            mistakes.add(node, 'the text is empty or has spaces around it; write it without')
+            mistakes.add(node, 'the text is empty or has spaces around it; write text without')
         elif not re.fullmatch(self._pattern, text):
             self._unfit(node, mistakes)
         return text
 
     def _unfit(self, node: Node, mistakes: Mistakes) -> None:
-        mistakes.add(node, f'{shown(node.text)} is none; write {self.words}')
+        mistakes.add(node, f'{shown(node.text)} is not valid; write {self.words}')
 
     def schema(self) -> dict[str, Any]:
         return {'type': 'string', 'maxLength': self._longest, 'pattern': f'^{self._pattern}$'}
@@ -105,11 +105,11 @@ class Paragraphs(Kind[str]):
 
 
 class Name(Text):
-    """A name that may be part of the name of a host."""
+    """A name that can be part of a host name."""
 
     def __init__(self, longest: int) -> None:
         super().__init__(
-            f'a name of small letters, digits and dashes, {longest} at most, that begins with a '
+            f'a name of at most {longest} lowercase letters, digits and dashes that begins with a '
             f'letter',
             longest=longest,
             pattern='[a-z]([a-z0-9-]*[a-z0-9])?',
@@ -118,11 +118,11 @@ class Name(Text):
     def _unfit(self, node: Node, mistakes: Mistakes) -> None:
         better = re.sub(r'[^a-z0-9]+', '-', node.text.lower()).strip('-')
         hint = f', such as {better!r}' if re.fullmatch(self._pattern, better) else ''
-        mistakes.add(node, f'{shown(node.text)} is no name; write {self.words}{hint}')
+        mistakes.add(node, f'{shown(node.text)} is not a valid name; write {self.words}{hint}')
 
 
 class Flag(Kind[bool]):
-    """Yes or no."""
+    """A boolean."""
 
     words = 'true or false'
 
@@ -197,11 +197,11 @@ def _spoken(seconds: int) -> str:
 
 
 class Share(Kind[Portion]):
-    """A number, or a portion of a hundred."""
+    """A number or a percentage."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.words = f'a whole number from 0 to {most}, or a portion from 0% to 100%'
+        self.words = f'a whole number from 0 to {most}, or a percentage from 0% to 100%'
 
     def _read(self, node: Node, mistakes: Mistakes) -> Portion | Wrong:
         match node.value:
@@ -210,7 +210,7 @@ class Share(Kind[Portion]):
             case int(number) if 0 <= number <= self._most:
                 return Portion(number)
             case int():
-                mistakes.add(node, f'{node.text} is out of bounds; write {self.words}')
+                mistakes.add(node, f'{node.text} is out of range; write {self.words}')
                 return WRONG
             case str(text) if re.fullmatch(_PERCENT, text):
                 return Portion(int(text[:-1]), percent=True)
@@ -228,7 +228,7 @@ _PERCENT = '(100|[1-9]?[0-9])%'
 
 
 class Choice(Kind[E]):
-    """One of some words."""
+    """One of several words."""
 
     def __init__(self, choices: type[E]) -> None:
         self._choices = choices
@@ -241,7 +241,7 @@ class Choice(Kind[E]):
             return self._choices(node.value)
         close = close_to(node.value, self._choices)
         hint = f' (did you mean {close}?)' if close else ''
-        mistakes.add(node, f'{shown(node.value)} is none of them; write {self.words}{hint}')
+        mistakes.add(node, f'{shown(node.value)} is not valid; write {self.words}{hint}')
         return WRONG
 
     def write(self, value: E) -> str:

@@ -1,4 +1,4 @@
-"""A cluster with what its template says, as one specification that needs no template."""
+"""Template merging: a cluster and its template as one complete specification."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _OPEN = MachineSpec()
 
 
 def combined(template: ClusterTemplate, spec: ClusterSpec) -> ClusterSpec:
-    """Return a cluster with everything filled in that it leaves to its template.
+    """Return a cluster with the values of its template filled in.
 
-    What the cluster says wins. A group of the cluster stands, whole, in the
-    place of the template's group of its name; the others of the template stay,
-    and groups that only the cluster has follow. Repeating it changes nothing.
+    The cluster has precedence. A group of the cluster replaces the template's group of
+    the same name as a whole. The other groups of the template are kept, and groups that
+    only the cluster has follow. Merging again changes nothing.
 
-    :raises InvalidCluster: neither has a group.
+    :raises InvalidCluster: neither the cluster nor the template has groups.
     """
     own = {group.name: group for group in spec.groups}
     theirs = {group.name for group in template.groups}
@@ -26,7 +26,7 @@ def combined(template: ClusterTemplate, spec: ClusterSpec) -> ClusterSpec:
         *(group for group in spec.groups if group.name not in theirs),
     )
     if not groups:
-        message = f'The cluster has no nodes, and neither has its template {template.name!r}.'
+        message = f'Neither the cluster nor its template {template.name!r} has nodes.'
         raise InvalidCluster([Problem(message=message, path='nodegroups')])
     machine = effective(
         template=template.machine, cluster=spec.machine, group=_OPEN, default=_OPEN

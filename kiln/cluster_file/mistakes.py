@@ -1,4 +1,4 @@
-"""The mistakes of a file as they are found; told all at once, in the order of its lines."""
+"""Mistake collector: all mistakes of a file, raised at once in line order."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from kiln.cluster_file.tree import Node
 
 
 class Mistakes:
-    """Everything that is wrong in one file."""
+    """The mistakes of one file."""
 
     def __init__(self, file: str = '') -> None:
         self.file = file
-        #: How often something was found wrong; who reads a value looks whether it grows.
+        #: Number of mistakes recorded; a reader compares it to detect a new mistake.
         self.told = 0
-        # What is wrong with an anchor is wrong wherever it is used, and told once.
+        # A mistake in an anchor is found at each use, but reported once.
         self._problems: dict[tuple[int, int, str], Problem] = {}
 
     def add(self, node: Node, message: str) -> None:
-        """Note what is wrong with a value, and what would be right."""
+        """Record a mistake in a value."""
         self.add_at(node.line, node.column, message, path=node.path)
 
     def add_at(self, line: int, column: int, message: str, *, path: str = '') -> None:
-        """Note what is wrong at a place."""
+        """Record a mistake at a line and column."""
         self.told += 1
         problem = Problem(message=message, path=path, file=self.file, line=line, column=column)
         self._problems.setdefault((line, column, message), problem)
 
     def raise_any(self) -> None:
-        """Tell all of them, or return if there is none.
+        """Raise all recorded mistakes; return if nothing is recorded.
 
-        :raises InvalidCluster: there are some.
+        :raises InvalidCluster: contains all recorded mistakes.
         """
         if self._problems:
             problems = self._problems.values()
@@ -40,7 +40,7 @@ class Mistakes:
 
 
 def close_to(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name that somebody may have meant by a word."""
+    """Return the known name closest to a word; None if no name is close."""
     plain = {name.replace('_', ''): name for name in known}
     asked = ''.join(letter for letter in word.lower() if letter.isalnum())
     found = difflib.get_close_matches(asked[:60], plain, n=1, cutoff=0.75)

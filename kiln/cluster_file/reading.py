@@ -1,4 +1,4 @@
-"""From the text of a file to clusters and templates, or to every mistake in it at once."""
+"""Cluster file reader: returns clusters and templates, or all mistakes at once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kiln.cluster_spec import ClusterSpec, ClusterTemplate
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """One document of a file, and where each of its values is."""
+    """One document of a file, with the positions of its values."""
 
     value: ClusterSpec | ClusterTemplate
     file: str = ''
-    #: Line and column by path: ``nodegroups[1].zones``; the document itself is ''.
+    #: Line and column by path, such as ``nodegroups[1].zones``; '' is the document.
     places: Mapping[str, tuple[int, int]]
 
     def located(self, problem: Problem) -> Problem:
-        """Return a problem with the file, line and column of the value its path names.
+        """Return a problem with the file, line and column of the value at its path.
 
-        Where the value is not written, that of what it would be in.
+        If the value is not in the file, the position of its parent is used.
         """
         path = problem.path
         while path not in self.places:
@@ -38,28 +38,28 @@ class Document:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterFile:
-    """What a file declares, in its order."""
+    """The documents of a file, in order."""
 
     documents: tuple[Document, ...]
 
     @property
     def clusters(self) -> tuple[ClusterSpec, ...]:
-        """The clusters."""
+        """Clusters of the file."""
         return tuple(one.value for one in self.documents if isinstance(one.value, ClusterSpec))
 
     @property
     def templates(self) -> tuple[ClusterTemplate, ...]:
-        """The templates."""
+        """Templates of the file."""
         return tuple(one.value for one in self.documents if isinstance(one.value, ClusterTemplate))
 
 
 def read(content: str | bytes, file: str = '') -> ClusterFile:
-    """Return what a file declares; ``file`` is its name in messages.
+    """Return the content of a file; ``file`` is its name in messages.
 
-    Pure: nothing is opened, asked or changed. Read one byte more than
-    ``yaml_reader.MAX_BYTES`` of a file, and no more.
+    Does no I/O. Callers should read at most one byte more than ``yaml_reader.MAX_BYTES``
+    of a file.
 
-    :raises InvalidCluster: with a problem for each mistake, in the order of the lines.
+    :raises InvalidCluster: contains a problem for each mistake, in the order of lines.
     """
     mistakes = Mistakes(file)
     found: list[Document] = []
@@ -73,7 +73,8 @@ def read(content: str | bytes, file: str = '') -> ClusterFile:
             key = 'cluster' if isinstance(value, ClusterSpec) else 'template'
             mistakes.add(
                 root.entries[key].value,
-                f'{key} {value.name!r} is there already, in line {first.line}; write another name',
+                f'{key} {value.name!r} is already declared in line {first.line}; write '
+                f'another name',
             )
         places = MappingProxyType(dict(_places(root)))
         found.append(Document(value=value, file=file, places=places))
@@ -95,12 +96,12 @@ def _value(root: Node, mistakes: Mistakes) -> ClusterSpec | ClusterTemplate | Wr
 
 
 def _means_cluster(key: str) -> bool:
-    # A template that a misspelt cluster asks for does not make it a template.
+    # A cluster with a misspelt key "cluster" and a template is still a cluster.
     return key in CLUSTER.fields['cluster'].also or close_to(key, ('cluster',)) is not None
 
 
 def _check_groups(file: ClusterFile, mistakes: Mistakes) -> None:
-    """Tell of clusters whose template is in the file, and neither has groups."""
+    """Record clusters without groups whose template in the file has no groups either."""
     templates = {template.name: template for template in file.templates}
     for document in file.documents:
         cluster = document.value
@@ -111,8 +112,8 @@ def _check_groups(file: ClusterFile, mistakes: Mistakes) -> None:
                 mistakes.add_at(
                     line,
                     column,
-                    f'the cluster has no nodes, and template {template.name!r} has none for it; '
-                    f'write nodegroups in one of them',
+                    f'neither the cluster nor template {template.name!r} has nodes; write '
+                    f'nodegroups in one of them',
                     path='template',
                 )
 

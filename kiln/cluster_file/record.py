@@ -1,4 +1,4 @@
-"""Mappings of named fields: one declaration gives reader, writer, JSON schema and reference."""
+"""Record kind: mappings with declared fields, their reader, writer and schema."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from kiln.cluster_file.kinds import WRONG, Kind, T, Wrong
 from kiln.cluster_file.mistakes import Mistakes, close_to
 from kiln.cluster_file.tree import Node, shown
 
-#: Which mappings of a file have a key, by their titles; each adds its own as it is declared.
+#: Titles of the mappings that have a key; filled as mappings are declared.
 _HOMES: dict[tuple[str, str], list[str]] = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
-    """One key of a mapping."""
+    """A key of a mapping."""
 
     name: str
     kind: Kind[Any]
-    #: What it is, in what unit, and what follows from it, in a sentence or two.
+    #: Meaning, unit and effect, in one or two sentences.
     help: str
-    #: The attribute of the value that it is, where that has another name: 'machine.flavor'.
+    #: The attribute of the value, if its name differs: 'machine.flavor'.
     into: str = ''
     required: bool = False
-    #: What others call it; to tell those who write that.
+    #: Names in other tools, to suggest the right key.
     also: tuple[str, ...] = ()
 
     @property
     def attribute(self) -> str:
-        """Where it is in the value."""
+        """Path of the attribute in the value."""
         return self.into or self.name
 
 
 @dataclasses.dataclass(slots=True)
 class Found:
-    """What was read of a mapping: what is right, and where it is written."""
+    """Fields read from a mapping, and their nodes."""
 
     node: Node
-    #: By key; what is a mistake is not among them.
+    #: Valid values by key.
     values: dict[str, Any]
-    #: Keys that were meant by those that are written, and unknown.
+    #: Known keys that are close to the unknown keys in the mapping.
     meant: Set[str | None]
     mistakes: Mistakes
 
     def at(self, name: str) -> Node:
-        """Return the place of a key: of its value, or of the mapping where it is left out."""
+        """Return the node of a key, or of the mapping if the key is missing."""
         pair = self.node.entries.get(name)
         return pair.value if pair else self.node
 
     def given(self, name: str) -> bool:
-        """Whether something is written under a key, be it right or wrong."""
+        """Return True if a key is present, even with an invalid value or misspelt."""
         return name in self.node.entries or name in self.meant
 
 
 class Record(Kind[T]):
-    """A mapping whose keys are declared, and the value that it stands for."""
+    """A mapping with declared keys, read into a value."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class Record(Kind[T]):
     ) -> None:
         """Declare a mapping.
 
-        :param settle: says what is wrong between fields, and adds what follows from them.
-        :param shorten: takes out of what is written what a person would leave out.
-        :param rules: what the JSON schema says beside the fields.
-        :param file: what is written in such files; keys of others are not mentioned.
+        :param settle: records mistakes between fields, and adds derived values.
+        :param shorten: removes redundant keys from written data.
+        :param rules: additions to the JSON schema.
+        :param file: kind of file; advice mentions keys of the same kind only.
         """
         self.of = of
         self.title = title
@@ -88,7 +88,7 @@ class Record(Kind[T]):
         for field in fields:
             _HOMES.setdefault((file, field.name), []).append(title)
         required = [field.name for field in fields if field.required]
-        self.words = f'a mapping with {", ".join(required or [fields[0].name])} and so on'
+        self.words = f'a mapping with keys such as {", ".join(required or [fields[0].name])}'
 
     # ---- reading ----------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Record(Kind[T]):
             elif isinstance(pair.key.value, str):
                 known, advice = self._advice(name)
                 meant.add(known)
-                mistakes.add(pair.key, f'there is no key {shown(name)} here; {advice}')
+                mistakes.add(pair.key, f'unknown key {shown(name)}; {advice}')
         for field in self.fields.values():
             if field.required and field.name not in node.entries and field.name not in meant:
                 mistakes.add(node, f'{field.name} is missing; write {field.kind.words}')
@@ -115,7 +115,7 @@ class Record(Kind[T]):
         return WRONG if mistakes.told > before else self._made(values)
 
     def _advice(self, name: str) -> tuple[str | None, str]:
-        """Return the field that an unknown key may stand for, and what to write instead."""
+        """Return the field that an unknown key might mean, and what to write instead."""
         called = {other: field.name for field in self.fields.values() for other in field.also}
         known = called.get(name) or close_to(name, self.fields)
         if known:
@@ -140,7 +140,7 @@ class Record(Kind[T]):
     # ---- writing ----------------------------------------------------------
 
     def write(self, value: T) -> dict[str, Any]:
-        """Return the plain data that reads as this value, without what need not be said."""
+        """Return the plain data of a value, without defaults."""
         written = {}
         for field in self.fields.values():
             held = operator.attrgetter(field.attribute)(value)
@@ -151,7 +151,7 @@ class Record(Kind[T]):
         return written
 
     def default(self, field: Field) -> Any:
-        """Return what a field is where nothing is written; MISSING where that cannot be."""
+        """Return the default of a field; MISSING if the field is required."""
         whole, _, part = field.attribute.partition('.')
         owner: Any = self._parts[whole] if part else self.of
         declared = next(one for one in dataclasses.fields(owner) if one.name == (part or whole))
@@ -178,7 +178,7 @@ class Record(Kind[T]):
         return described
 
     def written_default(self, field: Field) -> Any:
-        """Return what one would write to have the default; None where there is nothing."""
+        """Return the default of a field as plain data; None without a default."""
         default = self.default(field)
         if field.required or default is dataclasses.MISSING or default is None:
             return None
@@ -187,6 +187,6 @@ class Record(Kind[T]):
 
 
 def _parts(of: Any) -> dict[str, Any]:
-    """Return the attributes of a class whose types are frozen values, too."""
+    """Return the attributes of a class whose types are dataclasses."""
     hints = typing.get_type_hints(of)
     return {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}

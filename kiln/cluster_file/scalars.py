@@ -1,7 +1,7 @@
-"""What a scalar of YAML is where YAML 1.1 and 1.2 agree; where they do not, nothing is guessed.
+"""YAML scalars: values on which YAML 1.1 and 1.2 agree; others are reported as ambiguous.
 
-Editors read 1.2, most programs 1.1: ``yes`` and ``010`` are one thing to the
-one and another to the other, and whoever wrote them meant only one.
+Editors read YAML 1.2, most programs 1.1. Scalars such as ``yes`` and ``010`` have different
+values in the two versions, so kiln does not guess which value is meant.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _REAL = re.compile(r'[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+][0-9]+)?')
 _DOUBTS = tuple(
     (re.compile(pattern), why)
     for pattern, why in (
-        (r'[-+]?0o?[0-9]+', 'is to the base 8 for some who read YAML'),
-        (r'[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)', 'is no number to count with'),
+        (r'[-+]?0o?[0-9]+', 'is an octal number for some YAML parsers'),
+        (r'[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)', 'is not a finite number'),
         (
             r'[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?',
-            'is a number to the base 60 for some who read YAML',
+            'is a base-60 number for some YAML parsers',
         ),
         (
             r'[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+'
             r'|[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|0[bx][0-9a-fA-F_]+)',
-            'is a number to some who read YAML, and text to others',
+            'is a number for some YAML parsers and text for others',
         ),
     )
 )
 
-#: Digits that every reader of JSON keeps.
+#: Digits that every JSON parser keeps.
 _MOST_DIGITS = 15
 
 
 def resolved(text: str) -> Scalar:
-    """Return what a scalar without quotes is."""
+    """Return the value of a scalar without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if text in _DOUBTFUL_WORDS:
         truth = _DOUBTFUL_WORDS[text]
-        return Doubtful(f'is {truth} to some who read YAML, and text to others')
+        return Doubtful(f'is {truth} for some YAML parsers and text for others')
     return _number(text) if text[0] in '+-.0123456789' else text
 
 

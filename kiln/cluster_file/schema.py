@@ -1,4 +1,4 @@
-"""The JSON schema of the file, for editors: the same declaration, in other words."""
+"""JSON schema of the cluster file, for editors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kiln.cluster_file.fields import CLUSTER, TEMPLATE
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the schema of one document, of draft 2020-12.
+    """Return the schema of one document, in draft 2020-12.
 
-    It refuses nothing that kiln accepts. Sums, names that come twice and the
-    like are beyond it; ``reading.read`` finds those.
+    The schema accepts everything that kiln accepts. Mistakes that it cannot express, such
+    as wrong sums and duplicate names, are found by ``reading.read``.
     """
     return {
         '$schema': 'https://json-schema.org/draft/2020-12/schema',

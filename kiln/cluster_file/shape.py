@@ -1,4 +1,4 @@
-"""How many nodes, of which flavors, in which zones: several ways to say it, one sum."""
+"""Group shape: counts, flavors, zones and placements, checked for one total."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kiln.cluster_file.record import Field, Found, Record
 from kiln.cluster_file.tree import Node, shown
 from kiln.cluster_spec import Place, ZoneRule, Zones
 
-#: The most nodes of a group.
+#: Maximum number of nodes in a group.
 MOST_NODES = 10_000
-#: What others call a count.
+#: Names of a count in other tools.
 COUNT_ELSEWHERE = ('node_count', 'replicas', 'nodes', 'number', 'quantity')
 
 
 class ZonesKind(Kind[Zones]):
-    """A rule, a list of zones, or how many nodes in each."""
+    """A rule, a list of zones, or node counts by zone."""
 
     words = 'spread, or zones such as [az1, az2], or counts such as {az1: 8, az2: 7}'
 
@@ -45,7 +45,7 @@ class ZonesKind(Kind[Zones]):
             case str(word):
                 close = close_to(word, (ZoneRule.ANY, ZoneRule.SPREAD))
                 better = f'did you mean {close}?' if close else f'for one zone write [{word}]'
-                mistakes.add(node, f'{shown(word)} is no rule; write {self.words} ({better})')
+                mistakes.add(node, f'{shown(word)} is not a rule; write {self.words} ({better})')
                 return WRONG
         return self._refuse(node, mistakes)
 
@@ -79,14 +79,14 @@ _PLACED = Record(
         name='count',
         kind=Whole(0, MOST_NODES),
         required=True,
-        help='How many nodes these are.',
+        help='Number of these nodes.',
         also=COUNT_ELSEWHERE,
     ),
 )
 
 
 class Placements(Kind[Mapping[Place, int]]):
-    """How many nodes of each flavor in each zone."""
+    """Node counts by flavor and zone."""
 
     words = 'a list such as [{flavor: x, zone: az1, count: 3}]'
     entry = _PLACED
@@ -103,7 +103,7 @@ class Placements(Kind[Mapping[Place, int]]):
             if place in counts:
                 mistakes.add(
                     where,
-                    f'flavor {shown(one.flavor)} in zone {shown(one.zone)} is there already; '
+                    f'flavor {shown(one.flavor)} in zone {shown(one.zone)} is already listed; '
                     f'write it once, with the sum',
                 )
             counts[place] = one.count
@@ -120,7 +120,7 @@ class Placements(Kind[Mapping[Place, int]]):
 
 
 def settle_shape(group: Found) -> None:
-    """Find the count of a group, or tell why there is none."""
+    """Determine the count of a group, or record why it cannot be determined."""
     _one_way(group)
     sums = _sums(group.values)
     if len(set(sums.values())) > 1:
@@ -128,7 +128,7 @@ def settle_shape(group: Found) -> None:
         name = list(sums)[-1][0]
         group.mistakes.add(
             group.at(name),
-            f'{first}, but {" and ".join(others)}; make all of them the same number',
+            f'{first}, but {" and ".join(others)}; make the numbers equal',
         )
     elif sums:
         group.values['count'] = next(iter(sums.values()))
@@ -136,7 +136,7 @@ def settle_shape(group: Found) -> None:
     elif not any(group.given(name) for name in ('count', 'flavors', 'placements')):
         zones = group.values.get('zones')
         if zones is not None or not group.given('zones'):
-            group.mistakes.add(group.node, 'count is missing; write how many nodes the group has')
+            group.mistakes.add(group.node, 'count is missing; write the number of nodes')
 
 
 def _one_way(group: Found) -> None:
@@ -144,16 +144,16 @@ def _one_way(group: Found) -> None:
         for name in ('flavor', 'flavors', 'zones'):
             if group.given(name):
                 group.mistakes.add(
-                    group.at(name), f'placements say the {name} already; take one of the two out'
+                    group.at(name), f'placements already define the {name}; remove one of the two'
                 )
     elif group.given('flavor') and group.given('flavors'):
         group.mistakes.add(
-            group.at('flavor'), 'flavors say the flavor already; take one of the two out'
+            group.at('flavor'), 'flavors already define the flavor; remove one of the two'
         )
 
 
 def _sums(values: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """Return the number of nodes by each of those who say it."""
+    """Return the number of nodes by the key that defines it."""
     sums = {}
     if 'count' in values:
         sums['count', 'is'] = values['count']
@@ -171,7 +171,7 @@ def _within_bounds(group: Found) -> None:
     count = group.values['count']
     least, most = group.values.get('min_count', 0), group.values.get('max_count')
     if count > MOST_NODES:
-        group.mistakes.add(group.node, f'these are {count} nodes; write {MOST_NODES} at most')
+        group.mistakes.add(group.node, f'the group has {count} nodes; write at most {MOST_NODES}')
     if most is not None and least > most:
         group.mistakes.add(
             group.at('max_count'),
@@ -190,6 +190,6 @@ def _within_bounds(group: Found) -> None:
 
 
 def shorten_shape(written: dict[str, Any]) -> None:
-    """Take the count out of what is written of a group, where other counts say it."""
+    """Remove the count from written data if other counts imply it."""
     if 'flavors' in written or 'placements' in written or isinstance(written.get('zones'), dict):
         del written['count']

@@ -1,4 +1,4 @@
-"""What PyYAML says of a text that is no YAML, in the words of who wrote it."""
+"""YAML syntax errors of PyYAML, explained for the author of the file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """What a parser of YAML objects to; lines and columns from 0."""
+    """A syntax error of the YAML parser; lines and columns from 0."""
 
     problem: str
     line: int
     column: int
-    #: What it was reading, and where that begins.
+    #: The construct that was being parsed, and its beginning.
     context: str = ''
     context_line: int = 0
     context_column: int = 0
@@ -22,7 +22,7 @@ class Complaint:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Advice:
-    """What is wrong with the syntax, and the place to look at; from 0."""
+    """Explanation of a syntax error, with line and column from 0."""
 
     message: str
     line: int
@@ -30,14 +30,14 @@ class Advice:
 
 
 def advice(complaint: Complaint, lines: Sequence[str]) -> Advice:
-    """Return the complaint in plain words, and where the mistake was made.
+    """Return an explanation of a syntax error, at the position of the mistake.
 
-    That is often above the place at which the parser could not go on.
+    The mistake is often above the position that the parser reports.
     """
     for pattern, answer in _ANSWERS:
         if re.search(pattern, f'{complaint.context}: {complaint.problem}'):
             return answer(complaint, lines)
-    return _here(complaint, f'this is no YAML: {complaint.problem}')
+    return _here(complaint, f'this is not YAML: {complaint.problem}')
 
 
 def _here(complaint: Complaint, message: str) -> Advice:
@@ -49,7 +49,7 @@ def _opened(complaint: Complaint, message: str) -> Advice:
 
 
 def _tab(complaint: Complaint, _: Sequence[str]) -> Advice:
-    return _here(complaint, 'a tab stands where a line is indented; write spaces')
+    return _here(complaint, 'the line is indented with a tab; write spaces')
 
 
 def _sign(complaint: Complaint, lines: Sequence[str]) -> Advice:
@@ -58,13 +58,13 @@ def _sign(complaint: Complaint, lines: Sequence[str]) -> Advice:
 
 
 def _quote(complaint: Complaint, _: Sequence[str]) -> Advice:
-    return _opened(complaint, 'the quote that opens here is not closed; write it at both ends')
+    return _opened(complaint, 'the quote opened here is not closed; add the closing quote')
 
 
 def _escape(complaint: Complaint, _: Sequence[str]) -> Advice:
     return _here(
         complaint,
-        r'a backslash begins an escape between double quotes; write \\ or use single quotes',
+        r'a backslash begins an escape in double quotes; write \\ or use single quotes',
     )
 
 
@@ -72,17 +72,17 @@ def _bracket(complaint: Complaint, _: Sequence[str]) -> Advice:
     sign = complaint.problem.partition(' or ')[2][1]
     return _opened(
         complaint,
-        f'what opens here is not closed; write {sign} at its end, and , between its parts',
+        f'the bracket opened here is not closed; write {sign} at its end and , between its items',
     )
 
 
 def _stray(complaint: Complaint, lines: Sequence[str]) -> Advice:
     sign = lines[complaint.line][complaint.column]
-    return _here(complaint, f'{sign} closes nothing here; take it out, or write text in quotes')
+    return _here(complaint, f'{sign} closes nothing here; remove it, or write text in quotes')
 
 
 def _colon(complaint: Complaint, lines: Sequence[str]) -> Advice:
-    """Tell the four mistakes apart that end in one colon too many."""
+    """Distinguish the four mistakes that the parser reports as an unexpected colon."""
     line = lines[complaint.line]
     above = complaint.line - 1
     while above > 0 and not lines[above].strip():
@@ -98,8 +98,7 @@ def _colon(complaint: Complaint, lines: Sequence[str]) -> Advice:
         return Advice("a space is missing after ':'; write 'key: value'", above, glued.end() - 1)
     if _indent(line) > _indent(before) and re.search(r':\s+\S', before):
         return Advice(
-            'this line is further to the right than the one above, which has its value; '
-            'begin it below that one',
+            'this line is indented below a line that already has a value; align it with that line',
             complaint.line,
             _indent(line),
         )
@@ -115,13 +114,13 @@ def _line_up(complaint: Complaint, lines: Sequence[str]) -> Advice:
         return _stray(complaint, lines)
     if complaint.column > _indent(lines[complaint.line]):
         return _here(
-            complaint, 'something follows what ends here; write all of it in one pair of quotes'
+            complaint, 'text follows the end of the value; write all of it in one pair of quotes'
         )
     what = 'item' if lines[complaint.line].lstrip().startswith('-') else 'key'
     return _here(
         complaint,
-        f'this line does not fit what is above it; write the {what} below the first letter of '
-        f'those it belongs to',
+        f'the indentation does not match the lines above; align the {what} with the {what}s it '
+        f'belongs to',
     )
 
 
@@ -132,11 +131,12 @@ def _one_document(complaint: Complaint, lines: Sequence[str]) -> Advice:
         if line >= 0 and lines[line].startswith('%'):
             return Advice(_DIRECTIVE, line, 0)
     return _here(
-        complaint, 'the document has ended before this; write --- in a line of its own between two'
+        complaint,
+        'the document ended before this; write --- on a separate line between two documents',
     )
 
 
-_DIRECTIVE = 'a line that begins with % has no meaning here; take it out'
+_DIRECTIVE = 'a line that begins with % is not supported; remove it'
 
 
 def _directive(complaint: Complaint, _: Sequence[str]) -> Advice:
@@ -155,7 +155,7 @@ def _anchor(complaint: Complaint, _: Sequence[str]) -> Advice:
 
 def _block(complaint: Complaint, _: Sequence[str]) -> Advice:
     return _opened(
-        complaint, 'a block of text begins with | or > and nothing behind it; write its text below'
+        complaint, 'a block of text begins with | or > and nothing after it; write the text below'
     )
 
 
@@ -163,7 +163,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(' '))
 
 
-#: By what is in the complaint; the first that fits counts.
+#: Explanations by pattern; the first pattern that matches is used.
 _ANSWERS: tuple[tuple[str, Callable[[Complaint, Sequence[str]], Advice]], ...] = (
     (r"character '\\t'|tab", _tab),
     (r'directive|incompatible YAML', _directive),

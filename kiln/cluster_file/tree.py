@@ -1,4 +1,4 @@
-"""What a file holds before anybody asks what it means: values, and where each is."""
+"""YAML tree: uninterpreted values of a file, with their positions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A scalar that not all who read YAML take for the same, and why."""
+    """A scalar on which YAML parsers disagree, and the reason."""
 
     why: str
 
 
 class Unread(enum.Enum):
-    """Stands for a value of which the reader of YAML has told already that it is none."""
+    """Placeholder for an invalid value that the YAML reader has already reported."""
 
     UNREAD = enum.auto()
 
@@ -39,17 +39,17 @@ class Node:
     path: str
     line: int
     column: int
-    #: A scalar as it is written, without its quotes.
+    #: A scalar as written, without quotes.
     text: str = ''
 
     @property
     def entries(self) -> Mapping[str, Pair]:
-        """What is in it; nothing where it is no mapping."""
+        """Entries of a mapping; empty for other values."""
         return self.value if isinstance(self.value, Mapping) else {}
 
 
 def plain(node: Node) -> Any:
-    """Return what JSON would have; a doubtful scalar is the text that it was written as."""
+    """Return the value as JSON data; an ambiguous scalar becomes text."""
     if isinstance(node.value, Mapping):
         return {name: plain(pair.value) for name, pair in node.value.items()}
     if isinstance(node.value, tuple):
@@ -58,12 +58,12 @@ def plain(node: Node) -> Any:
 
 
 def described(node: Node) -> str:
-    """Return what a value is, to begin a sentence with."""
+    """Return a description of a value, as the beginning of a message."""
     match node.value:
         case None:
-            return 'nothing stands here'
+            return 'the value is empty'
         case bool():
-            return f'{node.text} is neither text nor a number'
+            return f'{node.text} is a boolean'
         case int() | float():
             return f'{shown(node.text, quoted=False)} is a number'
         case str():
@@ -71,13 +71,13 @@ def described(node: Node) -> str:
         case Doubtful(why=why):
             return f'{shown(node.text, quoted=False)} {why}'
         case tuple():
-            return 'a list stands here'
+            return 'this is a list'
         case _:
-            return 'a mapping stands here'
+            return 'this is a mapping'
 
 
 def shown(text: str, *, quoted: bool = True) -> str:
-    """Return a text fit for a line of a message: printable and not too long."""
+    """Return a text for a message: printable and shortened."""
     short = text if len(text) <= _SHOWN else f'{text[: _SHOWN - 3]}...'
     return repr(short) if quoted or not short.isprintable() else short
 

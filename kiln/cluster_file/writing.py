@@ -1,4 +1,4 @@
-"""From clusters and templates to the text that a person would write."""
+"""Cluster file writer: YAML text of clusters and templates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.cluster_file.fields import CLUSTER, TEMPLATE
 from kiln.cluster_file.scalars import resolved
 from kiln.cluster_spec import ClusterSpec, ClusterTemplate
 
-#: ``None`` is one line for what holds nothing but scalars.
+#: A ``default_flow_style`` of None writes collections of scalars on one line.
 _LAYOUT: Mapping[str, Any] = {
     'default_flow_style': None,
     'sort_keys': False,
@@ -20,14 +20,14 @@ _LAYOUT: Mapping[str, Any] = {
     'width': 95,
 }
 
-#: Lines that are the same below a key: the first begins with a letter, the last has its end.
+#: Texts that can be written as a block below a key.
 _LINES = re.compile(r'[!-~][ -~]*\n(?:[ -~]*\n)*')
 
 
 def dump(*values: ClusterSpec | ClusterTemplate) -> str:
-    """Return a file that declares these; reading it gives the same values.
+    """Return a file that declares the values; reading it returns the same values.
 
-    What is as it would be anyway is left out.
+    Defaults are left out.
     """
     written = (
         CLUSTER.write(one) if isinstance(one, ClusterSpec) else TEMPLATE.write(one)
@@ -37,19 +37,19 @@ def dump(*values: ClusterSpec | ClusterTemplate) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes small collections in one line, and in quotes what is doubtful without."""
+    """Writes small collections on one line, and quotes ambiguous scalars."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        # Items of a list stand further in than its key.
+        # Indent the items of a list below its key.
         super().increase_indent(flow, False)
 
     def represent_mapping(
         self, tag: Any, mapping: Any, flow_style: Any = None
     ) -> yaml.MappingNode:
-        # A mapping with a name is one of the file's large ones.
+        # Mappings with a name are large, so they are written on several lines.
         large = {'cluster', 'template', 'name'} & set(mapping)
         return super().represent_mapping(tag, mapping, False if large else None)
 
@@ -58,7 +58,7 @@ class _Dumper(yaml.SafeDumper):
         if _LINES.fullmatch(text):
             style = '|'
         elif not text.isprintable():
-            # Some characters end a line for YAML; between these quotes they are escapes.
+            # YAML treats some characters as line ends; in double quotes they are escaped.
             style = '"'
         return self.represent_scalar('tag:yaml.org,2002:str', text, style)
 

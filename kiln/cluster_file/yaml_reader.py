@@ -1,4 +1,4 @@
-"""From the text of a file to its values with their places; PyYAML reads the syntax."""
+"""YAML reader: parses a file with PyYAML into values with positions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kiln.cluster_file.scalars import resolved
 from kiln.cluster_file.syntax import Complaint, advice
 from kiln.cluster_file.tree import Doubtful, Node, Pair, Scalar, Unread, described, joined, shown
 
-#: The largest file, in bytes.
+#: Maximum size of a file, in bytes.
 MAX_BYTES = 1024 * 1024
-#: The most documents of a file.
+#: Maximum number of documents in a file.
 MAX_DOCUMENTS = 1000
-#: The most values of a file, with its aliases followed.
+#: Maximum number of values in a file, with aliases expanded.
 MAX_VALUES = 100_000
-#: The most values one within the other.
+#: Maximum depth of nested values.
 MAX_DEPTH = 24
 
 _CORE = 'tag:yaml.org,2002:'
@@ -34,16 +34,16 @@ _TAGS: dict[str, tuple[type, ...]] = {
 }
 _BETWEEN = (yaml.DocumentStartEvent, yaml.StreamEndEvent)
 _TEXT = (f'{_CORE}str', '!')
-# Wherever this stands, a document begins: even in a text that has lost a quote.
+# Begins a document anywhere, even after an unclosed quote.
 _MARKER = re.compile(r'^---(?=\s|$)', re.MULTILINE)
 _TOO_LARGE = re.compile(r'\\U(?!000|0010)[0-9a-fA-F]{8}')
 _LINE_END = re.compile('[\n\x85\u2028\u2029]')
 
 
 def documents(content: str | bytes, mistakes: Mistakes) -> Iterator[Node]:
-    """Yield the documents of a file that can be read; what cannot is a mistake.
+    """Yield the readable documents of a file; record the mistakes of the others.
 
-    A document whose syntax is wrong does not hide those that follow.
+    Documents after a syntax error are still read.
     """
     text = _text(content, mistakes)
     if text is None:
@@ -53,7 +53,7 @@ def documents(content: str | bytes, mistakes: Mistakes) -> Iterator[Node]:
     first_line = 0
     for count, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
         if count > MAX_DOCUMENTS:
-            many = f'here the file has more than {MAX_DOCUMENTS} documents; write several files'
+            many = f'the file has more than {MAX_DOCUMENTS} documents; write several files'
             mistakes.add_at(first_line + 1, 1, many)
             return
         part = text[start:end]
@@ -73,10 +73,10 @@ def _text(content: str | bytes, mistakes: Mistakes) -> str | None:
         except UnicodeDecodeError as exc:
             lines = content[: exc.start].decode().split('\n')
             mistakes.add_at(
-                len(lines), len(lines[-1]) + 1, 'this byte is no UTF-8; save the file as UTF-8'
+                len(lines), len(lines[-1]) + 1, 'this byte is not UTF-8; save the file as UTF-8'
             )
             return None
-    # Some editors begin a file with a mark, and some end lines in two characters.
+    # Accept a byte order mark, and line ends of Windows and old Macs.
     return text.removeprefix('\ufeff').replace('\r\n', '\n').replace('\r', '\n')
 
 
@@ -86,7 +86,7 @@ class _Budget:
 
 
 class _TooMuch(Exception):
-    """A document is larger or deeper than any that is meant; carries what is told."""
+    """A document is too large or too deep; carries the message."""
 
     def __init__(self, mark: tuple[int, int], message: str) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class _Part:
             self._events = iter(yaml.parse(self._text, Loader=yaml.SafeLoader))
             root = None
             for event in self._events:
-                # What follows a document may show that it was not meant so.
+                # A syntax error after a document means that the document is invalid.
                 if root is not None and isinstance(event, _BETWEEN):
                     yield root
                     root = None
@@ -123,11 +123,13 @@ class _Part:
             self._complain(exc)
         except yaml.reader.ReaderError as exc:
             letter = shown(self._text[exc.position])
-            self._tell(exc.position, f'the character {letter} cannot stand in YAML; take it out')
+            self._tell(exc.position, f'the character {letter} is not allowed in YAML; remove it')
         except (ValueError, OverflowError):
-            # PyYAML lets through what int() and chr() say of a number that is too large.
+            # PyYAML does not catch the errors of int() and chr() for large numbers.
             found = _TOO_LARGE.search(self._text)
-            self._tell(found.start() if found else 0, 'this is no character; write another')
+            self._tell(
+                found.start() if found else 0, 'this escape is not a character; write another'
+            )
 
     # ---- values -----------------------------------------------------------
 
@@ -191,7 +193,7 @@ class _Part:
         if key.text in entries:
             line = entries[key.text].key.line
             self._mistakes.add(
-                key, f'{shown(key.text)} is there already, in line {line}; keep one of the two'
+                key, f'{shown(key.text)} is already set in line {line}; keep one of the two'
             )
             return False
         return True
@@ -201,7 +203,7 @@ class _Part:
             if isinstance(one.value, dict):
                 yield one
             elif one.value is not Unread.UNREAD:
-                self._mistakes.add(one, f'{described(one)}; << takes a mapping, such as <<: *name')
+                self._mistakes.add(one, f'{described(one)}; write a mapping, such as <<: *name')
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         quoted = event.style is not None and event.tag is None
@@ -212,9 +214,11 @@ class _Part:
         if tag is None or tag == '!':
             return node
         if tag not in _TAGS:
-            self._mistakes.add(node, f'the tag {shown(tag)} has no meaning here; take it out')
+            self._mistakes.add(node, f'the tag {shown(tag)} is not supported; remove it')
         elif not isinstance(node.value, (*_TAGS[tag], Doubtful)):
-            self._mistakes.add(node, f'{described(node)}; its tag says otherwise, take it out')
+            self._mistakes.add(
+                node, f'{described(node)}, but its tag says otherwise; remove the tag'
+            )
         else:
             return node
         return dataclasses.replace(node, value=Unread.UNREAD)
@@ -228,7 +232,7 @@ class _Part:
             node = Node(value=Unread.UNREAD, path=path, line=line, column=column)
             self._mistakes.add(
                 node,
-                f'nothing above has the anchor &{shown(anchor, quoted=False)}; write text that '
+                f'the anchor &{shown(anchor, quoted=False)} is not defined above; write text that '
                 f'begins with * in quotes',
             )
             return node
@@ -237,7 +241,7 @@ class _Part:
     def _moved(
         self, node: Node, path: str, depth: int, mark: tuple[int, int] | None = None
     ) -> Node:
-        """Return a value as it is at another path; each costs, so that no bomb can grow."""
+        """Return a copy of a value at another path, counted so that alias bombs are stopped."""
         mark = mark or (node.line, node.column)
         self._spend(mark, depth)
         value = node.value
@@ -257,14 +261,12 @@ class _Part:
 
     def _spend(self, mark: tuple[int, int], depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise _TooMuch(
-                mark, f'values stand deeper than {MAX_DEPTH} within others; flatten them'
-            )
+            raise _TooMuch(mark, f'values are nested deeper than {MAX_DEPTH} levels; flatten them')
         self._budget.left -= 1
         if self._budget.left < 0:
             raise _TooMuch(
                 mark,
-                f'here the file has more than {MAX_VALUES} values, aliases followed; write fewer',
+                f'the file has more than {MAX_VALUES} values with aliases expanded; write fewer',
             )
 
     # ---- mistakes ---------------------------------------------------------

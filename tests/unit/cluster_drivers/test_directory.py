@@ -321,7 +321,7 @@ class Mistaken(DirectoryCase):
     def test_a_file_that_is_no_driver_at_all_says_so(self):
         for manifest, message in (
             ('', 'the file is empty'),
-            ('- a', 'a list stands here'),
+            ('- a', 'this is a list'),
             ('a: [b', 'not closed'),
             ('a:\n\tb: 1', 'tab'),
             (f'{WHOLE}---\nname: x\n', 'one document'),

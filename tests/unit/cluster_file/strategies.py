@@ -1,4 +1,4 @@
-"""Clusters and templates as the reader makes them, for hypothesis."""
+"""Hypothesis strategies for clusters and templates as returned by the reader."""
 
 import string
 from types import MappingProxyType
@@ -24,18 +24,18 @@ from kiln.cluster_spec import (
 from kiln.models import AmphoraType
 from tests.examples import examples
 
-#: The first example of a strategy takes long, and other processes take the rest.
+#: The first example of a strategy is slow, and the machine can be busy.
 CALM = settings(deadline=None)
 FEW = settings(max_examples=examples(20), deadline=None)
 
 NAMES = st.from_regex(r'[a-z]([a-z0-9-]{0,6}[a-z0-9])?', fullmatch=True)
-#: What a person might write and YAML might take for something else is among them.
+#: Includes text that YAML could parse as something else.
 TEXTS = st.text(
     st.characters(exclude_categories=('C', 'Z')), min_size=1, max_size=12
 ) | st.sampled_from(['yes', '010', '1.10', '1e5', '~', 'null', '1:30', '- a', 'a: b', '#', '<<'])
 COUNTS = st.integers(0, 50)
 NUMBERS = st.integers(-(10**13), 10**13) | st.floats(allow_nan=False, allow_infinity=False)
-#: Also what only an escape can say, but no half of a character.
+#: Includes characters that need escapes, but no lone surrogates.
 WORDS = TEXTS | st.text(st.characters(exclude_categories=['Cs']), max_size=12)
 PARAMETERS = st.dictionaries(
     WORDS,
@@ -98,7 +98,7 @@ SPREADS = st.one_of(
 
 
 def parted(draw, total):
-    """Return the total as counts of some names."""
+    """Return counts of some names that add up to a total."""
     names = draw(several(TEXTS, 1))
     counts = dict.fromkeys(names, 0)
     for name in names[:-1]:

@@ -1,4 +1,4 @@
-"""What the guide shows of the file is so."""
+"""Examples in the guide to the cluster file."""
 
 import pathlib
 import re
@@ -23,7 +23,7 @@ class Guide(unittest.TestCase):
         (cluster,) = read(BLOCKS[0]).clusters
         self.assertEqual([3, 15], [group.shape.count for group in cluster.groups])
 
-    def test_each_way_to_say_how_many_is_one(self):
+    def test_each_form_of_counts_is_valid(self):
         count, flavors, spread, *zones, placements = re.split(r'\n(?=\w)', BLOCKS[1].strip())
         for ways in ([count, spread], [flavors], *([count, one] for one in zones), [placements]):
             group = textwrap.indent('\n'.join(['name: work', *ways]), '    ')
@@ -31,23 +31,23 @@ class Guide(unittest.TestCase):
                 (cluster,) = read(f'cluster: web\nnodegroups:\n  -\n{group}\n').clusters
                 self.assertEqual(15, cluster.groups[0].shape.count)
 
-    def test_what_changes_nodes_may_be_written_so(self):
+    def test_the_settings_for_changes_are_valid(self):
         group = textwrap.indent('name: work\ncount: 9\n' + BLOCKS[2], '    ')
         (cluster,) = read(f'cluster: web\nnodegroups:\n  -\n{group}').clusters
         self.assertEqual(600.0, cluster.groups[0].health.startup_timeout_s)
 
-    def test_the_cluster_takes_the_place_of_groups_of_its_template(self):
+    def test_a_group_of_the_cluster_replaces_a_group_of_the_template(self):
         file = read(BLOCKS[3])
         cluster = combined(file.templates[0], file.clusters[0])
         self.assertEqual(
             {'control': 3, 'work': 20}, {one.name: one.shape.count for one in cluster.groups}
         )
 
-    def test_anchors_save_words(self):
+    def test_the_example_of_anchors_is_valid(self):
         (cluster,) = read(f'cluster: web\n{BLOCKS[4]}').clusters
         self.assertEqual({'ubuntu-24.04'}, {one.machine.image for one in cluster.groups})
 
-    def test_mistakes_look_as_shown(self):
+    def test_mistakes_are_reported_as_shown(self):
         wrong = BLOCKS[0].replace('count: 3', "count: '3'", 1)
         wrong = wrong.replace('flavor: m1.medium', 'flavour: m1.medium').replace(
             'az2: 7', 'az2: 8'

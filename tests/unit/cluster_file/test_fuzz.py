@@ -1,4 +1,4 @@
-"""Whatever the file holds: it is read, or its mistakes are told; never a traceback."""
+"""Fuzzing: any file is read, or its mistakes are reported; never a traceback."""
 
 import unittest
 
@@ -30,7 +30,7 @@ nodegroups:
     name: more
     health: {unhealthy_after: 5}
 """
-#: What has a meaning to YAML, or to those who read it.
+#: Texts with a special meaning in YAML.
 SIGNS = st.sampled_from(
     [
         *'\t\n\r:-[]{}&*!|>%@`"\'#,?\\ ~<.+0\x85\u2028\ufeff\x00\ud800',
@@ -78,7 +78,7 @@ class Fuzz(unittest.TestCase):
     @given(st.lists(SIGNS | KEYS, max_size=30).map(''.join))
     @example('%keys')
     @example('keys : image: ')
-    def test_any_row_of_signs(self, text):
+    def test_any_sequence_of_signs(self, text):
         self.read(text)
 
     @CALM
@@ -105,5 +105,5 @@ class Fuzz(unittest.TestCase):
             text = text[:place] + new + text[place + gone :]
         self.read(text)
 
-    def test_without_a_change_it_is_good(self):
+    def test_the_unchanged_file_is_good(self):
         self.assertEqual(2, len(read(GOOD).documents))

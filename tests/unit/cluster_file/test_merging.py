@@ -1,4 +1,4 @@
-"""What a cluster says stands before what its template says."""
+"""Template merging: the cluster has precedence over its template."""
 
 import unittest
 
@@ -34,14 +34,14 @@ class Merging(unittest.TestCase):
     def combined(self, template=BASE, **cluster):
         return combined(template, ClusterSpec(name='web', template='base', **cluster))
 
-    def test_a_cluster_that_says_nothing_is_as_its_template(self):
+    def test_an_empty_cluster_gets_everything_from_its_template(self):
         found = self.combined()
         self.assertEqual(
             ('web', 'swarm', 'swarm_v1', BASE.machine, BASE.groups),
             (found.name, found.coe, found.driver, found.machine, found.groups),
         )
 
-    def test_what_the_cluster_says_wins(self):
+    def test_values_of_the_cluster_have_precedence(self):
         machine = MachineSpec(image='new', keys=(), parameters={'b': 2})
         found = self.combined(coe='nodes', driver='nodes_v1', machine=machine, create_timeout_s=5)
         self.assertEqual(
@@ -52,23 +52,23 @@ class Merging(unittest.TestCase):
             found.machine,
         )
 
-    def test_a_group_of_the_cluster_takes_the_place_of_the_one_of_its_name_whole(self):
+    def test_a_group_of_the_cluster_replaces_the_group_of_the_same_name(self):
         found = self.combined(groups=(group('more', 1), group('control', 3)))
         self.assertEqual(['control', 'work', 'more'], [one.name for one in found.groups])
         self.assertEqual((3, 'worker'), (found.group('control').shape.count, found.groups[0].role))
 
-    def test_a_template_without_groups_leaves_them_to_the_cluster(self):
+    def test_a_template_without_groups_takes_those_of_the_cluster(self):
         found = self.combined(ClusterTemplate(name='base'), groups=(group('work', 1),))
         self.assertEqual(['work'], [one.name for one in found.groups])
 
-    def test_nobody_has_groups(self):
+    def test_a_cluster_and_template_without_groups_are_refused(self):
         with self.assertRaises(InvalidCluster) as caught:
             self.combined(ClusterTemplate(name='base'))
-        self.assertIn("neither has its template 'base'", str(caught.exception))
+        self.assertIn("Neither the cluster nor its template 'base'", str(caught.exception))
 
     @FEW
     @given(TEMPLATES, CLUSTERS)
-    def test_machines_are_as_all_scopes_say(self, template, cluster):
+    def test_machine_settings_are_merged_over_all_scopes(self, template, cluster):
         found = combined(template, cluster)
         nothing = MachineSpec()
         for one in found.groups:
@@ -80,6 +80,6 @@ class Merging(unittest.TestCase):
 
     @FEW
     @given(TEMPLATES, CLUSTERS)
-    def test_combining_again_changes_nothing(self, template, cluster):
+    def test_merging_again_changes_nothing(self, template, cluster):
         found = combined(template, cluster)
         self.assertEqual(found, combined(template, found))

@@ -1,4 +1,4 @@
-"""A page of YAML becomes clusters and templates."""
+"""Cluster file reader: clusters, templates, counts and positions."""
 
 import unittest
 
@@ -53,7 +53,7 @@ def one_group(text):
 
 
 class Reading(unittest.TestCase):
-    def test_a_cluster_as_people_write_it(self):
+    def test_a_typical_cluster_is_read(self):
         (cluster,) = read(PAGE).clusters
         self.assertEqual(
             ('web', 'swarm', 'swarm_v1==1.2.*', 90.0),
@@ -103,23 +103,23 @@ class Reading(unittest.TestCase):
             cluster.group('work'),
         )
 
-    def test_several_documents_are_templates_and_clusters(self):
+    def test_a_file_can_contain_templates_and_clusters(self):
         file = read('template: a\n---\ncluster: b\ntemplate: d\n---\ntemplate: c\n--- # end\n')
         self.assertEqual(['a', 'c'], [one.name for one in file.templates])
         self.assertEqual(['b'], [one.name for one in file.clusters])
 
-    def test_a_template_may_be_one_that_only_the_store_has(self):
+    def test_a_template_does_not_have_to_be_in_the_file(self):
         (cluster,) = read('cluster: b\ntemplate: elsewhere\n').clusters
         self.assertEqual(('elsewhere', ()), (cluster.template, cluster.groups))
 
-    def test_a_template_of_the_file_must_have_the_groups_that_a_cluster_leaves_to_it(self):
+    def test_a_cluster_or_its_template_in_the_file_must_have_groups(self):
         with self.assertRaises(InvalidCluster):
             read('template: a\n---\ncluster: b\ntemplate: a\n')
         groups = 'nodegroups: [{name: work, count: 1}]\n'
         read(f'template: a\n---\ncluster: b\ntemplate: a\n{groups}')
         read(f'template: a\n{groups}---\ncluster: b\ntemplate: a\n')
 
-    def test_anchors_and_merges_save_words(self):
+    def test_anchors_and_merges_are_read(self):
         (cluster,) = read(
             """
 cluster: web
@@ -133,23 +133,23 @@ nodegroups:
         self.assertEqual((1, 'small'), (more.shape.count, more.machine.flavor))
         self.assertEqual({'a': 1, 'b': 2}, work.machine.parameters)
         self.assertEqual({'a': 1, 'b': 3}, more.machine.parameters)
-        # Of several that are merged, the first wins.
+        # If several mappings are merged, the first has precedence.
         self.assertEqual(('big', 'web'), (most.machine.flavor, most.machine.image))
 
-    def test_core_tags_say_what_a_value_is(self):
+    def test_core_tags_set_the_type_of_a_value(self):
         (cluster,) = read(
             'cluster: web\ntemplate: t\nimage: !!str 24.10\nkeys: !!seq [! 3]\n'
         ).clusters
         self.assertEqual(('24.10', ('3',)), (cluster.machine.image, cluster.machine.keys))
 
-    def test_a_file_with_nothing_in_it_says_how_to_begin(self):
+    def test_an_empty_file_is_reported_with_advice(self):
         for page in ('', '# a comment\n', '---\n---\n'):
             with self.assertRaisesRegex(InvalidCluster, 'begin it with cluster: NAME'):
                 read(page)
 
 
 class Counts(unittest.TestCase):
-    def test_003_1_nodes_go_over_zones_evenly_or_by_count(self):
+    def test_003_1_nodes_are_spread_over_zones_evenly_or_by_count(self):
         for written, zones in (
             ('count: 4', Zones()),
             ('count: 4, zones: any', Zones()),
@@ -160,7 +160,7 @@ class Counts(unittest.TestCase):
             with self.subTest(written):
                 self.assertEqual(Shape(count=4, zones=zones), one_group(written).shape)
 
-    def test_003_2_one_group_has_several_flavors(self):
+    def test_003_2_a_group_can_have_several_flavors(self):
         shape = one_group('count: 15, flavors: {x: 10, y: 5}, zones: [az1, az2]').shape
         self.assertEqual((15, {'x': 10, 'y': 5}), (shape.count, shape.flavors))
 
@@ -168,23 +168,23 @@ class Counts(unittest.TestCase):
         shape = one_group('flavors: {flavor_x: 10, flavor_y: 5}').shape
         self.assertEqual(Shape(count=15, flavors={'flavor_x': 10, 'flavor_y': 5}), shape)
 
-    def test_003_9_counts_that_do_not_agree_are_one_mistake_that_names_them(self):
+    def test_003_9_counts_that_do_not_agree_are_reported_once(self):
         with self.assertRaises(InvalidCluster) as caught:
             one_group('count: 12, flavors: {x: 10, y: 5}')
         (problem,) = caught.exception.problems
         self.assertIn('count is 12, but flavors add up to 15', problem.message)
 
-    def test_placements_say_flavor_and_zone_at_once(self):
+    def test_placements_define_flavor_and_zone(self):
         shape = one_group(
             'placements: [{flavor: x, zone: az1, count: 3}, {flavor: y, zone: az1, count: 0}]'
         ).shape
         placements = {Place('x', 'az1'): 3, Place('y', 'az1'): 0}
         self.assertEqual(Shape(count=3, placements=placements), shape)
 
-    def test_a_group_may_be_empty_for_now(self):
+    def test_a_group_can_be_empty(self):
         self.assertEqual(0, one_group('count: 0, max_count: 9').shape.count)
 
-    def test_000_20_one_cluster_is_of_many_kinds(self):
+    def test_000_20_a_cluster_can_have_groups_of_many_kinds(self):
         (cluster,) = read("""
 cluster: mixed
 nodegroups:
@@ -207,15 +207,15 @@ class Places(unittest.TestCase):
         (self.document,) = read(PAGE, 'web.yaml').documents
 
     def located(self, path):
-        problem = self.document.located(Problem(message='There is none.', path=path))
+        problem = self.document.located(Problem(message='It does not exist.', path=path))
         self.assertEqual(('web.yaml', path), (problem.file, problem.path))
         return problem.line, problem.column
 
-    def test_what_is_found_out_later_has_its_line_too(self):
+    def test_a_later_problem_gets_its_line(self):
         self.assertEqual((5, 8), self.located('image'))
         self.assertEqual((17, 25), self.located('nodegroups[1].flavors.flavor_x'))
 
-    def test_what_is_not_written_has_the_place_it_would_be_in(self):
+    def test_a_problem_with_a_missing_value_gets_the_position_of_its_parent(self):
         for path in (
             'nodegroups[1].flavor', 'nodegroups[1].keys[0]', 'nodegroups[1].machine.image.os',
         ):  # fmt: skip

@@ -1,4 +1,4 @@
-"""A scalar is what YAML 1.1 and 1.2 both say, or nothing."""
+"""YAML scalars: read only where YAML 1.1 and 1.2 agree."""
 
 import unittest
 
@@ -10,7 +10,7 @@ from kiln.cluster_file.scalars import resolved
 from kiln.cluster_file.tree import Doubtful
 from tests.unit.cluster_file.strategies import CALM
 
-#: Text in YAML 1.2; PyYAML makes no other value of any but the first.
+#: Text in YAML 1.2; PyYAML returns another value only for timestamps.
 DATES_AND_SIGNS = [f'tag:yaml.org,2002:{name}' for name in ('timestamp', 'value', 'merge')]
 SIGNS = st.text(st.sampled_from('0123456789+-.:_eExXoObBaAnNfFtTrRyYsS~/'), max_size=8)
 
@@ -26,7 +26,7 @@ class Scalars(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual((type(value), value), (type(resolved(text)), resolved(text)))
 
-    def test_what_readers_of_yaml_differ_on_is_not_guessed(self):
+    def test_ambiguous_scalars_are_not_guessed(self):
         for text in (
             'yes', 'Off', '010', '0o10', '0b1', '1_000', '0x_1', '12:30', '1:30:00.5', '1e5',
             '1.5e3', '.inf', '-.INF', '.NaN', '1.0e+999', '1' * 16,
@@ -38,9 +38,9 @@ class Scalars(unittest.TestCase):
     @given(SIGNS)
     @example('-0')
     @example('=')
-    def test_whatever_is_sure_pyyaml_reads_alike(self, text):
+    def test_pyyaml_agrees_on_unambiguous_scalars(self, text):
         ours = resolved(text)
-        # To PyYAML, a sign before the point makes text of a number.
+        # PyYAML reads a number with a sign before the point as text.
         if isinstance(ours, Doubtful) or text[:2] in ('-.', '+.'):
             return
         loader = yaml.SafeLoader('')

@@ -40,7 +40,7 @@ def group(text):
 
 
 class Schema(unittest.TestCase):
-    def test_it_is_a_schema_that_json_can_hold(self):
+    def test_the_schema_is_valid_json(self):
         Draft202012Validator.check_schema(json.loads(json.dumps(json_schema())))
 
     def test_every_key_is_described(self):
@@ -49,7 +49,7 @@ class Schema(unittest.TestCase):
                 with self.subTest(f'{record.title}: {name}'):
                     self.assertRegex(schema['description'], r'^[A-Z].*\.$')
 
-    def test_defaults_are_as_they_would_be_written(self):
+    def test_defaults_have_their_written_form(self):
         properties = CLUSTER.schema()['properties']
         self.assertEqual('1h', properties['create_timeout']['default'])
         health = properties['nodegroups']['items']['properties']['health']['properties']
@@ -58,18 +58,18 @@ class Schema(unittest.TestCase):
 
     @FEW
     @given(CLUSTERS | TEMPLATES)
-    def test_what_kiln_writes_both_accept(self, value):
+    def test_schema_and_reader_accept_what_kiln_writes(self, value):
         page = dump(value)
         self.assertFalse(refused_by_schema(page))
         self.assertFalse(refused_by_reader(page))
 
     @CALM
     @given(st.dictionaries(st.sampled_from(sorted(CLUSTER.fields)), STRUCTURES))
-    def test_what_the_schema_refuses_the_reader_refuses(self, value):
+    def test_the_reader_refuses_what_the_schema_refuses(self, value):
         page = yaml.dump({'cluster': 'web', **value})
         self.assertGreaterEqual(refused_by_reader(page), refused_by_schema(page))
 
-    def test_both_refuse_what_is_wrong_in_itself(self):
+    def test_schema_and_reader_refuse_invalid_values(self):
         for page in (
             'a: b', '- a', 'cluster: web', 'template: t\nnodegroups: []',
             'cluster: Web\ntemplate: t',
@@ -90,11 +90,11 @@ class Schema(unittest.TestCase):
                 self.assertTrue(refused_by_schema(page))
                 self.assertTrue(refused_by_reader(page))
 
-    def test_it_leaves_to_the_reader_what_several_values_say_together(self):
+    def test_contradictions_between_values_are_left_to_the_reader(self):
         left = [
             plain(root).get('cluster')
             for root in documents(PAGE.read_bytes(), Mistakes())
             if VALIDATOR.is_valid(plain(root))
         ]
-        # Names that come twice, templates that are empty; and the last is good.
+        # Duplicate names, empty templates; the last document is valid.
         self.assertEqual(['twice', 'twice', None, None, 'empty-too', 'good'], left)

@@ -1,4 +1,4 @@
-"""What kiln writes reads as it was, and as a person would have written it."""
+"""Cluster file writer: readable files that read as the same values."""
 
 import unittest
 
@@ -36,30 +36,30 @@ nodegroups:
 
 
 class Writing(unittest.TestCase):
-    def test_it_is_what_a_person_would_write(self):
+    def test_the_file_is_written_as_by_hand(self):
         file = read(PAGE)
         self.assertEqual(PAGE, dump(*file.templates, *file.clusters))
 
-    def test_what_is_so_by_default_is_not_written(self):
+    def test_defaults_are_not_written(self):
         group = NodeGroupSpec(name='all', shape=Shape(count=1))
         self.assertEqual(
             'cluster: web\nnodegroups:\n  - name: all\n    count: 1\n',
             dump(ClusterSpec(name='web', groups=(group,))),
         )
 
-    def test_a_template_may_say_nothing(self):
+    def test_a_template_can_be_empty(self):
         self.assertEqual('template: base\n', dump(ClusterTemplate(name='base')))
 
-    def test_text_that_yaml_would_take_for_something_else_is_quoted(self):
+    def test_ambiguous_text_is_quoted(self):
         spec = ClusterTemplate(name='1.10', machine=MachineSpec(image='yes', flavor='1e5'))
         self.assertEqual("template: '1.10'\nimage: 'yes'\nflavor: '1e5'\n", dump(spec))
 
     @FEW
     @given(CLUSTERS)
-    def test_any_cluster_reads_as_it_was(self, cluster):
+    def test_any_cluster_reads_as_the_same(self, cluster):
         self.assertEqual((cluster,), read(dump(cluster)).clusters)
 
     @FEW
     @given(TEMPLATES)
-    def test_any_template_reads_as_it_was(self, template):
+    def test_any_template_reads_as_the_same(self, template):
         self.assertEqual((template,), read(dump(template)).templates)

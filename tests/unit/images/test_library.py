@@ -91,7 +91,7 @@ class Reading(Shelves):
                 ('5:13', 'mapping of names'),
                 ('6:1', 'did you mean packages'),
                 ('7:15', 'true or false'),
-                ('8:1', 'is there already'),
+                ('8:1', 'is already set'),
             ),
             strict=True,
         ):
