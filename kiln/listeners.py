@@ -1,4 +1,4 @@
-"""The one interface through which metrics, traces and callers hear of events."""
+"""Event listeners: the interface for metrics, traces and callers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(slots=True)
 class CallRecord:
-    """One call to a backend, from the moment it is sent."""
+    """One call to a backend, beginning when it is sent."""
 
     backend: str
     operation: str
@@ -23,38 +23,38 @@ class CallRecord:
     started_at: float = 0.0
     duration_s: float = 0.0
     error: AmphoraComputeError | BaseException | None = None
-    # Room for the listener's own between start and end, such as a span.
+    # Data of listeners between start and end, such as a span.
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Listener:
-    """Hears what happens in the stacks of all backends; override what you need.
+    """Receives the events of all backends; override the methods you need.
 
-    Methods are called on kiln's threads, in the middle of its work: return
-    soon. What a listener raises is logged once and goes no further.
+    Methods are called in kiln's worker threads, so they must return quickly. Exceptions
+    of a listener are logged once and go no further.
     """
 
     def call_started(self, record: CallRecord) -> None:
-        """Hear that a call leaves for the backend, on the thread that makes it."""
+        """Receive the start of a call to the backend, in the thread that makes it."""
 
     def call_finished(self, record: CallRecord) -> None:
-        """Hear how it ended, on the same thread."""
+        """Receive the end of the call, in the same thread."""
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
-        """Hear that a circuit opened, half-opened or closed."""
+        """Receive a state change of a circuit."""
 
     def queue_changed(self, backend: str, waiting: int, running: int) -> None:
-        """Hear how many operations wait for a thread and how many have one."""
+        """Receive the numbers of operations waiting for a thread and running."""
 
     def builds_changed(self, backend: str, in_flight: int) -> None:
-        """Hear how many builds are accepted and not yet at their goal."""
+        """Receive the number of builds that are accepted and not finished."""
 
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
-        """Hear that the watcher looked, for how many, how much later than planned."""
+        """Receive the number of watched instances and the delay of a poll."""
 
 
 class Listeners(Listener):
-    """Several listeners as one; none can harm the others or the caller."""
+    """Several listeners as one; a failing listener affects neither others nor the caller."""
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
@@ -68,11 +68,11 @@ class Listeners(Listener):
             method: Callable[..., None] = getattr(listener, name)
             try:
                 method(*args)
-            # Whatever a plugin raises must not become the result of a build.
+            # An exception of a listener must not become the result of a build.
             except Exception:
                 if (id(listener), name) not in self._complained:
                     self._complained.add((id(listener), name))
-                    LOG.exception('Listener %s failed in %s; more of it is not logged',
+                    LOG.exception('Listener %s failed in %s; further failures are not logged',
                                   type(listener).__name__, name)  # fmt: skip
 
     def call_started(self, record: CallRecord) -> None:
@@ -95,7 +95,7 @@ class Listeners(Listener):
 
 
 def guarded(listener: Listener | None) -> Listener | None:
-    """Return a listener that cannot harm its caller, or None where nobody listens."""
+    """Return a listener that cannot fail its caller, or None for an empty listener."""
     if listener is None or type(listener) is Listener:
         return None
     return listener if isinstance(listener, Listeners) else Listeners([listener])

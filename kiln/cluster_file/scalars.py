@@ -1,4 +1,4 @@
-"""YAML scalars: values on which YAML 1.1 and 1.2 agree; others are reported as ambiguous.
+"""YAML scalars: values on which YAML 1.1 and 1.2 agree; others are ambiguous.
 
 Editors read YAML 1.2, most programs 1.1. Scalars such as ``yes`` and ``010`` have different
 values in the two versions, so kiln does not guess which value is meant.

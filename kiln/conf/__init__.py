@@ -1,4 +1,4 @@
-"""Configuration: option groups of kiln itself, one module each."""
+"""Configuration of kiln: loading of kiln.conf, and one module per option group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiln.exceptions import ConfigurationError
 
 
 class Configuration(cfg.ConfigOpts):
-    """Options whose values the environment may override."""
+    """Options whose values the environment can override."""
 
     environment: Mapping[str, str] = {}
 
@@ -26,15 +26,15 @@ def load(
     *,
     environment: Mapping[str, str] | None = None,
 ) -> cfg.ConfigOpts:
-    """Read kiln.conf, or the files named, and return the options.
+    """Read kiln.conf or the given files, and return the options.
 
     :raises ConfigurationError: a file or directory is missing or cannot be read.
     """
     for folder in config_dirs or ():
-        # oslo.config would pass over it, and kiln would start with defaults.
+        # oslo.config would ignore a missing directory, and kiln would use defaults.
         if not Path(folder).is_dir():
             raise ConfigurationError(
-                f'Cannot read the configuration: there is no directory {folder}.'
+                f'Cannot read the configuration: directory {folder} does not exist.'
             )
     conf = Configuration()
     conf.environment = os.environ if environment is None else environment
@@ -49,7 +49,7 @@ def load(
     except cfg.Error as exc:
         raise ConfigurationError(f'Cannot read the configuration: {exc}') from exc
     except (OSError, ValueError) as exc:
-        # Of a directory or a binary file oslo.config does not say which it was.
+        # oslo.config does not name the file if it is a directory or binary.
         files = ', '.join(config_files or ['kiln.conf'])
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
@@ -67,21 +67,21 @@ def register(
     opts: Sequence[Any],
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Declare options and return their values, those of the environment first.
+    """Declare options and return their values; the environment has precedence.
 
-    An option ``rate`` of group ``compute:east`` is ``KILN_COMPUTE_EAST__RATE``.
-    ``defaults`` take the place of the options' own.
+    The variable for option ``rate`` of group ``compute:east`` is
+    ``KILN_COMPUTE_EAST__RATE``. ``defaults`` replace the defaults of the options.
 
-    :raises ConfigurationError: a value is not what its option takes, or a name cannot be one.
+    :raises ConfigurationError: a value or the name of an option is invalid.
     """
     for opt in opts:
-        # oslo.config lets the option hide its group's own method, which reading needs.
+        # oslo.config would hide the method of the group, which is needed for reading.
         if hasattr(Mapping, opt.dest):
             raise ConfigurationError(
-                f'Cannot use option [{group}] {opt.dest}: the name is taken by a method of '
-                f'every group. Name it otherwise.'
+                f'Cannot use option [{group}] {opt.dest}: the name is a method of every '
+                f'group. Rename the option.'
             )
-    # A controller that brings its own ConfigOpts configures kiln in its files.
+    # A controller with its own ConfigOpts configures kiln in its own files.
     environment = conf.environment if isinstance(conf, Configuration) else {}
     opt = None
     try:
@@ -93,8 +93,8 @@ def register(
             if value is not None:
                 typed = [opt.type(v) for v in value.splitlines()] if opt.multi else opt.type(value)
                 conf.set_override(opt.dest, typed, group)
-            # Read once, so that a bad value is found now and not in the
-            # middle of a build.
+            # Read once, so that an invalid value is found now instead of during a
+            # build.
             getattr(conf[group], opt.dest)
     except (cfg.Error, ValueError) as exc:
         what = f'option [{group}] {opt.dest}' if opt else f'the options of [{group}]'
@@ -108,7 +108,7 @@ def environment_name(group: str, option: str) -> str:
 
 
 def backend_names(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the names of all [compute:NAME] groups, in the files' order."""
+    """Return the names of all [compute:NAME] groups, in the order of the files."""
     prefix = f'{compute.GROUP}:'
     return [
         section.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""Options of clusters: which cluster drivers there are, and which of them is taken."""
+"""Options of clusters: cluster drivers, conductors and work distribution."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ DRIVER_OPTS = [
     cfg.ListOpt(
         'driver_path',
         default=['/usr/share/kiln/drivers', '/etc/kiln/drivers'],
-        help='Directories in which each directory is a cluster driver, called as it is. None '
-        'shadows another: one version of a driver in two of them is a conflict.',
+        help='Directories whose subdirectories are cluster drivers, named like the driver. They '
+        'do not shadow each other: a version of a driver in two of them is a conflict.',
     ),
     cfg.ListOpt(
         'enabled_drivers',
         default=[],
-        help='Names of the cluster drivers that may be used. Empty: all that are installed '
-        'and not in disabled_drivers.',
+        help='Names of the cluster drivers that can be used. Empty: all installed drivers that '
+        'are not in disabled_drivers.',
     ),
     cfg.ListOpt(
         'disabled_drivers',
         default=[],
-        help='Names of cluster drivers that no new cluster gets, not even one that asks for '
-        'them by name. Clusters that have one keep it.',
+        help='Names of cluster drivers that are not used for new clusters, not even if requested '
+        'by name. Existing clusters keep them.',
     ),
     cfg.ListOpt(
         'enabled_beta_drivers',
         default=[],
-        help='Names of cluster drivers that may be used though they call themselves beta.',
+        help='Names of cluster drivers that can be used although they are declared beta.',
     ),
     cfg.BoolOpt(
         'disabled_hard',
         default=False,
-        help='Keep a disabled driver from the clusters that have it, too. Nothing can be '
-        'done to them until it is enabled again.',
+        help='Also disable drivers in disabled_drivers for existing clusters. These clusters '
+        'cannot be changed until their driver is enabled again.',
     ),
     cfg.DictOpt(
         'driver_origin',
         default={},
-        help='Where a cluster driver comes from that is installed twice in one version: '
-        'NAME:PACKAGE or NAME:DIRECTORY, separated by commas. Without it neither is used.',
+        help='Origin of a cluster driver that is installed twice in the same version: '
+        'NAME:PACKAGE or NAME:DIRECTORY, separated by commas. Unset: neither is used.',
     ),
     cfg.MultiStrOpt(
         'driver_preference',
         default=[],
-        help='Which cluster driver builds a kind of cluster that several do: '
-        'SERVER_TYPE, OS, COE: DRIVER, DRIVER. The first driver that can be used is taken. '
-        'May be repeated; * stands for any.',
+        help='Preferred cluster drivers for a kind of cluster that several drivers can build: '
+        'SERVER_TYPE, OS, COE: DRIVER, DRIVER. The first available driver is used. '
+        'Can be repeated; * matches anything.',
     ),
     cfg.StrOpt(
         'default_driver',
-        help='Cluster driver to take where several build what is wanted and no '
-        'driver_preference decides. It is never taken for what it does not build.',
+        help='Cluster driver to use if several drivers can build a cluster and no '
+        'driver_preference decides. It is not used for clusters that it cannot build.',
     ),
 ]
 
@@ -60,71 +60,70 @@ ENGINE_OPTS = [
     cfg.StrOpt(
         'template_path',
         default='/etc/kiln/templates',
-        help='Directory in which a directory NAME holds templates that take the place of those '
-        'of cluster driver NAME. What it does not hold is taken from the driver.',
+        help='Directory with a subdirectory NAME of templates that replace those of cluster '
+        'driver NAME. Templates that are missing there are read from the driver.',
     ),
     cfg.FloatOpt(
         'operation_timeout',
         default=3600.0,
         min=1.0,
-        help='Seconds that an operation on a cluster may take. Past this it has failed, and '
-        'its cause is told; what was made stays, and the next operation goes on from there. A '
-        'creation may take as long as the cluster says.',
+        help='Time limit of an operation on a cluster, in seconds. Then it fails and reports '
+        'its cause; resources stay, and the next operation continues from there. The limit of '
+        'a creation is create_timeout of the cluster, if set.',
     ),
     cfg.FloatOpt(
         'lease',
         default=15.0,
         min=1.0,
-        help='Seconds after which another conductor takes over the clusters of one that has '
-        'gone silent. A conductor that works says so three times in this time.',
+        help='Seconds after which the clusters of a conductor that has stopped renewing its '
+        'leases are taken over. A conductor renews its leases three times in this period.',
     ),
     cfg.FloatOpt(
         'quiesce',
         default=5.0,
         min=0.0,
-        help='Seconds that who takes over a cluster waits before he repeats what was begun: '
-        'a request of the one before may still be on its way.',
+        help='Seconds that a conductor waits after taking over a cluster before it repeats '
+        'requests: a request of the previous conductor might still be on its way.',
     ),
     cfg.FloatOpt(
         'watch',
         default=30.0,
         min=1.0,
-        help='Seconds between two looks at the machines of clusters on which nobody works. '
-        'So long may a dead machine stay unnoticed; each look costs a call per backend.',
+        help='Seconds between two polls of the machines of idle clusters. A dead machine can '
+        'stay unnoticed for this period; each poll costs a call per backend.',
     ),
     cfg.IntOpt(
         'max_building',
         default=200,
         min=1,
-        help='Builds of one cluster that may be asked for and not accepted at once. How many '
-        'a backend gets at once is limited by its build_workers.',
+        help='Maximum number of builds of one cluster that are submitted but not yet '
+        'accepted. The builds sent to a backend at once are limited by its build_workers.',
     ),
     cfg.StrOpt(
         'work_source',
         default='database',
-        # It may hold a password.
+        # It can contain a password.
         secret=True,
-        help='How several conductors share work out: database (each asks it once a second), or '
-        'a jobboard, which tells who looks first: zookeeper://HOST:2181,HOST:2181/PATH, '
+        help='How several conductors share work: database (each polls it once a second), or '
+        'a jobboard, which notifies the conductors: zookeeper://HOST:2181,HOST:2181/PATH, '
         'etcd://HOST:2379/PATH or redis://USER:PASSWORD@HOST:6379/PATH; zookeepers, etcds and '
         'rediss for TLS. It needs kiln-compute[jobboard].',
     ),
     cfg.StrOpt(
         'work_source_ca',
-        help='PEM file of the certificates that are trusted where the jobboard is reached by TLS.',
+        help='PEM file of the CA certificates to trust for TLS connections to the jobboard.',
     ),
     cfg.StrOpt(
         'work_source_cert',
-        help='PEM file of the certificate by which the jobboard knows conductors, if it asks for '
-        'one.',
+        help='PEM file of the client certificate for the jobboard, if it requires one.',
     ),
-    cfg.StrOpt('work_source_key', help='PEM file of the key of that certificate.'),
+    cfg.StrOpt('work_source_key', help='PEM file of the key of work_source_cert.'),
     cfg.FloatOpt(
         'sweep_interval',
         default=30.0,
         min=1.0,
-        help='Seconds between two looks at the database for work that the jobboard does not '
-        'know of.',
+        help='Seconds between two polls of the database for work that is missing from the '
+        'jobboard.',
     ),
 ]
 

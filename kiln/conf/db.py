@@ -1,4 +1,4 @@
-"""Options of the store that clusters are kept in."""
+"""Options of the database in which clusters are stored."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ GROUP = 'db'
 OPTS = [
     cfg.StrOpt(
         'url',
-        # It may hold a password.
+        # It can contain a password.
         secret=True,
-        help='Database that clusters are kept in: sqlite:////PATH, '
+        help='Database in which clusters are stored: sqlite:////PATH, '
         'postgresql://USER:PASSWORD@HOST/DATABASE or mariadb://USER:PASSWORD@HOST/DATABASE. '
-        'Several hosts need one of the last two. Unset: the file kiln/kiln.db in '
-        '$XDG_STATE_HOME, which is ~/.local/state where that is not set.',
+        'Several hosts need PostgreSQL or MariaDB. Unset: the file kiln/kiln.db in '
+        '$XDG_STATE_HOME, or in ~/.local/state.',
     ),
     cfg.StrOpt(
         'key_file',
-        help='File of the keys that secrets are encrypted with, the same on every host. '
-        'Without it the secrets in the database are lost. Unset: for a file of SQLite the '
-        'file beside it that ends in .keys, made when first needed; else '
-        '/etc/kiln/kiln.keys.',
+        help='File with the keys that encrypt secrets, the same on every host. Without it the '
+        'secrets in the database are lost. Unset: for SQLite a file with the suffix .keys '
+        'beside the database, created when first needed; otherwise /etc/kiln/kiln.keys.',
     ),
     cfg.FloatOpt(
         'lock_timeout',
         default=30.0,
         min=1.0,
-        help='Seconds to wait for what another process is writing. Past this the change is '
-        'not made, and tried again later.',
+        help='Seconds to wait for the writes of another process. Then the change is not made, '
+        'and tried again later.',
     ),
 ]
 
 
 def default_url(environment: Mapping[str, str] = os.environ) -> str:
-    """Return where the store is if the configuration does not say."""
+    """Return the default URL of the database."""
     home = environment.get('XDG_STATE_HOME') or Path.home() / '.local' / 'state'
     return f'sqlite:///{Path(home, "kiln", "kiln.db").absolute()}'

@@ -1,4 +1,4 @@
-"""Options of hooks: where they are declared, and how many are called at once."""
+"""Options of hooks: locations, and the limit of concurrent calls."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ GROUP = 'hooks'
 OPTS = [
     cfg.StrOpt(
         'directory',
-        help='Directory of hooks that are executables: POINT/NN-name, with a directory for '
-        'each point. Unset: /etc/kiln/hooks.d if it is there.',
+        help='Directory of executable hooks, POINT/NN-name, with a subdirectory for each point. '
+        'Unset: /etc/kiln/hooks.d if it exists.',
     ),
     cfg.StrOpt(
         'file',
-        help='File of hooks with their policies: executables and webhooks. Unset: '
-        '/etc/kiln/hooks.yaml if it is there.',
+        help='File that declares executable hooks and webhooks with their policies. Unset: '
+        '/etc/kiln/hooks.yaml if it exists.',
     ),
     cfg.IntOpt(
         'max_calls',
         default=16,
         min=1,
         max=512,
-        help='Hooks that may be called at once, of all clusters together. The others wait, '
-        'and their deadlines go on.',
+        help='Maximum number of hook calls at once, for all clusters together. Other calls wait, '
+        'and their deadlines continue to run.',
     ),
 ]
 
@@ -34,12 +34,12 @@ _FILE = Path('/etc/kiln/hooks.yaml')
 
 
 def directory_of(option: str | None) -> Path | None:
-    """Return the directory to read; one that is named must be there."""
+    """Return the directory of hooks; a configured directory must exist."""
     return Path(option) if option else _if_there(_DIRECTORY)
 
 
 def file_of(option: str | None) -> Path | None:
-    """Return the file to read; one that is named must be there."""
+    """Return the file of hooks; a configured file must exist."""
     return Path(option) if option else _if_there(_FILE)
 
 

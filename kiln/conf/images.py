@@ -1,4 +1,4 @@
-"""Options of node images: where recipes are, and what is built of them is kept."""
+"""Options of node images: recipes, cache and package archives."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ OPTS = [
     cfg.ListOpt(
         'image_path',
         default=['/usr/share/kiln/images', '/etc/kiln/images'],
-        help='Directories in which each directory with an image.yaml is a recipe, called as it '
-        'is. None shadows another: a recipe of one name in two of them cannot be built.',
+        help='Directories whose subdirectories with an image.yaml are recipes, named like the '
+        'image. They do not shadow each other: a name in two of them cannot be built.',
     ),
     cfg.StrOpt(
         'cache',
-        help='Directory of the images that were built; half a gigabyte each. Unset: '
-        'kiln/images in $XDG_CACHE_HOME, which is ~/.cache where that is not set.',
+        help='Directory of built images; half a gigabyte each. Unset: kiln/images in '
+        '$XDG_CACHE_HOME, or in ~/.cache.',
     ),
     cfg.MultiStrOpt(
         'mirror',
         default=[],
-        help='Archive to build from: a URL, or a line as in sources.list. May be repeated. '
-        'Unset: those that this host has the suite from, or those of Debian.',
+        help='Package archive for builds: a URL, or a line as in sources.list. Can be repeated. '
+        'Unset: the archives of this host for the suite, or those of Debian.',
     ),
 ]
 
 
 def default_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where images are kept if the configuration does not say."""
+    """Return the default cache directory."""
     home = environment.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     return Path(home, 'kiln', 'images').absolute()

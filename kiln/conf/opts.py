@@ -1,4 +1,4 @@
-"""All options, for oslo-config-generator."""
+"""Option list for oslo-config-generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiln.conf import clusters, compute, db, hooks, images
 
 _GROUP_HELP = (
     'A backend called {name}. Each backend has such a group under its own name, and several '
-    'may have the same driver.'
+    'backends can have the same driver.'
 )
 
 
@@ -33,13 +33,15 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
             cfg.OptGroup(clusters.GROUP, help='Clusters, and the drivers that build them.'),
             copy.deepcopy(clusters.OPTS),
         ),
-        (cfg.OptGroup(db.GROUP, help='The store of clusters.'), copy.deepcopy(db.OPTS)),
+        (cfg.OptGroup(db.GROUP, help='The database of clusters.'), copy.deepcopy(db.OPTS)),
         (
-            cfg.OptGroup(hooks.GROUP, help='What is called before and after what clusters do.'),
+            cfg.OptGroup(
+                hooks.GROUP, help='Hooks called before and after actions on clusters and nodes.'
+            ),
             copy.deepcopy(hooks.OPTS),
         ),
         (
-            cfg.OptGroup(images.GROUP, help='Images of nodes, and how they are built.'),
+            cfg.OptGroup(images.GROUP, help='Node images and their builds.'),
             copy.deepcopy(images.OPTS),
         ),
         *(
@@ -57,6 +59,6 @@ def _nova_opts() -> Sequence[Any]:
     try:
         from kiln.compute_drivers.nova.conf import opts
     except ImportError:
-        # Those who have not installed the extra have no use for its options.
+        # Without the extra, its options are not needed.
         return ()
     return opts

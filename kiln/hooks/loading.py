@@ -1,4 +1,4 @@
-"""Hook loading from a directory, hooks.yaml and packages; reports all mistakes at once."""
+"""Hook loading from a directory, hooks.yaml and packages, with all mistakes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Metrics and traces: listeners on what kiln does, each behind its own extra.
+"""Telemetry: Prometheus metrics and OpenTelemetry traces, each in its own extra.
 
-Neither package is imported before somebody asks for what it does.
+Their packages are imported only when metrics or traces are switched on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kiln.listeners import Listener
 
 
 def default_listeners(metrics: bool, tracing: bool | None) -> tuple[Listener, ...]:
-    """Return the listeners a process wants, fit for the stacks of all its backends.
+    """Return the listeners of a process, to share among all its backends.
 
-    ``tracing=None`` means: where OpenTelemetry is installed and the process
-    has set up a tracer provider before this call.
+    ``tracing=None`` switches traces on if OpenTelemetry is installed and the process has
+    set up a tracer provider before this call.
 
-    :raises ConfigurationError: the package of something asked for is missing.
+    :raises ConfigurationError: a required package is not installed.
     """
     listeners: list[Listener] = []
     if metrics:
@@ -45,8 +45,8 @@ def _require(package: str, extra: str) -> None:
 
 
 def _tracing_is_set_up() -> bool:
-    # Who sets up a provider has imported the package or names the provider in
-    # the environment; any other process need not pay for the import.
+    # A process with a provider has imported the package or names the provider in the
+    # environment; other processes should not pay for the import.
     if 'opentelemetry.trace' not in sys.modules and not _provider_in_environment():
         return False
     from kiln.telemetry.tracing import is_set_up

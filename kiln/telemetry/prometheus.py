@@ -1,7 +1,7 @@
-"""Metrics for Prometheus; the only home of prometheus_client.
+"""Prometheus metrics; the only module that imports prometheus_client.
 
-Labels are backends, operations, traffic and error codes, all from small fixed
-sets; no id is ever a label, so the number of series does not grow with use.
+Labels are backends, operations, traffic and error codes, all from small fixed sets. IDs
+are never labels, so the number of series does not grow with use.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from kiln.exceptions import AmphoraComputeError, KilnError, Outcome
 from kiln.listeners import CallRecord, Listener
 
-#: From a cached read to a backend on its knees.
+#: From a cached read to an overloaded backend.
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 _CIRCUIT_VALUES = {'closed': 0, 'half-open': 1}
-# Open, and whatever else keeps calls away, such as a circuit isolated by hand.
+# Open, and other states that stop calls, such as a circuit isolated manually.
 _NOT_PASSABLE = 2
 
 
 class _Families:
-    """The metrics of one registry, which takes each name only once."""
+    """The metrics of one registry, in which each name can be registered only once."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -34,42 +34,42 @@ class _Families:
 
         self.calls = counter(
             'kiln_calls_total',
-            "Calls sent to a backend, by how they ended: 'ok' or the code of the error.",
+            "Calls sent to a backend, by result: 'ok' or the code of the error.",
             'backend', 'operation', 'code',
         )  # fmt: skip
         self.seconds = Histogram(
             'kiln_call_seconds',
-            'Seconds a backend took to answer a call, or to fail it.',
+            'Duration of calls to a backend, in seconds.',
             ('backend', 'operation'),
             buckets=BUCKETS_S,
             registry=registry,
         )
         self.errors = counter(
             'kiln_errors_total',
-            'Failed calls, by code and by what they left in the backend.',
+            'Failed calls, by code and by outcome in the backend.',
             'backend', 'code', 'outcome',
         )  # fmt: skip
         self.circuit = gauge(
             'kiln_circuit_state',
-            'Whether calls reach the backend: 0 closed (they do), 1 half-open, 2 open.',
+            'State of the circuit: 0 closed (calls reach the backend), 1 half-open, 2 open.',
             'backend', 'traffic',
         )  # fmt: skip
         self.transitions = counter(
             'kiln_circuit_transitions_total',
-            'Changes of a circuit, by the state it changed to.',
+            'State changes of a circuit, by new state.',
             'backend', 'traffic', 'to',
         )  # fmt: skip
         self.waiting = gauge('kiln_queue_waiting', 'Operations that wait for a thread.', 'backend')
-        self.running = gauge('kiln_queue_running', 'Operations that have a thread.', 'backend')
+        self.running = gauge('kiln_queue_running', 'Operations that run in a thread.', 'backend')
         self.builds = gauge(
-            'kiln_builds_in_flight', 'Builds accepted and not yet at their goal.', 'backend'
+            'kiln_builds_in_flight', 'Builds that are accepted and not finished.', 'backend'
         )
         self.lag = gauge(
             'kiln_watcher_lag_seconds',
-            'Seconds the last look at a backend came later than planned.',
+            'Delay of the last poll of a backend, in seconds.',
             'backend',
         )
-        self.watched = gauge('kiln_watcher_watched', 'Instances somebody waits for.', 'backend')
+        self.watched = gauge('kiln_watcher_watched', 'Instances that callers wait for.', 'backend')
 
 
 _families: weakref.WeakKeyDictionary[CollectorRegistry, _Families] = weakref.WeakKeyDictionary()
@@ -84,7 +84,7 @@ def _families_of(registry: CollectorRegistry) -> _Families:
 
 
 class _CallMeters:
-    """What one operation of one backend is measured with, its labels bound once."""
+    """Metrics of one operation of one backend, with labels bound once."""
 
     __slots__ = ('codes', 'ok', 'seconds')
 
@@ -97,8 +97,8 @@ class _CallMeters:
 class PrometheusListener(Listener):
     """Counts and times all calls; listeners on one registry share its metrics.
 
-    Serving them is the controller's: ``prometheus_client.start_http_server``
-    does it in one line where there is nothing yet.
+    The controller must serve the metrics, for instance with
+    ``prometheus_client.start_http_server``.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -108,7 +108,7 @@ class PrometheusListener(Listener):
     def call_finished(self, record: CallRecord) -> None:
         """Count and time one call."""
         key = (record.backend, record.operation)
-        # Two threads may both bind the first time; they bind the same children.
+        # Two threads can both bind at first; they bind the same children.
         meters = self._meters.get(key) or self._bind(record)
         meters.seconds.observe(record.duration_s)
         if record.error is None:
@@ -117,34 +117,34 @@ class PrometheusListener(Listener):
             self._count_error(meters, record, record.error)
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
-        """Show the state of a circuit."""
+        """Set the state of a circuit."""
         value = _CIRCUIT_VALUES.get(new, _NOT_PASSABLE)
         self._families.circuit.labels(backend, traffic).set(value)
         self._families.transitions.labels(backend, traffic, new).inc()
 
     def queue_changed(self, backend: str, waiting: int, running: int) -> None:
-        """Show how full the queue is."""
+        """Set the numbers of waiting and running operations."""
         self._families.waiting.labels(backend).set(waiting)
         self._families.running.labels(backend).set(running)
 
     def builds_changed(self, backend: str, in_flight: int) -> None:
-        """Show how many builds are under way."""
+        """Set the number of builds in flight."""
         self._families.builds.labels(backend).set(in_flight)
 
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
-        """Show how the watcher keeps up."""
+        """Set the lag of the watcher and the number of watched instances."""
         self._families.watched.labels(backend).set(watched)
         self._families.lag.labels(backend).set(lag_s)
 
     def _bind(self, record: CallRecord) -> _CallMeters:
         meters = _CallMeters(self._families, record.backend, record.operation)
         self._meters[record.backend, record.operation] = meters
-        # A circuit that never changed is told by nobody, but it is closed.
+        # A circuit that never changed is closed, but has caused no event.
         self._families.circuit.labels(record.backend, record.traffic)
         return meters
 
     def _count_error(self, meters: _CallMeters, record: CallRecord, error: BaseException) -> None:
-        # The class's code, not the instance's: classes are few.
+        # The code of the class instead of the instance, to bound the number of series.
         code = type(error).code if isinstance(error, KilnError) else 'interrupted'
         outcome = error.outcome if isinstance(error, AmphoraComputeError) else Outcome.UNKNOWN
         counter = meters.codes.get(code)

@@ -1,4 +1,4 @@
-"""A span for each call to a backend; the only home of opentelemetry."""
+"""OpenTelemetry spans of backend calls; the only module that imports it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _NOTE = 'kiln.telemetry.tracing'
 
 
 def is_set_up() -> bool:
-    """Whether this process has a tracer provider of its own choice."""
+    """Return True if this process has set up a tracer provider."""
     provider = trace.get_tracer_provider()
     return not isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 
 class TracingListener(Listener):
-    """Makes a span of each call, below the span its operation was asked in.
+    """Creates a span for each call, as a child of the span that submitted its operation.
 
-    The span is current while the call runs, so what the driver's own client
-    library records hangs below it.
+    The span is current during the call, so spans of the driver's client library become
+    its children.
     """
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer('kiln', tracer_provider=provider)
 
     def call_started(self, record: CallRecord) -> None:
-        """Begin the span and make it current on this thread."""
+        """Start the span and make it current in this thread."""
         attributes = {'kiln.backend': record.backend, 'kiln.traffic': record.traffic}
         if record.subject:
             attributes['kiln.subject'] = record.subject
@@ -38,9 +38,9 @@ class TracingListener(Listener):
         record.notes[_NOTE] = (span, token)
 
     def call_finished(self, record: CallRecord) -> None:
-        """End the span with what became of the call."""
+        """End the span with the result of the call."""
         if _NOTE not in record.notes:
-            # A listener is told of the end even where its start went wrong.
+            # A listener is notified of the end even if its call_started failed.
             return
         span, token = record.notes.pop(_NOTE)
         context.detach(token)
@@ -50,15 +50,15 @@ class TracingListener(Listener):
 
 
 def _describe(span: trace.Span, error: BaseException) -> None:
-    # Not record_exception(): it stores the text of the whole chain of causes,
-    # and what a foreign error quotes is nobody's promise.
+    # Not record_exception(): it stores the texts of all causes, and errors of other
+    # libraries can contain anything.
     code = type(error).code if isinstance(error, KilnError) else type(error).__name__
     span.set_attribute('error.type', code)
     if isinstance(error, AmphoraComputeError):
         span.set_attribute('kiln.outcome', error.outcome.value)
         span.set_attribute('kiln.retryable', error.retryable)
         if error.circuit is Verdict.SUCCESS:
-            # 'There is none' is an answer, not a fault of the call.
+            # 'Not found' is a valid answer, not a failed call.
             return
     text = str(error) if isinstance(error, KilnError) else code
     span.set_status(trace.Status(trace.StatusCode.ERROR, text))

@@ -1,4 +1,4 @@
-"""Options come from files and from KILN_* variables, and bad ones are named."""
+"""Configuration from files and KILN_* variables; invalid options are reported."""
 
 import io
 import pathlib
@@ -26,7 +26,7 @@ class Loading(unittest.TestCase):
         self.file.write_text(text)
         return kiln_conf.load([str(self.file)], environment=environment or {})
 
-    def test_without_anything_the_defaults_hold(self):
+    def test_without_configuration_the_defaults_apply(self):
         self.assertEqual('noop', self.load().compute.default_backend)
 
     def test_backends_are_the_groups_named_compute_colon(self):
@@ -40,16 +40,16 @@ class Loading(unittest.TestCase):
         values = kiln_conf.register(conf, 'compute:east', compute.BACKEND_OPTS)
         self.assertEqual(7.5, values.rate)
 
-    def test_a_bad_value_in_a_file_names_its_option(self):
+    def test_an_invalid_value_in_a_file_is_reported_with_its_option(self):
         conf = self.load('[compute:east]\nmax_workers = many\n')
         with self.assertRaisesRegex(ConfigurationError, 'max_workers'):
             kiln_conf.register(conf, 'compute:east', compute.BACKEND_OPTS)
 
-    def test_a_bad_value_in_the_environment_names_its_option(self):
+    def test_an_invalid_value_in_the_environment_is_reported_with_its_option(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute\] owner'):
             self.load(environment={'KILN_COMPUTE__OWNER': 'no spaces allowed'})
 
-    def test_the_environment_says_what_is_preferred_line_by_line(self):
+    def test_the_environment_sets_driver_preferences_line_by_line(self):
         lines = ['vm, ubuntu, swarm: a_v1', '*, *, *: b_v1']
         conf = self.load(environment={'KILN_CLUSTERS__DRIVER_PREFERENCE': '\n'.join(lines)})
         self.assertEqual(lines, conf.clusters.driver_preference)
@@ -58,15 +58,15 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, 'nowhere.conf'):
             kiln_conf.load(['/nowhere.conf'])
 
-    def test_a_file_that_is_no_configuration_is_one_clear_error(self):
+    def test_a_file_that_is_not_a_configuration_is_one_clear_error(self):
         with self.assertRaisesRegex(ConfigurationError, 'Cannot read the configuration'):
             self.load('this is not a configuration')
 
     def test_a_missing_directory_is_one_clear_error(self):
-        with self.assertRaisesRegex(ConfigurationError, 'there is no directory /nowhere'):
+        with self.assertRaisesRegex(ConfigurationError, 'directory /nowhere does not exist'):
             kiln_conf.load([], ['/nowhere'])
 
-    def test_a_file_that_cannot_be_read_as_text_is_named(self):
+    def test_a_file_that_cannot_be_read_as_text_is_reported(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / 'binary.conf').write_bytes(b'\xff\xfe\x00')
         for path in (folder, folder / 'binary.conf'):
@@ -87,11 +87,11 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'the options of \[compute\]'):
             kiln_conf.register(conf, 'compute', [cfg.IntOpt('owner', help='Another.')])
 
-    def test_an_option_of_several_values_takes_a_line_each_from_the_environment(self):
+    def test_a_multi_valued_option_is_read_from_lines_of_the_environment(self):
         conf = self.load(environment={'KILN_X__MANY': 'a\nb'})
         self.assertEqual(['a', 'b'], kiln_conf.register(conf, 'x', [cfg.MultiStrOpt('many')]).many)
 
-    def test_an_option_named_as_a_method_of_its_group_is_refused(self):
+    def test_an_option_named_like_a_method_of_its_group_is_refused(self):
         for name in ('keys', 'items', 'values', 'get'):
             with self.assertRaisesRegex(ConfigurationError, rf'\[compute:east\] {name}'):
                 kiln_conf.register(cfg.ConfigOpts(), 'compute:east', [cfg.StrOpt(name)])

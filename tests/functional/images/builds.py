@@ -1,6 +1,6 @@
-"""Real image builds: small images in a test directory, node images in a permanent cache.
+"""Real image builds: small images in a test directory, node images in a cache.
 
-The permanent cache is the directory KILN_TEST_IMAGES, or the cache of kiln; its images are
+The cache of node images is the directory KILN_TEST_IMAGES, or the cache of kiln; its images are
 reused for a week.
 """
 

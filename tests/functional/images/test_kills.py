@@ -1,4 +1,4 @@
-"""Kills of a builder that replaces an image repeatedly: images are always complete."""
+"""Kills of a builder that replaces an image repeatedly."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Test host whose package tools are short scripts, controlled by files beside them."""
+"""Test host whose package tools are short scripts, controlled by files."""
 
 import os
 import pathlib

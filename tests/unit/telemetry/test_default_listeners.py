@@ -6,7 +6,7 @@ import unittest
 
 
 class DefaultListenersTest(unittest.TestCase):
-    """Each in a process of its own: what is imported and set up is the question."""
+    """Default listeners, each test in its own process to check imports and setup."""
 
     def listeners(self, call, *, before='', env=None):
         program = (
@@ -31,24 +31,24 @@ class DefaultListenersTest(unittest.TestCase):
         )
         return json.loads(answer.stdout)
 
-    def test_who_wants_nothing_imports_nothing(self):
+    def test_without_metrics_and_traces_nothing_is_imported(self):
         self.assertEqual(self.listeners('metrics=False, tracing=False'), [[], []])
         self.assertEqual(self.listeners('metrics=False, tracing=None'), [[], []])
 
-    def test_metrics_are_given_when_asked_for(self):
+    def test_metrics_can_be_switched_on(self):
         found, loaded = self.listeners('metrics=True, tracing=None')
         self.assertEqual((found, loaded), (['PrometheusListener'], ['prometheus_client']))
 
-    def test_several_backends_may_each_ask_for_metrics(self):
+    def test_several_backends_can_each_switch_metrics_on(self):
         before = 'default_listeners(metrics=True, tracing=False)'
         found, _ = self.listeners('metrics=True, tracing=False', before=before)
         self.assertEqual(found, ['PrometheusListener'])
 
-    def test_traces_are_given_when_asked_for(self):
+    def test_traces_can_be_switched_on(self):
         found, _ = self.listeners('metrics=False, tracing=True')
         self.assertEqual(found, ['TracingListener'])
 
-    def test_traces_are_given_unasked_where_the_process_has_set_them_up(self):
+    def test_traces_are_on_by_default_if_the_process_has_set_up_a_provider(self):
         before = (
             'from opentelemetry import trace\n'
             'from opentelemetry.sdk.trace import TracerProvider\n'
@@ -59,7 +59,7 @@ class DefaultListenersTest(unittest.TestCase):
         found, _ = self.listeners('metrics=False, tracing=False', before=before)
         self.assertEqual(found, [])
 
-    def test_traces_are_given_unasked_where_the_environment_names_a_provider(self):
+    def test_traces_are_on_by_default_if_the_environment_names_a_provider(self):
         found, _ = self.listeners(
             'metrics=False, tracing=None',
             env={'OTEL_PYTHON_TRACER_PROVIDER': 'sdk_tracer_provider'},
@@ -72,7 +72,7 @@ class DefaultListenersTest(unittest.TestCase):
         )
         self.assertEqual(found, [])
 
-    def test_a_missing_package_is_named_with_the_extra_that_brings_it(self):
+    def test_a_missing_package_is_reported_with_its_extra(self):
         for package, call, extra in (
             ('prometheus_client', 'metrics=True, tracing=None', 'metrics'),
             ('opentelemetry', 'metrics=False, tracing=True', 'tracing'),
@@ -82,7 +82,7 @@ class DefaultListenersTest(unittest.TestCase):
                 self.assertIn(package, found)
                 self.assertIn(f"pip install 'kiln-compute[{extra}]'", found)
 
-    def test_traces_wanted_only_where_possible_need_no_package(self):
+    def test_optional_traces_do_not_require_the_package(self):
         found, _ = self.listeners(
             'metrics=False, tracing=None',
             before='sys.modules["opentelemetry"] = None',

@@ -61,7 +61,7 @@ class PrometheusTest(unittest.TestCase):
             1,
         )
 
-    def test_errors_are_counted_by_code_and_by_what_they_left_behind(self):
+    def test_errors_are_counted_by_code_and_outcome(self):
         for error in (QuotaExceeded('full'), BuildOutcomeUnknown('?'), BuildOutcomeUnknown('?')):
             self.fail_with(error)
             with self.assertRaises(type(error)):
@@ -73,7 +73,7 @@ class PrometheusTest(unittest.TestCase):
             labels = {'backend': 'east', 'code': code, 'outcome': outcome}
             self.assertEqual(self.value('kiln_errors_total', **labels), count)
 
-    def test_an_error_tells_its_own_outcome_where_it_knows_better_than_its_class(self):
+    def test_the_outcome_of_an_error_overrides_that_of_its_class(self):
         from kiln.exceptions import Outcome
 
         self.fail_with(ServiceUnavailable('went away', outcome=Outcome.UNKNOWN))
@@ -129,7 +129,7 @@ class PrometheusTest(unittest.TestCase):
         labels = {'backend': 'east', 'traffic': 'change'}
         self.assertEqual(self.value('kiln_circuit_state', **labels), 2)
 
-    def test_queue_builds_and_watcher_are_shown_as_they_are_now(self):
+    def test_queue_builds_and_watcher_have_their_current_values(self):
         for factor in (1, 10):
             self.listener.queue_changed('east', 3 * factor, 2 * factor)
             self.listener.builds_changed('east', 5 * factor)
@@ -143,7 +143,7 @@ class PrometheusTest(unittest.TestCase):
         ):
             self.assertEqual(self.value(metric, backend='east'), value, metric)
 
-    def test_a_thousand_instances_make_no_series_more_than_one(self):
+    def test_a_thousand_instances_make_as_many_series_as_one(self):
         self.driver.delete('id-0')
         few = self.series()
         for i in range(1000):

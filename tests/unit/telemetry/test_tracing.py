@@ -40,7 +40,7 @@ class TracingTest(unittest.TestCase):
 
         self.vendor.on_hook = fail
 
-    def test_a_call_is_a_span_that_tells_backend_traffic_and_subject(self):
+    def test_a_call_is_a_span_with_backend_traffic_and_subject(self):
         self.driver.delete('id-1')
         span = self.span()
         self.assertEqual((span.name, span.kind), ('kiln.delete', SpanKind.CLIENT))
@@ -50,11 +50,11 @@ class TracingTest(unittest.TestCase):
         )
         self.assertIs(span.status.status_code, StatusCode.UNSET)
 
-    def test_a_call_about_nothing_in_particular_has_no_subject(self):
+    def test_a_call_without_a_subject_has_no_subject_attribute(self):
         self.driver.check()
         self.assertNotIn('kiln.subject', self.span().attributes)
 
-    def test_an_error_gives_its_code_outcome_and_words(self):
+    def test_an_error_is_recorded_with_code_outcome_and_message(self):
         self.fail_with(QuotaExceeded('Cannot build: 10 of 10 used.'))
         with self.assertRaises(QuotaExceeded):
             self.driver.build()
@@ -65,13 +65,13 @@ class TracingTest(unittest.TestCase):
         self.assertIs(span.status.status_code, StatusCode.ERROR)
         self.assertEqual(span.status.description, 'Cannot build: 10 of 10 used.')
 
-    def test_a_clear_no_is_told_but_is_no_fault(self):
+    def test_a_negative_answer_is_recorded_but_not_as_an_error(self):
         with self.assertRaises(InstanceNotFoundError):
             self.driver.status('id-9')
         self.assertEqual(self.span().attributes['error.type'], 'instance_not_found')
         self.assertIs(self.span().status.status_code, StatusCode.UNSET)
 
-    def test_an_interrupt_is_told_by_its_type_alone(self):
+    def test_an_interrupt_is_recorded_by_its_type_only(self):
         self.fail_with(KeyboardInterrupt('whatever'))
         with self.assertRaises(KeyboardInterrupt):
             self.driver.delete('id-1')
@@ -84,14 +84,14 @@ class TracingTest(unittest.TestCase):
             self.driver.delete('id-1')
         self.assertEqual(self.span().events, ())
 
-    def test_the_span_hangs_below_the_callers(self):
+    def test_the_span_is_a_child_of_the_span_of_the_caller(self):
         with self.provider.get_tracer('test').start_as_current_span('flow') as flow:
             self.driver.delete('id-1')
         span, outer = self.exporter.get_finished_spans()
         self.assertEqual(outer.name, 'flow')
         self.assertEqual(span.parent.span_id, flow.get_span_context().span_id)
 
-    def test_it_does_so_on_another_thread_that_was_given_the_callers_context(self):
+    def test_the_span_is_a_child_in_a_thread_with_the_context_of_the_caller(self):
         with self.provider.get_tracer('test').start_as_current_span('flow') as flow:
             carried = contextvars.copy_context()
         worker = threading.Thread(target=carried.run, args=(self.driver.delete, 'id-1'))
@@ -100,7 +100,7 @@ class TracingTest(unittest.TestCase):
         span = next(s for s in self.exporter.get_finished_spans() if s.name == 'kiln.delete')
         self.assertEqual(span.parent.span_id, flow.get_span_context().span_id)
 
-    def test_what_the_drivers_client_records_hangs_below_the_span(self):
+    def test_spans_of_the_client_library_are_children_of_the_span(self):
         def client_library(*_):
             with self.provider.get_tracer('requests').start_as_current_span('DELETE /servers'):
                 pass
@@ -111,7 +111,7 @@ class TracingTest(unittest.TestCase):
         self.assertEqual((inner.name, outer.name), ('DELETE /servers', 'kiln.delete'))
         self.assertEqual(inner.parent.span_id, outer.context.span_id)
 
-    def test_after_the_call_the_context_is_the_callers_again(self):
+    def test_the_context_of_the_caller_is_restored_after_the_call(self):
         before = context.get_current()
         self.driver.delete('id-1')
         self.fail_with(ServiceTimeout('silence'))
@@ -120,6 +120,6 @@ class TracingTest(unittest.TestCase):
         self.assertEqual(context.get_current(), before)
         self.assertIs(trace.get_current_span(), trace.INVALID_SPAN)
 
-    def test_an_end_without_a_start_is_let_be(self):
+    def test_an_end_without_a_start_is_ignored(self):
         TracingListener(self.provider).call_finished(CallRecord('east', 'get', 'read'))
         self.assertEqual(self.exporter.get_finished_spans(), ())
