@@ -96,7 +96,7 @@ ENGINE_OPTS = [
         'max_building',
         default=200,
         min=1,
-        help='Maximum number of builds of one cluster that are submitted but not yet '
+        help='Maximum number of builds of one cluster that are submitted but not '
         'accepted. The builds sent to a backend at once are limited by its build_workers.',
     ),
     cfg.StrOpt(

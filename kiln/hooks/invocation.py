@@ -139,7 +139,7 @@ class Invocation:
         begun = self if self.begun else self._begun(now)
         deadline_at = begun.deadline_at
         if self.unanswered:
-            # The earlier call may not have been made because of a crash: leave time for one.
+            # A crash might have prevented the recorded call: leave time for one call.
             deadline_at = max(deadline_at, now + self.hook.timeout_s)
         return dataclasses.replace(
             begun, calls=self.calls + 1, again_at=now, deadline_at=deadline_at

@@ -162,7 +162,7 @@ def _check_files(declared: Declared, node: Node, mistakes: Mistakes) -> None:
         assert isinstance(words, tuple)
         program = Path(declared.exec[0])
         if not program.is_absolute():
-            mistakes.add(words[0], f'{shown(str(program))} is not an absolute path; write one')
+            mistakes.add(words[0], f'{shown(str(program))} is relative; write an absolute path')
         elif why := _unfit(program):
             mistakes.add(words[0], f'{program}: {why}')
     for name in ('secret_file', 'ca_file'):

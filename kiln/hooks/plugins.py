@@ -12,7 +12,7 @@ from kiln.hooks.watchdog import Watchdog
 
 
 def hook(point: Point | str, **policy: Any) -> Callable[[PluginFunction], Hook]:
-    """Return a decorator that makes a hook of a function, for an entry point.
+    """Return a decorator that turns a function into a hook, for an entry point.
 
     ``policy`` takes the fields of :class:`~kiln.hooks.hook.Hook`. The name of the entry
     point becomes the name of the hook.

@@ -185,7 +185,7 @@ class HookRun:
         return advance
 
     def _is_late(self, one: Invocation, now: float) -> bool:
-        # A call recorded by another process may never have been made.
+        # A call recorded by another process might never have been made.
         was_called = one.begun and (not one.unanswered or one.id in self._out)
         return was_called and now >= one.deadline_at
 

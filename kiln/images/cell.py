@@ -46,7 +46,7 @@ class Cell:
         environment: Mapping[str, str] | None = None,
         keep: Sequence[int] = (),
     ) -> int:
-        """Run a command in the sandbox, pass each output line on, return its exit status.
+        """Run a command in the sandbox, pass each line to ``on_line``, return the status.
 
         The command has ended when this returns or raises. Its processes inherit the file
         descriptors in ``keep``, until the last process has exited.

@@ -57,7 +57,7 @@ class Merging(unittest.TestCase):
         self.assertEqual(['control', 'work', 'more'], [one.name for one in found.groups])
         self.assertEqual((3, 'worker'), (found.group('control').shape.count, found.groups[0].role))
 
-    def test_a_template_without_groups_takes_those_of_the_cluster(self):
+    def test_with_a_template_without_groups_the_cluster_keeps_its_groups(self):
         found = self.combined(ClusterTemplate(name='base'), groups=(group('work', 1),))
         self.assertEqual(['work'], [one.name for one in found.groups])
 

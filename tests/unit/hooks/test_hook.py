@@ -22,7 +22,7 @@ class Points(unittest.TestCase):
         self.assertIs(Point.PRE_UPDATE, before(OperationKind.REBOOT))
         self.assertIs(Point.POST_DELETE, after(OperationKind.DELETE))
 
-    def test_000_7_there_are_points_of_the_cluster_and_of_each_node(self):
+    def test_000_7_points_exist_for_the_cluster_and_for_each_node(self):
         self.assertEqual(
             {
                 Point.PRE_NODE_BUILD,

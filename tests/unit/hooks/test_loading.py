@@ -110,7 +110,7 @@ class Directories(LoadCase):
                 if path.parent != self.directory:
                     path.parent.rmdir()
 
-    def test_a_link_to_nothing_and_a_directory_are_told(self):
+    def test_a_dangling_link_and_a_directory_are_reported(self):
         (self.directory / 'pre_create/20-folder').mkdir(parents=True)
         os.symlink('nothing', self.directory / 'pre_create/10-link')
         link, folder = self.problems()

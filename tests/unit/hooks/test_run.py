@@ -417,6 +417,6 @@ class OfANode(RunCase):
         self.begin(self.hook('a', on_failure=OnFailure.FAIL), node_id='n1')
         self.all({'a': Answer.failed('it holds the only copy')})
         self.assert_stands(Standing.FAILED)
-        self.calls(Skip('a', 'there is a copy'))
+        self.calls(Skip('a', 'a copy exists'))
         self.assert_stands(Standing.PASSED)
         self.assertEqual('n1', next(iter(self.journal.values())).node_id)
