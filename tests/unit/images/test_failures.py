@@ -59,7 +59,7 @@ E: setup failed: E: command failed: sh "$KILN_STAGE/run-0" "$1"
         'the disk is upside down',
     ),
     (
-        'E: kiln: /var/run/x leads out of the image; name the folder that it leads to\n'
+        'E: kiln: /var/run/x leads out of the image; use the directory that it points to\n'
         'E: setup failed: E: command failed: sh "$KILN_STAGE/lay-0" "$1"\n',
         ImageBuildFailed,
         '/var/run/x leads out of the image',
