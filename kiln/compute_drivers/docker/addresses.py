@@ -1,8 +1,8 @@
-"""Addresses that a container has again when it, or its engine, is started anew.
+"""Container addresses that survive a restart of the container or its engine.
 
-An engine keeps an address for a container only if it was asked for. So kiln asks for
-one that is free, wherever an engine lets callers choose: on networks that were made
-with a subnet. Which is taken decides the engine alone, when the container starts.
+An engine keeps an address for a container only if the address was requested. So kiln
+requests a free one on each network where it can: those made with a subnet. The engine
+alone decides if the address is still free, when the container starts.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from kiln.compute_drivers.docker import body, translate
 from kiln.compute_drivers.docker.client import Engine
 from kiln.compute_drivers.docker.errors import Asked, Trouble
 
-#: Drivers whose networks have addresses that are the engine's to give.
+#: Drivers of networks on which the engine assigns the addresses.
 _ADDRESSED = frozenset({'bridge', 'macvlan', 'ipvlan'})
 
 
 class Addresses:
-    """Chooses addresses on the networks of one engine."""
+    """Chooses free addresses on the networks of one engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        # Only a refusal tells that a network was made without a subnet.
+        # Only an engine's refusal reveals that a network was made without a subnet.
         self._refusing: set[str] = set()
 
     def chosen(self, asked: Asked, networks: Sequence[body.Hung]) -> list[body.Hung]:
-        """Return networks, each with an address that is free now where none is given."""
+        """Return networks, each with an address: the given one, or else a free one."""
         return [self._with_address(asked, hung) for hung in networks]
 
     def may_choose_again(self, networks: Iterable[body.Hung], trouble: Trouble | None) -> bool:
-        """Tell whether a build that was refused may do better with other addresses."""
+        """Return True if a refused build might succeed with other addresses."""
         ours = [hung.network for hung in networks if hung.chosen]
         if trouble is Trouble.WRONG_ADDRESS:
             self._refusing.update(ours)
@@ -62,16 +62,16 @@ class Addresses:
 
 
 def addresses_in(hung: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the addresses that a container has on a network, or is to have once it runs."""
+    """Yield a container's current and requested addresses on a network."""
     asked_for = (hung.get('IPAMConfig') or {}).get('IPv4Address')
     yield from filter(None, (hung.get('IPAddress'), asked_for))
 
 
 def free_address(network: Mapping[str, Any], taken: Collection[str], build_key: str) -> str | None:
-    """Return an address of a network that nobody has; None where kiln knows of none.
+    """Return an unused address of a network; None if none is known.
 
-    Where to begin follows from the build key, so that builds beside each other seldom
-    want the same one.
+    The search starts at a place derived from the build key, so that concurrent builds
+    seldom choose the same address.
     """
     for config in (network.get('IPAM') or {}).get('Config') or ():
         pool = _pool(config)
@@ -82,7 +82,7 @@ def free_address(network: Mapping[str, Any], taken: Collection[str], build_key: 
         used = reserved | {ipaddress.IPv4Address(address) for address in taken}
         begin = int.from_bytes(hashlib.sha256(build_key.encode()).digest()[:8])
         size = pool.num_addresses
-        # One more than are used must be free, if there is any.
+        # Among one address more than are used, one must be free.
         for step in range(min(size, len(used) + 1)):
             address = pool[(begin + step) % size]
             if address not in used:
@@ -91,7 +91,7 @@ def free_address(network: Mapping[str, Any], taken: Collection[str], build_key: 
 
 
 def _pool(config: Mapping[str, Any]) -> ipaddress.IPv4Network | None:
-    """Return what the engine may give of a subnet; the rest may be other machines'."""
+    """Return the range that the engine assigns from; other machines can use the rest."""
     try:
         return ipaddress.IPv4Network(config.get('IPRange') or config['Subnet'])
     except (ValueError, KeyError):

@@ -14,29 +14,29 @@ from kiln.compute_drivers.docker.settings import Settings
 from kiln.exceptions import InvalidBuildRequest
 from kiln.models import BuildRequest
 
-#: What a machine that boots systemd must find, and how it is asked to end.
+#: What a machine that boots systemd needs, and the signal that stops systemd.
 _SYSTEMD_TMPFS = {'/run': '', '/run/lock': ''}
 _SYSTEMD_SIGNAL = 'SIGRTMIN+3'
-#: Networks that know neither names nor addresses of one's choice.
+#: Networks on which neither aliases nor fixed addresses can be set.
 PREDEFINED = frozenset({'bridge', 'host', 'none', 'default', 'podman'})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Hung:
-    """A network to hang a container on, and the address it is to have there."""
+    """A network to connect a container to, and the container's address there."""
 
     network: str
     address: str | None = None
-    #: Whether kiln has chosen the address, so that any other would do.
+    #: True if kiln chose the address, so that any other would do.
     chosen: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What a build uses, found and checked."""
+    """Everything that a build uses, found and checked."""
 
     image: str
-    #: What it is now: a name may come to mean another.
+    #: The id at the time of the build: the name can move to another image.
     image_id: str
     image_labels: Mapping[str, str]
     flavor: Flavor
@@ -45,17 +45,17 @@ class Chosen:
     systemd: bool
 
     def volumes(self, settings: Settings) -> list[str]:
-        """Return the paths at which the container has volumes of its own."""
+        """Return the paths at which the container has its own volumes."""
         own = self.image_labels.get(names.VOLUMES, '')
         return list(dict.fromkeys([*settings.volumes, *filter(None, own.split(','))]))
 
     def tmpfs(self, settings: Settings) -> dict[str, str]:
-        """Return the paths at which the container has file systems in memory."""
+        """Return the paths at which the container has in-memory file systems."""
         return {**(_SYSTEMD_TMPFS if self.systemd else {}), **settings.tmpfs}
 
 
 def hung_on(asked: Asked, network: str) -> Hung:
-    """Return a network as a build names it: ``NAME`` or ``NAME=ADDRESS``."""
+    """Parse a network as a build names it: ``NAME`` or ``NAME=ADDRESS``."""
     name, equals, address = network.partition('=')
     if not names.is_network(name):
         raise asked.error(InvalidBuildRequest, f'{name!r} cannot be the name of a network.')
@@ -65,15 +65,15 @@ def hung_on(asked: Asked, network: str) -> Hung:
 
 
 def checked_address(asked: Asked, kind: type[Any], address: str) -> str:
-    """Return an address as engines write it."""
+    """Return an address in the notation of the engines."""
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:
-        raise asked.error(kind, f'{address!r} is no address.') from None
+        raise asked.error(kind, f'{address!r} is not an address.') from None
 
 
 def endpoint(hung: Hung, host_name: str) -> dict[str, Any]:
-    """Return how a container hangs on a network."""
+    """Return the settings that connect a container to a network."""
     if hung.network in PREDEFINED:
         return {}
     wanted: dict[str, Any] = {'Aliases': [host_name]}
@@ -84,7 +84,7 @@ def endpoint(hung: Hung, host_name: str) -> dict[str, Any]:
 
 
 def create_body(request: BuildRequest, chosen: Chosen, settings: Settings) -> dict[str, Any]:
-    """Return the body of the request; the further networks are for later requests."""
+    """Return the body with the first network; later requests connect the others."""
     host_name = names.host_name(request.name)
     body: dict[str, Any] = {
         'Image': chosen.image,
@@ -98,7 +98,7 @@ def create_body(request: BuildRequest, chosen: Chosen, settings: Settings) -> di
     if signal := settings.stop_signal or (_SYSTEMD_SIGNAL if chosen.systemd else None):
         body['StopSignal'] = signal
     if chosen.systemd:
-        # By this systemd knows that it is in a container.
+        # systemd detects by this variable that it runs in a container.
         body['Env'] = ['container=docker']
     if chosen.networks:
         first = chosen.networks[0]
@@ -145,7 +145,7 @@ def _bindings(settings: Settings) -> dict[str, list[dict[str, str]]]:
 
 
 def _mounts(chosen: Chosen, settings: Settings) -> list[dict[str, Any]]:
-    # A volume without a name of its own goes with its container.
+    # An unnamed volume is removed with its container.
     owned = {label: chosen.labels[label] for label in (names.OWNER, names.KEY)}
     return [
         *(

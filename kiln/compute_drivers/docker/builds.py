@@ -1,4 +1,4 @@
-"""Building and removing containers so that none is doubled, lost or left behind."""
+"""Build and removal of containers by build key, without duplicates or leftovers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from kiln.models import BuildRequest
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds to wait before each new beginning, where a name is taken and nobody has it
-#: yet, or somebody took the container away. An engine gives a name before it has made
-#: the container.
+#: Seconds before each attempt, when the container's name is reserved but the container
+#: does not exist: an engine reserves a name before it makes the container, and another
+#: process can have removed the container.
 _PAUSES_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 1.6)
 _NO_LIMITS = Flavor()
 
@@ -41,8 +41,8 @@ _NO_LIMITS = Flavor()
 class Builds:
     """Makes containers by their build keys.
 
-    A container's name follows from its key, and an engine gives a name once: of two
-    requests one makes the container, and the other finds it.
+    The container's name follows from the key, and an engine gives a name only once: of
+    two requests, one makes the container and the other finds it.
     """
 
     def __init__(self, engine: Engine, images: Images, settings: Settings, clock: Clock) -> None:
@@ -51,14 +51,14 @@ class Builds:
         self._settings = settings
         self._clock = clock
         self._addresses = Addresses(engine)
-        # What an image holds never changes, so it is asked once: folders, accounts.
+        # An image's content never changes, so its folders and accounts are read once.
         self._folders: dict[tuple[str, str], bool] = {}
         self._accounts: dict[str, seed.Accounts] = {}
 
     # ---- building --------------------------------------------------------
 
     def build(self, request: BuildRequest) -> str:
-        """Return the id of the container of a build key, made now or found."""
+        """Return the id of the container of a build key; make it if it does not exist."""
         asked = Asked(verb='build', subject=request.name, build_key=request.build_key)
         name = names.container_name(request.owner, request.build_key)
         fresh = request.fresh
@@ -70,7 +70,7 @@ class Builds:
             if found is None:
                 chosen = chosen or self._choose(asked, request)
                 found = self._create(request, chosen, name)
-                # From now on somebody may know of it.
+                # After the request the container can exist.
                 fresh = False
                 if found is None:
                     continue
@@ -87,7 +87,7 @@ class Builds:
                 chosen = None
         raise asked.error(
             BuildConflict,
-            'its name is taken, and there is no container that has it.',
+            'its name is reserved, but no container has it.',
             retryable=True,
         )
 
@@ -98,15 +98,15 @@ class Builds:
         found: Mapping[str, Any],
         chosen: body.Chosen | None,
     ) -> str:
-        """Return the id of a container that was started, now or before.
+        """Return the id of a container, after starting it if it was never started.
 
-        :raises BuildDiffers: it was made before with other arguments; nothing was done.
+        :raises BuildDiffers: it was made with other arguments; nothing was changed.
         """
         container_id = str(found['Id'])
         status = states.told(found).status if 'State' in found else 'created'
         if status in ('removing', 'dead'):
             raise asked.error(
-                BuildConflict, 'the container of its key is being removed yet.', retryable=True
+                BuildConflict, 'the container of its key is still being removed.', retryable=True
             )
         if 'State' in found:
             adopted(request, translate.as_built(found))
@@ -118,16 +118,18 @@ class Builds:
         return container_id
 
     def _choose(self, asked: Asked, request: BuildRequest) -> body.Chosen:
-        """Find all that the request names; whatever is wrong is found before anything is made."""
+        """Look up all that the request names, so that errors show before anything is made."""
         settings = self._settings
         image_name = request.image_id or settings.image
         if image_name is None:
-            raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
+            raise asked.error(
+                InvalidBuildRequest, 'it names no image, and the backend has no default image.'
+            )
         zone = request.availability_zone or settings.zones[0]
         if zone not in settings.zones:
             raise asked.error(
                 InvalidBuildRequest,
-                f'there is no zone {zone!r}; there are {", ".join(settings.zones)}.',
+                f'there is no zone {zone!r}; the zones are {", ".join(settings.zones)}.',
             )
         image = self._images.for_build(asked, image_name)
         image_labels = translate.image_labels(image)
@@ -159,14 +161,14 @@ class Builds:
         if path := seed.hidden(content, chosen.tmpfs(settings)):
             raise asked.error(
                 InvalidBuildRequest,
-                f'file {path} would be hidden by the file system in memory above it.',
+                f'file {path} would be hidden by the in-memory file system above it.',
             )
         return chosen
 
     def flavor(self, asked: Asked, name: str | None) -> Flavor:
-        """Return a flavor by its name, the default one where there is none.
+        """Return a flavor by its name; without a name the default flavor, or no limits.
 
-        :raises InvalidRequest: there is none of that name.
+        :raises InvalidRequest: no flavor has that name.
         """
         name = name or self._settings.flavor
         if name is None:
@@ -175,14 +177,14 @@ class Builds:
         if found is None:
             known = ', '.join(self._settings.flavors) or 'none'
             raise asked.error(
-                InvalidBuildRequest, f'there is no flavor {name!r}; there are {known}.'
+                InvalidBuildRequest, f'there is no flavor {name!r}; the flavors are {known}.'
             )
         return found
 
     def _create(
         self, request: BuildRequest, chosen: body.Chosen, name: str
     ) -> Mapping[str, Any] | None:
-        """Return the new container; None where one of that name turned out to be there."""
+        """Return the new container; None if its name is already in use."""
         sent = body.create_body(request, chosen, self._settings)
         making = Asked(
             verb='build', subject=request.name, build_key=request.build_key, making=True
@@ -198,7 +200,7 @@ class Builds:
                 raise
             return None
         except InvalidBuildRequest:
-            # The image that was remembered may have been removed since.
+            # The cached image can have been removed meanwhile.
             self._images.forget()
             raise
         return made
@@ -206,7 +208,7 @@ class Builds:
     def _finish(
         self, asked: Asked, request: BuildRequest, chosen: body.Chosen, container_id: str
     ) -> None:
-        """Do what is left to do before a container starts; to do it twice does no harm."""
+        """Connect the other networks and copy the files; safe to repeat."""
         if names.UNFINISHED not in chosen.labels:
             return
         host_name = names.host_name(request.name)
@@ -226,7 +228,7 @@ class Builds:
         self._engine.ask(asked, lambda session: session.put_archive(container_id, '/', packed))
 
     def connect(self, asked: Asked, container_id: str, hung: body.Hung, host_name: str) -> None:
-        """Hang a container on a network; where it hangs there already all is well."""
+        """Connect a container to a network; does nothing if it is connected already."""
         wanted = body.endpoint(hung, host_name)
         config = wanted.get('IPAMConfig', {})
         try:
@@ -247,7 +249,7 @@ class Builds:
     def _lacking(
         self, asked: Asked, container_id: str, image: str, folders: Sequence[str]
     ) -> list[str]:
-        """Return the folders that an image has not got: engines make these as they like."""
+        """Return the folders missing in an image; engines would pick their owner and mode."""
         found: list[str] = []
         for folder in folders:
             key = (image, folder)
@@ -276,7 +278,7 @@ class Builds:
         ids = self._accounts[image].ids(owner)
         if ids is None:
             raise asked.error(
-                InvalidBuildRequest, f'its image has no owner {owner!r} to give a file to.'
+                InvalidBuildRequest, f'its image has no account {owner!r} to own a file.'
             )
         return ids
 
@@ -301,10 +303,10 @@ class Builds:
     # ---- finding ---------------------------------------------------------
 
     def find(self, asked: Asked, owner: str) -> Mapping[str, Any] | None:
-        """Return the container of a build; None only if it is certain that there is none.
+        """Return the container of a build; None only if it certainly does not exist.
 
-        One that was made and never started, since who made it came to an end, is
-        started; one that lacks its files, which only the build itself has, is removed.
+        A container that was made but never started, because its builder ended, is
+        started. One without its files, which only the build itself has, is removed.
         """
         assert asked.build_key is not None
         found = self._named(asked, names.container_name(owner, asked.build_key))
@@ -317,7 +319,9 @@ class Builds:
             if names.UNFINISHED in names.labels_in(found) and not self._has(
                 asked, container_id, seed.COMPLETE
             ):
-                LOG.warning('Build %s was left half done; it is removed', asked.build_key)
+                LOG.warning(
+                    'Build %s was left half made; its container is removed', asked.build_key
+                )
                 self._remove(asked, container_id)
                 return None
             self._start(asked, container_id)
@@ -337,7 +341,7 @@ class Builds:
     # ---- deleting --------------------------------------------------------
 
     def delete(self, asked: Asked) -> None:
-        """Remove a container of kiln's, and its volumes."""
+        """Remove a container of kiln with its volumes."""
         assert asked.amphora_id is not None
         found = self._named(asked, asked.amphora_id) if names.is_id(asked.amphora_id) else None
         if found is None or translate.owner_of(found) is None:
@@ -355,7 +359,7 @@ class Builds:
                 lambda session: session.remove_container(container_id, v=True, force=True),
             )
         except InstanceStateConflict as exc:
-            # Whoever else asked for it, it goes.
+            # Another removal is running already, so the container will go.
             if _trouble(exc) is not Trouble.REMOVING:
                 raise
         except InstanceNotFoundError:
@@ -364,7 +368,7 @@ class Builds:
 
 
 class _NothingLeft:
-    """Removes a container whose start has failed, as far as that is certain."""
+    """Removes a container whose start has certainly failed."""
 
     def __init__(self, remove: Callable[[], None], asked: Asked) -> None:
         self._remove, self._asked = remove, asked
@@ -376,17 +380,19 @@ class _NothingLeft:
         if not isinstance(exc, AmphoraComputeError) or isinstance(exc, InstanceNotFoundError):
             return
         if exc.outcome is not Outcome.NOT_APPLIED:
-            # It may run, or may come to: who asks for the build again finds it.
+            # It might run now or later: the next build with this key finds it.
             raise self._unknown(exc) from exc
         try:
             self._remove()
         except AmphoraComputeError as failure:
-            LOG.warning('What build %s left stays: %s', self._asked.build_key, failure)
+            LOG.warning(
+                'Container of build %s was left behind: %s', self._asked.build_key, failure
+            )
             raise self._unknown(exc) from exc
 
     def _unknown(self, exc: AmphoraComputeError) -> AmphoraComputeError:
         return self._asked.error(
-            BuildOutcomeUnknown, f'its container was made, and perhaps not started. {exc}'
+            BuildOutcomeUnknown, f'its container was made, but might not have started. {exc}'
         )
 
 
@@ -399,14 +405,14 @@ def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:
 
 
 def _has_seed(request: BuildRequest, kind: str) -> bool:
-    # Without a seed cloud-init would look for a cloud, and not find one.
+    # Without a seed cloud-init would search for a cloud and fail.
     return kind == seed.NOCLOUD or request.user_data is not None
 
 
 def _check_ours(asked: Asked, found: Mapping[str, Any], owner: str) -> None:
     if translate.owner_of(found) != owner or translate.key_of(found) != asked.build_key:
         raise asked.error(
-            BuildConflict, f'container {found["Id"][:12]}, which is not its own, has its name.'
+            BuildConflict, f'its name is in use by container {found["Id"][:12]} of another build.'
         )
 
 

@@ -1,4 +1,4 @@
-"""Requests to one engine, through the docker SDK: an answer, or one of kiln's errors."""
+"""Requests to a container engine through the Docker SDK."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
 
-#: The oldest version of the API that kiln's own suites have passed with.
+#: The oldest API version that kiln's own suites have passed with.
 OLDEST = (1, 41)
-#: Seconds that what is no call of a controller may take: imports.
+#: Seconds allowed for requests that no controller waits for, such as imports.
 PATIENT_S = 3600.0
 _SHORTEST_S = 0.05
 _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
-#: How the SDK, and what is below it, says that there was no answer.
+#: How the SDK and the libraries below it report that there was no answer.
 _NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
-#: What requests name that go through ssh; nobody is asked there.
+#: The host named in requests that go through ssh; nothing is sent to it.
 _NOWHERE = 'tcp://docker:2375'
 _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
-#: Podman reads of the process of a container while it answers. Where that ends in
-#: between, Podman says so, and calls it an error of its own.
+#: Podman reads the process of a container while it answers. If the process ends
+#: meanwhile, Podman reports an error of its own.
 _JUST_ENDED = re.compile(r'/proc/\d+/\S+: no such (process|file)')
 
 
 class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
-    """The SDK's client, whose every request keeps to the deadline of its caller."""
+    """The SDK's client, with each request bound to the deadline of its caller."""
 
     connect_timeout_s = 10.0
 
     def send(self, request: Any, **kwargs: Any) -> Any:
-        """Send a request within the time that is left."""
+        """Send a request within the time that the deadline leaves."""
         deadline = current_deadline()
         left_s = self.timeout
         if deadline is not None:
@@ -60,7 +60,7 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
         return super().send(request, **kwargs)
 
     def inspect_container(self, container: str) -> Any:
-        """Return what there is to know of a container, looking again if it has just ended."""
+        """Inspect a container, once more if its process has just ended."""
         try:
             return super().inspect_container(container)
         except docker.errors.APIError as exc:
@@ -70,14 +70,14 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
 
 
 class Engine:
-    """One container engine; asked for its version when it is first needed."""
+    """One container engine; its version is read on first use."""
 
     def __init__(self, conf: Any, clock: Clock) -> None:
         self._url = conf.url
         self._tls = _tls(conf)
         self._ssh = _ssh(conf)
         self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
-        # A thread that finds the pool empty opens a connection and throws it away.
+        # A thread that finds the pool empty opens a connection and discards it afterwards.
         self._connections = getattr(conf, 'max_workers', _DEFAULT_WORKERS) + _SPARE_CONNECTIONS
         self._clock = clock
         self._lock = threading.Lock()
@@ -85,16 +85,16 @@ class Engine:
         self._podman = False
 
     def close(self) -> None:
-        """Give back the connections; the next request opens new ones."""
+        """Close the connections; the next request opens new ones."""
         with self._lock:
             session, self._session = self._session, None
         if session is not None:
             session.close()
 
     def ask(self, asked: Asked, action: Callable[[Any], T]) -> T:
-        """Return what ``action`` makes of the SDK's client.
+        """Return the result of ``action`` with the SDK's client.
 
-        :raises AmphoraComputeError: it was not answered, or with an error.
+        :raises AmphoraComputeError: the engine gave no answer, or answered with an error.
         """
         self._check_time(asked)
         session = self._session or self._connect(asked)
@@ -108,14 +108,14 @@ class Engine:
             slow = failures.took_too_long(exc)
             raise errors.unanswered(asked, failures.why(exc), sent=sent, slow=slow) from exc
         except ValueError as exc:
-            # What says success and is no JSON was not written by an engine.
+            # A success that is not JSON was not sent by an engine.
             raise errors.refused(asked, Reply(status=200)) from exc
         finally:
             took_ms = 1000 * (self._clock.monotonic() - started)
             LOG.debug('%s %s: %.0f ms', asked.verb, asked.subject, took_ms)
 
     def ask_patiently(self, asked: Asked, action: Callable[[Any], T]) -> T:
-        """Do the same on a connection of its own, for what takes minutes."""
+        """Do the same as ``ask``, on a separate connection and with hours to spare."""
         engine = self._patient()
         try:
             return engine.ask(asked, action)
@@ -123,7 +123,7 @@ class Engine:
             engine.close()
 
     def is_podman(self, asked: Asked) -> bool:
-        """Tell whether it is Podman that answers as Docker does."""
+        """Return True if the engine is Podman, which answers as Docker does."""
         if self._session is None:
             self._connect(asked)
         return self._podman
@@ -150,8 +150,8 @@ class Engine:
             max_pool_size=self._connections,
         )
         session.connect_timeout_s = self._connect_timeout_s
-        # The environment knows nothing of engines: its proxies are not for them, and what
-        # it says of authorities would go before what the backend says.
+        # The environment's proxies are not for engines, and its certificate authorities
+        # would override those of the backend.
         session.trust_env = False
         if self._ssh:
             session.mount('http://', ssh.SshAdapter(self._ssh, self._connections))
@@ -162,7 +162,7 @@ class Engine:
         return session
 
     def _spoken(self, asked: Asked) -> str:
-        """Return the version of the API that the engine speaks; nothing is changed by asking."""
+        """Return the API version that the engine speaks; changes nothing."""
         oldest = '.'.join(map(str, OLDEST))
         session = self._made(oldest)
         try:
@@ -177,7 +177,7 @@ class Engine:
             ) from exc
         except (ValueError, KeyError, TypeError) as exc:
             raise asked.error(
-                ServiceUnavailable, f'what answers at {self._shown} is no container engine.'
+                ServiceUnavailable, f'what answers at {self._shown} is not a container engine.'
             ) from exc
         finally:
             session.close()
@@ -199,7 +199,9 @@ class Engine:
         deadline = current_deadline()
         if deadline is not None and deadline.remaining_s() <= 0:
             raise asked.error(
-                ServiceTimeout, 'no time was left to ask the engine.', outcome=Outcome.NOT_APPLIED
+                ServiceTimeout,
+                'no time was left to send the request to the engine.',
+                outcome=Outcome.NOT_APPLIED,
             )
 
 
@@ -223,9 +225,9 @@ def _tls(conf: Any) -> Any:
         return False
     for path in filter(None, files):
         if not os.path.exists(path):
-            raise ConfigurationError(f'Cannot use TLS: there is no file {path!r}.')
+            raise ConfigurationError(f'Cannot use TLS: file {path!r} does not exist.')
     if bool(conf.tls_cert) != bool(conf.tls_key):
-        raise ConfigurationError('Cannot use TLS: tls_cert and tls_key go together.')
+        raise ConfigurationError('Cannot use TLS: set both tls_cert and tls_key, or neither.')
     cert = (conf.tls_cert, conf.tls_key) if conf.tls_cert else None
     return docker.tls.TLSConfig(client_cert=cert, ca_cert=conf.tls_ca, verify=True)
 

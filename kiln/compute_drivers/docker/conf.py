@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-_DEFAULT = 'Used where a build names none.'
-_ROOT = 'Whoever can say this has the rights of root on the host of the engine.'
+_DEFAULT = 'Used by builds that name none.'
+_ROOT = 'Write access to this option is equal to root on the host of the engine.'
 
 _TALK = [
     cfg.StrOpt(
@@ -13,27 +13,27 @@ _TALK = [
         default='unix:///var/run/docker.sock',
         regex=r'^(unix|tcp|https?|ssh)://.+$',
         help='Where the engine listens: unix:///PATH, tcp://HOST:PORT or ssh://USER@HOST, '
-        'with a port and the path of a socket if they are not the usual ones. '
-        'That of Podman is usually unix:///run/podman/podman.sock.',
+        'with a port and the path of a socket if they are not the default ones. '
+        'Podman usually listens at unix:///run/podman/podman.sock.',
     ),
     cfg.StrOpt(
         'tls_ca',
-        help="File with the certificate that the engine's own is checked by. With it, or "
-        'with tls_cert, tcp:// is spoken over TLS.',
+        help="File with the certificate that the engine's certificate is checked against. "
+        'With it, or with tls_cert, tcp:// uses TLS.',
     ),
-    cfg.StrOpt('tls_cert', help='File with the certificate that kiln shows to the engine.'),
-    cfg.StrOpt('tls_key', help='File with the key of tls_cert.'),
+    cfg.StrOpt('tls_cert', help='File with the certificate that kiln presents to the engine.'),
+    cfg.StrOpt('tls_key', help='File with the private key of tls_cert.'),
     cfg.StrOpt(
         'ssh_config',
-        help='File with options of ssh, such as keys and known hosts, for ssh://. Unset: those of '
-        'the user that kiln runs as.',
+        help='File with options of ssh, such as keys and known hosts, for ssh://. Unset: the '
+        'configuration of the user that kiln runs as.',
     ),
     cfg.FloatOpt(
         'timeout',
         default=60.0,
         min=0.1,
-        help='Seconds to wait for an answer. Past this the request has failed, and kiln '
-        'looks whether it took effect.',
+        help='Seconds to wait for an answer. After that the request has failed, and kiln '
+        'checks if it took effect.',
     ),
     cfg.FloatOpt(
         'connect_timeout', default=10.0, min=0.1, help='Seconds to wait for a connection.'
@@ -46,43 +46,42 @@ _BUILDS = [
         'pull',
         default='never',
         choices=[
-            ('never', 'a build whose image the engine lacks is refused'),
-            ('missing', 'it is fetched from its registry, within the time of the build'),
-            ('always', 'it is fetched before each build, if the registry has a newer one'),
+            ('never', 'a build is refused if the engine lacks its image'),
+            ('missing', 'a missing image is pulled, within the time of the build'),
+            ('always', 'the image is pulled before each build, if the registry has a newer one'),
         ],
-        help='When images are fetched from their registries.',
+        help='When images are pulled from their registries.',
     ),
     cfg.StrOpt('flavor', help=f'Name of one of the flavors. {_DEFAULT} Unset: no limits.'),
     cfg.StrOpt(
         'flavors',
         default='',
-        help='Flavors there are, between semicolons: how many processors, how much memory '
-        'and how many processes a container may have at most. What is left out is not '
-        'limited.',
+        help='The available flavors, separated by semicolons: the maximum of processors, '
+        'memory and processes of a container. A limit that is left out is not set.',
         sample_default='small: 1 cpu, 512 MiB; large: 4 cpus, 4 GiB, 4096 pids',
     ),
     cfg.ListOpt(
         'networks',
         default=[],
-        help='Names or ids of networks, each with a fixed address if one follows: '
+        help='Names or ids of networks, each optionally with a fixed address: '
         f'NAME=ADDRESS. {_DEFAULT} Unset: the default network of the engine.',
     ),
     cfg.ListOpt(
         'zones',
         default=[],
-        help='Availability zones that the engine stands for; builds that name none are in '
-        'the first. Unset: one, called as the backend.',
+        help='Availability zones of the engine; builds that name none are in the first. '
+        'Unset: one zone, named like the backend.',
     ),
     cfg.StrOpt(
         'seed',
         default='auto',
         choices=[
-            ('auto', 'as the image says by its label kiln.seed; files where it says nothing'),
+            ('auto', 'as the image label kiln.seed says; files if the image has no such label'),
             ('nocloud', 'as a seed of cloud-init, which writes files and keys'),
             ('files', 'files as they are; user data in /var/lib/kiln/user-data'),
-            ('none', 'builds with either are refused'),
+            ('none', 'builds with files or user data are refused'),
         ],
-        help='How files and user data come into a container, before it starts.',
+        help='How files and user data get into a container, before it starts.',
     ),
 ]
 
@@ -91,45 +90,44 @@ _SHAPE = [
         'publish',
         default=[],
         help='Ports of each container to publish on the host: PORT, HOST_PORT:PORT or '
-        'ADDRESS:HOST_PORT:PORT. With one port for all, no more than one container can run.',
+        'ADDRESS:HOST_PORT:PORT. With a fixed host port, only one container can run.',
         sample_default='22,127.0.0.1::9443/tcp',
     ),
     cfg.ListOpt(
         'volumes',
         default=[],
-        help='Paths at which each container has a volume of its own, which goes with it; '
-        'beside those its image asks for by the label kiln.volumes.',
+        help='Paths at which each container has its own volume, which is removed with it; '
+        'in addition to those of the image label kiln.volumes.',
     ),
     cfg.ListOpt(
         'tmpfs',
         default=[],
-        help='Paths at which each container has a file system in memory, with options if '
-        'they follow: PATH:size=64m.',
+        help='Paths at which each container has an in-memory file system, optionally with '
+        'options: PATH:size=64m.',
     ),
     cfg.ListOpt('dns', default=[], help='Addresses of name servers. Unset: those of the host.'),
     cfg.StrOpt(
         'restart',
         default='unless-stopped',
-        help='When the engine itself starts a container again that has ended, or that ran when '
-        'the engine ended: no, always, unless-stopped (or killed on purpose) or '
+        help='When the engine itself restarts a container that has ended, or that ran when the '
+        'engine ended: no, always, unless-stopped (except if stopped on purpose) or '
         'on-failure:TIMES.',
     ),
     cfg.BoolOpt(
         'init',
         default=False,
-        help='Have a small init in each container, which buries what its command leaves.',
+        help='Run a small init in each container, which reaps orphaned processes.',
     ),
     cfg.BoolOpt('tty', default=False, help='Give the command of each container a terminal.'),
     cfg.StrOpt(
         'stop_signal',
-        help='Signal by which a container is asked to end. Unset: that of its image.',
+        help='Signal that stops a container. Unset: that of its image.',
     ),
     cfg.IntOpt(
         'stop_timeout',
         default=10,
         min=0,
-        help='Seconds that a container has to end, when it is rebooted softly, until it is '
-        'killed.',
+        help='Seconds that a container has to end in a soft reboot before it is killed.',
     ),
     cfg.StrOpt('shm_size', help='Size of /dev/shm, such as 64 MiB. Unset: the default.'),
     cfg.StrOpt('cgroup_parent', help='Control group to put containers under.'),
@@ -139,7 +137,7 @@ _RIGHTS = [
     cfg.BoolOpt(
         'privileged',
         default=False,
-        help=f'Give containers all rights. {_ROOT} Node images that boot systemd need it.',
+        help=f'Run containers with all privileges. {_ROOT} Node images that boot systemd need it.',
     ),
     cfg.ListOpt(
         'devices', default=[], help=f'Devices of the host: PATH, or PATH:INSIDE:rwm. {_ROOT}'

@@ -47,11 +47,11 @@ from kiln.models import (
     State,
 )
 
-#: Up to so many containers are asked for one by one; one list costs less than more.
+#: Up to this many containers are read one by one; above it one list is cheaper.
 _FEW = 3
-#: What an engine has no notion of.
+#: Build options that a container engine has no counterpart for.
 _REFUSED = frozenset({'sec_groups', 'port_ids', 'server_group_id'})
-#: What needs a seed.
+#: Build options that need a seed.
 _SEEDED = frozenset({'keys', 'config_drive_files', 'user_data'})
 
 
@@ -75,19 +75,19 @@ class DockerDriver(AmphoraComputeDriver):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend; no request is sent yet."""
+        """Return the driver of one configured backend without sending a request."""
         driver = cls(conf, name=name, clock=clock)
         driver.owner = owner
         return driver
 
     @property
     def limits(self) -> Limits:
-        """What a container can be built with."""
+        """What containers can be built with."""
         refused = _REFUSED | (_SEEDED if self._settings.seed == seed.NONE else frozenset())
         return Limits(amphora_types=frozenset({AmphoraType.CONTAINER}), refused_options=refused)
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         self._engine.close()
 
     # ---- build, delete, find ---------------------------------------------
@@ -123,13 +123,13 @@ class DockerDriver(AmphoraComputeDriver):
 
     def _changes(self, since: str) -> Changes:
         asked = Asked(verb='read', subject='changes')
-        # The events come first: what happens after them is told the next time.
+        # Read the events first: a later event is reported by the next call.
         told = news.ask(self._engine, asked, self.owner, since, self._clocks.engine_now(asked))
         if told.complete:
             everything = super()._changes(since)
             return Changes(statuses=everything.statuses, cursor=told.cursor, complete=True)
         found = self._statuses(told.changed) if told.changed else {}
-        # An event may be yet to come of what is gone already.
+        # The event of a container that is already gone can still be missing.
         missing = [one for one in told.changed if one not in found]
         return Changes(
             statuses=tuple(found.values()),
@@ -185,7 +185,7 @@ class DockerDriver(AmphoraComputeDriver):
         self._builds.connect(asked, amphora_id, hung, names.host_name(amphora.name))
         found = translate.attachment_of(amphora_id, network_id, self._container(asked), full_id)
         if found is None:
-            raise asked.error(InstanceStateConflict, 'somebody has detached it since.')
+            raise asked.error(InstanceStateConflict, 'the network was detached again meanwhile.')
         return found
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
@@ -211,7 +211,7 @@ class DockerDriver(AmphoraComputeDriver):
         wanted = {'name': [network_id]}
         found = self._engine.ask(asked, lambda session: session.networks(filters=wanted))
         named = [one['Id'] for one in found if one.get('Name') == network_id]
-        # One that is given by its id needs no look.
+        # A network given by its id needs no lookup.
         return str(named[0]) if named else network_id
 
     # ---- validation, resources, console ----------------------------------
@@ -229,7 +229,8 @@ class DockerDriver(AmphoraComputeDriver):
         if availability_zone not in self._settings.zones:
             asked = Asked(verb='use zone', subject=availability_zone)
             raise asked.error(
-                InvalidRequest, f'there is none; there are {", ".join(self._settings.zones)}.'
+                InvalidRequest,
+                f'there is no such zone; the zones are {", ".join(self._settings.zones)}.',
             )
 
     def _list_zones(self) -> Sequence[str]:
@@ -249,16 +250,16 @@ class DockerDriver(AmphoraComputeDriver):
         return said.decode('utf-8', 'replace')
 
     def import_image(self, image: ImageFile) -> str:
-        """Make an image of a root file system, and return its id; see the hook."""
+        """Make an image from a root file system, and return its id."""
         return self._images.import_file(image)
 
-    # ---- what these are made of ------------------------------------------
+    # ---- helpers ---------------------------------------------------------
 
     def _own(self, asked: Asked) -> Amphora:
         return self._told(self._container(asked))
 
     def _container(self, asked: Asked) -> Mapping[str, Any]:
-        """Return what the engine says of a container of kiln's; it never looks at others."""
+        """Return the engine's answer about a container of kiln; others are never inspected."""
         amphora_id = asked.amphora_id or ''
         if names.is_id(amphora_id):
             found: Mapping[str, Any] = self._engine.ask(
@@ -276,7 +277,7 @@ class DockerDriver(AmphoraComputeDriver):
         found = []
         for entry in entries:
             said = names.labels_in(entry)
-            # Podman takes some signs for patterns.
+            # Podman reads some characters of a filter as patterns.
             if not labels.items() <= said.items():
                 continue
             condition = states.listed(entry, has_health=names.HEALTH in said)
@@ -284,7 +285,7 @@ class DockerDriver(AmphoraComputeDriver):
                 found.append(self._amphora(entry, condition))
                 continue
             try:
-                # A list does not tell what went wrong.
+                # The list omits the details of a failure.
                 found.append(self._get(entry['Id']))
             except InstanceNotFoundError:
                 continue

@@ -1,8 +1,8 @@
-"""What an answer of Docker Engine or Podman means in kiln's words; pure.
+"""Errors of Docker Engine and Podman translated to kiln's; pure.
 
-The only place where foreign errors become kiln's. Docker tells by the status what
-kind of trouble it is, and by the text which; Podman calls nearly everything a 500,
-so that the text decides. Both engines' words are in one table.
+The only place of that translation. Docker gives the kind of error by the status and
+the details by the text; Podman answers nearly every error with a 500, so the text
+decides. One table holds the texts of both engines.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LONGEST_REASON = 500
 
 
 class Trouble(enum.Enum):
-    """What an engine may complain of."""
+    """Kinds of error that an engine reports."""
 
     NAME_TAKEN = enum.auto()
     NO_IMAGE = enum.auto()
@@ -67,7 +67,7 @@ class Trouble(enum.Enum):
     IN_USE = enum.auto()
 
 
-#: The first that fits decides, so the narrow stand before the wide.
+#: The first match decides, so narrow patterns precede wide ones.
 _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
     (trouble, re.compile(words, re.IGNORECASE))
     for trouble, words in (
@@ -148,29 +148,29 @@ _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Asked(asked_base.Asked):
-    """What a request to an engine was for, and whether it makes a container."""
+    """What a request to an engine was for, and if it makes a container."""
 
-    #: Whether a container may come of this very request.
+    #: True if this very request can make a container.
     making: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """An HTTP answer, as far as it matters."""
+    """The relevant parts of an HTTP answer."""
 
     status: int
-    #: The engine's own words; None where something else has answered.
+    #: The engine's own words; None if something other than an engine answered.
     reason: str | None = None
     retry_after: float | None = None
 
     @property
     def trouble(self) -> Trouble | None:
-        """What it complains of, as far as that is known."""
+        """The kind of error that the answer reports, if known."""
         return trouble_in(self.reason or '')
 
 
 def own_words(body: Any) -> str | None:
-    """Return what an engine says in the JSON of an error, as one line."""
+    """Return the message in the JSON of an engine's error, as one line."""
     if not isinstance(body, Mapping):
         return None
     text = body.get('message') or body.get('error')
@@ -178,7 +178,7 @@ def own_words(body: Any) -> str | None:
 
 
 def trouble_in(text: str) -> Trouble | None:
-    """Return what a text of an engine complains of, as far as that is known."""
+    """Return the kind of error that an engine's text reports, if known."""
     for trouble, words in _WORDS:
         if words.search(text):
             return trouble
@@ -187,7 +187,7 @@ def trouble_in(text: str) -> Trouble | None:
 
 _Kind = type[AmphoraComputeError]
 
-#: What a complaint means to a build, and to anything else.
+#: The exception for each kind of error: for builds, and for other requests.
 _TO_BUILD: Mapping[Trouble, _Kind] = {
     Trouble.NAME_TAKEN: BuildConflict,
     Trouble.NO_IMAGE: InvalidBuildRequest,
@@ -225,14 +225,14 @@ _ELSEWHERE: Mapping[Trouble, _Kind] = {
     Trouble.REMOVING: InstanceStateConflict,
     Trouble.NO_RIGHT: PermissionDenied,
 }
-#: Of these a repeat may do better: they end by themselves.
+#: Kinds of error that pass by themselves, so that a retry can succeed.
 _PASSING = frozenset({Trouble.REMOVING})
 
 
 def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
-    """Return the error that an answer of 400 and above means."""
+    """Return the exception for an error answer, or one that is not an engine's."""
     if reply.reason is None:
-        why = f'something that is no container engine answered {reply.status}'
+        why = f'something that is not a container engine answered {reply.status}'
     else:
         why = f'the engine answered {reply.status}: {reply.reason.rstrip(".")}'
     kind, more = _meaning(asked, reply)
@@ -246,7 +246,7 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
         return RateLimited, {}
     if reply.status == 401:
         return AuthenticationFailed, {}
-    # A proxy, or a wrong address, knows nothing of containers.
+    # A proxy or a wrong address gives no reason of an engine.
     if reply.reason is not None and reply.status != 503:
         trouble = reply.trouble
         table = _TO_BUILD if asked.building else _ELSEWHERE
@@ -263,12 +263,12 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
 
 
 def _left(kind: _Kind) -> dict[str, Any]:
-    # The engine has said no: whatever class it is, nothing came of the request.
+    # The engine has refused: the request had no effect, whatever the class of error.
     return {'outcome': Outcome.NOT_APPLIED} if kind is AmphoraBuildError else {}
 
 
 def _plain(asked: Asked, status: int) -> _Kind | None:
-    """Return what a status means whose text tells no more."""
+    """Return what a status means when the text is not recognized."""
     match status:
         case 400:
             return InvalidBuildRequest if asked.building else InvalidRequest
@@ -286,9 +286,9 @@ def _plain(asked: Asked, status: int) -> _Kind | None:
 
 
 def unanswered(asked: Asked, why: str, *, sent: bool, slow: bool) -> AmphoraComputeError:
-    """Return the error for a request that got no answer.
+    """Return the exception for a request without an answer.
 
-    ``sent`` says that the engine may have it, ``slow`` that time ran out.
+    ``sent`` means that the engine might have received it, ``slow`` that time ran out.
     """
     if not sent:
         return asked.error(ServiceUnavailable, f'the engine cannot be reached: {why}.')

@@ -1,4 +1,4 @@
-"""What it means that an engine gave no answer at all."""
+"""Causes of requests that an engine did not answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import urllib3.exceptions
 
 _IN_TIME = (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
 _HINTS = {
-    errno.EACCES: ' (kiln needs the right to the socket, which is as good as root)',
+    errno.EACCES: ' (kiln needs access to the socket, which is as good as root)',
 }
 _NO_URL = (
     requests.exceptions.InvalidURL,
@@ -22,10 +22,10 @@ _NO_URL = (
 
 
 def was_sent(exc: BaseException) -> bool:
-    """Tell whether the engine may have the request.
+    """Return True if the engine might have received the request.
 
-    Time-outs, resets and TLS fail in the same words before a request is sent and
-    after; only the place where it happened tells which it was.
+    Time-outs, resets and TLS failures read the same before and after a request is
+    sent; only the place where they were raised shows the difference.
     """
     for cause in _causes(exc):
         if isinstance(cause, _NO_URL):
@@ -37,12 +37,12 @@ def was_sent(exc: BaseException) -> bool:
 
 
 def took_too_long(exc: BaseException) -> bool:
-    """Tell whether time ran out."""
+    """Return True if the time ran out."""
     return any(isinstance(cause, _IN_TIME) for cause in _causes(exc))
 
 
 def why(exc: BaseException) -> str:
-    """Return in a few words what went wrong."""
+    """Return the reason of the failure in a few words."""
     causes = tuple(_causes(exc))
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
@@ -63,8 +63,8 @@ def _causes(exc: BaseException | None) -> Iterator[BaseException]:
     while exc is not None and id(exc) not in seen:
         seen.add(id(exc))
         yield exc
-        # urllib3 keeps the reason of a failed attempt as an attribute, and requests
-        # what it wraps as its first argument.
+        # urllib3 stores the reason of a failed attempt in an attribute, and requests
+        # stores the wrapped exception as its first argument.
         for inner in (getattr(exc, 'reason', None), *exc.args[:1]):
             if isinstance(inner, BaseException) and id(inner) not in seen:
                 yield inner

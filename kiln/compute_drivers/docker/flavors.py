@@ -1,4 +1,4 @@
-"""Flavors, sizes and what else an option says in a few words; pure."""
+"""Flavors and sizes, parsed from the texts of options; pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PIDS = re.compile(r'(\d+)\s*(?:pids|processes)', re.IGNORECASE)
 _NAME = re.compile(r'[A-Za-z0-9][\w.-]*', re.ASCII)
 _NANO = 1_000_000_000
 _LEAST_CPUS = 0.01
-# What both engines' runtimes need at least.
+# The minimum of both engines' runtimes.
 _LEAST_MEMORY = 6 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Flavor:
-    """What a container may use at most; None is no limit."""
+    """Resource limits of a container; None means unlimited."""
 
     nano_cpus: int | None = None
     memory: int | None = None
@@ -31,20 +31,20 @@ class Flavor:
 def parse_size(text: str) -> int:
     """Return the bytes of a size such as ``512 MiB``, ``64m`` or ``1.5g``.
 
-    Without the ``i``, too, K, M and G are powers of 1024, as both engines read them.
+    K, M and G are powers of 1024 even without the ``i``, as both engines read them.
 
-    :raises ValueError: it is no size.
+    :raises ValueError: the text is not a size.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f'{text.strip()!r} is no size such as 512 MiB')
+        raise ValueError(f'{text.strip()!r} is not a size such as 512 MiB')
     return int(float(found[1]) * 1024 ** _POWERS[found[2].lower()])
 
 
 def parse_flavors(text: str) -> Mapping[str, Flavor]:
-    """Return the flavors that an option describes: ``small: 1 cpu, 512 MiB; big: 4 cpus``.
+    """Parse the flavors of an option: ``small: 1 cpu, 512 MiB; big: 4 cpus``."""
 
-    :raises ConfigurationError: it cannot be read; the message says where.
+    :raises ConfigurationError: the text cannot be parsed; the message names the place.
     """
     flavors: dict[str, Flavor] = {}
     for part in filter(None, map(str.strip, text.replace('\n', ';').split(';'))):
@@ -54,7 +54,7 @@ def parse_flavors(text: str) -> Mapping[str, Flavor]:
                 f'Cannot read flavors at {part!r}: a flavor is NAME: LIMIT, LIMIT.'
             )
         if name in flavors:
-            raise ConfigurationError(f'Cannot read flavors: {name} is there twice.')
+            raise ConfigurationError(f'Cannot read flavors: {name} is defined twice.')
         try:
             flavors[name] = _flavor(limits.split(',') if limits else ())
         except ValueError as exc:
@@ -67,7 +67,7 @@ def _flavor(limits: Sequence[str]) -> Flavor:
     for limit in map(str.strip, limits):
         field, value = _limit(limit)
         if field in found:
-            raise ValueError(f'{limit!r} limits again what was limited before')
+            raise ValueError(f'{limit!r} repeats a limit')
         found[field] = value
     return Flavor(**found)
 
@@ -79,7 +79,7 @@ def _limit(text: str) -> tuple[str, int]:
         return 'nano_cpus', round(float(cpus[1]) * _NANO)
     if pids := _PIDS.fullmatch(text):
         if not int(pids[1]):
-            raise ValueError(f'{text!r} leaves it no process')
+            raise ValueError(f'{text!r} allows no process')
         return 'pids', int(pids[1])
     try:
         memory = parse_size(text)

@@ -1,4 +1,4 @@
-"""Whether an engine is fit to be used, and what time it has."""
+"""Health check of an engine, and the offset of its clock."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kiln.compute_drivers.docker.errors import Asked
 from kiln.exceptions import ComputeServiceError
 from kiln.models import DriverHealth
 
-#: Seconds for which the difference of two clocks is remembered.
+#: Seconds for which the clock offset is cached.
 _SKEW_TTL_S = 300.0
 
 
 def look(engine: Engine, clock: Clock, *, privileged: bool) -> DriverHealth:
-    """Look whether an engine answers and has what the options need.
+    """Check that an engine answers and supports the options.
 
-    :raises ComputeServiceError: it answers, and cannot be used.
+    :raises ComputeServiceError: the engine answers, but cannot be used.
     """
     asked = Asked(verb='check', subject='the backend')
     started = clock.monotonic()
@@ -29,8 +29,8 @@ def look(engine: Engine, clock: Clock, *, privileged: bool) -> DriverHealth:
     if privileged and 'name=rootless' in (info.get('SecurityOptions') or ()):
         raise asked.error(
             ComputeServiceError,
-            'the engine is rootless, and cannot give the rights that the option privileged '
-            'asks for.',
+            'the engine is rootless, and cannot give the privileges that the option '
+            'privileged needs.',
         )
     kind = 'Podman' if engine.is_podman(asked) else 'Docker Engine'
     return DriverHealth(healthy=True, detail=_detail(kind, info), latency_s=latency_s)
@@ -46,7 +46,7 @@ def _detail(kind: str, info: Mapping[str, Any]) -> str:
 
 
 class Clocks:
-    """Tells what time an engine has; a question for events must not name its future."""
+    """The engine's clock: an events request must not end in the engine's future."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
@@ -55,14 +55,14 @@ class Clocks:
         self._ahead_s = 0.0
 
     def engine_now(self, asked: Asked) -> float:
-        """Return the engine's time, in seconds since the epoch; never earlier than it is."""
+        """Return the engine's time in seconds since the epoch; never too early."""
         now = self._clock.monotonic()
         if now - self._measured_at >= _SKEW_TTL_S:
             before = self._clock.time()
             info = self._engine.ask(asked, lambda session: session.info())
             with self._lock:
-                # What it said a moment ago; the way of the answer is added, so that
-                # rather too much is asked for than too little.
+                # The time of the answer counts as offset too, so that the result is
+                # rather late than early.
                 self._ahead_s = _seconds(info.get('SystemTime'), before) - before
                 self._measured_at = now
         return self._clock.time() + self._ahead_s

@@ -1,4 +1,4 @@
-"""Images of an engine: found, fetched, described and imported."""
+"""Images of an engine: lookup, pull, description and import."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kiln.compute_drivers.docker.settings import Settings
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import ImageFacts, ImageFile
 
-#: Seconds for which what an image says of itself is remembered.
+#: Seconds for which the details of an image are cached.
 _TTL_S = 5.0
 _BLOCK = 1 << 20
 _LONGEST_SAID = 200
 
 
 class Images:
-    """The images of one engine, by the names that people use."""
+    """The images of one engine, by name or id."""
 
     def __init__(self, engine: Engine, settings: Settings, clock: Clock) -> None:
         self._engine = engine
@@ -33,14 +33,14 @@ class Images:
         self._known: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def forget(self) -> None:
-        """Ask for every image again when it is next needed."""
+        """Drop the cache; each image is read again when it is next needed."""
         with self._lock:
             self._known.clear()
 
     def for_build(self, asked: Asked, name: str) -> Mapping[str, Any]:
-        """Return an image that a build is to use; fetch it where the backend says so.
+        """Return the image of a build; pull it if the option ``pull`` says so.
 
-        :raises InvalidBuildRequest: there is none, and none is to be had.
+        :raises InvalidBuildRequest: the image does not exist and cannot be pulled.
         """
         if self._pull == 'always' and names.is_image(name):
             self._fetch(asked, name)
@@ -53,16 +53,16 @@ class Images:
         return self._local(asked, name)
 
     def facts(self, asked: Asked, name: str) -> ImageFacts:
-        """Return what is said of an image; nothing is fetched for it.
+        """Return the facts of an image without pulling it.
 
-        :raises InvalidRequest: builds may not use it.
+        :raises InvalidRequest: builds cannot use the image.
         """
         return translate.image_of(self._local(asked, name), name)
 
     def validate(self, asked: Asked, name: str) -> None:
-        """Return if builds may use an image, or could fetch it.
+        """Return if builds can use the image or could pull it.
 
-        :raises InvalidRequest: they may not.
+        :raises InvalidRequest: builds cannot use the image.
         """
         try:
             self._local(asked, name)
@@ -89,7 +89,7 @@ class Images:
 
     def _fetch(self, asked: Asked, name: str) -> None:
         said = self._engine.ask(asked, lambda session: session.pull(name))
-        # What goes wrong on the way is told in the middle of an answer that says 200.
+        # A failed pull is reported within an answer of status 200.
         for line in _lines(str(said)):
             if reason := line.get('error'):
                 raise errors.refused(asked, errors.Reply(status=500, reason=str(reason)))
@@ -98,10 +98,10 @@ class Images:
     # ---- import ----------------------------------------------------------
 
     def import_file(self, image: ImageFile) -> str:
-        """Make an image of a tar file; return its id, also where it is there already."""
+        """Make an image from a tar file and return its id; an existing one is reused."""
         asked = Asked(verb='import image', subject=image.name)
         if not names.is_image(image.name) or '@' in image.name:
-            raise asked.error(InvalidRequest, 'that is no name such as kiln/node:1.')
+            raise asked.error(InvalidRequest, 'that is not a name such as kiln/node:1.')
         try:
             content = _digest(image)
         except OSError as exc:
@@ -135,16 +135,18 @@ class Images:
                 str(image.path), repository=repository, tag=tag, changes=changes
             ),
         )
-        # Podman names no image that it imports, so that its answer must tell which it is.
+        # Podman does not name the image that it imports: only its answer has the id.
         for line in _lines(str(said)):
             made = translate.image_id(line.get('status') or line.get('id'))
             if made is not None and made.startswith('sha256:'):
                 return made
-        raise asked.error(InvalidRequest, f'the engine made none of it: {_complaint(str(said))}.')
+        raise asked.error(
+            InvalidRequest, f'the engine made no image from it: {_complaint(str(said))}.'
+        )
 
 
 def _digest(image: ImageFile) -> str:
-    """Return what changes when anything of an image does."""
+    """Return a digest that changes with any part of an image."""
     digest = hashlib.sha256(
         json.dumps([list(image.command), sorted(image.properties.items())]).encode()
     )
@@ -163,13 +165,13 @@ def _split(name: str) -> tuple[str, str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a line of a Dockerfile has it."""
+    """Return a text quoted for a line of a Dockerfile."""
     escaped = text.replace('\\', '\\\\').replace('"', '\\"').replace('$', '\\$')
     return '"' + escaped.replace('\n', ' ') + '"'
 
 
 def _lines(said: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what an engine tells in one answer, bit by bit, as JSON."""
+    """Yield the JSON objects of a streamed answer."""
     for line in said.splitlines():
         try:
             found = json.loads(line)
@@ -183,4 +185,4 @@ def _complaint(said: str) -> str:
     for line in _lines(said):
         if reason := line.get('error'):
             return str(reason).rstrip('.')
-    return ' '.join(said.split())[:_LONGEST_SAID] or 'it says no more'
+    return ' '.join(said.split())[:_LONGEST_SAID] or 'the engine gave no reason'

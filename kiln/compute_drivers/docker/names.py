@@ -1,4 +1,4 @@
-"""How kiln's names, keys and labels look in an engine; pure."""
+"""kiln's names, build keys and labels on an engine's containers; pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kiln.models import BuildRequest
 
 OWNER, KEY, NAME = 'kiln.owner', 'kiln.key', 'kiln.name'
 FLAVOR, ZONE = 'kiln.flavor', 'kiln.zone'
-#: The image in the words of the build; the engine itself tells only an id.
+#: The image as the build named it; the engine itself reports only an id.
 IMAGE = 'kiln.image-asked-for'
-#: On a container that needs more than to be started, so that who finds one half
-#: made knows that it is not enough to start it.
+#: On a container that needs files or networks before it starts: a half-made one must
+#: not just be started.
 UNFINISHED = 'kiln.unfinished'
-#: On a container with a health check; Podman's lists say nothing of its outcome.
+#: On a container with a health check; Podman's lists omit the health.
 HEALTH = 'kiln.health'
-#: Before each key of a caller's metadata.
+#: Prefix of the keys of a caller's metadata.
 METADATA = 'kiln.meta.'
-#: On an image: what it runs first, where it reads its seed, and its volumes.
+#: On an image: its init system, its seed, and the paths of its volumes.
 INIT, SEED, VOLUMES = 'kiln.init', 'kiln.seed', 'kiln.volumes'
-#: On an image that was imported: the digest of what it was made of.
+#: On an imported image: the digest of its sources.
 CONTENT = 'kiln.content'
 
 _ID = re.compile(r'[0-9a-f]{64}')
@@ -33,30 +33,30 @@ _IMAGE = re.compile(r'[A-Za-z0-9][\w./:@-]*', re.ASCII)
 _NO_HOST = re.compile(r'[^a-z0-9]+')
 _DIGITS = 12
 _LONGEST_HOST = 63
-# Podman takes a label for KEY=VALUE.
+# Podman splits a label at "=", so this is quoted in keys.
 _PLAIN = ' !#$&()*+,/:;<>?@[]^`{|}~'
 
 
 def container_name(owner: str, build_key: str) -> str:
-    """Return the one name that containers of a build can have.
+    """Return the only name that the container of a build can have.
 
-    An engine gives each name once, so that no two requests for a build can make
-    two containers. The digest keeps sites, and keys that differ in signs which
-    names cannot have, apart.
+    An engine gives each name only once, so two requests for a build cannot make two
+    containers. The digest separates sites, and keys that differ only in characters
+    that names cannot contain.
     """
     digest = hashlib.sha256(f'{owner}/{build_key}'.encode()).hexdigest()[:_DIGITS]
     return f'{build_key.replace(":", "-")}-{digest}'
 
 
 def host_name(name: str) -> str:
-    """Return a name as a host may have it."""
+    """Return a name reduced to a valid host name."""
     return _NO_HOST.sub('-', name.lower()).strip('-')[:_LONGEST_HOST].rstrip('-') or 'node'
 
 
 def labels_of(
     request: BuildRequest, *, zone: str, unfinished: bool, health: bool
 ) -> dict[str, str]:
-    """Return what a container is to tell of its build."""
+    """Return the labels that record the build on its container."""
     labels = {
         OWNER: request.owner,
         KEY: request.build_key,
@@ -90,25 +90,25 @@ def _quoted(key: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text is the id of a container, and not a name or a beginning.
+    """Return True if a text is a container's full id, not a name or a prefix.
 
-    What is not is never sent to the engine: it would find containers that are not kiln's.
+    Anything else is never sent to the engine, as it could match foreign containers.
     """
     return _ID.fullmatch(text) is not None
 
 
 def is_network(text: str) -> bool:
-    """Tell whether a text can be the id or the name of a network."""
+    """Return True if a text can be the id or the name of a network."""
     return _NETWORK.fullmatch(text) is not None
 
 
 def is_image(text: str) -> bool:
-    """Tell whether a text can be the id or the name of an image."""
+    """Return True if a text can be the id or the name of an image."""
     return _IMAGE.fullmatch(text) is not None and '..' not in text
 
 
 def labels_in(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the labels of a container, from a list or from an answer about it alone."""
+    """Return the labels of a container, from a list or an inspect."""
     labels: Mapping[str, str] | None = answer.get('Labels')
     if labels is None:
         labels = (answer.get('Config') or {}).get('Labels')

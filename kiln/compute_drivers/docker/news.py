@@ -1,9 +1,9 @@
-"""What changed, from the events that an engine remembers; pure but for one question.
+"""Container changes since a cursor, from the engine's events.
 
-Docker Engine keeps its last 256 events, in memory. A cursor therefore names an event;
-where the engine no longer knows that one, it was restarted or too much has happened,
-and everything is to be looked at. Podman's answers about past events are not complete,
-so there everything is always looked at.
+Docker Engine keeps its last 256 events, in memory. A cursor therefore names an event.
+If the engine no longer has that event, it was restarted or too much has happened, and
+everything must be listed again. Podman's answers about past events are incomplete, so
+with Podman everything is always listed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.client import Engine
 from kiln.compute_drivers.docker.errors import Asked
 
-#: Events after which a container may be in another state.
+#: Events after which a container can be in another state.
 _ACTIONS = (
     'create', 'start', 'restart', 'die', 'oom', 'kill', 'stop', 'pause', 'unpause',
     'health_status', 'destroy',
 )  # fmt: skip
 _GONE = 'destroy'
-#: Seconds to look back for an event to begin with.
+#: Seconds to go back for an event to start from.
 _LOOK_BACK_S = 600
 _CURSOR = re.compile(r'(\d+)\.([a-z_]+)\.([0-9a-f]{64})')
 
@@ -38,13 +38,13 @@ class Event:
 
     @property
     def cursor(self) -> str:
-        """The text by which it is named."""
+        """The text of a cursor that names this event."""
         return f'{self.at_ns}.{self.action}.{self.container_id}'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class News:
-    """What events tell; ``complete`` where they cannot tell all."""
+    """Changes that events report; ``complete`` if everything must be listed instead."""
 
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class News:
 
 
 def parse_cursor(text: str) -> Event | None:
-    """Return the event that a cursor names; None where it names none."""
+    """Return the event that a cursor names; None if the cursor is not an event's."""
     found = _CURSOR.fullmatch(text)
     if found is None:
         return None
@@ -61,22 +61,22 @@ def parse_cursor(text: str) -> Event | None:
 
 
 def event_of(answer: Mapping[str, Any]) -> Event:
-    """Return an event as the engine tells it."""
+    """Return an event of the engine's answer."""
     return Event(
         at_ns=int(answer['timeNano']),
-        # Some have more to say: 'health_status: healthy'.
+        # Some actions carry a detail: 'health_status: healthy'.
         action=str(answer['Action']).partition(':')[0],
         container_id=str(answer['Actor']['ID']),
     )
 
 
 def news_in(events: Iterable[Event], since: Event | None) -> News:
-    """Return what events tell to who has seen all until one of them."""
+    """Return the changes since an event; ``complete`` if the event is not among them."""
     told = sorted(events, key=lambda event: event.at_ns)
     cursor = told[-1].cursor if told else ''
     if since is None or since not in told:
         return News(cursor=cursor)
-    # What happened in the moment of the event itself may not have been told.
+        # Events at the very time of the cursor might not have been reported before.
     later = [event for event in told if event.at_ns >= since.at_ns]
     gone = dict.fromkeys(event.container_id for event in later if event.action == _GONE)
     changed = dict.fromkeys(
@@ -86,7 +86,7 @@ def news_in(events: Iterable[Event], since: Event | None) -> News:
 
 
 def ask(engine: Engine, asked: Asked, owner: str, since: str, now: float) -> News:
-    """Ask the engine for the news of a site since a cursor; ``now`` is by the engine's clock."""
+    """Read the changes of a site since a cursor; ``now`` is by the engine's clock."""
     if engine.is_podman(asked):
         return News()
     witness = parse_cursor(since)

@@ -1,4 +1,4 @@
-"""Soft and hard reboots, without anybody waiting for a container to end."""
+"""Soft and hard reboots in the background."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Reboots:
-    """The reboots that this process has under way.
+    """The reboots that are running in this process.
 
-    An engine answers a request to restart when the container runs again, after it
-    has waited for it to end. So each is asked for by a thread of its own; until the
-    answer, a container that has ended is not taken for one that failed.
+    An engine answers a restart only when the container runs again, so each reboot has
+    its own thread. Until the answer, a container that has ended does not count as failed.
     """
 
     def __init__(self) -> None:
@@ -27,7 +26,7 @@ class Reboots:
         return container_id in self._under_way
 
     def begin(self, container_id: str, restart: Callable[[], None]) -> None:
-        """Have a container restarted; return at once. One under way is enough."""
+        """Start a reboot and return at once; does nothing if one is running."""
         with self._lock:
             if container_id in self._under_way:
                 return
@@ -43,7 +42,7 @@ class Reboots:
         try:
             restart()
         except KilnError as exc:
-            # Nobody waits for it; its state says how it went.
+            # No caller waits for the reboot; the state shows the result.
             LOG.warning('Reboot of %s failed: %s', container_id[:12], exc)
         finally:
             with self._lock:

@@ -1,4 +1,4 @@
-"""What carries a site's label beside its containers: volumes and networks."""
+"""Volumes and networks that carry a site's label."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Resources:
         self._engine = engine
 
     def of(self, owner: str) -> Iterator[Resource]:
-        """Yield what carries an owner, and no container uses: what is used goes with its user."""
+        """Yield an owner's unused volumes and networks; used ones go with their container."""
         asked = Asked(verb='list', subject=f'the resources of {owner}')
         label = f'{names.OWNER}={owner}'
         unused = {'label': [label], 'dangling': ['true']}
@@ -39,14 +39,14 @@ class Resources:
             *map(translate.volume_of, volumes.get('Volumes') or ()),
             *map(translate.network_of, networks),
         ]
-        # Of two filters Podman asks for one.
+        # Podman combines filters with "or", so the owner is checked again.
         yield from (resource for resource in found if resource.owner == owner)
 
     def delete(self, resource: Resource) -> None:
-        """Delete a volume or a network, if it carries a label of kiln's.
+        """Delete a volume or a network that carries a label of kiln.
 
-        :raises InvalidRequest: it is something else.
-        :raises PermissionDenied: it is somebody else's.
+        :raises InvalidRequest: the resource is neither a volume nor a network.
+        :raises PermissionDenied: the resource carries no label of kiln.
         :raises DeleteFailed: a container uses it.
         """
         asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)

@@ -1,4 +1,4 @@
-"""What is put into a container before it starts: its seed, its files; pure."""
+"""Files and cloud-init seed copied into a container before it starts; pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kiln.compute_drivers.docker import names
 from kiln.models import BuildRequest, InjectedFile
 
 NOCLOUD, FILES, NONE, AUTO = 'nocloud', 'files', 'none', 'auto'
-#: Where cloud-init looks for a seed.
+#: Where cloud-init reads a seed.
 SEED_FOLDER = '/var/lib/cloud/seed/nocloud'
-#: Where kiln puts what is its own.
+#: Folder of kiln's own files in a container.
 OWN_FOLDER = '/var/lib/kiln'
-#: Where user data lie in a container that runs no cloud-init.
+#: Where user data is stored in a container without cloud-init.
 USER_DATA = f'{OWN_FOLDER}/user-data'
-#: The last thing that is put into a container: what lacks it is half made.
+#: The last file that is copied into a container; without it the container is half made.
 COMPLETE = f'{OWN_FOLDER}/complete'
 
 _FOLDER_MODE = 0o755
@@ -27,14 +27,14 @@ _SECRET_MODE = 0o600
 
 
 def kind_of(option: str, image_labels: Mapping[str, str]) -> str:
-    """Return how a container of an image gets its files and user data."""
+    """Return how containers of an image get their files and user data."""
     if option != AUTO:
         return option
     return NOCLOUD if image_labels.get(names.SEED) == NOCLOUD else FILES
 
 
 def files_of(request: BuildRequest, kind: str) -> tuple[InjectedFile, ...]:
-    """Return the files that a build brings into its container."""
+    """Return the files that a build copies into its container."""
     if kind == NOCLOUD:
         return _seed(request)
     given = request.files
@@ -51,7 +51,7 @@ def _seed(request: BuildRequest) -> tuple[InjectedFile, ...]:
     data = user_data.compose(request.user_data, request.files, request.keys)
     contents = {
         'meta-data': json.dumps(meta).encode(),
-        # Without one cloud-init takes the seed for none.
+        # cloud-init ignores a seed without user data.
         'user-data': data or b'#cloud-config\n{}\n',
     }
     return tuple(
@@ -61,7 +61,7 @@ def _seed(request: BuildRequest) -> tuple[InjectedFile, ...]:
 
 
 def folders_of(files: Iterable[InjectedFile]) -> list[str]:
-    """Return the folders that must be there for the files, the outer before the inner."""
+    """Return the folders that the files need, outer folders first."""
     found = {OWN_FOLDER: None}
     for file in files:
         found[posixpath.dirname(file.path)] = None
@@ -78,7 +78,7 @@ def archive(
     owners: Mapping[str, tuple[int, int]],
     now: float,
 ) -> bytes:
-    """Return a tar of files, of the folders they lack, and at its end the sign of completeness."""
+    """Return a tar with the missing folders, the files, and last the completion mark."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w', format=tarfile.PAX_FORMAT) as tar:
         for folder in folders:
@@ -91,8 +91,8 @@ def archive(
             member.size = len(file.content)
             tar.addfile(member, io.BytesIO(file.content))
         tar.addfile(_member(COMPLETE, _SECRET_MODE, now))
-    # Without what fills up the last record: Podman reads no further than to the end of
-    # the archive, and answers now and then that a pipe broke which had yet to take it.
+    # Without the padding of the last record: Podman stops reading at the end of the
+    # archive, and then sometimes reports a broken pipe for the rest.
     return packed.getvalue()[: tar.offset]
 
 
@@ -103,7 +103,7 @@ def _member(path: str, mode: int, now: float) -> tarfile.TarInfo:
 
 
 def hidden(files: Iterable[InjectedFile], covered: Iterable[str]) -> str | None:
-    """Return the path of a file that nobody would see, since something is mounted above it."""
+    """Return the path of a file that a mount would hide; None if no file is hidden."""
     above = [path.rstrip('/') + '/' for path in covered]
     for file in files:
         if any(file.path.startswith(path) for path in above):
@@ -112,14 +112,14 @@ def hidden(files: Iterable[InjectedFile], covered: Iterable[str]) -> str | None:
 
 
 class Accounts:
-    """The users and groups of an image, as its files tell them."""
+    """The users and groups of an image, from its passwd and group files."""
 
     def __init__(self, passwd: str = '', group: str = '') -> None:
         self._users = {fields[0]: (int(fields[2]), int(fields[3])) for fields in _rows(passwd, 4)}
         self._groups = {fields[0]: int(fields[2]) for fields in _rows(group, 3)}
 
     def ids(self, owner: str) -> tuple[int, int] | None:
-        """Return the numbers of ``USER`` or ``USER:GROUP``; None where the image has no such."""
+        """Return the ids of ``USER`` or ``USER:GROUP``; None if the image lacks one of them."""
         user, colon, group = owner.partition(':')
         if user.isdecimal():
             found = (int(user), int(user))
@@ -142,5 +142,5 @@ def _rows(text: str, least: int) -> list[list[str]]:
     ]
 
 
-#: What every image has, whatever its files say.
+#: The account of every image, whatever its files contain.
 ROOT = Accounts('root:x:0:0', 'root:x:0')

@@ -1,4 +1,4 @@
-"""A backend's options as values that are checked once, when it is opened; pure."""
+"""Options of a Docker backend, parsed and checked when it is opened; pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_PORTS = 65_535
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """A port of containers that the engine's host has, too; host port '' is any free one."""
+    """A container port published on the engine's host; host port '' is any free one."""
 
     port: str
     host_port: str = ''
@@ -27,7 +27,7 @@ class Published:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Mount:
-    """A folder of the engine's host, as containers see it."""
+    """A folder of the engine's host, mounted into containers."""
 
     source: str
     target: str
@@ -36,7 +36,7 @@ class Mount:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Device:
-    """A device of the engine's host, as containers see it."""
+    """A device of the engine's host, passed to containers."""
 
     source: str
     target: str
@@ -45,7 +45,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How containers are made where a build does not say."""
+    """Defaults and limits for the containers of a backend."""
 
     image: str | None
     flavor: str | None
@@ -73,7 +73,7 @@ class Settings:
 def read(conf: Any, backend: str) -> Settings:
     """Return the settings of a backend.
 
-    :raises ConfigurationError: an option cannot be read, or names what is not there.
+    :raises ConfigurationError: an option cannot be parsed, or names an unknown flavor.
     """
     flavors = parse_flavors(conf.flavors)
     if conf.flavor is not None and conf.flavor not in flavors:
@@ -115,12 +115,12 @@ def _each(option: str, texts: Sequence[str], parse: Any) -> list[Any]:
 
 def _absolute(text: str) -> str:
     if not text.startswith('/') or '..' in text.split('/'):
-        raise ValueError(f'{text!r} is no absolute path')
+        raise ValueError(f'{text!r} is not an absolute path')
     return text
 
 
 def _published(text: str) -> Published:
-    """Read ``PORT``, ``HOST_PORT:PORT`` or ``ADDRESS:HOST_PORT:PORT``."""
+    """Parse ``PORT``, ``HOST_PORT:PORT`` or ``ADDRESS:HOST_PORT:PORT``."""
     address, colon, rest = text.rpartition(':')
     host_address, _, host_port = address.rpartition(':')
     port = _port(rest)
@@ -134,7 +134,7 @@ def _published(text: str) -> Published:
 def _port(text: str) -> str:
     found = _PORT.fullmatch(text)
     if found is None or not 0 < int(found[1]) <= _MOST_PORTS:
-        raise ValueError(f'{text!r} is no port such as 80 or 53/udp')
+        raise ValueError(f'{text!r} is not a port such as 80 or 53/udp')
     return f'{int(found[1])}/{found[2] or "tcp"}'
 
 
@@ -147,7 +147,7 @@ def _device(text: str) -> Device:
     source, _, rest = text.partition(':')
     target, _, rights = rest.partition(':')
     if rights and set(rights) - set('rwm'):
-        raise ValueError(f'{rights!r} are no rights such as rwm')
+        raise ValueError(f'{rights!r} are not rights such as rwm')
     return Device(
         source=_absolute(source), target=_absolute(target or source), rights=rights or 'rwm'
     )

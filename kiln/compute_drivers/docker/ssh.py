@@ -1,10 +1,9 @@
-"""Requests to an engine on another host, through ``ssh`` and docker's own ``dial-stdio``.
+"""Requests to an engine on another host over ssh and ``docker system dial-stdio``.
 
-The SDK has two ways for this. One reads the pipes of the ssh program, on which no
-time-out holds, and begins a program for each request; the other needs paramiko, which
-knows little of what people write into the configuration of ssh. Here the program gets
-one end of a pair of sockets, so that the other end is a socket like any other: its
-time-outs hold, and it is kept for the next request.
+The SDK offers two ways. One reads the pipes of the ssh program, where time-outs have no
+effect, and starts a program for each request; the other needs paramiko, which supports
+only a part of the ssh configuration. Here the program gets one end of a socket pair, so
+that the other end is an ordinary socket: its time-outs work, and it is reused.
 """
 
 from __future__ import annotations
@@ -25,57 +24,57 @@ import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
 
-#: Seconds that a program has to end by itself once nobody listens to it.
+#: Seconds that the ssh program has to end by itself once its connection is closed.
 _END_S = 0.2
-#: So many connections are opened at a time: sshd hangs up on further ones, by MaxStartups.
+#: How many connections are opened at a time: sshd drops further ones, by MaxStartups.
 _AT_ONCE = 8
 _LONGEST_SAID = 300
 
-#: What ssh, or who it reached, says; and what it means and can be done about it.
+#: What ssh or the remote end prints, and what it means with what to do about it.
 _MEANINGS = tuple(
     (re.compile(words, re.IGNORECASE), meaning)
     for words, meaning in (
         (
             r'identification has changed',
-            'its host key is another than the known one; if that is right, forget the old one '
+            'its host key is not the known one; if that is expected, remove the old one '
             'with "ssh-keygen -R"',
         ),
         (
             r'host key verification failed',
-            'its host key is not known; log in once by hand, or add it to known_hosts',
+            'its host key is not known; log in once manually, or add it to known_hosts',
         ),
         (
             r'dial unix .*: permission denied|permission denied.* docker daemon socket',
-            'that user may not talk to the engine there; add it to the group docker',
+            'that user has no access to the engine there; add it to the group docker',
         ),
         (
             r'permission denied \(|too many authentication failures|no such identity',
-            'ssh is not let in; it needs a key that is accepted there without a password',
+            'ssh was denied access; it needs a key that is accepted there without a password',
         ),
         (
             r'docker: (command )?not found|no such file or directory.*docker$|unknown command',
-            'there is no docker command there that knows "system dial-stdio"',
+            'the docker command there is missing or lacks "system dial-stdio"',
         ),
         (
             r'cannot connect to the docker daemon|dial unix ',
-            'no engine listens there',
+            'no engine is listening there',
         ),
-        (r'could not resolve hostname', 'its name is not known'),
+        (r'could not resolve hostname', 'its host name cannot be resolved'),
     )
 )
 
 
 class SshError(OSError):
-    """The far end cannot be reached; the text says why in one line."""
+    """The remote engine cannot be reached; the text gives the reason in one line."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(0, reason)
 
 
 class SshAdapter(requests.adapters.HTTPAdapter):
-    """Carries requests to the engine that a command talks to.
+    """Sends requests to an engine through runs of a command.
 
-    Each connection is one run of it, and is kept.
+    Each connection is one run of the command, and is kept for later requests.
     """
 
     def __init__(self, command: tuple[str, ...], connections: int) -> None:
@@ -83,9 +82,9 @@ class SshAdapter(requests.adapters.HTTPAdapter):
         super().__init__(pool_maxsize=connections)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Have the pools open connections through ssh."""
+        """Make the pools open their connections through ssh."""
         super().init_poolmanager(*args, **kwargs)
-        # Whatever makes one will do; the types ask for classes.
+        # Any factory works; only the types require classes.
         self.poolmanager.pool_classes_by_scheme = {'http': cast('Any', self._pool)}
 
     def _pool(self, *args: Any, **kwargs: Any) -> urllib3.connectionpool.HTTPConnectionPool:
@@ -95,10 +94,10 @@ class SshAdapter(requests.adapters.HTTPAdapter):
 
 
 def command(url: str, config: str | None = None) -> tuple[str, ...]:
-    """Return what talks to the engine that ``ssh://USER@HOST:PORT/SOCKET`` names.
+    """Return the command that connects to the engine of ``ssh://USER@HOST:PORT/SOCKET``.
 
-    It never asks anything: there is nobody to answer. What is not said here is as the
-    configuration of ssh says: a file of one's own, or that of the user.
+    The command never prompts, as nobody could answer. Everything else follows the ssh
+    configuration: the given file, or that of the user.
 
     :raises ValueError: the URL cannot be read.
     """
@@ -116,16 +115,16 @@ def command(url: str, config: str | None = None) -> tuple[str, ...]:
 
 
 def meaning(said: str) -> str:
-    """Return in one line what the last words of ssh mean."""
+    """Return in one line what the last output of ssh means."""
     for words, means in _MEANINGS:
         if words.search(said):
             return means
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1][:_LONGEST_SAID].rstrip('.') if lines else 'ssh ended without a word'
+    return lines[-1][:_LONGEST_SAID].rstrip('.') if lines else 'ssh ended without a message'
 
 
 class _Connection(urllib3.connection.HTTPConnection):
-    """One run of ssh, as a connection."""
+    """A connection made of one run of ssh."""
 
     def __init__(
         self,
@@ -139,14 +138,14 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._program: subprocess.Popen[bytes] | None = None
 
     def connect(self) -> None:
-        """Open the connection; it is there once the engine itself has answered.
+        """Open the connection; return once the engine itself has answered.
 
-        :raises SshError: it cannot be opened.
-        :raises TimeoutError: it took longer than a connection may take.
+        :raises SshError: the connection cannot be opened.
+        :raises TimeoutError: the connect time-out has passed.
         """
         timeout_s = self.timeout if isinstance(self.timeout, int | float) else None
         if not self._turn.acquire(timeout=timeout_s):
-            raise TimeoutError('too many others are connecting')
+            raise TimeoutError('too many other connections are being opened')
         try:
             self._open(timeout_s)
         except BaseException:
@@ -160,7 +159,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         self.sock.settimeout(timeout_s)
         with theirs, tempfile.TemporaryFile() as said:
             try:
-                # Signals at a terminal are for kiln, which then ends this program.
+                # Terminal signals are for kiln, which then ends this program.
                 self._program = subprocess.Popen(  # noqa: S603
                     self._command,
                     stdin=theirs.fileno(),
@@ -169,12 +168,12 @@ class _Connection(urllib3.connection.HTTPConnection):
                     start_new_session=True,
                 )
             except FileNotFoundError:
-                raise SshError('there is no ssh command here; install openssh-client') from None
+                raise SshError('the ssh command was not found; install openssh-client') from None
             theirs.close()
             self._greet(said)
 
     def _greet(self, said: IO[bytes]) -> None:
-        """Have the engine say that it is there, so that what fails later is the engine's."""
+        """Ping the engine once, so that later failures are the engine's own."""
         assert self.sock is not None
         try:
             self.sock.sendall(b'GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n')
@@ -189,7 +188,7 @@ class _Connection(urllib3.connection.HTTPConnection):
             raise SshError(meaning(said.read().decode(errors='replace'))) from exc
 
     def close(self) -> None:
-        """Hang up, and have the program end."""
+        """Close the connection and end the program."""
         super().close()
         self._end()
 
@@ -198,7 +197,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         if program is None:
             return
         try:
-            # It has nothing to read any more, and goes; what it says last is worth hearing.
+            # Its input is closed, so it ends by itself; its last output is worth reading.
             program.wait(_END_S)
         except subprocess.TimeoutExpired:
             program.kill()

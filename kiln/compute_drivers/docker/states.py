@@ -1,4 +1,4 @@
-"""Where a container is in its life, in kiln's words; pure."""
+"""Container status translated to kiln's states; pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from kiln.models import State
 
-#: What an engine does with a container that was asked to reboot.
+#: Task of a container that is being rebooted.
 REBOOTING = 'rebooting'
-#: Exit codes of who ended as asked: by itself, or by a signal to end.
+#: Exit codes of a command that ended on request: by itself, or by a signal.
 _ASKED = frozenset({0, 130, 137, 143})
 _HEALTH = re.compile(r'\((healthy|unhealthy|health: starting)\)')
 _LONGEST_PROBE = 200
-#: What Podman calls in its own words.
+#: Podman's own status words, and Docker's words for the same.
 _ALIKE = {
     'configured': 'created',
     'initialized': 'created',
@@ -26,20 +26,20 @@ _ALIKE = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """What an engine says of a container."""
+    """What an engine reports about a container."""
 
     status: str
     exit_code: int = 0
     oom_killed: bool = False
     error: str = ''
-    #: '', 'starting', 'healthy' or 'unhealthy'; and what the last probe said.
+    #: '', 'starting', 'healthy' or 'unhealthy'; and the output of the last probe.
     health: str = ''
     probe: str = ''
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Life:
-    """Where a container is in its life."""
+    """State, task and fault of an amphora, as derived from its container."""
 
     state: State
     task: str | None = None
@@ -47,7 +47,7 @@ class Life:
 
 
 def life_of(condition: Condition) -> Life:
-    """Return where a container is in its life."""
+    """Return the state, task and fault that a condition means."""
     match condition.status:
         case 'created':
             return _created(condition)
@@ -86,11 +86,11 @@ def _running(condition: Condition) -> Life:
 
 
 def _restarting(condition: Condition) -> Life:
-    """Return where a container is that has ended, and that its engine starts again soon."""
+    """Return the life of a container that has ended and that its engine will restart."""
     if _failed(condition):
-        # It may come to run, or go on like this: until it runs, nobody is to rely on it.
+        # It might recover or keep failing: until it runs, it must not count as usable.
         return Life(state=State.ERROR, fault=f'{_end(condition)}; the engine starts it again')
-    # As a machine does that reboots itself.
+    # The same as a machine that reboots itself.
     return Life(state=State.ACTIVE, task=REBOOTING)
 
 
@@ -106,7 +106,7 @@ def _end(condition: Condition) -> str:
 
 
 def told(answer: Mapping[str, Any]) -> Condition:
-    """Return the condition of a container from an answer about it alone."""
+    """Return the condition of a container from the engine's answer to an inspect."""
     state = answer['State']
     health = state.get('Health') or state.get('Healthcheck') or {}
     log = health.get('Log') or []
@@ -124,9 +124,9 @@ def told(answer: Mapping[str, Any]) -> Condition:
 
 
 def listed(entry: Mapping[str, Any], *, has_health: bool) -> Condition | None:
-    """Return the condition of a container in a list; None where a list does not tell enough.
+    """Return the condition of a container in a list; None if the list says too little.
 
-    Lists leave out why something went wrong, and Podman's how healthy it is.
+    Lists omit the reason of a failure, and Podman's lists also omit the health.
     """
     status = str(entry.get('State') or '').lower()
     status = _ALIKE.get(status, status)

@@ -1,4 +1,4 @@
-"""From an engine's containers to kiln's amphorae; pure."""
+"""An engine's containers translated to kiln's amphorae; pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kiln.models import (
 
 
 def owner_of(answer: Mapping[str, Any]) -> str | None:
-    """Return the site that a container belongs to; None where it is not kiln's."""
+    """Return the owner site of a container; None if the container is not kiln's."""
     return names.labels_in(answer).get(names.OWNER)
 
 
@@ -33,11 +33,11 @@ def key_of(answer: Mapping[str, Any]) -> str | None:
 def amphora_of(
     answer: Mapping[str, Any], condition: states.Condition, *, rebooting: bool
 ) -> Amphora:
-    """Return a container, from a list or from an answer about it alone, as an amphora."""
+    """Return a container, from a list or an inspect, as an amphora."""
     labels = names.labels_in(answer)
     life = states.life_of(condition)
     if rebooting:
-        # Between its end and its start it is not to be taken for one that has failed.
+        # Between its end and its restart a container must not count as failed.
         life = states.Life(state=State.ACTIVE, task=states.REBOOTING)
     return Amphora(
         id=answer['Id'],
@@ -60,7 +60,7 @@ def amphora_of(
 
 
 def as_built(answer: Mapping[str, Any]) -> Amphora:
-    """Return a container with its image as it was asked for, or None where that is not known."""
+    """Return a container with its image as the build named it; None if not recorded."""
     amphora = amphora_of(answer, states.told(answer), rebooting=False)
     return dataclasses.replace(amphora, image_id=names.labels_in(answer).get(names.IMAGE))
 
@@ -81,21 +81,21 @@ def _addresses(answer: Mapping[str, Any]) -> tuple[Address, ...]:
 
 
 def networks_of(answer: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return how a container hangs on its networks, by their names."""
+    """Return the network connections of a container, by network name."""
     found: Mapping[str, Mapping[str, Any]] | None
     found = (answer.get('NetworkSettings') or {}).get('Networks')
     return {name: hung or {} for name, hung in (found or {}).items()}
 
 
 def port_of(hung: Mapping[str, Any]) -> str | None:
-    """Return what tells one connection from all others; Podman's have no id."""
+    """Return what identifies a connection; Podman's connections have no id."""
     return hung.get('EndpointID') or hung.get('MacAddress') or None
 
 
 def attachment_of(
     amphora_id: str, network_id: str, answer: Mapping[str, Any], full_id: str
 ) -> Attachment | None:
-    """Return how a container hangs on a network that is given by name or id, if it does."""
+    """Return a container's connection to a network given by name or id; None if not connected."""
     for name, hung in networks_of(answer).items():
         if {network_id, full_id} & {name, hung.get('NetworkID')}:
             return Attachment(
@@ -112,14 +112,14 @@ def attachment_of(
 
 
 def image_id(text: str | None) -> str | None:
-    """Return the id of an image as both engines take it."""
+    """Return an image id in the form that both engines accept."""
     if text and names.is_id(text):
         return f'sha256:{text}'
     return text or None
 
 
 def image_of(answer: Mapping[str, Any], asked_for: str) -> ImageFacts:
-    """Return an image as it is described to callers."""
+    """Return the facts of an image for callers."""
     tags = answer.get('RepoTags') or []
     return ImageFacts(
         id=image_id(answer['Id']) or '',
@@ -134,7 +134,7 @@ def image_labels(answer: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def has_health(answer: Mapping[str, Any]) -> bool:
-    """Tell whether containers of an image are probed."""
+    """Return True if containers of an image have a health check."""
     config = answer.get('Config') or {}
     test = (config.get('Healthcheck') or answer.get('HealthCheck') or {}).get('Test')
     return bool(test) and test != ['NONE']
@@ -164,7 +164,7 @@ def network_of(answer: Mapping[str, Any]) -> Resource:
 
 
 def created_at(moment: Any) -> float | None:
-    """Return whole seconds since the epoch: lists know no more."""
+    """Return whole seconds since the epoch, which is the precision of lists."""
     if isinstance(moment, int | float):
         return float(int(moment))
     try:
@@ -177,7 +177,7 @@ def created_at(moment: Any) -> float | None:
 
 
 def _raw(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what is fit to be shown: no environment, and no output of probes."""
+    """Return the parts that are safe to show: no environment, and no probe output."""
     state = answer.get('State')
     if isinstance(state, Mapping):
         state = {key: value for key, value in state.items() if key not in _NOT_SHOWN}
