@@ -385,9 +385,7 @@ class _NothingLeft:
         try:
             self._remove()
         except AmphoraComputeError as failure:
-            LOG.warning(
-                'Container of build %s was left behind: %s', self._asked.build_key, failure
-            )
+            LOG.warning('Cannot remove what build %s left: %s', self._asked.build_key, failure)
             raise self._unknown(exc) from exc
 
     def _unknown(self, exc: AmphoraComputeError) -> AmphoraComputeError:

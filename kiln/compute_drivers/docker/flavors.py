@@ -42,7 +42,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_flavors(text: str) -> Mapping[str, Flavor]:
-    """Parse the flavors of an option: ``small: 1 cpu, 512 MiB; big: 4 cpus``."""
+    """Parse the flavors of an option: ``small: 1 cpu, 512 MiB; big: 4 cpus``.
 
     :raises ConfigurationError: the text cannot be parsed; the message names the place.
     """

@@ -89,7 +89,7 @@ class Ssh(EngineCase):
 
     def test_the_path_of_another_socket_may_be_named(self):
         self.assertTrue(self.open(self.far.url(self.place.socket)).check().healthy)
-        self.assertIn('no engine listens there', self.refused(url=self.far.url('/nowhere.sock')))
+        self.assertIn('no engine is listening there', self.refused(url=self.far.url('/nowhere.sock')))
 
     def test_a_host_that_is_not_known_is_not_believed(self):
         said = self.refused(client=self.far.client(known='none'))
