@@ -1,1 +1,1 @@
-"""The appliance driver: enrolled machines that are claimed, wiped and claimed again."""
+"""The appliance driver: amphorae on enrolled machines, wiped after each use."""

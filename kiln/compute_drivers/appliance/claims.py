@@ -1,4 +1,4 @@
-"""Claims and records of machines, as rows that are written and read."""
+"""Claims and records of machines, as rows in the store of a pool."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _INSERT = (
     f'INSERT INTO claims ({_COLUMNS}, changed, payload) '  # noqa: S608  # no value in it
     f'VALUES ({", ".join("?" for _ in _FIELDS)}, ?, ?)'
 )
-#: What of a claim changes, and what of that a caller can see.
+#: The columns of a claim that change, and those whose changes callers see.
 _MUTABLE = (
     'phase', 'since', 'due', 'failures', 'fault', 'probed_at', 'hard', 'epoch', 'image_id',
 )  # fmt: skip
 _SEEN = ('phase', 'fault', 'image_id')
 _UPDATE = f'UPDATE claims SET {", ".join(f"{name} = ?" for name in _MUTABLE)}'  # noqa: S608
 
-#: What a change makes of a claim; None stands for its end.
+#: Returns the changed claim; None ends it.
 Change = Callable[[Claim], Claim | None]
 
 
 class Due(NamedTuple):
-    """A claim for which there is something to do; no more than is needed to choose."""
+    """A claim with due work, reduced to what is needed to choose."""
 
     id: str
     machine: str
@@ -49,7 +49,7 @@ class Due(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """Claims that changed since a number, and ends of claims."""
+    """Changed and ended claims since a number."""
 
     claims: Sequence[Claim]
     gone: Sequence[str]
@@ -58,20 +58,20 @@ class Told:
 
 
 class Claims:
-    """What writes and reads the claims of a pool; safe to use from many threads."""
+    """Reads and writes the claims of a pool; thread-safe."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store
         self._rules = rules
 
-    # ---- what is asked for ------------------------------------------------------
+    # ---- requests ---------------------------------------------------------------
 
     def claim(self, request: BuildRequest, inventory: Inventory, now: float) -> Claim:
-        """Claim the machine that fits; return the claim with this key if there is one.
+        """Claim a fitting machine; return the existing claim if the key has one.
 
-        :raises BuildDiffers: that claim was made with other arguments.
+        :raises BuildDiffers: the existing claim was made with other arguments.
         :raises InvalidBuildRequest: no machine could ever fit.
-        :raises InsufficientCapacity: none that fits is free.
+        :raises InsufficientCapacity: no fitting machine is free.
         """
         with self._store.write() as db:
             if (known := _with_key(db, request.owner, request.build_key)) is not None:
@@ -89,9 +89,9 @@ class Claims:
     def change(
         self, claim_id: str, change: Change, now: float, *, durable: bool = True
     ) -> tuple[Claim, Claim | None]:
-        """Change a claim; return what it was and what it is. The end of it frees its machine.
+        """Change a claim; return the old and the new one. Ending a claim frees its machine.
 
-        :raises InstanceNotFoundError: there is none of that id.
+        :raises InstanceNotFoundError: no claim has that id.
         """
         with self._store.write(durable=durable) as db:
             old, brought = _the(db, claim_id), _brings(db, claim_id)
@@ -120,7 +120,7 @@ class Claims:
         db.execute('DELETE FROM claims WHERE id = ?', (claim.id,))
 
     def _judge(self, db: sqlite3.Connection, old: Claim | None, new: Claim, now: float) -> None:
-        """Remember of the machine whether it came up."""
+        """Record if the machine came up."""
         came_up = life.verdict(old, new)
         if came_up:
             _record(db, new.machine, failures=0, until=0.0, reason=None)
@@ -130,7 +130,7 @@ class Claims:
             _record(db, new.machine, failures=failures, until=until, reason=new.fault)
 
     def maintain(self, machine: str, reason: str | None) -> None:
-        """Put a machine into maintenance, or out of it."""
+        """Put a machine into maintenance, or without a reason end its maintenance."""
         with self._store.write() as db:
             _record(db, machine, maintenance=reason)
 
@@ -139,27 +139,27 @@ class Claims:
         with self._store.write() as db:
             _record(db, machine, failures=0, until=0.0, reason=None)
 
-    # ---- looking ------------------------------------------------------------------
+    # ---- queries ------------------------------------------------------------------
 
     def get(self, claim_id: str) -> Claim:
         """Return a claim.
 
-        :raises InstanceNotFoundError: there is none of that id.
+        :raises InstanceNotFoundError: no claim has that id.
         """
         with self._store.read() as db:
             return _the(db, claim_id)
 
     def of_machine(self, machine: str) -> Claim | None:
-        """Return the claim of a machine."""
+        """Return the claim of a machine, or None."""
         found = self._select('WHERE machine = ?', machine)
         return found[0] if found else None
 
     def find(self, owner: str, name: str) -> list[Claim]:
-        """Return an owner's claims of that name."""
+        """Return an owner's claims with a name."""
         return self._select('WHERE owner = ? AND name = ? ORDER BY created_at, id', owner, name)
 
     def with_key(self, owner: str, build_key: str) -> Claim | None:
-        """Return the claim that an owner made with a key."""
+        """Return an owner's claim with a build key, or None."""
         with self._store.read() as db:
             return _with_key(db, owner, build_key)
 
@@ -172,34 +172,34 @@ class Claims:
         return self._select('WHERE owner = ? ORDER BY created_at, id', owner)
 
     def with_ids(self, ids: Iterable[str]) -> list[Claim]:
-        """Return those that exist, for one query."""
+        """Return the claims that exist among some ids, in one query."""
         wanted = json.dumps(list(ids))
         return self._select('WHERE id IN (SELECT value FROM json_each(?))', wanted)
 
     def due(self, now: float) -> list[Due]:
-        """Return those for which there is something to do, the longest overdue first."""
+        """Return the claims with due work, the longest overdue first."""
         query = 'SELECT id, machine, phase, due FROM claims WHERE due <= ? ORDER BY due'
         with self._store.read() as db:
             rows = db.execute(query, (now,)).fetchall()
         return [Due(row['id'], row['machine'], Phase(row['phase']), row['due']) for row in rows]
 
     def resting(self) -> list[Claim]:
-        """Return those that serve, and for which there is nothing to do."""
+        """Return the claims that are up and have nothing due."""
         return self._select('WHERE due IS NULL AND phase = ?', Phase.UP.value)
 
     def next_due(self, now: float) -> float | None:
-        """Return the first moment from now on at which there is something to do."""
+        """Return the first time after ``now`` at which work is due."""
         with self._store.read() as db:
             found = db.execute('SELECT min(due) FROM claims WHERE due > ?', (now,)).fetchone()
             first: float | None = found[0]
         return first
 
     def with_payload(self, claim_id: str) -> tuple[Claim, bytes | None]:
-        """Return a claim, and what its claim command is to bring onto the machine.
+        """Return a claim with the payload of its claim command.
 
-        In one look: a claim that is given up in between would bring nothing.
+        Both are read in one snapshot: a claim deleted in between would have no payload.
 
-        :raises InstanceNotFoundError: there is none of that id.
+        :raises InstanceNotFoundError: no claim has that id.
         """
         query = 'SELECT payload FROM claims WHERE id = ?'
         with self._store.read() as db, _snapshot(db):
@@ -207,15 +207,15 @@ class Claims:
             return claim, db.execute(query, (claim_id,)).fetchone()['payload']
 
     def records(self) -> Mapping[str, Record]:
-        """Return what is remembered of machines, by name."""
+        """Return the records of machines, by name."""
         with self._store.read() as db:
             return _records(db)
 
     def changes(self, owner: str, cursor: str) -> Told:
-        """Return what changed since a cursor, for as much work as has changed."""
+        """Return what changed since a cursor; the cost grows with the changes only."""
         with self._store.read() as db:
-            # Read first: what another process changes meanwhile is told twice,
-            # never left out.
+            # Read first: a concurrent change by another process is reported twice,
+            # but never lost.
             last = int(db.execute('SELECT last FROM pool').fetchone()['last'])
             seen = self._seen(db, cursor, last)
             rows = db.execute(
@@ -228,15 +228,15 @@ class Claims:
         return Told([_claim(row) for row in rows], [row['id'] for row in gone], last, seen is None)
 
     def cursor(self, last: int) -> str:
-        """Return the cursor that tells of what comes after a number."""
+        """Return the cursor for changes after a number."""
         return f'{self._store.prefix}-{last}'
 
     def _seen(self, db: sqlite3.Connection, cursor: str, last: int) -> int | None:
         prefix, _, digits = cursor.partition('-')
         if prefix != self._store.prefix or not digits.isdecimal() or int(digits) > last:
             return None
-        # Ends are forgotten oldest first: what is older than the oldest that is
-        # left may have been told nobody.
+        # The oldest ends are deleted first: an end before the oldest one left might
+        # never have been reported.
         oldest = db.execute('SELECT nth, changed FROM ends ORDER BY nth LIMIT 1').fetchone()
         forgotten = oldest is not None and oldest['nth'] > 1 and oldest['changed'] > int(digits)
         return None if forgotten else int(digits)
@@ -322,9 +322,9 @@ def _brings(db: sqlite3.Connection, claim_id: str) -> bool:
 
 
 def _taken(db: sqlite3.Connection, inventory: Inventory) -> set[str]:
-    """Return the names that are claimed, and those of machines claimed under another name."""
+    """Return the names of claimed machines, and of machines claimed under another name."""
     names = {row['machine'] for row in db.execute('SELECT machine FROM claims')}
-    # A machine that was given another name in the inventory is known by its addresses.
+    # A machine renamed in the inventory is recognized by its addresses.
     addresses: set[str] = set()
     for name in names - inventory.machines.keys():
         row = db.execute('SELECT "table" FROM claims WHERE machine = ?', (name,)).fetchone()

@@ -1,4 +1,4 @@
-"""Runs an operator's command: no shell, a bounded time, its output kept."""
+"""Runs of an operator's command: no shell, a time-out, and its output kept."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kiln.compute_drivers.appliance.life import Ended
 from kiln.exceptions import redact
 
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-#: Of what a command writes the end is kept, and of that the last lines are told.
+#: How much of the end of an output is kept, and how much of that is reported.
 _KEPT_BYTES = 64 * 1024
 _TOLD_BYTES = 400
-#: How a process that was killed, or that had one killed, ends.
+#: The exit statuses of a process that was killed, or whose child was.
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _ENDED_BY_HAND = 'kiln ended it'
 
 
 class Command:
-    """One run of a command, in a process group of its own."""
+    """One run of a command, in its own process group."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Command:
         self._cancelled = False
 
     def run(self) -> Ended:
-        """Run it; return when it has ended, or was killed because its time is over.
+        """Run the command; return when it has ended, or was killed at its time-out.
 
-        What it leaves running in its process group ends with it.
+        Processes that it leaves in its process group are killed with it.
         """
         started = time.monotonic()
         try:
@@ -58,7 +58,7 @@ class Command:
             return Ended(False, f'it cannot be run: {exc.strerror}')
         if self._process is None:
             return Ended(False, _ENDED_BY_HAND)
-        # Not reaped yet: until then nobody else gets the number of its group.
+        # Not reaped so far, so the number of its group cannot be reused.
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         with self._lock:
             _kill_group(self._process)
@@ -66,14 +66,14 @@ class Command:
         return self._ended(status, time.monotonic() - started)
 
     def cancel(self) -> None:
-        """End it, from another thread; safe to repeat, and before it has begun."""
+        """End the run from another thread; safe to repeat, and before the run begins."""
         with self._lock:
             self._cancelled = True
             if self._process is not None and self._process.returncode is None:
                 _kill_group(self._process)
 
     def output(self) -> str:
-        """Return the end of what it has written."""
+        """Return the end of the output."""
         return self._tail()[0].decode('utf-8', 'replace')
 
     def _start(self) -> None:
@@ -81,8 +81,8 @@ class Command:
         with self._lock, os.fdopen(fd, 'wb') as output:
             if self._cancelled:
                 return
-            # A process of its own keeps the time, so that a command ends in time
-            # even where kiln was killed meanwhile.
+            # A separate process keeps the time, so that the time-out holds even if kiln
+            # is killed.
             self._process = subprocess.Popen(  # noqa: S603  # the operator says what is run
                 ['timeout', '-s', 'KILL', f'{self._timeout_s:f}', *self._argv],  # noqa: S607
                 stdin=subprocess.DEVNULL,
@@ -113,7 +113,7 @@ class Command:
         return tail
 
     def _tail(self) -> tuple[bytes, bool]:
-        """Return the end of the output, and whether that is all of it."""
+        """Return the end of the output, and True if that is all of it."""
         try:
             with self._output.open('rb') as file:
                 size = file.seek(0, os.SEEK_END)
@@ -124,7 +124,7 @@ class Command:
 
 
 def _inherited() -> dict[str, str]:
-    # ssh and its like look for what they know of hosts in HOME.
+    # ssh and similar programs read their known hosts from HOME.
     return {'PATH': _PATH, 'LANG': 'C.UTF-8', 'HOME': os.environ.get('HOME', '/')}
 
 

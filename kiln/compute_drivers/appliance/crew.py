@@ -1,8 +1,8 @@
-"""What works on machines in the background: commands and probes, each once at a time.
+"""Background jobs on machines: commands and probes, one at a time per machine.
 
-A crew begins with the first call and ends with ``close``. Several processes may have
-one each for one pool: what is due is in the store, and who has locked the machine
-does it. What a dead process had begun is due still, and begun again by another.
+A crew starts with the first call and ends with ``close``. Several processes can each
+have one for the same pool: due work is in the store, and the process that locks the
+machine does it. Work that a dead process had begun stays due, and another begins it again.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from kiln.exceptions import InstanceNotFoundError, KilnError
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between two looks at what other processes have left or asked for.
+#: Seconds between two polls for work left or requested by other processes.
 _LOOK_S = 1.0
-#: Seconds beyond the timeout after which it is told that somebody else holds a machine.
+#: Seconds beyond the time-out after which a machine locked elsewhere is logged.
 _PATIENCE_S = 60.0
-#: Seconds for which close() waits for probes, which cannot be ended.
+#: Seconds that close() waits for probes, which cannot be interrupted.
 _LEAVE_S = 2.0
 
 
 @dataclasses.dataclass(slots=True)
 class _Wait:
-    """Since when a machine is locked by somebody else, and whether that was told."""
+    """Since when a machine is locked elsewhere, and if that was logged."""
 
     due: Due
     since: float
@@ -42,7 +42,7 @@ class _Wait:
 
 
 class Crew:
-    """The thread that looks for what is due, and a bounded number that do it."""
+    """The thread that polls for due work, and a bounded number of worker threads."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Crew:
         probes: int,
         clock: Clock,
     ) -> None:
-        """Have everything at hand; nothing runs before :meth:`start`.
+        """Prepare the crew; nothing runs before :meth:`start`.
 
-        ``machine_of`` tells what a claim's machine is like now, ``is_idle`` which machines
-        nothing may be run on, and ``inventory`` what is enrolled.
+        ``machine_of`` returns the current machine of a claim, ``is_idle`` the machines on
+        which nothing is allowed to run, and ``inventory`` the enrolled machines.
         """
         self._claims = claims
         self._locks = locks
@@ -78,16 +78,16 @@ class Crew:
         self._woken = False
         self._closed = False
         self._looker: threading.Thread | None = None
-        # By machine: what runs there, and the claim as it was when that began.
+        # By machine: the running task, and the claim as it was when the task began.
         self._running: dict[str, tuple[Claim, Task, threading.Thread]] = {}
         self._waits: dict[str, _Wait] = {}
         self._followed: Inventory | None = None
         self._hurries: list[Callable[[], None]] = []
 
-    # ---- for the driver -----------------------------------------------------------
+    # ---- called by the driver ------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look for work, if that has not begun; what is due is done soon."""
+        """Start to poll for due work, unless started already."""
         if self._looker is not None:
             return
         with self._ready:
@@ -98,17 +98,17 @@ class Crew:
                 self._looker.start()
 
     def wake(self) -> None:
-        """Have it look now."""
+        """Make the polling thread look for due work now."""
         with self._ready:
             self._woken = True
             self._ready.notify_all()
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Have ``hurry`` called when a claim has changed here."""
+        """Register ``hurry``, which is called when a claim has changed in this process."""
         self._hurries.append(hurry)
 
     def close(self) -> None:
-        """End all that runs; what is not done stays due. Safe to repeat."""
+        """End all running tasks; unfinished work stays due. Safe to repeat."""
         with self._ready:
             self._closed = True
             self._ready.notify_all()
@@ -120,15 +120,15 @@ class Crew:
             if thread is not None and thread is not threading.current_thread():
                 thread.join(max(0.0, leave.remaining_s()))
 
-    # ---- looking for work ------------------------------------------------------------
+    # ---- polling -----------------------------------------------------------------------
 
     def _work(self) -> None:
-        # Who only has a look is gone before this; what he found is not for him to do.
+        # A process that reads once and exits must not begin the work it finds.
         self._pause(_LOOK_S)
         while not self._closed:
             try:
                 pause_s = self._until_due_s(self.look())
-            # Nobody waits for this thread, and without it nothing would ever be done.
+            # No caller sees an error of this thread, and without it no work would be done.
             except Exception as exc:
                 self._complain('look for what is due on the machines', exc)
                 pause_s = _LOOK_S
@@ -146,7 +146,7 @@ class Crew:
         return max(0.0, min(_LOOK_S, left_s))
 
     def look(self) -> float:
-        """Begin what is due and may begin, end what nobody wants; return the moment."""
+        """Begin due work that can begin, end outdated work; return the time of the poll."""
         self._end_the_unwanted()
         self._follow_the_inventory()
         now = self._clock.time()
@@ -156,7 +156,7 @@ class Crew:
             if one.machine not in idle and self._has_room(one.phase):
                 try:
                     self._begin(one)
-                # What is wrong with one machine must not keep the others waiting.
+                # A failure on one machine must not keep the others waiting.
                 except Exception as exc:
                     self._complain(f'begin what is due on machine {one.machine}', exc)
         return now
@@ -187,7 +187,7 @@ class Crew:
         with contextlib.ExitStack() as stack:
             stack.callback(lock.release)
             try:
-                # Only now does nobody else change what is due there.
+                # Only under the lock is the due work safe from other processes.
                 claim, brought = self._claims.with_payload(due.id)
             except InstanceNotFoundError:
                 return
@@ -209,7 +209,7 @@ class Crew:
             stack.pop_all()
 
     def _wait_for(self, due: Due) -> None:
-        """Bear with another process that works there, or with what one has left behind."""
+        """Wait for a machine that another process, or a leftover of one, has locked."""
         now = self._clock.monotonic()
         wait = self._waits.get(due.machine)
         if wait is None or wait.due != due:
@@ -218,8 +218,8 @@ class Crew:
         if now - wait.since >= limit_s and not wait.told:
             wait.told = True
             LOG.warning(
-                'Machine %s has been locked for %d s, and what is due there waits (%s): a command '
-                'has left a process that goes on', due.machine, now - wait.since, due.phase.value,
+                'Machine %s has been locked for %d s, and its due work waits (%s): a command '
+                'left a process running', due.machine, now - wait.since, due.phase.value,
             )  # fmt: skip
 
     def _end_the_unwanted(self) -> None:
@@ -232,7 +232,7 @@ class Crew:
             if epochs.get(claim.id) != claim.epoch:
                 task.cancel()
 
-    # ---- doing it ------------------------------------------------------------------------
+    # ---- running tasks -------------------------------------------------------------------
 
     def _do(self, claim: Claim, machine: Machine, task: Task, lock: MachineLock) -> None:
         failed = False
@@ -240,7 +240,7 @@ class Crew:
             ended = task.run()
             if not self._closed:
                 self._learn(claim, machine, ended)
-        # It stays due. On a thread of its own nobody else would ever hear of it.
+        # The work stays due. Without the log entry nobody would learn of the error.
         except Exception as exc:
             failed = True
             self._complain(f'do what is due on machine {claim.machine}', exc)
@@ -249,11 +249,11 @@ class Crew:
             with self._ready:
                 del self._running[claim.machine]
         if not failed:
-            # Else it would be tried again at once, and again.
+            # After a failure this would retry at once, again and again.
             self.wake()
 
     def _complain(self, what: str, exc: Exception) -> None:
-        # A store that is closed under a thread is no trouble.
+        # An error from a store that was closed under a running thread is harmless.
         if not self._closed:
             is_defect = not isinstance(exc, KilnError | OSError)
             LOG.error('Cannot %s now; trying again: %s', what, exc, exc_info=is_defect)
@@ -263,7 +263,7 @@ class Crew:
 
         def change(claim: Claim) -> Claim | None:
             if claim.epoch != begun.epoch or claim.phase is not begun.phase:
-                # Something else was asked for meanwhile.
+                # Another request was made meanwhile.
                 return claim
             if claim.phase in COMMANDS:
                 return life.command_ended(claim, machine, ended, now, self._rules)

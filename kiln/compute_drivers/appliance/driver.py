@@ -1,4 +1,4 @@
-"""The appliance driver: the hooks of the contract on machines that are there already."""
+"""The appliance driver: the hooks of the contract on existing, enrolled machines."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from kiln.models import (
     Limits,
 )
 
-#: Nobody plugs an enrolled machine for a build, nor moves it to another.
+#: Build options that would need an enrolled machine to be recabled or moved.
 _REFUSED = frozenset({'network_ids', 'port_ids', 'sec_groups', 'server_group_id'})
-#: What only a claim command can bring onto a machine that runs already.
+#: Build options that need a claim command, since the machine already runs.
 _BROUGHT = frozenset({'config_drive_files', 'keys', 'user_data'})
 _BY_COMMAND = {
     Ability.REBOOT: Verb.REBOOT,
@@ -52,7 +52,7 @@ _BY_COMMAND = {
 
 
 class ApplianceDriver(AmphoraComputeDriver, MachinePool):
-    """Claims enrolled machines for builds, and wipes them when these are deleted."""
+    """Claims enrolled machines for builds, and wipes them when the amphorae are deleted."""
 
     options: ClassVar[Sequence[Any]] = cast(
         'Sequence[Any]', LazyOptions('kiln.compute_drivers.appliance.conf')
@@ -62,7 +62,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         """Read the inventory and open the claims; nothing runs before the first call.
 
-        :raises ConfigurationError: the inventory or the directory cannot be used.
+        :raises ConfigurationError: the inventory or the state directory cannot be used.
         """
         self.clock = clock
         for option in ('inventory', 'state_dir'):
@@ -93,28 +93,28 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one pool; no network is touched and nothing runs yet."""
+        """Return the driver of one pool; uses no network and runs nothing."""
         driver = cls(conf, clock=clock)
         driver.name, driver.owner = name, owner
         return driver
 
     def close(self) -> None:
-        """End what runs here; what is not done is done by the next process."""
+        """Stop the background work; the next process finishes what is left."""
         self._crew.close()
         self._store.close()
 
-    # ---- what it can do, by its inventory ----------------------------------------
+    # ---- limits and abilities, by the inventory ----------------------------------
 
     @property
     def limits(self) -> Limits:
-        """What the machines of the inventory accept."""
+        """What the machines of the inventory accept in a build."""
         inventory = self._file.current
         refused = _REFUSED if inventory.can(Verb.CLAIM) else _REFUSED | _BROUGHT
         return Limits(amphora_types=inventory.amphora_types, refused_options=refused)
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What some machine of the inventory has a command for, and what needs none."""
+        """Abilities that need no command, or that some machine has a command for."""
         inventory = self._file.current
         lacking = {able for able, verb in _BY_COMMAND.items() if not inventory.can(verb)}
         return super().abilities - lacking
@@ -162,7 +162,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         )
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Have ``hurry`` called when a machine changes under the hands of this process."""
+        """Register ``hurry``, which is called when a machine changes in this process."""
         self._crew.on_news(hurry)
 
     def _check(self) -> DriverHealth:
@@ -170,7 +170,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         taken = len(self._looked().all())
         detail = f'{len(self._file.current.machines)} machines, {taken} claimed'
         if self._file.trouble is not None:
-            detail += f'; the inventory is used as it was: {self._file.trouble}'
+            detail += f'; the previous inventory stays in use: {self._file.trouble}'
         latency_s = self.clock.monotonic() - started
         return DriverHealth(healthy=True, detail=detail, latency_s=latency_s)
 
@@ -204,12 +204,12 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
                 f'Cannot read the console of amphora {amphora_id}: console command of machine '
                 f'{claim.machine}: {ended.words}.',
                 amphora_id=amphora_id,
-                # It says something of one machine, not of the pool.
+                # The failure concerns one machine, not the pool.
                 circuit=Verdict.NEUTRAL,
             )
         return text if lines is None else '\n'.join(text.splitlines()[-lines:])
 
-    # ---- what there is -----------------------------------------------------------
+    # ---- validation --------------------------------------------------------------
 
     def _validate_flavor(self, flavor: str) -> None:
         self._check_offered('flavor', flavor)
@@ -229,10 +229,10 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
                 f'Cannot use {kind} {name!r}: no machine of the inventory has it.'
             )
 
-    # ---- for the operator of the pool --------------------------------------------
+    # ---- machine pool, for its operator ------------------------------------------
 
     def machines(self) -> Sequence[EnrolledMachine]:
-        """Return every machine of the pool, by name; those that are claimed and gone, too."""
+        """Return all machines of the pool by name, also claimed ones no longer enrolled."""
         return tuple(
             view.pool(
                 self._file.current, self._claims.all(), self._claims.records(), self.clock.time()
@@ -240,10 +240,10 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         )
 
     def maintain(self, name: str, reason: str | None) -> None:
-        """Put a machine into maintenance, or out of it where there is no reason.
+        """Put a machine into maintenance, or without a reason end its maintenance.
 
-        :raises ResourceNotFoundError: there is no such machine.
-        :raises InvalidRequest: the inventory says that it is in maintenance.
+        :raises ResourceNotFoundError: no machine has that name.
+        :raises InvalidRequest: the inventory itself has the machine in maintenance.
         """
         machine = self._known(name)
         if reason is None and machine.maintenance is not None:
@@ -255,16 +255,16 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         self._claims.maintain(name, reason)
 
     def release(self, name: str) -> None:
-        """Take a machine back that a person has wiped; end its quarantine.
+        """Return a manually wiped machine to the pool; also ends its quarantine.
 
-        :raises ResourceNotFoundError: there is no such machine.
-        :raises InstanceStateConflict: it serves as an amphora, or is being wiped now.
+        :raises ResourceNotFoundError: no machine has that name.
+        :raises InstanceStateConflict: it is in use as an amphora, or is being wiped now.
         """
         self._known(name)
         lock = self._locks.take(name)
         if lock is None:
             raise InstanceStateConflict(
-                f'Cannot release machine {name}: something runs on it now. Wait for its end.',
+                f'Cannot release machine {name}: a command runs on it now. Wait for its end.',
                 resource_id=name,
                 retryable=True,
             )
@@ -276,7 +276,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         finally:
             lock.release()
 
-    # ---- what these are made of --------------------------------------------------
+    # ---- helpers -----------------------------------------------------------------
 
     def _change(self, amphora_id: str, change: Change) -> None:
         self._claims.change(amphora_id, change, self.clock.time())
@@ -314,7 +314,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         return machine
 
     def _left_alone(self) -> frozenset[str]:
-        """Return the machines in maintenance: nothing is run on them."""
+        """Return the machines in maintenance, on which nothing is run."""
         records, inventory = self._claims.records(), self._file.current
         names = {*records, *inventory.machines}
         now = self.clock.time()
@@ -342,7 +342,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
 
 
 def _machine_in(inventory: Inventory, claim: Claim) -> Machine:
-    """Return the machine of a claim as it is now, or was when it was claimed."""
+    """Return a claim's machine as enrolled now, or else as it was when claimed."""
     return inventory.get(claim.machine) or machine_of(claim.machine, claim.table)
 
 

@@ -1,4 +1,4 @@
-"""From the text of an inventory to its machines, or to one line for each mistake; pure."""
+"""Parser of a pool's inventory, with one line for each mistake; pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AT = re.compile(r'(.*) \(at line (\d+), column (\d+)\)', re.DOTALL)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong in an inventory, and at which key."""
+    """A mistake in an inventory, and the key that has it."""
 
     path: Path
     message: str
@@ -40,20 +40,20 @@ class InventoryError(ConfigurationError):
     """The inventory of a pool has mistakes; the message has a line for each."""
 
     code = 'inventory_error'
-    remedy = 'Correct the lines the message names; claims are kept meanwhile.'
+    remedy = 'Correct the lines that the message names; claims are kept meanwhile.'
 
     def __init__(self, lines: str) -> None:
         super().__init__(f'the inventory cannot be used:\n{lines}')
 
 
 class _Wrong(ValueError):
-    """Says what a value must be."""
+    """A value's mistake: the text says what the value must be."""
 
 
 def parse(text: str, source: str) -> Inventory:
     """Return the machines that a document enrols.
 
-    :raises InventoryError: with all mistakes, in the order of the document.
+    :raises InventoryError: the document has mistakes; all are listed in its order.
     """
     try:
         document = tomllib.loads(text)
@@ -66,7 +66,7 @@ def parse(text: str, source: str) -> Inventory:
 
 
 def located(mistakes: list[Mistake], text: str, source: str) -> str:
-    """Return the mistakes as lines that begin with file and line."""
+    """Return the mistakes as lines that begin with file and line number."""
     lines = lines_of(text)
     told = []
     for mistake in mistakes:
@@ -78,7 +78,7 @@ def located(mistakes: list[Mistake], text: str, source: str) -> str:
 
 
 def _place(path: Path) -> str:
-    # No colon behind it: what follows 'credentials:' would be taken for a secret.
+    # No colon after the key: redaction would take text after 'credentials:' for a secret.
     depth = 2 if path[0] == 'machines' else 1
     return ' '.join([f'[{".".join(path[:depth])}]', *path[depth:]])
 
@@ -101,7 +101,7 @@ def _read(document: Mapping[str, Any], machines: dict[str, Machine]) -> Iterator
     common: dict[str, Any] = {}
     yield from _checked(('defaults',), defaults, common)
     if 'addresses' in defaults:
-        yield Mistake(('defaults', 'addresses'), 'belongs to each machine alone.')
+        yield Mistake(('defaults', 'addresses'), 'must be set for each machine, not here.')
     homes: dict[str, str] = {}
     for name, table in tables['machines'].items():
         yield from _enrol(name, table, (defaults, common), machines)
@@ -109,7 +109,7 @@ def _read(document: Mapping[str, Any], machines: dict[str, Machine]) -> Iterator
             if homes.setdefault(address, name) != name:
                 yield Mistake(
                     ('machines', name, 'addresses'),
-                    f'has {address}, which is an address of {homes[address]}, too.',
+                    f'has {address}, which is also an address of {homes[address]}.',
                 )
 
 
@@ -133,7 +133,7 @@ def _enrol(
     whole, values = {**defaults[0], **table}, {**defaults[1], **own}
     for key in _REQUIRED:
         if key not in whole:
-            none = ' (wipe = [] says that there is nothing to wipe)' if key == 'wipe' else ''
+            none = ' (wipe = [] means that there is nothing to wipe)' if key == 'wipe' else ''
             mistakes.append(Mistake(path, f'lacks {key}{none}.'))
     yield from mistakes
     if not mistakes and all(key in values for key in _REQUIRED):
@@ -141,9 +141,9 @@ def _enrol(
 
 
 def machine_of(name: str, table: Mapping[str, Any]) -> Machine:
-    """Return a machine from the table that a claim has kept of it."""
+    """Return a machine from the table that its claim stores."""
     values: dict[str, Any] = {}
-    # What an older kiln accepted and this one does not is left out, not lost.
+    # A key that an older kiln accepted and this one rejects is ignored.
     list(_checked((), table, values))
     return _machine(name, values, table)
 
@@ -162,13 +162,13 @@ def _machine(name: str, values: Mapping[str, Any], table: Mapping[str, Any]) -> 
 
 
 def _checked(path: Path, table: Mapping[str, Any], values: dict[str, Any]) -> Iterator[Mistake]:
-    """Put the values that are right where the caller wants them; yield the mistakes."""
+    """Put the valid values into ``values``; yield the mistakes."""
     for key, value in table.items():
         check = _KEYS.get(key)
         if check is None:
             near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f'did you mean {near[0]}?' if near else f'there are {", ".join(_KEYS)}.'
-            yield Mistake((*path, key), f'is no key of a machine; {hint}')
+            hint = f'did you mean {near[0]}?' if near else f'the keys are {", ".join(_KEYS)}.'
+            yield Mistake((*path, key), f'is not a key of a machine; {hint}')
             continue
         try:
             values[key] = check(value)
@@ -190,7 +190,7 @@ def _texts(value: Any) -> tuple[str, ...]:
         raise _Wrong('must be a list such as ["a", "b"].')
     texts = tuple(_text(one) for one in value)
     if len(set(texts)) != len(texts):
-        raise _Wrong('names something twice.')
+        raise _Wrong('has a duplicate.')
     return texts
 
 
@@ -224,9 +224,9 @@ def _argv(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise _Wrong('must be a list: a program and its arguments; no shell reads it.')
     if any('\0' in one for one in value):
-        raise _Wrong('has a zero character in it.')
+        raise _Wrong('contains a null character.')
     if value and not value[0].startswith('/'):
-        raise _Wrong(f'must begin with the whole path of a program, not with {value[0]!r}.')
+        raise _Wrong(f'must begin with the absolute path of a program, not with {value[0]!r}.')
     return tuple(value)
 
 
@@ -236,7 +236,9 @@ def _probe(value: Any) -> ProbeSpec:
         raise _Wrong('must be {tcp = PORT}, {http = "http://{address}/..."} or {command = [...]}.')
     kind = ProbeKind(kinds.pop())
     if more := value.keys() - {kind} - _PROBE_OPTIONS[kind]:
-        raise _Wrong(f'has {", ".join(sorted(more))}, and a probe by {kind.value} has none.')
+        raise _Wrong(
+            f'has {", ".join(sorted(more))}, which a probe by {kind.value} does not take.'
+        )
     return _PROBES[kind](value)
 
 
@@ -249,7 +251,7 @@ def _http(value: Mapping[str, Any]) -> ProbeSpec:
     if not isinstance(url, str) or not _is_url(url):
         raise _Wrong('must have a URL such as "https://{address}/health".')
     if re.match(r'https?://[^/]*@', url):
-        raise _Wrong('must have no password in its URL; use a command for that.')
+        raise _Wrong('must not have a password in its URL; use a command for that.')
     if not isinstance(insecure, bool):
         raise _Wrong('must have insecure = true or false.')
     status = value.get('status')

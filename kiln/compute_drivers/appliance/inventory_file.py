@@ -1,4 +1,4 @@
-"""The file of an inventory, read again when it changes."""
+"""The inventory file of a pool, read again when it changes."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ LOG = logging.getLogger(__name__)
 
 
 class InventoryFile:
-    """What a file enrols; safe to use from many threads.
+    """The machines that a file enrols; thread-safe.
 
-    What is wrong when it is opened is an error; a file that becomes wrong later is told
-    of in the log, and what it said before holds until it is right again.
+    A mistake is an error when the file is opened. A later mistake is logged, and the
+    previous inventory stays in use until the file is correct again.
     """
 
     def __init__(self, path: Path, secrets: Path | None) -> None:
-        """Read it.
+        """Read the file.
 
-        :raises ConfigurationError: it cannot be read, or has mistakes.
+        :raises ConfigurationError: the file cannot be read, or has mistakes.
         """
         self._path = path
         self._secrets = secrets
         self._lock = threading.Lock()
         self._mark = self._look()
         self._known = self._read()
-        #: What is wrong with the file as it is now; None where nothing is.
+        #: The error in the current file; None if it is correct.
         self.trouble: str | None = None
 
     @property
     def current(self) -> Inventory:
-        """What the file says now, or said when it was last right."""
+        """The inventory in the file, or the last correct one."""
         try:
             mark: tuple[int, ...] = self._look()
         except ConfigurationError:
@@ -60,7 +60,7 @@ class InventoryFile:
             raise ConfigurationError(
                 f'Cannot read inventory {self._path}: {exc.strerror}.'
             ) from exc
-        # The time of change tells of new rights, too.
+        # The change time covers new permissions, too.
         return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
     def _read_again(self, mark: tuple[int, ...]) -> None:
@@ -70,8 +70,10 @@ class InventoryFile:
             LOG.info('Inventory %s enrols %d machines', self._path, len(self._known.machines))
         except ConfigurationError as exc:
             self.trouble = str(exc)
-            LOG.error('What inventory %s said before holds on: %s', self._path, exc)
-        # Also of one that is wrong: it is not read again before it changes.
+            LOG.error(
+                'Inventory %s has mistakes; the previous one stays in use: %s', self._path, exc
+            )
+        # Also for a file with mistakes: it is not read again until it changes.
         self._mark = mark
 
     def _read(self) -> Inventory:
@@ -80,13 +82,13 @@ class InventoryFile:
                 mode = os.fstat(file.fileno()).st_mode
                 text = file.read()
         except (OSError, UnicodeDecodeError) as exc:
-            why = exc.strerror if isinstance(exc, OSError) else 'it is no text'
+            why = exc.strerror if isinstance(exc, OSError) else 'it is not a text file'
             raise ConfigurationError(f'Cannot read inventory {self._path}: {why}.') from exc
         if mode & stat.S_IWOTH:
-            # Who writes it has programs run as kiln.
+            # Write access to the file allows running programs as kiln.
             raise ConfigurationError(
-                f'Cannot use inventory {self._path}: everybody may write it. Take that right '
-                f'away: chmod o-w.'
+                f'Cannot use inventory {self._path}: everybody can write it. Remove that '
+                f'permission: chmod o-w.'
             )
         inventory = parse(text, str(self._path))
         if mistakes := list(self._missing(inventory)):
@@ -94,13 +96,13 @@ class InventoryFile:
         return inventory
 
     def _missing(self, inventory: Inventory) -> Iterator[Mistake]:
-        """Yield what a machine names and this host does not have."""
+        """Yield a mistake for each program or secret that this host does not have."""
         for machine in inventory:
             path = ('machines', machine.name)
             for key, program in machine.programs():
                 if not os.access(program, os.X_OK):
                     yield Mistake(
-                        (*path, key), f'names {program}, which is no program that can be run here.'
+                        (*path, key), f'names {program}, which is not a program executable here.'
                     )
             if machine.credentials is not None:
                 yield from self._unsafe((*path, 'credentials'), machine.credentials)
@@ -110,6 +112,6 @@ class InventoryFile:
         if file is None:
             yield Mistake(path, 'needs the option secrets_dir.')
         elif not file.is_file():
-            yield Mistake(path, f'names {name}, and {file.parent} has no such secret.')
+            yield Mistake(path, f'names {name}, but {file.parent} has no such secret.')
         elif file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             yield Mistake(path, f'names {file}, which is open to others; chmod 600 it.')

@@ -1,7 +1,7 @@
-"""The life of a claim: what happens to it when, and what follows; pure.
+"""State machine of a claim: phases, events and transitions; pure.
 
-Each function takes a claim and returns what it becomes. None stands for the end: the
-machine is free.
+Each function takes a claim and returns the next one. None means that the claim has
+ended and the machine is free.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from kiln.compute_drivers.appliance.machines import Machine, Verb
 from kiln.exceptions import InstanceStateConflict
 from kiln.models import AmphoraType, State
 
-# Beyond that many doublings any quarantine is at its longest.
+# The number of doublings after which any quarantine has its maximum.
 _MOST_DOUBLINGS = 30
 
 
 class Phase(enum.StrEnum):
-    """What a claimed machine is at."""
+    """Phase of a claimed machine."""
 
-    # The claim command is to be run, or runs.
+    # The claim command is due or running.
     CLAIMING = 'claiming'
-    # It has ended; the probe has not passed yet.
+    # The claim command has ended; the probe has not passed so far.
     STARTING = 'starting'
     UP = 'up'
-    # It was up, and its probes fail.
+    # It was up, and its probes now fail.
     DOWN = 'down'
     # A command failed, or the probe never passed.
     FAILED = 'failed'
     REBOOTING = 'rebooting'
-    # The reboot command has ended; the probe has not passed yet.
+    # The reboot command has ended; the probe has not passed so far.
     RETURNING = 'returning'
     REBUILDING = 'rebuilding'
-    # The wipe command is to be run, or runs.
+    # The wipe command is due or running.
     WIPING = 'wiping'
-    # It has failed, and is run again later.
+    # The wipe command has failed, and runs again later.
     UNWIPED = 'unwiped'
 
 
-#: The phases in which a command is due, and which.
+#: The command that is due in each phase; other phases have none.
 COMMANDS: Mapping[Phase, Verb] = MappingProxyType(
     {
         Phase.CLAIMING: Verb.CLAIM,
@@ -52,7 +52,7 @@ COMMANDS: Mapping[Phase, Verb] = MappingProxyType(
         Phase.UNWIPED: Verb.WIPE,
     }
 )
-#: The phases of a machine that is on its way back to the pool.
+#: The phases of a machine that is returning to the pool.
 LEAVING = frozenset({Phase.WIPING, Phase.UNWIPED})
 _COMING = frozenset({Phase.STARTING, Phase.RETURNING})
 _RESTING = frozenset({Phase.UP, Phase.DOWN, Phase.FAILED})
@@ -67,7 +67,7 @@ _SEEN_AS: Mapping[Phase, tuple[State, str | None]] = MappingProxyType(
         Phase.RETURNING: (State.ACTIVE, 'rebooting'),
         Phase.REBUILDING: (State.BUILDING, 'rebuilding'),
         Phase.WIPING: (State.DELETING, 'wiping'),
-        # The pool tries again by itself, so a task is under way all the while.
+        # The pool retries by itself, so a task is running all the time.
         Phase.UNWIPED: (State.ERROR, 'wiping'),
     }
 )
@@ -75,7 +75,7 @@ _SEEN_AS: Mapping[Phase, tuple[State, str | None]] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """How patient a pool is, in seconds and in numbers of probes."""
+    """Time-outs, intervals and probe limits of a pool."""
 
     ready_timeout_s: float = 600.0
     probe_interval_s: float = 10.0
@@ -86,14 +86,14 @@ class Rules:
     quarantine_max_s: float = 3600.0
 
     def back_off_s(self, failures: int) -> float:
-        """Return how long a machine is left alone after so many failures in a row."""
+        """Return the quarantine after a number of failures in a row."""
         doubled = self.quarantine_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
         return min(doubled, max(self.quarantine_s, self.quarantine_max_s))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A machine that is an amphora now; all moments are seconds since the epoch."""
+    """A machine in use as an amphora; times are seconds since the epoch."""
 
     id: str
     machine: str
@@ -110,58 +110,58 @@ class Claim:
     table: Mapping[str, Any] = dataclasses.field(repr=False)
     phase: Phase
     since: float
-    #: When there is something to do; None while it rests.
+    #: When the next command or probe is due; None if nothing is.
     due: float | None = None
-    #: Commands of this phase that have failed, and probes in a row that speak against it.
+    #: Failed commands of this phase, or probes in a row that contradict it.
     failures: int = 0
     fault: str | None = None
     probed_at: float | None = None
-    #: Whether the reboot it is at is one by the power switch.
+    #: True if the current reboot is a hard one.
     hard: bool = False
-    #: Counts what was asked for; what was begun for an earlier wish changes nothing.
+    #: Counts requests; the result of a command for an older epoch is ignored.
     epoch: int = 0
 
     @property
     def state(self) -> State:
-        """The state that a caller sees."""
+        """The state that callers see."""
         return _SEEN_AS[self.phase][0]
 
     @property
     def task(self) -> str | None:
-        """What is being done to it."""
+        """The task that callers see."""
         return _SEEN_AS[self.phase][1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command or a probe ended, and its last words."""
+    """Result of a command or a probe, with its last output."""
 
     ok: bool
     words: str = ''
 
 
 def verdict(old: Claim | None, new: Claim) -> bool | None:
-    """Return what a claim says of its machine: it came up, it did not, or nothing yet."""
+    """Return True if the first build came up, False if it failed, None if undecided."""
     if new.epoch != 1 or (old is not None and old.phase is new.phase):
         return None
     came = old is None or old.phase in (Phase.CLAIMING, Phase.STARTING)
     return {Phase.UP: True, Phase.FAILED: False}.get(new.phase) if came else None
 
 
-# ---- what is asked for -----------------------------------------------------------
+# ---- requests --------------------------------------------------------------------
 
 
 def begun(claim: Claim, machine: Machine, now: float) -> Claim:
-    """Return a new claim at its first phase."""
+    """Return a new claim in its first phase."""
     return _commanded(claim, Phase.CLAIMING, machine, now)
 
 
 def deleted(claim: Claim, machine: Machine, now: float) -> Claim | None:
-    """Return a claim that is given up; asked for again, its wipe is due at once."""
+    """Return a deleted claim; a repeated delete makes its wipe due at once."""
     if claim.phase is Phase.WIPING:
         return claim
     if not machine.argv(Verb.WIPE) and claim.phase not in COMMANDS:
-        # Where a command may run yet, its end is waited for as for that of a wipe.
+        # A command that might still be running must end first, as in a wipe.
         return None
     failures = claim.failures if claim.phase is Phase.UNWIPED else 0
     wiping = _moved(claim, Phase.WIPING, now, due=now)
@@ -169,9 +169,9 @@ def deleted(claim: Claim, machine: Machine, now: float) -> Claim | None:
 
 
 def rebooted(claim: Claim, machine: Machine, now: float, *, hard: bool) -> Claim:
-    """Return a claim whose machine is to be rebooted; softly only if it is up.
+    """Return a claim whose machine is to be rebooted; a soft reboot needs it up.
 
-    :raises InstanceStateConflict: it is in no state for that.
+    :raises InstanceStateConflict: its phase does not allow a reboot.
     """
     _check(claim, 'reboot', _RESTING if hard else frozenset({Phase.UP}))
     claim = dataclasses.replace(claim, hard=hard)
@@ -179,9 +179,9 @@ def rebooted(claim: Claim, machine: Machine, now: float, *, hard: bool) -> Claim
 
 
 def rebuilt(claim: Claim, machine: Machine, now: float, image_id: str | None) -> Claim:
-    """Return a claim whose machine is to be made anew.
+    """Return a claim whose machine is to be rebuilt.
 
-    :raises InstanceStateConflict: it is in no state for that.
+    :raises InstanceStateConflict: its phase does not allow a rebuild.
     """
     _check(claim, 'rebuild', _RESTING)
     image_id = image_id or claim.image_id
@@ -208,13 +208,13 @@ def _commanded(claim: Claim, phase: Phase, machine: Machine, now: float) -> Clai
     return _arriving(claim, phase, machine, now)
 
 
-# ---- what has happened -----------------------------------------------------------
+# ---- results ---------------------------------------------------------------------
 
 
 def command_ended(
     claim: Claim, machine: Machine, ended: Ended, now: float, rules: Rules
 ) -> Claim | None:
-    """Return what the command of a claim's phase has made of it."""
+    """Return a claim after the command of its phase has ended."""
     verb = COMMANDS[claim.phase]
     if ended.ok:
         return None if verb is Verb.WIPE else _arriving(claim, claim.phase, machine, now)
@@ -229,7 +229,7 @@ def command_ended(
 
 
 def probed(claim: Claim, ended: Ended, now: float, rules: Rules) -> Claim:
-    """Return what a probe has made of a claim; single failures make nothing."""
+    """Return a claim after a probe; single failures do not change its phase."""
     claim = dataclasses.replace(claim, probed_at=now)
     if claim.phase in _COMING:
         return _probed_coming(claim, ended, now, rules)
@@ -246,7 +246,7 @@ def probed(claim: Claim, ended: Ended, now: float, rules: Rules) -> Claim:
 
 
 def watched(claim: Claim, machine: Machine, now: float) -> Claim:
-    """Return a claim whose machine has been given a probe since it came up."""
+    """Return a claim with a probe due, if its machine got a probe after it came up."""
     rests = claim.phase is Phase.UP and claim.due is None
     return dataclasses.replace(claim, due=now) if rests and machine.probe is not None else claim
 
@@ -256,13 +256,13 @@ def _probed_coming(claim: Claim, ended: Ended, now: float, rules: Rules) -> Clai
         return _moved(claim, Phase.UP, now, due=now + rules.probe_interval_s)
     waited_s = now - claim.since
     if waited_s >= rules.ready_timeout_s:
-        fault = f'not there after {waited_s:.0f} s, last probe: {ended.words}'
+        fault = f'not ready after {waited_s:.0f} s, last probe: {ended.words}'
         return _moved(claim, Phase.FAILED, now, fault=fault)
     return dataclasses.replace(claim, due=now + rules.start_interval_s)
 
 
 def _arriving(claim: Claim, phase: Phase, machine: Machine, now: float) -> Claim:
-    """Return a claim whose command has ended well, or that needs none."""
+    """Return a claim whose command has succeeded or is not needed."""
     if machine.probe is None:
         return _moved(claim, Phase.UP, now)
     coming = Phase.RETURNING if phase is Phase.REBOOTING else Phase.STARTING

@@ -1,4 +1,4 @@
-"""Where in a TOML document each key stands; tomllib itself does not say."""
+"""Line numbers of the keys of a TOML document, which tomllib does not report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Path = tuple[str, ...]
 
 
 def lines_of(text: str) -> Mapping[Path, int]:
-    """Return the line of each key and table of a document that tomllib accepts."""
+    """Return the line of each key and table of a valid TOML document."""
     found: dict[Path, int] = {}
     table: Path = ()
     for line, statement in _statements(text):
@@ -27,8 +27,8 @@ def lines_of(text: str) -> Mapping[Path, int]:
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield each statement with its first line.
 
-    What goes on over several lines, an array or a long string, is no TOML before it
-    is whole; so a statement is over with the first line at which it can be read.
+    An array or a string over several lines is not valid TOML until it is complete, so a
+    statement ends with the first line at which it can be parsed.
     """
     kept, began = '', 1
     for number, line in enumerate(text.splitlines(keepends=True), 1):
@@ -47,7 +47,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
     if path:
         yield path
-    # The tables of an array have no names to find them by.
+    # The tables of an array have no names, so they are skipped.
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _paths(inner, (*path, key))

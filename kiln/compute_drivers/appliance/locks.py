@@ -1,8 +1,7 @@
-"""Locks of machines: who holds one may run something on that machine, and nobody else.
+"""Exclusive locks of machines, held while something runs on them.
 
-The kernel keeps them on the open file. A command inherits it, so the machine stays
-locked for as long as anything of the command runs, also where kiln itself was killed;
-and no longer.
+The kernel keeps a lock on the open file. A command inherits the file, so the machine
+stays locked exactly as long as any process of the command runs, even if kiln is killed.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from pathlib import Path
 
 
 class MachineLock:
-    """A machine that is locked by this process, or by a command it has left."""
+    """The lock of a machine, held by this process and the commands that inherit it."""
 
     def __init__(self, fd: int) -> None:
-        #: To be inherited by what is run on the machine.
+        #: To be inherited by commands on the machine.
         self.fd = fd
 
     def release(self) -> None:
-        """Let go of the machine, as far as nothing runs there any more."""
+        """Release the machine, unless a command on it is still running."""
         os.close(self.fd)
 
 
 class MachineLocks:
-    """The locks of a pool, as files in a directory; they are never removed."""
+    """The locks of a pool, as files in a directory that are never removed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def take(self, machine: str) -> MachineLock | None:
-        """Lock a machine; return None at once where somebody has it."""
+        """Lock a machine; return None at once if it is locked."""
         fd = os.open(
             self._folder / f'{machine}.lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )

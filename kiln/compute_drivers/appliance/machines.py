@@ -1,4 +1,4 @@
-"""A machine as the inventory describes it; values without any I/O."""
+"""Enrolled machines and their inventory, as plain values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.models import AmphoraType
 
 
 class Verb(enum.StrEnum):
-    """What an operator may have a command for."""
+    """Action that an operator can provide a command for."""
 
     CLAIM = 'claim'
     WIPE = 'wipe'
@@ -22,7 +22,7 @@ class Verb(enum.StrEnum):
 
 
 class ProbeKind(enum.StrEnum):
-    """How a machine is asked whether it serves."""
+    """Protocol of a probe."""
 
     TCP = 'tcp'
     HTTP = 'http'
@@ -31,14 +31,14 @@ class ProbeKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeSpec:
-    """One way to ask; what belongs to another kind is empty."""
+    """One probe of a machine; fields of other kinds are empty."""
 
     kind: ProbeKind
     port: int = 0
     url: str = ''
-    #: The answer that passes; without one any of 200 to 299 does.
+    #: The HTTP status that passes; None accepts any from 200 to 299.
     status: int | None = None
-    #: Whether the certificate of the server is taken as it is.
+    #: True if the server's certificate is not verified.
     insecure: bool = False
     argv: tuple[str, ...] = ()
 
@@ -48,7 +48,7 @@ _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """An enrolled machine. What it does not list of flavors or images, it takes any of."""
+    """An enrolled machine; without a list of flavors or images it accepts any."""
 
     name: str
     amphora_type: AmphoraType
@@ -57,23 +57,23 @@ class Machine:
     images: tuple[str, ...] = ()
     zone: str | None = None
     labels: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: The name of a secret; never the secret.
+    #: The name of a secret, never the secret itself.
     credentials: str | None = None
-    #: Why it must be left alone; None where it need not.
+    #: The reason of its maintenance; None if it is not in maintenance.
     maintenance: str | None = None
     probe: ProbeSpec | None = None
     commands: Mapping[Verb, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: As it was written, with its defaults: a claim keeps it, and reads it again.
+    #: The table as written, with defaults: a claim stores it and parses it again.
     table: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: _NOTHING, repr=False, compare=False
     )
 
     def argv(self, verb: Verb) -> tuple[str, ...]:
-        """Return the command for a verb; empty where nothing is to be run."""
+        """Return the command for an action; empty if there is nothing to run."""
         return self.commands.get(verb, ())
 
     def programs(self) -> Iterator[tuple[str, str]]:
-        """Yield the key and the program of each command there is."""
+        """Yield the key and the program of each command."""
         for verb, argv in self.commands.items():
             if argv:
                 yield verb.value, argv[0]
@@ -91,25 +91,25 @@ class Inventory:
         return iter(self.machines.values())
 
     def get(self, name: str) -> Machine | None:
-        """Return a machine, or None where none has the name."""
+        """Return a machine, or None if no machine has the name."""
         return self.machines.get(name)
 
     @property
     def amphora_types(self) -> frozenset[AmphoraType]:
-        """What there are machines of."""
+        """The types of the enrolled machines."""
         return frozenset(one.amphora_type for one in self)
 
     @property
     def zones(self) -> Sequence[str]:
-        """The zones in which there are machines."""
+        """The zones of the enrolled machines."""
         return sorted({one.zone for one in self if one.zone is not None})
 
     def can(self, verb: Verb) -> bool:
-        """Whether any machine has a command for a verb."""
+        """Return True if any machine has a command for an action."""
         return any(one.argv(verb) for one in self)
 
     def offers(self, kind: str, name: str) -> bool:
-        """Whether some machine takes such a flavor or image, or is in such a zone."""
+        """Return True if a machine accepts such a flavor or image, or is in such a zone."""
         if kind == 'zone':
             return name in self.zones
         lists = [one.flavors if kind == 'flavor' else one.images for one in self]

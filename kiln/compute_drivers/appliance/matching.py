@@ -1,4 +1,4 @@
-"""Which machine a build gets, or why it gets none; pure."""
+"""Choice of a machine for a build, and the reasons against the others; pure."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from kiln.compute_drivers.pools import Standing
 from kiln.exceptions import InsufficientCapacity, InvalidBuildRequest
 from kiln.models import BuildRequest
 
-#: So many names a reason is told with.
+#: The number of machine names listed with each reason.
 _NAMES = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """What a pool remembers of a machine, whoever has it."""
+    """A pool's record of a machine, independent of claims."""
 
-    #: Counts claims and releases of the pool; the greater, the later it was last used.
+    #: The number of its last claim or release in the pool: the greater, the later.
     used: int = 0
-    #: Claims in a row that failed; the last one says why.
+    #: Failed claims in a row; ``reason`` is the fault of the last one.
     failures: int = 0
     until: float = 0.0
     reason: str | None = None
-    #: Why a person has put it into maintenance.
+    #: Why an operator has put it into maintenance.
     maintenance: str | None = None
 
 
-#: Of a machine that was never used.
+#: The record of a machine that was never used.
 NEW = Record()
 
 
 def standing(machine: Machine | None, record: Record, now: float) -> Standing:
-    """Return how a machine stands that nobody has claimed."""
+    """Return the standing of an unclaimed machine."""
     if record.maintenance is not None or (machine is not None and machine.maintenance is not None):
         return Standing.MAINTENANCE
     return Standing.QUARANTINE if now < record.until else Standing.FREE
@@ -46,10 +46,10 @@ def choose(
     taken: Iterable[str],
     now: float,
 ) -> Machine:
-    """Return the machine that fits and has been unused for longest.
+    """Return the fitting machine that has been unused for longest.
 
     :raises InvalidBuildRequest: no machine could ever fit.
-    :raises InsufficientCapacity: none that fits is free; the message says why not.
+    :raises InsufficientCapacity: no fitting machine is free; the message gives the reasons.
     """
     check_offered(request, inventory)
     claimed = frozenset(taken)
@@ -72,7 +72,7 @@ def choose(
 
 
 def check_offered(request: BuildRequest, inventory: Inventory) -> None:
-    """Refuse what no machine of the inventory has, claimed or not."""
+    """Refuse a flavor, image or zone that no machine has, claimed or not."""
     for kind, name in (
         ('flavor', request.flavor),
         ('image', request.image_id),
@@ -86,12 +86,12 @@ def check_offered(request: BuildRequest, inventory: Inventory) -> None:
 
 
 def brings(request: BuildRequest) -> bool:
-    """Whether a build has what only a claim command can bring onto a machine."""
+    """Return True if a build has data that only a claim command can put on a machine."""
     return bool(request.files or request.keys or request.user_data is not None)
 
 
 def _mismatch(request: BuildRequest, machine: Machine) -> str | None:
-    """Return why a machine does not fit, whoever has it; None where it does."""
+    """Return why a machine does not fit, claimed or not; None if it fits."""
     if machine.amphora_type is not request.amphora_type:
         return 'of another type'
     if request.flavor and machine.flavors and request.flavor not in machine.flavors:

@@ -1,4 +1,4 @@
-"""What a build brings onto a machine, as bytes to keep and as files for a command; pure."""
+"""Confidential data of a build, packed for the store and as files for a command; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.models import BuildRequest, InjectedFile
 
 
 def packed(request: BuildRequest) -> bytes | None:
-    """Return what a build brings, to be kept until it is there; None where it brings nothing."""
+    """Return a build's user data, keys and files, packed; None if it has none."""
     if not brings(request):
         return None
     user_data = request.user_data
@@ -33,7 +33,7 @@ def packed(request: BuildRequest) -> bytes | None:
 
 
 def unpacked(payload: bytes, *, build_key: str, name: str, owner: str) -> BuildRequest:
-    """Return the confidential part of the build that was packed."""
+    """Return a build request with the data that was packed."""
     kept = json.loads(payload)
     user_data = kept['user_data']
     return BuildRequest(
@@ -55,7 +55,7 @@ def unpacked(payload: bytes, *, build_key: str, name: str, owner: str) -> BuildR
 
 
 def contents(request: BuildRequest) -> Iterator[tuple[str, bytes]]:
-    """Yield the files that a claim command finds in its folder: names and contents."""
+    """Yield name and content of each file in a claim command's folder."""
     if request.user_data is not None:
         yield 'user_data', request.user_data
     if request.keys:

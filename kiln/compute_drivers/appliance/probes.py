@@ -1,4 +1,4 @@
-"""Asks a machine whether it serves, over TCP or HTTP, within a bounded time."""
+"""Health probes of machines over TCP and HTTP, with a time-out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PORTS = {'http': 80, 'https': 443}
 
 
 def ask(machine: Machine, spec: ProbeSpec, timeout_s: float) -> Ended:
-    """Ask over the network; return whether the probe passes, and why not."""
+    """Probe a machine over the network; return the result with the reason of a failure."""
     deadline = time.monotonic() + timeout_s
     try:
         if spec.kind is ProbeKind.TCP:
@@ -49,7 +49,7 @@ def _ask_http(machine: Machine, spec: ProbeSpec, deadline: float) -> Ended:
         line = _first_line(stream, deadline)
     found = _STATUS.match(line)
     if found is None:
-        return Ended(False, 'the answer is none of HTTP')
+        return Ended(False, 'the answer is not HTTP')
     status = int(found[1])
     passed = 200 <= status < 300 if spec.status is None else status == spec.status
     return Ended(passed, f'status {status}')
@@ -57,7 +57,7 @@ def _ask_http(machine: Machine, spec: ProbeSpec, deadline: float) -> Ended:
 
 def _first_line(stream: socket.socket, deadline: float) -> bytes:
     line = b''
-    # Each piece may come in time, and the line never: so the time left is counted down.
+    # Each piece can arrive in time without the line ever ending, so the total counts.
     while b'\n' not in line and len(line) < _LONGEST_LINE:
         stream.settimeout(_left_s(deadline))
         piece = stream.recv(_LONGEST_LINE)

@@ -1,7 +1,7 @@
-"""What a pool knows, in a file of SQLite that all processes of a host share.
+"""SQLite store of a pool, shared by all processes of a host.
 
-What was written has reached the disk when a write returns: a claim that somebody was
-told of outlives the process and the host.
+A durable write has reached the disk when it returns: a claim that was reported to a
+caller outlives the process and the host.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kiln.compute_drivers import tables
 from kiln.exceptions import ConfigurationError, ServiceUnavailable
 
 _VERSION = 1
-# One counter, `last`, orders changes and uses: what is greater came later.
+# One counter, `last`, orders changes and uses: a greater number is later.
 _SCHEMA = """
 CREATE TABLE pool (prefix TEXT NOT NULL, last INTEGER NOT NULL);
 CREATE TABLE claims (
     id TEXT PRIMARY KEY,
-    -- No machine has two claims: what holds, whatever the processes do.
+    -- No machine has two claims, whatever the processes do.
     machine TEXT NOT NULL UNIQUE,
     owner TEXT NOT NULL,
     build_key TEXT NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE claims (
     hard INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     changed INTEGER NOT NULL,
-    -- What the claim command brings onto the machine; gone once it has.
+    -- Data that the claim command puts on the machine; deleted afterwards.
     payload BLOB,
     UNIQUE (owner, build_key)
 );
@@ -68,59 +68,59 @@ CREATE TABLE ends (
 CREATE INDEX ends_by_change ON ends (owner, changed);
 CREATE TRIGGER claim_ends AFTER DELETE ON claims BEGIN
     INSERT INTO ends (owner, id, changed) SELECT old.owner, old.id, last FROM pool;
-    -- So many ends can changes() tell of.
+    -- The number of ended claims that changes() can report.
     DELETE FROM ends WHERE nth <= last_insert_rowid() - 10000;
 END;
 """
 
 
 class Store:
-    """The file, and the one lock and connection through which a process sees it."""
+    """A process's connection to the store, with its lock."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+        """Open the file; create it if it does not exist.
 
-        :raises ConfigurationError: it cannot be used.
+        :raises ConfigurationError: the file cannot be used.
         """
         self._path = path
         self._lock = tables.ForkSafeLock()
         try:
-            # Files beside it get its mode; claims hold user data for a while.
+            # SQLite's other files inherit the mode; claims hold user data for a while.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             with self._lock:
                 self._db = self._open()
         except (OSError, sqlite3.Error) as exc:
             raise ConfigurationError(
-                f'Cannot keep claims in {path}: {exc}. Name a directory of a local disk that '
-                f'kiln may write.'
+                f'Cannot keep claims in {path}: {exc}. Name a directory on a local disk that '
+                f'kiln can write.'
             ) from exc
 
     def _open(self) -> sqlite3.Connection:
         db = tables.connected(self._path)
-        # Not at exit, when a daemon thread may be within it: that would crash.
+        # Not at exit: a daemon thread might be using it, which would crash.
         weakref.finalize(self, db.close).atexit = False
         tables.share(db)
         db.execute('PRAGMA synchronous = FULL')
-        # What is deleted is overwritten: it may have been a key.
+        # Deleted rows are overwritten, as they can have held a key.
         db.execute('PRAGMA secure_delete = ON')
         if tables.lay_out(db, _SCHEMA, _VERSION):
             db.execute('INSERT INTO pool VALUES (?, 0)', (uuid.uuid4().hex[:12],))
-        #: Begins the cursors of this pool, and of no other.
+        #: Prefix of the cursors of this pool, different in every pool.
         self.prefix: str = db.execute('SELECT prefix FROM pool').fetchone()[0]
         db.execute('COMMIT')
         return db
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Hold the lock to look at what is so."""
+        """Hold the lock and yield the connection for reading."""
         with self._lock, self._translated():
             yield self._db
 
     @contextlib.contextmanager
     def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Hold the lock for one change that is made wholly or not at all.
+        """Hold the lock for one atomic change.
 
-        One that is not durable outlives the process, but not the host.
+        A change that is not durable outlives the process, but not the host.
         """
         with self._lock, self._translated():
             if not durable:
@@ -139,12 +139,12 @@ class Store:
                     self._db.execute('PRAGMA synchronous = FULL')
 
     def wipe_log(self) -> None:
-        """Have what was overwritten leave the log of the file, too, if nobody reads it now."""
+        """Remove overwritten data from the write-ahead log, unless it is being read."""
         with self._lock, contextlib.suppress(sqlite3.Error):
             self._db.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()
 
     def close(self) -> None:
-        """Let go of the file; safe to repeat."""
+        """Close the file; safe to repeat."""
         with self._lock:
             self._db.close()
 
@@ -154,13 +154,13 @@ class Store:
             yield
         except sqlite3.Error as exc:
             raise ServiceUnavailable(
-                f'Cannot use the claims in {self._path}: {exc}. Look at the file, its disk, '
+                f'Cannot use the claims in {self._path}: {exc}. Check the file, its disk, '
                 f'and the processes that have it open.'
             ) from exc
 
 
 def next_number(db: sqlite3.Connection) -> int:
-    """Return a new number; within a write only."""
+    """Return a new number of the counter; only within a write."""
     db.execute('UPDATE pool SET last = last + 1')
     number: int = db.execute('SELECT last FROM pool').fetchone()[0]
     return number

@@ -1,4 +1,4 @@
-"""What is to be done on a machine for a claim: a command to run, or a probe to make."""
+"""Tasks on a machine for a claim: commands to run, and probes to make."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kiln.models import BuildRequest
 
 
 class Task(Protocol):
-    """Something that is done on one thread, and may be ended from another."""
+    """A task that runs on one thread, and can be ended from another."""
 
     def run(self) -> Ended:
-        """Do it; return how it ended."""
+        """Run the task; return its result."""
 
     def cancel(self) -> None:
-        """Have it end, as far as it can be made to."""
+        """End the task, if it can be interrupted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Timeouts:
-    """Seconds that each kind of task may take."""
+    """Seconds that each kind of task can take."""
 
     claim_s: float = 600.0
     wipe_s: float = 3600.0
@@ -41,7 +41,7 @@ class Timeouts:
     probe_s: float = 5.0
 
     def of(self, verb: Verb | None) -> float:
-        """Return the seconds for a verb, or for a probe where there is none."""
+        """Return the seconds for an action, or for a probe if the action is None."""
         return (
             self.probe_s
             if verb is None
@@ -55,7 +55,7 @@ class Timeouts:
 
 
 class Tasks:
-    """Makes the tasks of a pool; their folders and outputs are in its directory."""
+    """Makes the tasks of a pool; their folders and outputs are in its state directory."""
 
     def __init__(
         self,
@@ -70,16 +70,16 @@ class Tasks:
     def task(
         self, claim: Claim, machine: Machine, lock: MachineLock, brought: bytes | None
     ) -> Task:
-        """Return what is due for a claim, on a machine that is locked."""
+        """Return the due task of a claim on a locked machine."""
         for what in (*Verb, 'probe'):
-            # What a dead process has left may hold half a key.
+            # The leftovers of a dead process can hold half a key.
             shutil.rmtree(self._run_folder(machine, what), ignore_errors=True)
         verb = COMMANDS.get(claim.phase)
         if verb is not None:
             return self._of_verb(claim, machine, verb, lock, brought)
         spec = machine.probe
         if spec is None:
-            # The inventory had one when the claim began to wait for it.
+            # The inventory had a probe when the claim began to wait for it.
             return _Settled(Ended(True))
         if not spec.argv:
             return _NetworkProbe(machine, spec, self._timeouts.probe_s)
@@ -89,8 +89,8 @@ class Tasks:
         return _InFolder(command, self._run_folder(machine, 'probe'), None)
 
     def console(self, claim: Claim, machine: Machine) -> tuple[Ended, str]:
-        """Have the console of a machine written out; return how that ended, and the text."""
-        # Whoever asks at the same time has a folder and an output of his own.
+        """Run the console command of a machine; return its result and its output."""
+        # Concurrent calls have separate folders and outputs.
         name = f'console-{os.urandom(4).hex()}'
         argv, timeout_s = machine.argv(Verb.CONSOLE), self._timeouts.of(Verb.CONSOLE)
         command = self._command(claim, machine, name, argv, timeout_s, None)
@@ -105,9 +105,9 @@ class Tasks:
     ) -> Task:
         argv = machine.argv(verb)
         if not argv:
-            # The inventory had one when it was asked for.
+            # The inventory had a command when the request was made.
             lost = brought is not None
-            return _Settled(Ended(not lost, 'the inventory has none any more' if lost else ''))
+            return _Settled(Ended(not lost, 'the inventory no longer has one' if lost else ''))
         request = None
         if verb is Verb.CLAIM and brought is not None:
             request = payload.unpacked(
@@ -147,7 +147,7 @@ class Tasks:
 
 
 def facts(claim: Claim, machine: Machine) -> dict[str, str]:
-    """Return what a command is told of a claim and its machine; no secret is among it."""
+    """Return the environment of a command: facts of claim and machine, no secrets."""
     told: Mapping[str, str | None] = {
         'KILN_MACHINE': machine.name,
         'KILN_ADDRESS': machine.addresses[0] if machine.addresses else None,
@@ -168,7 +168,7 @@ def facts(claim: Claim, machine: Machine) -> dict[str, str]:
 
 
 class _Settled:
-    """What is done where nothing is to be run."""
+    """A task that has its result already."""
 
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
@@ -177,11 +177,11 @@ class _Settled:
         return self._ended
 
     def cancel(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
 
 class _NetworkProbe:
-    """A probe over the network; its timeout ends it."""
+    """A probe over the network, bounded by its time-out."""
 
     def __init__(self, machine: Machine, spec: ProbeSpec, timeout_s: float) -> None:
         self._asked = (machine, spec, timeout_s)
@@ -190,11 +190,11 @@ class _NetworkProbe:
         return probes.ask(*self._asked)
 
     def cancel(self) -> None:
-        """Its timeout is near."""
+        """Do nothing: the time-out ends the probe soon."""
 
 
 class _InFolder:
-    """A command with a folder that is there while it runs, and with what it brings in it."""
+    """A command with a folder that exists while it runs and holds the build's files."""
 
     def __init__(self, command: Command, folder: Path, request: BuildRequest | None) -> None:
         self._command = command
@@ -216,5 +216,5 @@ class _InFolder:
     def _masked(self, ended: Ended) -> Ended:
         if self._request is None or ended.ok:
             return ended
-        # A command may say what it was given.
+        # The output of a command can contain what it was given.
         return Ended(False, str(sealed(AmphoraBuildError(ended.words), self._request)))

@@ -1,4 +1,4 @@
-"""Claims as values of the contract, and machines as their operator sees them; pure."""
+"""Claims as amphorae, and machines as their operator sees them; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.models import Address, Amphora, ComputeStatus
 
 
 def amphora(claim: Claim, machine: Machine, *, enrolled: bool) -> Amphora:
-    """Return a claim, and its machine as it is now, as an amphora."""
+    """Return a claim and its current machine as an amphora."""
     return Amphora(
         id=claim.id,
         name=claim.name,
@@ -37,7 +37,7 @@ def amphora(claim: Claim, machine: Machine, *, enrolled: bool) -> Amphora:
 
 
 def status(claim: Claim, observed_at: float, *, enrolled: bool) -> ComputeStatus:
-    """Return the part of a claim that changes with time."""
+    """Return the status of a claim."""
     return ComputeStatus(
         amphora_id=claim.id,
         state=claim.state,
@@ -50,7 +50,7 @@ def status(claim: Claim, observed_at: float, *, enrolled: bool) -> ComputeStatus
 
 
 def fault_code(claim: Claim) -> str | None:
-    """Return the code of the build error that a claim amounts to: it never came up."""
+    """Return the code of a build error if the claim never came up, else None."""
     is_build = claim.phase is Phase.FAILED and claim.epoch == 1
     return AmphoraBuildError.code if is_build else None
 
@@ -62,7 +62,7 @@ def _raw(claim: Claim, enrolled: bool) -> dict[str, Any]:
         'since': claim.since,
         'failures': claim.failures,
         'probed_at': claim.probed_at,
-        # False where the inventory no longer has the machine.
+        # False if the machine is no longer in the inventory.
         'enrolled': enrolled,
     }
 
@@ -88,7 +88,7 @@ def _enrolled(
         if how is not Standing.MAINTENANCE:
             how = Standing.UNWIPED if claim.phase is Phase.UNWIPED else Standing.CLAIMED
             reason, until = claim.fault, claim.due if claim.phase in LEAVING else None
-        gone = None if machine else 'it is gone from the inventory'
+        gone = None if machine else 'it is no longer in the inventory'
         reason = '; '.join(text for text in (reason, gone) if text) or None
     elif how is Standing.FREE:
         reason, until = None, None

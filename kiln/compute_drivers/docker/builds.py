@@ -129,7 +129,7 @@ class Builds:
         if zone not in settings.zones:
             raise asked.error(
                 InvalidBuildRequest,
-                f'there is no zone {zone!r}; the zones are {", ".join(settings.zones)}.',
+                f'zone {zone!r} does not exist; the zones are {", ".join(settings.zones)}.',
             )
         image = self._images.for_build(asked, image_name)
         image_labels = translate.image_labels(image)
@@ -177,7 +177,7 @@ class Builds:
         if found is None:
             known = ', '.join(self._settings.flavors) or 'none'
             raise asked.error(
-                InvalidBuildRequest, f'there is no flavor {name!r}; the flavors are {known}.'
+                InvalidBuildRequest, f'flavor {name!r} does not exist; the flavors are {known}.'
             )
         return found
 

@@ -35,7 +35,7 @@ PATIENT_S = 3600.0
 _SHORTEST_S = 0.05
 _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
-#: How the SDK and the libraries below it report that there was no answer.
+#: How the SDK and the libraries below it report a missing answer.
 _NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 #: The host named in requests that go through ssh; nothing is sent to it.
 _NOWHERE = 'tcp://docker:2375'

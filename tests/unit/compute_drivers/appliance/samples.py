@@ -1,4 +1,4 @@
-"""Machines, claims and pools to try things with."""
+"""Sample machines, claims and pools for tests."""
 
 import contextlib
 import pathlib
@@ -25,7 +25,7 @@ BARE = '[defaults]\ntype = "bare_metal"\nwipe = []\n'
 
 
 def pool(count, *, defaults='', each=''):
-    """Return the text of an inventory of so many machines."""
+    """Return the text of an inventory with this many machines."""
     machines = (
         f'[machines.m{number}]\naddresses = ["192.0.2.{number}"]\n{each}'
         for number in range(1, count + 1)
@@ -34,7 +34,7 @@ def pool(count, *, defaults='', each=''):
 
 
 def machine(text='', address='192.0.2.1'):
-    """Return one machine, with more lines of its table."""
+    """Return one machine, with additional lines in its table."""
     head = f'[machines.m1]\ntype = "bare_metal"\naddresses = ["{address}"]\n'
     wipe = '' if 'wipe' in text else 'wipe = []\n'
     return parse(head + wipe + text, 'inventory').machines['m1']
@@ -58,7 +58,7 @@ def claim(phase=Phase.UP, **given):
 
 
 class PoolCase(unittest.TestCase):
-    """Has a folder with an inventory in it, and opens claims and drivers on them."""
+    """A test with an inventory in a folder, and claims and drivers opened on it."""
 
     def setUp(self):
         super().setUp()
@@ -72,12 +72,12 @@ class PoolCase(unittest.TestCase):
         return Claims(store, rules)
 
     def until(self, so, step_s=0.1):
-        """Let virtual time pass until something is so."""
+        """Advance virtual time until a condition holds."""
         self.clock.run_until(so, step_s=step_s)
 
     @contextlib.contextmanager
     def warned(self, step_s=0.1):
-        """Wait at the end until something was warned of."""
+        """Wait at the end until a warning was logged."""
         with self.assertLogs('kiln', 'WARNING') as logged:
             yield logged
             self.until(lambda: logged.output, step_s)
@@ -102,5 +102,5 @@ class PoolCase(unittest.TestCase):
 
 
 def options_of(**given):
-    """Return the options of a backend, with the defaults of what is not given."""
+    """Return the options of a backend, with defaults for those not given."""
     return types.SimpleNamespace(**{**{opt.dest: opt.default for opt in opts}, **given})

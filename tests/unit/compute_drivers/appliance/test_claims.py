@@ -1,4 +1,4 @@
-"""Claims: exclusive, found by their key, never lost; by any number of openers."""
+"""Claims: exclusive, found by key and never lost, with any number of processes."""
 
 import pathlib
 import sqlite3
@@ -41,11 +41,11 @@ class Claiming(PoolCase):
     def claim(self, key, *, claims=None, **given):
         return (claims or self.claims).claim(request(build_key=key, **given), self.inventory, 1.0)
 
-    def test_a_key_claims_one_machine_however_often_it_is_used(self):
+    def test_a_key_claims_one_machine_no_matter_how_often_it_is_used(self):
         self.assertEqual(self.claim('k'), self.claim('k'))
         self.assertEqual(1, len(self.claims.all()))
 
-    def test_a_key_that_claimed_something_else_is_refused_and_claims_nothing(self):
+    def test_a_key_used_with_other_arguments_is_refused_and_claims_nothing(self):
         first = self.claim('k', name='web', image_id='i')
         for other in (
             {'name': 'other'},
@@ -58,20 +58,20 @@ class Claiming(PoolCase):
         self.assertEqual([first], self.claims.all())
         self.assertEqual(first, self.claim('k'))
 
-    def test_a_key_is_its_owners(self):
+    def test_equal_keys_of_two_owners_are_different(self):
         self.assertNotEqual(self.claim('k').machine, self.claim('k', owner='them').machine)
         self.assertEqual('them', self.claims.with_key('them', 'k').owner)
 
-    def test_each_claim_has_a_machine_of_its_own(self):
+    def test_each_claim_has_its_own_machine(self):
         self.assertEqual({'m1', 'm2', 'm3'}, {self.claim(key).machine for key in 'abc'})
         with self.assertRaises(InsufficientCapacity):
             self.claim('d')
 
-    def test_a_claim_that_is_repeated_needs_no_room(self):
+    def test_a_repeated_claim_needs_no_free_machine(self):
         first = [self.claim(key) for key in 'abc']
         self.assertEqual(first, [self.claim(key) for key in 'abc'])
 
-    def test_what_one_claimed_others_see(self):
+    def test_claims_are_visible_to_other_processes(self):
         other = self.open_claims()
         one = self.claim('a', name='web', metadata={'x': 'y'})
         self.assertEqual(one, other.get(one.id))
@@ -80,11 +80,11 @@ class Claiming(PoolCase):
         self.assertIsNone(other.of_machine('m2'))
         self.assertNotEqual(one.machine, self.claim('b', claims=other).machine)
 
-    def test_a_machine_that_is_given_back_is_the_last_to_be_taken_again(self):
+    def test_a_released_machine_is_the_last_to_be_claimed_again(self):
         self.claims.change(self.claim('a').id, lambda _: None, 2.0)
         self.assertEqual(['m2', 'm3', 'm1'], [self.claim(key).machine for key in 'bcd'])
 
-    def test_a_change_that_fails_changes_nothing(self):
+    def test_a_failed_change_has_no_effect(self):
         one = self.claim('a')
 
         def change(claim):
@@ -94,7 +94,7 @@ class Claiming(PoolCase):
             self.claims.change(one.id, change, 2.0)
         self.assertEqual(one, self.claims.get(one.id))
 
-    def test_an_id_that_nothing_has_is_not_found(self):
+    def test_an_unknown_id_is_not_found(self):
         for ask in (
             self.claims.get,
             self.claims.with_payload,
@@ -103,7 +103,7 @@ class Claiming(PoolCase):
             with self.assertRaises(InstanceNotFoundError):
                 ask('nothing')
 
-    def test_a_machine_that_failed_its_claims_is_left_alone_longer_each_time(self):
+    def test_each_failed_claim_lengthens_the_quarantine(self):
         untils = []
         for number in range(3):
             self.inventory = parse(pool(1, each='claim = ["/bin/c"]\n'), 'i')
@@ -123,20 +123,20 @@ class Claiming(PoolCase):
                 self.claims.claim(request(), self.inventory, now)
         self.assertEqual([60.0, 120.0, 240.0], untils)
 
-    def test_a_machine_that_comes_up_has_its_failures_forgiven(self):
+    def test_a_machine_that_comes_up_has_its_failures_reset(self):
         self.claims.pardon('m1')
         self.assertEqual(0, self.claims.records()['m1'].failures)
         self.claim('a')
         self.assertEqual((0, 0.0), (self.claims.records()['m1'].failures,
                                     self.claims.records()['m1'].until))  # fmt: skip
 
-    def test_changes_tell_of_what_can_be_seen_and_of_ends(self):
+    def test_changes_report_visible_changes_and_ends(self):
         one, two = self.claim('a'), self.claim('b')
         told = self.claims.changes('us', '')
         self.assertTrue(told.complete)
         self.assertEqual({one.id, two.id}, {claim.id for claim in told.claims})
         cursor = self.claims.cursor(told.last)
-        # That it was probed is nothing that anybody waits for.
+        # Nobody waits for the time of a probe, so it is not a change.
         self.claims.change(one.id, lambda c: life.probed(c, Ended(True), 5.0, RULES), 5.0)
         self.assertEqual([], list(self.claims.changes('us', cursor).claims))
         self.claims.change(one.id, lambda _: None, 6.0)
@@ -144,14 +144,14 @@ class Claiming(PoolCase):
         self.assertEqual(([], [one.id], False), ([*told.claims], told.gone, told.complete))
         self.assertEqual([], self.claims.changes('them', cursor).gone)
 
-    def test_a_cursor_of_another_pool_or_from_the_future_is_answered_with_everything(self):
+    def test_a_cursor_from_another_pool_or_the_future_returns_everything(self):
         one = self.claim('a')
         last = self.claims.changes('us', '').last
         for cursor in ('other-1', self.claims.cursor(last + 1), self.claims.cursor(0) + 'x'):
             told = self.claims.changes('us', cursor)
             self.assertEqual(([one], True), ([*told.claims], told.complete))
 
-    def test_so_do_cursors_from_before_the_ends_that_are_forgotten(self):
+    def test_a_cursor_older_than_the_recorded_ends_returns_everything(self):
         cursor = self.claims.cursor(self.claims.changes('us', '').last)
         one = self.claim('a')
         with sqlite3.connect(self.folder / 'claims.db') as db:
@@ -164,7 +164,7 @@ class Claiming(PoolCase):
 
 
 class Files(PoolCase):
-    def test_what_is_brought_is_kept_until_the_claim_command_has_ended(self):
+    def test_the_payload_is_kept_until_the_claim_command_has_ended(self):
         claims = self.open_claims()
         inventory = parse(pool(1, each='claim = ["/bin/c"]\n'), 'i')
         secret = b'correct-horse-battery-staple'
@@ -181,12 +181,12 @@ class Files(PoolCase):
         for path in self.folder.iterdir():
             self.assertNotIn(b'Y29ycmVjdC1ob3JzZS', path.read_bytes(), path.name)
 
-    def test_the_files_are_for_kiln_alone(self):
+    def test_the_files_are_accessible_only_to_kiln(self):
         self.open_claims().maintain('m1', 'a fan')
         for path in self.folder.iterdir():
             self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode), path.name)
 
-    def test_a_place_or_a_file_that_cannot_be_used_is_named(self):
+    def test_an_unusable_directory_or_file_is_named(self):
         with self.assertRaisesRegex(ConfigurationError, 'nowhere/claims.db'):
             Store(self.folder / 'nowhere' / 'claims.db')
         path = self.folder / 'claims.db'
@@ -202,7 +202,7 @@ class Files(PoolCase):
         with self.assertRaisesRegex(ConfigurationError, 'it has version 9, not 1'):
             self.open_claims()
 
-    def test_claims_that_cannot_be_read_are_a_service_that_is_away(self):
+    def test_unreadable_claims_are_an_unavailable_service(self):
         store = Store(self.folder / 'claims.db')
         claims = Claims(store, RULES)
         store.close()
@@ -212,7 +212,7 @@ class Files(PoolCase):
 
 
 class ClaimMachine(RuleBasedStateMachine):
-    """Two processes on one pool, either of which may die at any moment."""
+    """Two processes on one pool, each of which can die at any time."""
 
     keys = st.sampled_from([f'k{number}' for number in range(6)])
     who = st.integers(0, 1)
@@ -287,7 +287,7 @@ class ClaimMachine(RuleBasedStateMachine):
 
     @rule(who=who)
     def die(self, who):
-        """Without a word: what was written is all there is."""
+        """Die without closing: only what was written remains."""
         self.stores[who].close()
         self.stores[who] = Store(self.path)
 

@@ -1,4 +1,4 @@
-"""Commands run without a shell, in a bounded time, and what they say is kept."""
+"""Commands: run without a shell, within a time-out, with their output kept."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ def eventually(so):
     give_up = time.monotonic() + 120
     while not so():
         if time.monotonic() > give_up:
-            raise AssertionError('it is still not so')
+            raise AssertionError('the condition still does not hold')
         time.sleep(0.005)
 
 
@@ -37,15 +37,15 @@ class Running(PoolCase):
         self.assertEqual('done\n', command.output())
         self.assertEqual(0o600, (self.folder / 'output').stat().st_mode & 0o777)
 
-    def test_any_other_status_is_a_failure_with_its_last_words(self):
+    def test_any_other_status_is_a_failure_with_its_last_output(self):
         ended = self.sh('echo one; echo "two" >&2; exit 3').run()
         self.assertEqual((False, 'it ended with status 3: one; two'), (ended.ok, ended.words))
         self.assertEqual('it ended with status 4', self.sh('exit 4').run().words)
 
-    def test_no_shell_reads_its_arguments(self):
+    def test_arguments_are_not_read_by_a_shell(self):
         self.assertEqual('$HOME; *', self.sh('printf %s "$1"', '$HOME; *').run().words)
 
-    def test_it_sees_what_it_is_given_and_nothing_else_of_our_environment(self):
+    def test_a_command_gets_only_its_own_environment(self):
         os.environ['KILN_TEST_SECRET'] = 'x'
         self.addCleanup(os.environ.pop, 'KILN_TEST_SECRET')
         ended = self.sh('env', KILN_MACHINE='m1').run()
@@ -53,9 +53,9 @@ class Running(PoolCase):
         self.assertLessEqual({'KILN_MACHINE', 'PATH', 'HOME', 'LANG'}, names)
         self.assertNotIn('KILN_TEST_SECRET', names)
 
-    def test_one_that_takes_too_long_is_killed(self):
+    def test_a_command_is_killed_at_its_timeout(self):
         started = time.monotonic()
-        # A busy machine may need longer for its first word.
+        # A busy machine can need longer for its first output.
         for timeout_s in (0.5, 60.0):
             ended = self.sh('echo begun; exec sleep 600', timeout_s=timeout_s).run()
             if 'begun' in ended.words:
@@ -65,18 +65,18 @@ class Running(PoolCase):
             f'it had not ended within {timeout_s:g} s, and was killed: begun', ended.words
         )
 
-    def test_one_that_is_killed_by_others_says_by_which_signal(self):
+    def test_a_command_killed_otherwise_is_reported_with_its_signal(self):
         ended = self.sh('kill -TERM $PPID; sleep 1').run()
         self.assertFalse(ended.ok)
         self.assertRegex(ended.words, r'^it ended with (signal|status) \d+')
 
-    def test_what_it_leaves_in_its_group_ends_with_it(self):
+    def test_processes_left_in_its_group_end_with_the_command(self):
         lock = MachineLocks(self.folder).take('m1')
         self.assertTrue(self.sh('sleep 60 &', lock_fd=lock.fd).run().ok)
         lock.release()
         eventually(lambda: MachineLocks(self.folder).take('m1'))
 
-    def test_it_can_be_ended_from_another_thread(self):
+    def test_a_command_can_be_cancelled_from_another_thread(self):
         command = self.sh('echo begun; exec sleep 60')
         ended = []
         thread = threading.Thread(target=lambda: ended.append(command.run()))
@@ -87,30 +87,30 @@ class Running(PoolCase):
         self.assertEqual((False, 'kiln ended it'), (ended[0].ok, ended[0].words))
         command.cancel()
 
-    def test_one_that_is_ended_before_it_begins_never_does(self):
+    def test_a_command_cancelled_before_it_begins_never_runs(self):
         command = self.sh(f'touch {self.folder}/ran')
         command.cancel()
         self.assertEqual('kiln ended it', command.run().words)
         self.assertFalse((self.folder / 'ran').exists())
 
-    def test_a_program_that_is_not_there_is_a_failure_that_names_it(self):
+    def test_a_missing_program_is_a_failure_that_names_it(self):
         self.assertIn('/nowhere/wipe', self.command('/nowhere/wipe').run().words)
 
-    def test_a_place_that_is_not_there_is_a_failure_too(self):
+    def test_a_missing_folder_is_a_failure(self):
         command = Command(
             ['/bin/true'], {}, timeout_s=1, output=self.folder / 'no' / 'o', folder=self.folder
         )
         self.assertIn('it cannot be run: No such file', command.run().words)
         self.assertEqual('', command.output())
 
-    def test_endless_output_is_cut_to_its_end_and_words_to_one_short_line(self):
+    def test_long_output_is_cut_to_its_end_and_its_summary_to_one_short_line(self):
         command = self.sh('yes 0123456789 | head -c 300000; echo the end; exit 1')
         words = command.run().words
         self.assertTrue(words.endswith('the end'))
         self.assertLess(len(words), 800)
         self.assertEqual(64 * 1024, (self.folder / 'output').stat().st_size)
 
-    def test_what_looks_like_a_password_is_masked_and_no_control_character_is_told(self):
+    def test_passwords_are_masked_and_control_characters_removed(self):
         words = self.sh("printf 'password=hunter2 \\033[31mred'; exit 1").run().words
         self.assertNotIn('hunter2', words)
         self.assertTrue(words.isprintable())

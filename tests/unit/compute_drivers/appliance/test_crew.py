@@ -1,4 +1,4 @@
-"""What works in the background: so much at a time, once each, whatever goes wrong."""
+"""Background jobs: bounded concurrency, each run once, despite failures."""
 
 import shutil
 import sqlite3
@@ -15,7 +15,7 @@ class Crews(PoolCase):
         super().setUp()
         self.state_dir = self.folder / 'state'
         self.gate = self.folder / 'go'
-        # Says that it runs, and runs until it may end.
+        # Marks that it runs, and runs until the gate opens.
         self.claim = self.program(
             'claim',
             f'echo $KILN_MACHINE >> {self.folder}/log; touch {self.folder}/$KILN_MACHINE.runs\n'
@@ -47,7 +47,7 @@ class Crews(PoolCase):
         self.until(lambda: self.states(driver) == {State.ACTIVE})
         self.assertEqual([f'm{number}' for number in range(1, 6)], self.log())
 
-    def test_commands_that_take_long_keep_no_probe_waiting(self):
+    def test_long_commands_do_not_delay_probes(self):
         text = self.pool(1) + (
             '[machines.other]\naddresses = ["192.0.2.9"]\nflavors = ["probed"]\n'
             'probe = {command = ["/bin/true"]}\n'
@@ -67,7 +67,7 @@ class Crews(PoolCase):
         self.until(lambda: self.states(one) == {State.ACTIVE})
         self.assertEqual([f'm{number}' for number in range(1, 7)], self.log())
 
-    def test_a_delete_by_another_process_ends_what_runs_here(self):
+    def test_a_delete_by_another_process_ends_the_command_that_runs_here(self):
         one, other = self.open_driver(self.pool(1)), self.open_driver()
         amphora_id = one.build(**METAL)
         self.until(self.running)
@@ -83,7 +83,7 @@ class Crews(PoolCase):
         # The command itself would never end.
         self.until(gone)
 
-    def test_what_is_wrong_with_one_machine_keeps_no_other_waiting(self):
+    def test_a_failure_on_one_machine_does_not_delay_others(self):
         driver = self.open_driver(self.pool(2))
         self.gate.touch()
         broken = self.state_dir / 'locks' / 'm1.lock'
@@ -96,7 +96,7 @@ class Crews(PoolCase):
         broken.rmdir()
         self.until(lambda: driver.status(first).state is State.ACTIVE)
 
-    def test_what_cannot_be_done_now_is_done_later_and_not_in_a_hurry(self):
+    def test_failed_work_is_retried_at_intervals(self):
         driver = self.open_driver(self.pool(1))
         self.gate.touch()
         shutil.rmtree(self.state_dir / 'run')
@@ -105,12 +105,12 @@ class Crews(PoolCase):
             looked = self.clock.monotonic()
             self.until(lambda: self.clock.monotonic() > looked + 3)
         self.assertIn('Cannot do what is due on machine m1 now', logged.output[0])
-        # Once a second, however often it fails.
+        # Once a second, no matter how often it fails.
         self.assertLessEqual(len(logged.output), 6)
         (self.state_dir / 'run').mkdir()
         self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
 
-    def test_claims_that_cannot_be_read_for_a_time_stop_nothing_for_good(self):
+    def test_temporarily_unreadable_claims_do_not_stop_the_work_for_good(self):
         driver = self.open_driver(self.pool(1))
         self.gate.touch()
         list(driver.list_amphorae())
@@ -125,7 +125,7 @@ class Crews(PoolCase):
         amphora_id = driver.build(**METAL)
         self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
 
-    def test_a_claim_that_ends_while_its_command_runs_is_no_trouble(self):
+    def test_a_claim_that_ends_while_its_command_runs_is_harmless(self):
         driver = self.open_driver(self.pool(1))
         driver.build(**METAL)
         self.until(self.running)
@@ -137,7 +137,7 @@ class Crews(PoolCase):
             amphora_id = driver.build(**METAL)
             self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
 
-    def test_closing_ends_what_runs_and_leaves_it_due(self):
+    def test_closing_ends_running_tasks_and_leaves_them_due(self):
         driver = self.open_driver(self.pool(2))
         driver.build(**METAL)
         self.until(self.running)

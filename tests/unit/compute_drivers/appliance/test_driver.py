@@ -1,4 +1,4 @@
-"""The driver of a pool: what it can do, what it starts, and what an operator can do."""
+"""The appliance driver: abilities, background work, and operator actions."""
 
 import json
 import stat
@@ -20,7 +20,7 @@ from kiln.models import Ability, AmphoraType, State
 from tests.unit.compute_drivers.appliance.samples import PoolCase, options_of, pool
 
 METAL = {'amphora_type': AmphoraType.BARE_METAL}
-SECRET = 'correct-horse-battery-staple'  # planted, to be looked for
+SECRET = 'correct-horse-battery-staple'  # planted, and searched for afterwards
 
 
 class Opening(PoolCase):
@@ -30,7 +30,7 @@ class Opening(PoolCase):
         self.assertEqual(2, len(driver.machines()))
         self.assertEqual(before, threading.active_count())
 
-    def test_the_first_call_does_and_closing_ends_it(self):
+    def test_the_first_call_starts_the_work_and_closing_ends_it(self):
         before = threading.active_count()
         driver = self.open_driver(pool(2))
         list(driver.list_amphorae())
@@ -40,7 +40,7 @@ class Opening(PoolCase):
         self.assertEqual(before, threading.active_count())
         driver.close()
 
-    def test_an_option_that_is_missing_is_named(self):
+    def test_a_missing_option_is_named(self):
         for option in ('inventory', 'state_dir'):
             self.inventory.write_text('')
             given = {'inventory': str(self.inventory), 'state_dir': str(self.folder)}
@@ -53,7 +53,7 @@ class Opening(PoolCase):
 
         return ApplianceDriver(options)
 
-    def test_a_state_directory_that_cannot_be_made_is_named(self):
+    def test_an_unusable_state_directory_is_named(self):
         self.inventory.write_text('')
         options = options_of(
             inventory=str(self.inventory), state_dir=str(self.inventory / 'state')
@@ -61,14 +61,14 @@ class Opening(PoolCase):
         with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
             self.open_with(options)
 
-    def test_its_directory_is_for_kiln_alone(self):
+    def test_its_directory_is_accessible_only_to_kiln(self):
         self.open_driver(pool(1))
         for path in (self.folder / 'state', self.folder / 'state' / 'run'):
             self.assertEqual(0o700, stat.S_IMODE(path.stat().st_mode))
 
 
 class Able(PoolCase):
-    def test_it_can_what_some_machine_has_a_command_for(self):
+    def test_abilities_follow_the_commands_of_the_machines(self):
         driver = self.open_driver(pool(2))
         by_command = {Ability.REBOOT, Ability.REBUILD, Ability.CONSOLE_LOG}
         self.assertEqual(set(), by_command & driver.abilities)
@@ -76,14 +76,14 @@ class Able(PoolCase):
         self.inventory.write_text(pool(2, each='reboot = ["/bin/true"]\n'))
         self.assertEqual({Ability.REBOOT}, by_command & driver.abilities)
 
-    def test_a_machine_without_the_command_refuses_by_name(self):
+    def test_a_machine_without_the_command_is_refused_by_name(self):
         text = pool(1) + '[machines.other]\naddresses = ["192.0.2.9"]\nreboot = ["/bin/true"]\n'
         driver = self.open_driver(text)
         amphora_id = driver.build(**METAL)
         with self.assertRaisesRegex(UnsupportedOperation, 'machine m1 has no reboot command'):
             driver.reboot(amphora_id)
 
-    def test_it_takes_the_types_there_are_and_user_data_where_it_can_be_brought(self):
+    def test_limits_follow_the_types_and_claim_commands_of_the_machines(self):
         driver = self.open_driver(pool(1))
         self.assertEqual({AmphoraType.BARE_METAL}, driver.limits.amphora_types)
         with self.assertRaisesRegex(InvalidBuildRequest, 'no notion of user_data'):
@@ -103,7 +103,7 @@ class Able(PoolCase):
             with self.assertRaisesRegex(InvalidRequest, 'no machine of the inventory has it'):
                 ask('other')
 
-    def test_an_amphora_is_described_with_what_its_machine_has(self):
+    def test_an_amphora_is_described_by_its_machine(self):
         driver = self.open_driver(pool(1, each='zone = "az1"\nflavors = ["small"]\n'))
         one = driver.get_amphora(amphora_id=driver.build(name='web', **METAL))
         self.assertEqual(('web', 'small', 'az1'), (one.name, one.flavor, one.availability_zone))
@@ -112,7 +112,7 @@ class Able(PoolCase):
 
 
 class Working(PoolCase):
-    """What the commands are told and what follows from how they end."""
+    """The input of commands, and what follows from their results."""
 
     def state(self, driver, amphora_id):
         try:
@@ -134,7 +134,7 @@ class Working(PoolCase):
         self.until(lambda: self.state(driver, amphora_id) is state)
         return amphora_id
 
-    def test_a_claim_command_finds_what_was_given_and_nothing_of_it_stays(self):
+    def test_a_claim_command_finds_the_input_of_the_build_and_none_of_it_stays(self):
         seen = self.folder / 'seen'
         body = f'mkdir {seen}; cp -p * {seen}; env > {seen}/env; ls -ld . > {seen}/ls'
         driver = self.open_commanded(claim=body, more='labels = {rack = "r12"}\n')
@@ -163,7 +163,7 @@ class Working(PoolCase):
             if path.is_file():
                 self.assertNotIn(SECRET.encode(), path.read_bytes(), path.name)
 
-    def test_a_claim_command_that_fails_is_an_error_and_its_machine_is_left_alone(self):
+    def test_a_failed_claim_command_is_an_error_and_quarantines_its_machine(self):
         driver = self.open_commanded(claim='cat user_data; echo no disk; exit 3', count=2)
         with self.warned() as logged:
             failed = self.built(driver, State.ERROR, user_data=SECRET)
@@ -192,7 +192,7 @@ class Working(PoolCase):
         self.until(lambda: self.state(driver, amphora_id) is None)
         self.assertNotEqual(amphora_id, driver.build(**METAL))
 
-    def test_a_wipe_that_fails_keeps_the_machine_and_is_tried_again(self):
+    def test_a_failed_wipe_keeps_the_machine_and_is_retried(self):
         gate = self.folder / 'go'
         driver = self.open_commanded(wipe=f'echo not now; test -e {gate}')
         amphora_id = self.built(driver)
@@ -207,7 +207,7 @@ class Working(PoolCase):
         self.until(lambda: self.state(driver, amphora_id) is None, step_s=5)
         self.assertIs(Standing.FREE, driver.machines()[0].standing)
 
-    def test_a_delete_ends_the_claim_command_that_runs(self):
+    def test_a_delete_ends_the_running_claim_command(self):
         driver = self.open_commanded(claim='touch begun; exec sleep 600', wipe='true')
         amphora_id = driver.build(**METAL)
         begun = self.folder / 'state' / 'run' / 'm1.claim' / 'begun'
@@ -215,7 +215,7 @@ class Working(PoolCase):
         driver.delete(amphora_id)
         self.until(lambda: self.state(driver, amphora_id) is None)
 
-    def test_a_reboot_is_told_whether_it_is_hard_and_may_fail(self):
+    def test_a_reboot_command_learns_if_it_is_hard_and_can_fail(self):
         driver = self.open_commanded(
             reboot=f'echo $KILN_HARD >> {self.folder}/hard; test $KILN_HARD = 1'
         )
@@ -242,20 +242,20 @@ class Working(PoolCase):
         self.until(lambda: driver.status(amphora_id).ready)
         self.assertEqual('v2\n', (self.folder / 'image').read_text())
 
-    def test_a_console_is_what_its_command_says(self):
+    def test_a_console_is_the_output_of_its_command(self):
         driver = self.open_commanded(console='echo one; echo two; test ! -e stop')
         amphora_id = self.built(driver)
         self.assertEqual('one\ntwo\n', driver.console_log(amphora_id))
         self.assertEqual('two', driver.console_log(amphora_id, lines=1))
         self.assertEqual([], list((self.folder / 'state' / 'output').glob('*console*')))
 
-    def test_a_console_command_that_fails_is_told(self):
+    def test_a_failed_console_command_is_reported(self):
         driver = self.open_commanded(console='echo no cable; exit 1')
         amphora_id = self.built(driver)
         with self.assertRaisesRegex(ServiceUnavailable, 'machine m1: .*no cable'):
             driver.console_log(amphora_id)
 
-    def test_a_probe_may_be_a_command_and_its_failures_are_told(self):
+    def test_a_probe_can_be_a_command_and_its_failures_are_reported(self):
         up = self.folder / 'up'
         probe = self.program('probe', f'echo asked $KILN_ADDRESS; test -e {up}')
         driver = self.open_driver(pool(1, each=f'probe = {{command = ["{probe}"]}}\n'))
@@ -273,7 +273,7 @@ class Working(PoolCase):
         up.touch()
         self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE, step_s=2)
 
-    def test_a_secret_is_handed_over_as_the_path_of_a_file(self):
+    def test_a_secret_is_passed_as_the_path_of_a_file(self):
         secrets = self.folder / 'secrets'
         secrets.mkdir()
         (secrets / 'admin').write_text(SECRET)
@@ -285,7 +285,7 @@ class Working(PoolCase):
         self.built(driver)
         self.assertEqual(SECRET, seen.read_text())
 
-    def test_what_another_process_left_is_done_by_who_comes_next(self):
+    def test_work_left_by_one_process_is_done_by_the_next(self):
         gate = self.folder / 'go'
         driver = self.open_commanded(claim=f'touch begun; test -e {gate} || exec sleep 600')
         amphora_id = driver.build(build_key='k', **METAL)
@@ -297,7 +297,7 @@ class Working(PoolCase):
         self.until(lambda: self.state(again, amphora_id) is State.ACTIVE)
         self.assertEqual(amphora_id, again.build(build_key='k', **METAL))
 
-    def test_a_machine_that_somebody_else_has_locked_waits_and_that_is_told(self):
+    def test_a_machine_locked_elsewhere_waits_and_is_logged(self):
         driver = self.open_commanded(claim='true')
         lock = driver._locks.take('m1')
         amphora_id = driver.build(**METAL)
@@ -317,7 +317,7 @@ class Operating(PoolCase):
         try:
             driver.release('m1')
         except InstanceStateConflict as exc:
-            # The command has ended, and lets go of its machine in a moment.
+            # The command has ended, and will release its machine in a moment.
             self.assertTrue(exc.retryable)
             return False
         return True
@@ -346,13 +346,13 @@ class Operating(PoolCase):
         driver.maintain('m1', None)
         self.until(lambda: self.standing(driver).standing is Standing.FREE)
 
-    def test_what_the_inventory_says_only_the_inventory_takes_back(self):
+    def test_maintenance_set_in_the_inventory_is_ended_only_there(self):
         driver = self.open_driver(pool(1, each='maintenance = "a fan"\n'))
         with self.assertRaisesRegex(InvalidRequest, 'Remove that there'):
             driver.maintain('m1', None)
         self.assertEqual('a fan', self.standing(driver).reason)
 
-    def test_a_machine_that_was_wiped_by_hand_is_taken_back(self):
+    def test_a_manually_wiped_machine_is_released(self):
         wipe = self.program('wipe', 'exit 1')
         driver = self.open_driver(pool(1).replace('wipe = []', f'wipe = ["{wipe}"]'))
         amphora_id = driver.build(**METAL)
@@ -367,14 +367,14 @@ class Operating(PoolCase):
             driver.status(amphora_id)
         driver.release('m1')
 
-    def test_a_machine_on_which_something_runs_is_not_taken_back(self):
+    def test_a_machine_on_which_a_command_runs_is_not_released(self):
         driver = self.open_driver(pool(1))
         lock = driver._locks.take('m1')
         self.addCleanup(lock.release)
-        with self.assertRaisesRegex(InstanceStateConflict, 'something runs on it now'):
+        with self.assertRaisesRegex(InstanceStateConflict, 'a command runs on it now'):
             driver.release('m1')
 
-    def test_a_quarantine_can_be_ended_by_hand(self):
+    def test_a_release_ends_a_quarantine(self):
         claim = self.program('claim', 'exit 1')
         driver = self.open_driver(pool(1, each=f'claim = ["{claim}"]\n'))
         amphora_id = driver.build(**METAL)
@@ -385,7 +385,7 @@ class Operating(PoolCase):
         driver.release('m1')
         self.assertIs(Standing.FREE, self.standing(driver).standing)
 
-    def test_a_machine_that_nobody_knows_is_named(self):
+    def test_an_unknown_machine_is_named(self):
         driver = self.open_driver(pool(1))
         for ask in (driver.release, lambda name: driver.maintain(name, 'why')):
             with self.assertRaisesRegex(ResourceNotFoundError, "'m9'"):

@@ -1,4 +1,4 @@
-"""What commands, probes and wishes make of a claim."""
+"""Transitions of a claim by commands, probes and requests."""
 
 import dataclasses
 import unittest
@@ -38,7 +38,7 @@ class Building(unittest.TestCase):
         self.assertEqual((Phase.CLAIMING, 5.0, 1), (one.phase, one.due, one.epoch))
         self.assertEqual((State.BUILDING, 'claiming'), (one.state, one.task))
 
-    def test_without_a_command_the_probe_is_waited_for_at_once(self):
+    def test_without_a_command_the_probe_is_due_at_once(self):
         one = self.begun(PROBED)
         self.assertEqual((Phase.STARTING, 5.0), (one.phase, one.due))
 
@@ -46,7 +46,7 @@ class Building(unittest.TestCase):
         one = self.begun(BARE)
         self.assertEqual((State.ACTIVE, None, None), (one.state, one.task, one.due))
 
-    def test_active_means_that_the_probe_passed_after_the_command_had_ended(self):
+    def test_a_claim_is_active_once_its_probe_passes_after_the_command(self):
         one = life.command_ended(self.begun(ALL), ALL, OK, 7.0, RULES)
         self.assertEqual((Phase.STARTING, State.BUILDING, 7.0), (one.phase, one.state, one.due))
         one = life.probed(one, BAD, 8.0, RULES)
@@ -54,7 +54,7 @@ class Building(unittest.TestCase):
         one = life.probed(one, OK, 9.0, RULES)
         self.assertEqual((Phase.UP, 19.0, 9.0), (one.phase, one.due, one.probed_at))
 
-    def test_a_claim_command_that_fails_is_an_error_with_its_last_words(self):
+    def test_a_failed_claim_command_is_an_error_with_its_output(self):
         one = life.command_ended(self.begun(ALL), ALL, Ended(False, 'no disk'), 7.0, RULES)
         self.assertEqual((State.ERROR, 'claim command: no disk'), (one.state, one.fault))
         self.assertIsNone(one.due)
@@ -64,9 +64,9 @@ class Building(unittest.TestCase):
         self.assertIs(State.BUILDING, life.probed(one, BAD, 106.9, RULES).state)
         one = life.probed(one, BAD, 107.0, RULES)
         self.assertIs(Phase.FAILED, one.phase)
-        self.assertEqual('not there after 100 s, last probe: no route', one.fault)
+        self.assertEqual('not ready after 100 s, last probe: no route', one.fault)
 
-    def test_what_a_claim_says_of_its_machine_is_that_it_came_up_or_did_not(self):
+    def test_the_verdict_on_a_machine_is_that_it_came_up_or_failed(self):
         coming = claim(Phase.STARTING)
         for old, new, said in (
             (coming, Phase.UP, True),
@@ -87,7 +87,7 @@ class Serving(unittest.TestCase):
             one = after(probes)
             self.assertEqual((Phase.UP, None), (one.phase, one.fault))
 
-    def test_failures_in_a_row_are_an_error_with_the_last_words(self):
+    def test_failures_in_a_row_are_an_error_with_the_last_result(self):
         one = after([OK, BAD, BAD, BAD])
         self.assertEqual((State.ERROR, 50.0), (one.state, one.due))
         self.assertEqual('3 probes in a row failed, last: no route', one.fault)
@@ -117,40 +117,40 @@ class Leaving(unittest.TestCase):
         self.assertEqual((State.DELETING, 5.0, 2), (one.state, one.due, one.epoch))
         self.assertIsNone(life.command_ended(one, ALL, OK, 6.0, RULES))
 
-    def test_where_nothing_is_to_be_wiped_it_is_free_at_once(self):
+    def test_a_machine_without_a_wipe_command_is_free_at_once(self):
         self.assertIsNone(life.deleted(claim(Phase.UP), BARE, 5.0))
 
-    def test_where_a_command_may_run_yet_its_end_is_waited_for(self):
+    def test_a_command_that_might_still_run_must_end_first(self):
         for phase in COMMANDS:
             self.assertIs(Phase.WIPING, life.deleted(claim(phase), BARE, 5.0).phase)
 
-    def test_deleting_again_while_it_is_wiped_changes_nothing(self):
+    def test_a_repeated_delete_during_the_wipe_changes_nothing(self):
         one = life.deleted(claim(Phase.UP), ALL, 5.0)
         self.assertEqual(one, life.deleted(one, ALL, 6.0))
 
-    def test_a_wipe_that_fails_is_tried_again_later_and_later(self):
+    def test_a_failed_wipe_is_retried_after_growing_intervals(self):
         one = life.deleted(claim(Phase.UP), ALL, 0.0)
         waits = []
         for _ in range(5):
             one = life.command_ended(one, ALL, BAD, 10.0, RULES)
             waits.append(one.due - 10.0)
         self.assertEqual([60.0, 120.0, 240.0, 300.0, 300.0], waits)
-        # It goes on, so nobody who waits for the machine to be gone gives up.
+        # A task stays set, so that a caller waiting for the delete does not give up.
         self.assertEqual((State.ERROR, 'wiping'), (one.state, one.task))
         self.assertEqual('wipe command failed 5 times, last: no route', one.fault)
 
-    def test_asked_for_again_a_failed_wipe_is_due_at_once_and_its_failures_count(self):
+    def test_a_repeated_delete_makes_a_failed_wipe_due_and_keeps_its_failure_count(self):
         one = life.deleted(claim(Phase.UNWIPED, failures=4, due=500.0), ALL, 20.0)
         self.assertEqual((State.DELETING, 20.0), (one.state, one.due))
         one = life.command_ended(one, ALL, BAD, 30.0, RULES)
         self.assertEqual((5, 'wipe command failed 5 times, last: no route'),
                          (one.failures, one.fault))  # fmt: skip
 
-    def test_the_first_failure_is_told_as_one(self):
+    def test_the_first_failure_is_reported_as_once(self):
         one = life.command_ended(claim(Phase.WIPING), ALL, BAD, 1.0, RULES)
         self.assertIn('failed once', one.fault)
 
-    def test_a_longest_quarantine_below_the_first_does_not_shorten_it(self):
+    def test_a_maximum_below_the_first_quarantine_does_not_shorten_it(self):
         rules = Rules(quarantine_s=60.0, quarantine_max_s=1.0)
         self.assertEqual([60.0, 60.0], [rules.back_off_s(1), rules.back_off_s(9)])
 
@@ -166,17 +166,17 @@ class Commanded(unittest.TestCase):
         self.assertEqual((Phase.RETURNING, 'rebooting'), (one.phase, one.task))
         self.assertIs(Phase.UP, life.probed(one, OK, 7.0, RULES).phase)
 
-    def test_without_a_probe_it_ends_with_its_command(self):
+    def test_without_a_probe_a_reboot_ends_with_its_command(self):
         one = life.rebooted(claim(Phase.UP), machine('reboot = ["/bin/r"]'), 5.0, hard=False)
         self.assertIs(Phase.UP, life.command_ended(one, BARE, OK, 6.0, RULES).phase)
 
-    def test_a_rebuild_builds_and_takes_another_image_if_one_is_given(self):
+    def test_a_rebuild_takes_a_new_image_if_one_is_given(self):
         one = life.rebuilt(claim(Phase.UP, image_id='a'), ALL, 5.0, 'b')
         self.assertEqual((State.BUILDING, 'rebuilding', 'b'), (one.state, one.task, one.image_id))
         self.assertEqual('a', life.rebuilt(claim(image_id='a'), ALL, 5.0, None).image_id)
         self.assertIs(Phase.STARTING, life.command_ended(one, ALL, OK, 6.0, RULES).phase)
 
-    def test_what_is_in_error_can_be_rebooted_hard_and_rebuilt(self):
+    def test_an_amphora_in_error_can_be_rebooted_hard_and_rebuilt(self):
         for phase in (Phase.DOWN, Phase.FAILED):
             one = claim(phase)
             self.assertIs(Phase.REBOOTING, life.rebooted(one, ALL, 5.0, hard=True).phase)
@@ -185,18 +185,18 @@ class Commanded(unittest.TestCase):
                 life.rebooted(one, ALL, 5.0, hard=False)
             self.assertIn('must be active', str(caught.exception))
 
-    def test_what_is_busy_or_leaves_cannot(self):
+    def test_a_busy_or_leaving_amphora_cannot_be_rebooted_or_rebuilt(self):
         for phase in set(Phase) - {Phase.UP, Phase.DOWN, Phase.FAILED}:
             with self.assertRaises(InstanceStateConflict) as caught:
                 life.rebuilt(claim(phase), ALL, 5.0, None)
             self.assertEqual(phase not in LEAVING, caught.exception.retryable)
 
-    def test_a_command_that_fails_is_an_error(self):
+    def test_a_failed_command_is_an_error(self):
         one = life.command_ended(claim(Phase.REBOOTING), ALL, BAD, 6.0, RULES)
         self.assertEqual((State.ERROR, 'reboot command: no route'), (one.state, one.fault))
 
     @given(st.data())
-    def test_whatever_happens_what_waits_has_a_moment_and_what_rests_has_none(self, data):
+    def test_a_claim_has_a_due_time_exactly_while_it_waits(self, data):
         at = data.draw(st.sampled_from([ALL, BARE, PROBED]))
         one = life.begun(claim(Phase.CLAIMING, epoch=0), at, 0.0)
         for now in range(1, 20):
@@ -220,6 +220,6 @@ class Commanded(unittest.TestCase):
             except InstanceStateConflict:
                 continue
 
-    def test_every_phase_is_seen_as_some_state(self):
+    def test_every_phase_has_a_state(self):
         for phase in Phase:
             self.assertIsInstance(dataclasses.replace(claim(), phase=phase).state, State)

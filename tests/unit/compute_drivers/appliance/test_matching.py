@@ -1,4 +1,4 @@
-"""Which machine a build gets: the one that fits, least recently used, always the same."""
+"""Choice of a machine: it fits, is least recently used, and is deterministic."""
 
 import unittest
 
@@ -45,7 +45,7 @@ class Matching(unittest.TestCase):
         self.assertIs(Outcome.NOT_APPLIED, caught.exception.outcome)
         return str(caught.exception)
 
-    def test_a_machine_has_the_type_flavor_zone_and_image_that_are_asked_for(self):
+    def test_the_chosen_machine_has_the_requested_type_flavor_zone_and_image(self):
         self.assertEqual('lb', self.chosen(amphora_type=AmphoraType.HW_LOAD_BALANCER))
         self.assertEqual('large', self.chosen(amphora_flavor='large'))
         self.assertEqual('small-2', self.chosen(amphora_flavor='small', availability_zone='az2'))
@@ -53,31 +53,31 @@ class Matching(unittest.TestCase):
             'small-1', self.chosen(amphora_flavor='small', availability_zone='az1', image_id='v1')
         )
 
-    def test_what_a_machine_does_not_list_it_takes_any_of(self):
+    def test_a_machine_without_a_list_accepts_anything(self):
         self.assertEqual('large', self.chosen(amphora_flavor='large', image_id='anything'))
         self.assertEqual('lb', self.chosen(amphora_type='hw_load_balancer', amphora_flavor='x'))
 
-    def test_user_data_goes_where_a_claim_command_takes_it(self):
+    def test_user_data_needs_a_machine_with_a_claim_command(self):
         for brought in ({'user_data': '#!'}, {'keys': ['k']}, {'config_drive_files': {'/a': 'b'}}):
             self.assertEqual('small-2', self.chosen(**brought))
         self.assertIn(
             'without a claim command', self.refused(user_data='#!', amphora_flavor='large')
         )
 
-    def test_the_least_recently_used_is_taken_and_of_new_ones_the_first_by_name(self):
+    def test_the_least_recently_used_machine_is_chosen_and_ties_go_by_name(self):
         records = {'m1': Record(used=7), 'm2': Record(used=3), 'm3': Record(used=5)}
         self.assertEqual('m2', self.chosen(pool(3), records=records))
         self.assertEqual('m4', self.chosen(pool(4), records=records))
         self.assertEqual('m1', self.chosen(pool(4)))
 
-    def test_what_is_claimed_kept_apart_or_maintained_is_passed_over(self):
+    def test_claimed_quarantined_and_maintained_machines_are_skipped(self):
         records = {'m2': Record(until=10.0), 'm3': Record(maintenance='a fan')}
         self.assertEqual('m4', self.chosen(pool(4), records=records, taken=['m1']))
         self.assertEqual('m2', self.chosen(pool(4), records=records, taken=['m1'], now=10.0))
         text = pool(1, each='maintenance = "a fan"\n')
         self.assertIn('1 in maintenance (m1)', self.refused(text=text))
 
-    def test_a_refusal_says_what_was_looked_for_and_why_each_machine_does_not_fit(self):
+    def test_a_refusal_names_the_request_and_why_each_machine_does_not_fit(self):
         self.assertEqual(
             "Cannot build 'web': none of 4 machines is free with type bare_metal, flavor small, "
             'zone az1: 1 claimed (small-1); 1 in another zone (small-2); 1 of another flavor '
@@ -87,16 +87,16 @@ class Matching(unittest.TestCase):
             ),
         )
 
-    def test_a_refusal_stays_short_however_many_machines_there_are(self):
+    def test_a_refusal_is_short_for_any_number_of_machines(self):
         text = pool(99)
         said = self.refused(text=text, taken=[f'm{number}' for number in range(1, 100)])
         self.assertIn('99 claimed (m1, m10, m11, ...)', said)
         self.assertLess(len(said), 200)
 
-    def test_an_empty_inventory_says_so(self):
+    def test_an_empty_inventory_is_reported(self):
         self.assertIn('the inventory is empty', self.refused(text=''))
 
-    def test_what_no_machine_has_is_an_invalid_request_and_no_lack_of_room(self):
+    def test_a_property_that_no_machine_has_is_an_invalid_request(self):
         text = pool(2, each='flavors = ["small"]\n')
         for wrong in ({'amphora_flavor': 'huge'}, {'availability_zone': 'az9'}):
             self.assertIn('no machine', self.refused(InvalidBuildRequest, text=text, **wrong))
@@ -107,7 +107,7 @@ class Matching(unittest.TestCase):
         st.dictionaries(st.integers(1, 9), st.integers(0, 5), max_size=9),
         st.sets(st.integers(1, 9), max_size=8),
     )
-    def test_the_choice_is_the_same_for_everybody_and_never_taken(self, used, taken):
+    def test_the_choice_is_deterministic_and_never_a_claimed_machine(self, used, taken):
         records = {f'm{number}': Record(used=count) for number, count in used.items()}
         names = [f'm{number}' for number in taken]
         chosen = self.chosen(pool(9), records=records, taken=names)

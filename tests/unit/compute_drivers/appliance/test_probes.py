@@ -1,4 +1,4 @@
-"""Probes pass, or say why not, within their time, whatever the server does."""
+"""Probes pass or report why not, within their time-out, whatever the server does."""
 
 import contextlib
 import datetime
@@ -20,7 +20,7 @@ from tests.unit.compute_drivers.appliance.samples import machine
 
 
 class Server(contextlib.AbstractContextManager):
-    """Answers each connection with the same pieces, with pauses between them."""
+    """Answers each connection with the same pieces, pausing between them."""
 
     def __init__(self, *pieces, pause_s=0.0, tls=None):
         self._socket = socket.create_server(('127.0.0.1', 0))
@@ -59,7 +59,7 @@ class Server(contextlib.AbstractContextManager):
 
 
 def certificate(path):
-    """Write a key and a certificate that it has signed itself into one file."""
+    """Write a key and its self-signed certificate into one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, 'localhost')])
     now = datetime.datetime.now(datetime.UTC)
@@ -94,20 +94,20 @@ class Probes(unittest.TestCase):
             self.asked = server.asked
         return ended
 
-    def test_a_port_that_is_open_passes(self):
+    def test_an_open_port_passes(self):
         with Server() as server:
             self.assertTrue(self.ask(f'{{tcp = {server.port}}}').ok)
 
-    def test_a_port_that_is_closed_does_not_and_says_so(self):
+    def test_a_closed_port_fails_with_the_reason(self):
         ended = self.ask(f'{{tcp = {free_port()}}}')
         self.assertEqual((False, 'Connection refused'), (ended.ok, ended.words))
 
-    def test_a_name_that_nobody_knows_does_not_pass(self):
+    def test_an_unknown_host_name_fails(self):
         ended = self.ask('{tcp = 22}', address='nowhere.invalid')
         self.assertFalse(ended.ok)
         self.assertTrue(ended.words)
 
-    def test_any_good_status_passes_and_the_request_is_proper(self):
+    def test_any_2xx_status_passes_and_the_request_is_valid(self):
         ended = self.http(b'HTTP/1.1 204 No Content\r\n\r\n')
         self.assertEqual((True, 'status 204'), (ended.ok, ended.words))
         self.assertRegex(
@@ -115,34 +115,34 @@ class Probes(unittest.TestCase):
             rb'^GET /up\?deep=1 HTTP/1.1\r\nHost: 127.0.0.1:\d+\r\nConnection: close\r\n',
         )
 
-    def test_only_the_status_that_is_wanted_passes_where_one_is(self):
+    def test_only_the_expected_status_passes_if_one_is_set(self):
         for status, passes in ((401, True), (200, False)):
             said = f'HTTP/1.0 {status} Whatever\r\n\r\n'.encode()
             self.assertIs(passes, self.http(said, more=', status = 401').ok)
 
-    def test_other_statuses_do_not_pass(self):
+    def test_other_statuses_fail(self):
         for status in (302, 404, 503):
             ended = self.http(f'HTTP/1.1 {status} No\r\n\r\n'.encode())
             self.assertEqual((False, f'status {status}'), (ended.ok, ended.words))
 
-    def test_what_is_no_http_does_not_pass(self):
+    def test_an_answer_that_is_not_http_fails(self):
         for said in (b'SSH-2.0-OpenSSH\r\n', b'HTTP/1.1 20', b'', b'x' * 20_000):
-            self.assertEqual('the answer is none of HTTP', self.http(said).words)
+            self.assertEqual('the answer is not HTTP', self.http(said).words)
 
     def test_an_answer_in_pieces_passes(self):
         self.assertTrue(self.http(b'HT', b'TP/1.1 200', b' OK\r\n', pause_s=0.01).ok)
 
-    def test_an_answer_that_drips_for_ever_costs_no_more_than_the_timeout(self):
+    def test_an_endless_slow_answer_ends_at_the_timeout(self):
         started = time.monotonic()
         ended = self.http(*[b'H'] * 1000, pause_s=0.05, timeout_s=0.3)
         self.assertLess(time.monotonic() - started, 25.0)
         self.assertEqual('no answer within 0.3 s', ended.words)
 
-    def test_no_answer_at_all_costs_no_more_either(self):
+    def test_a_missing_answer_ends_at_the_timeout(self):
         ended = self.http(b'', pause_s=30.0, timeout_s=0.1)
         self.assertEqual('no answer within 0.1 s', ended.words)
 
-    def test_a_server_without_tls_does_not_pass_where_tls_is_wanted(self):
+    def test_a_server_without_tls_fails_a_tls_probe(self):
         with Server(b'hello') as server:
             url = f'https://{{address}}:{server.port}/'
             for more in ('', ', insecure = true'):
@@ -150,7 +150,7 @@ class Probes(unittest.TestCase):
                 self.assertFalse(ended.ok)
                 self.assertTrue(ended.words)
 
-    def test_a_certificate_that_nobody_signed_passes_only_where_that_is_allowed(self):
+    def test_a_self_signed_certificate_passes_only_if_allowed(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate(pathlib.Path(folder, 'server.pem')))
@@ -161,9 +161,9 @@ class Probes(unittest.TestCase):
             self.assertIn('certificate', ended.words)
             self.assertTrue(self.ask(f'{{http = "{url}", insecure = true}}').ok)
 
-    def test_an_address_of_ipv6_is_put_in_brackets(self):
+    def test_an_ipv6_address_is_put_in_brackets(self):
         ended = self.ask(f'{{http = "http://{{address}}:{free_port()}/"}}', address='::1')
         self.assertFalse(ended.ok)
 
-    def test_no_time_at_all_is_no_answer(self):
+    def test_a_timeout_of_zero_is_no_answer(self):
         self.assertIn('no answer', self.ask('{tcp = 22}', timeout_s=0.0).words)

@@ -1,8 +1,8 @@
-"""What Docker Engine 20.10 and Podman 4.3 really answered; ids shortened to one letter."""
+"""Recorded error answers of Docker Engine 20.10 and Podman 4.3; ids shortened."""
 
 I = 'f' * 64  # noqa: E741
 
-#: By what was tried: the status, and the engine's words.
+#: By situation: the status, and the engine's message.
 DOCKER = {
     'name taken': (
         409,

@@ -1,4 +1,4 @@
-"""An engine that follows a script, on a real socket."""
+"""A scripted engine on a real socket."""
 
 import socket
 import tempfile
@@ -10,7 +10,7 @@ _VERSION = b'{"ApiVersion": "1.41", "Components": [{"Name": "Engine"}]}'
 
 
 class Server:
-    """Answers each request on a socket with the next of its answers; None hangs up."""
+    """Gives the next of its answers to each request; None closes the connection."""
 
     def __init__(self, path, answers):
         self.answers = list(answers)
@@ -36,7 +36,7 @@ class Server:
                     client.sendall(answer)
 
     def close(self):
-        # Who waits for a client hears of nothing else.
+        # A closed socket does not wake a thread in accept; a connection does.
         self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
         self.thread.join(120)
@@ -50,15 +50,15 @@ def answer(body, status=200, kind='application/json'):
     return head.encode() + body
 
 
-#: What every engine is asked for first.
+#: The answer to the first request of every client.
 VERSION = answer(_VERSION)
 
 
 class ScriptedCase(unittest.TestCase):
-    """Has the last engine of its test as ``server``."""
+    """A test with one scripted engine; the last one is ``server``."""
 
     def serve(self, *answers):
-        """Return the URL of an engine that has these answers."""
+        """Start an engine with these answers; return its URL."""
         path = Path(self.enterContext(tempfile.TemporaryDirectory()), 'engine.sock')
         if answers:
             self.server = Server(path, answers)

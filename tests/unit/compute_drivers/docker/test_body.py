@@ -30,7 +30,7 @@ def made(chosen=None, **settings):
 
 
 class Bodies(unittest.TestCase):
-    def test_a_plain_container_asks_for_nothing_special(self):
+    def test_a_plain_container_has_only_defaults(self):
         self.assertEqual(
             {
                 'Image': 'plain:1',
@@ -47,11 +47,11 @@ class Bodies(unittest.TestCase):
             made(),
         )
 
-    def test_a_flavor_limits_it(self):
+    def test_a_flavor_sets_limits(self):
         host = made({'flavor': Flavor(nano_cpus=5, memory=6, pids=7)})['HostConfig']
         self.assertEqual((5, 6, 7), (host['NanoCpus'], host['Memory'], host['PidsLimit']))
 
-    def test_the_first_network_comes_with_it_and_the_name_is_known_there(self):
+    def test_the_first_network_is_connected_with_the_name_as_alias(self):
         hung = [body.Hung(network='n1', address='192.0.2.7'), body.Hung(network='n2')]
         sent = made({'networks': hung})
         self.assertEqual('n1', sent['HostConfig']['NetworkMode'])
@@ -60,16 +60,16 @@ class Bodies(unittest.TestCase):
             sent['NetworkingConfig']['EndpointsConfig'],
         )
 
-    def test_a_predefined_network_knows_no_names(self):
+    def test_a_predefined_network_gets_no_alias(self):
         sent = made({'networks': [body.Hung(network='none')]})
         self.assertEqual('none', sent['HostConfig']['NetworkMode'])
         self.assertNotIn('NetworkingConfig', sent)
 
-    def test_addresses_of_both_kinds_are_asked_for(self):
+    def test_ipv4_and_ipv6_addresses_are_requested(self):
         hung = body.Hung(network='n1', address='2001:db8::1')
         self.assertEqual({'IPv6Address': '2001:db8::1'}, body.endpoint(hung, 'w')['IPAMConfig'])
 
-    def test_volumes_of_image_and_backend_are_labelled_and_made_once(self):
+    def test_volumes_of_image_and_backend_are_labelled_without_duplicates(self):
         sent = made({'image_labels': {'kiln.volumes': '/var/lib/docker,/data'}}, volumes=['/data'])
         mounts = sent['HostConfig']['Mounts']
         self.assertEqual(['/data', '/var/lib/docker'], [one['Target'] for one in mounts])
@@ -85,11 +85,11 @@ class Bodies(unittest.TestCase):
         self.assertEqual(['container=docker'], sent['Env'])
         self.assertTrue(sent['Tty'] and sent['HostConfig']['Privileged'])
 
-    def test_the_operator_s_signal_goes_before_that_of_systemd(self):
+    def test_a_configured_stop_signal_overrides_that_of_systemd(self):
         sent = made({'systemd': True}, privileged=True, stop_signal='SIGINT')
         self.assertEqual('SIGINT', sent['StopSignal'])
 
-    def test_all_that_the_operator_asked_for_is_in_it(self):
+    def test_all_configured_options_are_included(self):
         sent = made(
             publish=['80', '8080:80'], devices=['/dev/fuse'], mounts=['/srv:/data:ro'],
             dns=['192.0.2.1'], init=True, cgroup_parent='/nodes', shm_size='1m',
@@ -112,13 +112,13 @@ class Bodies(unittest.TestCase):
 
 
 class Networks(unittest.TestCase):
-    def test_a_network_may_be_named_with_an_address(self):
+    def test_a_network_can_be_named_with_an_address(self):
         self.assertEqual(body.Hung(network='n1'), body.hung_on(ASKED, 'n1'))
         self.assertEqual(
             body.Hung(network='n1', address='192.0.2.7'), body.hung_on(ASKED, 'n1=192.0.2.7')
         )
 
-    def test_what_cannot_be_a_network_or_an_address_is_refused_before_anything_is_sent(self):
+    def test_invalid_network_names_and_addresses_are_refused_before_any_request(self):
         for network in ('a/b', '', '=192.0.2.7', 'n1=', 'n1=here'):
             with self.subTest(network), self.assertRaises(InvalidBuildRequest):
                 body.hung_on(ASKED, network)

@@ -1,4 +1,4 @@
-"""What each answer of an engine means, to a build and to anything else."""
+"""Exceptions for each recorded answer of an engine, to builds and to other requests."""
 
 import unittest
 
@@ -93,31 +93,31 @@ class Corpus(unittest.TestCase):
                     self.assertEqual(text, error.fault)
                     self.assertEqual(status, error.http_status)
 
-    def test_what_engines_say_to_a_build_is_told_apart(self):
+    def test_answers_to_a_build_are_distinguished(self):
         self.says(BUILD, TO_BUILD)
 
-    def test_what_engines_say_to_the_start_of_a_build_is_told_apart(self):
+    def test_answers_to_the_start_of_a_build_are_distinguished(self):
         self.says(START, TO_BUILD)
 
-    def test_what_engines_say_to_anything_else_is_told_apart(self):
+    def test_answers_to_other_requests_are_distinguished(self):
         self.says(STATUS, ELSEWHERE)
 
-    def test_every_recorded_answer_is_judged_somewhere(self):
+    def test_every_recorded_answer_is_tested(self):
         judged = TO_BUILD.keys() | ELSEWHERE.keys() | {'name malformed'}
         self.assertEqual(set(), (DOCKER.keys() | PODMAN.keys()) - judged)
 
-    def test_a_container_that_goes_already_may_be_asked_about_again(self):
+    def test_a_container_being_removed_is_a_retryable_error(self):
         status, text = DOCKER['removed twice at once']
         self.assertTrue(refused(BUILD, Reply(status=status, reason=text)).retryable)
 
-    def test_a_port_in_use_is_no_address_in_use(self):
+    def test_a_port_in_use_is_not_an_address_in_use(self):
         for text in ('listen tcp4 :80: bind: address already in use', 'port is already allocated'):
             self.assertIs(trouble_in(text), Trouble.PORT_TAKEN)
         self.assertIs(trouble_in('Address already in use'), Trouble.ADDRESS_TAKEN)
 
 
 class Statuses(unittest.TestCase):
-    def test_a_status_decides_where_the_text_says_nothing_known(self):
+    def test_the_status_decides_if_the_text_is_unknown(self):
         for asked, status, kind in (
             (BUILD, 400, InvalidBuildRequest),
             (STATUS, 400, InvalidRequest),
@@ -140,35 +140,35 @@ class Statuses(unittest.TestCase):
             with self.subTest(asked.verb, status=status):
                 self.assertIs(type(refused(asked, Reply(status=status, reason='Hm.'))), kind)
 
-    def test_a_page_of_a_proxy_is_never_taken_for_gone(self):
+    def test_a_proxy_s_404_never_means_that_a_container_is_gone(self):
         error = refused(STATUS, Reply(status=404))
         self.assertIs(type(error), ServiceUnavailable)
-        self.assertIn('no container engine', str(error))
+        self.assertIn('is not a container engine', str(error))
 
-    def test_what_broke_in_the_middle_may_have_taken_effect(self):
+    def test_an_internal_error_might_have_taken_effect(self):
         error = refused(DELETE, Reply(status=500, reason='Hm.'))
         self.assertIs(error.outcome, Outcome.UNKNOWN)
         error = refused(DELETE, Reply(status=404))
         self.assertIs(error.outcome, Outcome.NOT_APPLIED)
 
-    def test_an_engine_s_wish_to_wait_is_passed_on(self):
+    def test_retry_after_is_passed_on(self):
         error = refused(STATUS, Reply(status=429, retry_after=3.0))
         self.assertEqual(3.0, error.retry_after)
 
-    def test_an_error_names_what_was_tried_on_what(self):
+    def test_an_error_names_the_action_and_its_object(self):
         error = refused(DELETE, Reply(status=409, reason='Busy.'))
         self.assertEqual('Cannot delete c1: the engine answered 409: Busy.', str(error))
         self.assertEqual('c1', error.amphora_id)
 
 
 class Silence(unittest.TestCase):
-    def test_a_request_that_was_not_sent_changed_nothing(self):
+    def test_an_unsent_request_changed_nothing(self):
         for asked in (BUILD, STATUS):
             error = unanswered(asked, 'connection refused', sent=False, slow=False)
             self.assertIs(type(error), ServiceUnavailable)
             self.assertIs(error.outcome, Outcome.NOT_APPLIED)
 
-    def test_a_lost_answer_is_of_unknown_outcome(self):
+    def test_a_lost_answer_leaves_the_outcome_unknown(self):
         for asked, slow, kind in (
             (BUILD, True, BuildOutcomeUnknown),
             (BUILD, False, BuildOutcomeUnknown),
@@ -181,11 +181,11 @@ class Silence(unittest.TestCase):
 
 
 class Words(unittest.TestCase):
-    def test_the_words_of_an_engine_are_one_short_line(self):
+    def test_an_engine_s_message_becomes_one_short_line(self):
         self.assertEqual('a b', own_words({'message': 'a\n b'}))
         self.assertEqual('late', own_words({'error': 'late'}))
         self.assertEqual(500, len(own_words({'message': 'x' * 999})))
 
-    def test_what_is_no_answer_of_an_engine_says_nothing(self):
+    def test_an_answer_not_from_an_engine_has_no_message(self):
         for body in (None, [], 'page', {}, {'message': ''}, {'message': 7}):
             self.assertIsNone(own_words(body))

@@ -1,4 +1,4 @@
-"""What it means that an engine gives no answer, on real sockets."""
+"""Requests that an engine does not answer, on real sockets."""
 
 import tempfile
 import unittest
@@ -27,26 +27,26 @@ class Answers(ScriptedCase):
         self.addCleanup(engine.close)
         return engine
 
-    def test_an_engine_that_is_not_there_was_never_asked(self):
+    def test_an_absent_engine_received_nothing(self):
         with self.assertRaises(ServiceUnavailable) as caught:
-            # The SDK forgets to close a socket of a path that is not there.
+            # The SDK leaves a socket open if its path does not exist.
             self.engine(url='tcp://127.0.0.1:1').ask(BUILD, lambda session: session.info())
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
         self.assertIn('connection refused', str(caught.exception))
 
-    def test_an_engine_that_is_too_old_is_refused(self):
+    def test_an_engine_with_an_old_api_is_refused(self):
         engine = self.engine(answer(b'{"ApiVersion": "1.40"}'))
         with self.assertRaises(ServiceUnavailable) as caught:
             engine.ask(ASKED, lambda session: session.info())
         self.assertIn('speaks API 1.40; kiln needs 1.41', str(caught.exception))
         self.assertFalse(caught.exception.retryable)
 
-    def test_an_answer_that_was_lost_leaves_a_build_in_doubt(self):
+    def test_a_lost_answer_leaves_the_outcome_of_a_build_unknown(self):
         engine = self.engine(VERSION, None)
         with self.assertRaises(BuildOutcomeUnknown):
             engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
 
-    def test_a_container_that_ends_while_podman_looks_at_it_is_looked_at_again(self):
+    def test_a_container_that_ends_during_podman_s_inspect_is_inspected_again(self):
         for said in (b'read /proc/16440/cgroup: no such process',
                      b'open /proc/16440/cgroup: no such file or directory'):  # fmt: skip
             with self.subTest(said):
@@ -55,7 +55,7 @@ class Answers(ScriptedCase):
                 found = engine.ask(ASKED, lambda session: session.inspect_container('c1'))
                 self.assertEqual({'Id': 'c1'}, found)
 
-    def test_a_container_is_looked_at_again_once_and_for_no_other_reason(self):
+    def test_an_inspect_is_repeated_once_and_only_for_that_error(self):
         ended = answer(b'{"message": "read /proc/1/cgroup: no such process"}', status=500)
         other = answer(b'{"message": "the disk is made of cheese"}', status=500)
         for answers in ((ended, ended), (other,)):
@@ -64,12 +64,12 @@ class Answers(ScriptedCase):
                 engine.ask(ASKED, lambda session: session.inspect_container('c1'))
             self.assertTrue(caught.exception.retryable)
 
-    def test_an_answer_that_does_not_come_in_time_is_a_timeout(self):
+    def test_a_late_answer_is_a_timeout(self):
         engine = self.engine(VERSION, 'hang', timeout=120.0)
 
         def ask(session):
             self.assertEqual(120.0, session.timeout)
-            # Only now, so that the version had time to come.
+            # Only after the version request, which needs more time.
             session.timeout = 0.1
             return session.info()
 
@@ -77,30 +77,30 @@ class Answers(ScriptedCase):
             engine.ask(ASKED, ask)
         self.assertIs(caught.exception.outcome, Outcome.UNKNOWN)
 
-    def test_no_request_takes_longer_than_its_caller_has_time(self):
+    def test_no_request_outlasts_the_deadline_of_its_caller(self):
         engine = self.engine(VERSION, answer(b'{}'), 'hang', timeout=600.0)
         engine.ask(ASKED, lambda session: session.info())
         deadline = Deadline.after(0.1, SYSTEM_CLOCK)
         with deadline_scope(deadline), self.assertRaises(ServiceTimeout):
             engine.ask(ASKED, lambda session: session.info())
 
-    def test_nothing_is_asked_when_no_time_is_left(self):
+    def test_nothing_is_sent_after_the_deadline(self):
         deadline = Deadline.after(-1, SYSTEM_CLOCK)
         with deadline_scope(deadline), self.assertRaises(ServiceTimeout) as caught:
             self.engine().ask(ASKED, lambda session: session.info())
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
 
-    def test_a_page_that_says_success_is_no_answer_of_an_engine(self):
+    def test_a_successful_web_page_is_not_an_answer_of_an_engine(self):
         engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
         with self.assertRaises(ServiceUnavailable):
             engine.ask(ASKED, lambda session: session.info())
 
-    def test_a_page_in_place_of_the_version_is_told(self):
+    def test_a_web_page_instead_of_the_version_is_reported(self):
         engine = self.engine(answer(b'<html>', status=502, kind='text/html'))
         with self.assertRaises(ServiceUnavailable):
             engine.ask(ASKED, lambda session: session.info())
 
-    def test_which_engine_it_is_is_asked_once(self):
+    def test_the_version_is_requested_once(self):
         said = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
         engine = self.engine(answer(said))
         for _ in range(2):
@@ -108,7 +108,7 @@ class Answers(ScriptedCase):
 
 
 class Tls(unittest.TestCase):
-    def test_files_that_are_not_there_are_told_when_the_backend_is_opened(self):
+    def test_missing_files_are_reported_when_the_backend_is_opened(self):
         with self.assertRaises(ConfigurationError) as caught:
             Engine(options(tls_ca='/nonexistent/ca.pem'), SYSTEM_CLOCK)
         self.assertIn('/nonexistent/ca.pem', str(caught.exception))

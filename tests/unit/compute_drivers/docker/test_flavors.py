@@ -1,4 +1,4 @@
-"""Flavors and sizes, as they are written in a configuration."""
+"""Flavors and sizes as written in a configuration."""
 
 import unittest
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 class Sizes(unittest.TestCase):
-    def test_sizes_are_read_as_engines_read_them(self):
+    def test_sizes_are_parsed_as_engines_parse_them(self):
         for text, size in (
             ('512 MiB', 512 * MIB), ('64m', 64 * MIB), ('1.5g', 1536 * MIB), ('10', 10),
             ('1KB', 1024), (' 2 TiB ', 2 << 40),
@@ -20,15 +20,15 @@ class Sizes(unittest.TestCase):
             self.assertEqual(size, parse_size(text), text)
 
     @given(st.text(alphabet='0123456789kKmMgGiIbB. -', max_size=8))
-    def test_what_is_no_size_is_refused_with_one_error(self, text):
+    def test_text_that_is_not_a_size_raises_a_value_error(self, text):
         try:
             self.assertGreaterEqual(parse_size(text), 0)
         except ValueError as exc:
-            self.assertIn('no size', str(exc))
+            self.assertIn('not a size', str(exc))
 
 
 class Flavors(unittest.TestCase):
-    def test_flavors_are_read(self):
+    def test_flavors_are_parsed(self):
         self.assertEqual(
             {
                 'small': Flavor(nano_cpus=500_000_000, memory=512 * MIB),
@@ -38,19 +38,19 @@ class Flavors(unittest.TestCase):
             parse_flavors('small: 0.5 cpu, 512 MiB; big.1:4 CPUs,4g , 4096 pids;\n free:'),
         )
 
-    def test_no_flavors_are_none(self):
+    def test_an_empty_option_means_no_flavors(self):
         self.assertEqual({}, parse_flavors(' ; \n'))
 
-    def test_a_mistake_is_shown_with_its_flavor(self):
+    def test_a_mistake_is_reported_with_its_flavor(self):
         for text, said in (
             ('small', "at 'small'"),
             ('a b: 1 cpu', 'NAME: LIMIT'),
-            ('a: 1 cpu; a: 2 cpu', 'a is there twice'),
-            ('a: 1 cpu, 2 cpus', 'limits again'),
+            ('a: 1 cpu; a: 2 cpu', 'a is defined twice'),
+            ('a: 1 cpu, 2 cpus', 'repeats a limit'),
             ('a: fast', "flavor a: 'fast' is neither"),
             ('a: 0.001 cpu', 'less than 0.01'),
             ('a: 1 MiB', 'less than 6 MiB'),
-            ('a: 0 pids', 'no process'),
+            ('a: 0 pids', 'allows no process'),
             ('a: ,', 'flavor a'),
         ):
             with self.subTest(text), self.assertRaises(ConfigurationError) as caught:
@@ -64,7 +64,7 @@ class Flavors(unittest.TestCase):
             max_size=4,
         )
     )
-    def test_what_is_written_is_read(self, wanted):
+    def test_formatted_flavors_parse_to_the_same_values(self, wanted):
         text = '; '.join(f'{n}: {c} cpus, {m} MiB, {p} pids' for n, (c, m, p) in wanted.items())
         self.assertEqual(
             {
@@ -75,7 +75,7 @@ class Flavors(unittest.TestCase):
         )
 
     @given(st.text(alphabet='ab:;, 0123cpumiB.', max_size=30))
-    def test_any_other_text_is_a_mistake_of_the_configuration(self, text):
+    def test_any_text_is_parsed_or_a_configuration_error(self, text):
         try:
             parse_flavors(text)
         except ConfigurationError:

@@ -1,4 +1,4 @@
-"""Images that are found, fetched and looked at, from an engine that follows a script."""
+"""Image lookup, pull and validation, and health checks, with a scripted engine."""
 
 import json
 
@@ -33,31 +33,31 @@ class Case(ScriptedCase):
 
 
 class Fetching(Case):
-    def test_by_default_nothing_is_fetched(self):
+    def test_nothing_is_pulled_by_default(self):
         with self.assertRaises(InvalidBuildRequest):
             self.images(NONE).for_build(BUILD, 'plain:1')
         self.assertEqual(2, len(self.server.requests))
 
-    def test_what_is_missing_is_fetched_where_the_backend_says_so(self):
+    def test_a_missing_image_is_pulled_if_configured(self):
         images = self.images(NONE, PULLED, IMAGE, pull='missing')
         self.assertEqual(['plain:1'], images.for_build(BUILD, 'plain:1')['RepoTags'])
         self.assertIn('POST /v1.41/images/create?tag=1&fromImage=plain', self.server.requests[2])
 
-    def test_what_is_there_is_fetched_again_where_the_backend_says_so(self):
+    def test_an_existing_image_is_pulled_again_if_configured(self):
         images = self.images(PULLED, IMAGE, pull='always')
         self.assertTrue(images.for_build(BUILD, 'plain:1'))
 
-    def test_a_failure_in_the_middle_of_an_answer_is_one(self):
+    def test_an_error_within_a_streamed_answer_is_raised(self):
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.images(NONE, NOT_PULLED, pull='missing').for_build(BUILD, 'plain:1')
         self.assertIn('manifest unknown', str(caught.exception))
 
-    def test_no_image_of_an_impossible_name_is_asked_for(self):
+    def test_an_invalid_image_name_is_never_sent(self):
         for pull in ('never', 'missing', 'always'):
             with self.assertRaises(InvalidBuildRequest):
                 self.images(pull=pull).for_build(BUILD, '../x')
 
-    def test_an_image_is_looked_at_once_in_a_while(self):
+    def test_the_details_of_an_image_are_cached_for_a_while(self):
         images = self.images(IMAGE, NONE)
         for _ in range(3):
             self.assertTrue(images.for_build(BUILD, 'plain:1'))
@@ -67,7 +67,7 @@ class Fetching(Case):
 
 
 class Validating(Case):
-    def test_an_image_that_is_not_there_is_refused_unless_it_can_be_fetched(self):
+    def test_a_missing_image_is_refused_unless_it_can_be_pulled(self):
         with self.assertRaises(InvalidRequest):
             self.images(NONE).validate(LOOK, 'plain:1')
         self.images(NONE, answer(b'{}'), pull='missing').validate(LOOK, 'plain:1')
@@ -75,7 +75,7 @@ class Validating(Case):
             gone = answer(b'{"message": "manifest unknown"}', status=404)
             self.images(NONE, gone, pull='missing').validate(LOOK, 'plain:1')
 
-    def test_an_image_that_is_there_is_described(self):
+    def test_an_existing_image_is_described(self):
         self.assertEqual('plain:1', self.images(IMAGE).facts(LOOK, 'plain:1').name)
 
 
@@ -85,7 +85,7 @@ class Health(ScriptedCase):
         self.addCleanup(engine.close)
         return health.look(engine, SYSTEM_CLOCK, privileged=privileged)
 
-    def test_an_engine_says_what_it_is(self):
+    def test_the_detail_names_engine_version_and_resources(self):
         said = self.look(
             b'{"ServerVersion": "28.1", "Name": "h1", "CgroupVersion": "2", "CgroupDriver": '
             b'"systemd", "Driver": "overlay2", "NCPU": 4, "MemTotal": 8589934592}',
@@ -95,14 +95,14 @@ class Health(ScriptedCase):
             'Docker Engine 28.1 on h1, cgroups v2 by systemd, overlay2, 4 cpus, 8192 MiB', said
         )
 
-    def test_a_rootless_engine_cannot_give_all_rights(self):
+    def test_a_rootless_engine_is_refused_for_privileged_containers(self):
         rootless = b'{"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}'
         with self.assertRaises(ComputeServiceError) as caught:
             self.look(rootless, privileged=True)
         self.assertIn('rootless', str(caught.exception))
         self.assertTrue(self.look(rootless, privileged=False).healthy)
 
-    def test_a_question_for_events_names_the_engine_s_own_time(self):
+    def test_an_events_request_uses_the_engine_s_clock(self):
         for moment, ahead_s in (('2100-01-01T00:00:00.123456789Z', 1e9), ('soon', 0)):
             said = json.dumps({'SystemTime': moment}).encode()
             engine = Engine(options(url=self.serve(VERSION, answer(said))), SYSTEM_CLOCK)
@@ -112,7 +112,7 @@ class Health(ScriptedCase):
                 now = clocks.engine_now(LOOK) - SYSTEM_CLOCK.time()
                 self.assertEqual(bool(ahead_s), now > ahead_s)
 
-    def test_an_engine_that_is_out_of_order_is_not_healthy(self):
+    def test_a_failing_engine_is_not_healthy(self):
         engine = Engine(options(url=self.serve(VERSION, answer(b'', status=503))), SYSTEM_CLOCK)
         self.addCleanup(engine.close)
         with self.assertRaises(ServiceUnavailable):

@@ -1,4 +1,4 @@
-"""Names, labels and metadata, as an engine keeps them."""
+"""Names, labels and metadata of containers."""
 
 import re
 import unittest
@@ -19,16 +19,16 @@ def request(**given):
 
 class ContainerNames(unittest.TestCase):
     @given(OWNERS, KEYS)
-    def test_every_key_makes_a_name_that_engines_accept(self, owner, key):
+    def test_every_key_yields_a_valid_container_name(self, owner, key):
         name = names.container_name(owner, key)
         self.assertRegex(name, r'\A[a-zA-Z0-9][a-zA-Z0-9_.-]+\Z')
         self.assertLessEqual(len(name), 63)
 
     @given(st.lists(st.tuples(OWNERS, KEYS), min_size=2, max_size=2, unique=True))
-    def test_two_builds_never_have_one_name(self, two):
+    def test_two_builds_never_share_a_name(self, two):
         self.assertNotEqual(*(names.container_name(*one) for one in two))
 
-    def test_keys_that_differ_in_signs_alone_have_two_names(self):
+    def test_keys_that_differ_only_in_punctuation_have_different_names(self):
         self.assertNotEqual(names.container_name('o', 'a:b'), names.container_name('o', 'a-b'))
 
     def test_a_build_always_has_the_same_name(self):
@@ -37,24 +37,24 @@ class ContainerNames(unittest.TestCase):
 
 class HostNames(unittest.TestCase):
     @given(st.text(min_size=1, max_size=255))
-    def test_every_name_makes_a_host_name(self, name):
+    def test_every_name_yields_a_valid_host_name(self, name):
         self.assertRegex(names.host_name(name), r'\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z')
 
-    def test_a_host_name_looks_like_the_name(self):
+    def test_a_host_name_resembles_the_name(self):
         self.assertEqual('web-1-of-us', names.host_name('Web_1.of-US'))
 
 
 class Labels(unittest.TestCase):
     @given(st.dictionaries(st.text(min_size=1, max_size=40), st.text(max_size=40), max_size=5))
-    def test_metadata_come_back_as_they_were(self, metadata):
+    def test_metadata_survives_a_round_trip(self, metadata):
         labels = names.labels_of(
             request(metadata=metadata), zone='z', unfinished=False, health=False
         )
         self.assertEqual(metadata, dict(names.metadata_of(labels)))
-        # Podman takes a label for KEY=VALUE.
+        # Podman splits a label at "=".
         self.assertFalse([label for label in labels if '=' in label])
 
-    def test_labels_tell_whose_it_is_and_what_is_left_to_do(self):
+    def test_labels_record_the_owner_and_unfinished_work(self):
         labels = names.labels_of(
             request(flavor='small', image_id='plain:1'), zone='z', unfinished=True, health=True
         )
@@ -67,19 +67,19 @@ class Labels(unittest.TestCase):
             labels,
         )  # fmt: skip
 
-    def test_labels_are_found_in_both_kinds_of_answer(self):
+    def test_labels_are_found_in_lists_and_inspects(self):
         self.assertEqual({'a': 'b'}, names.labels_in({'Labels': {'a': 'b'}}))
         self.assertEqual({'a': 'b'}, names.labels_in({'Config': {'Labels': {'a': 'b'}}}))
         self.assertEqual({}, names.labels_in({'Config': {'Labels': None}}))
 
 
 class Shapes(unittest.TestCase):
-    def test_only_a_whole_id_is_an_id(self):
+    def test_only_a_full_id_is_an_id(self):
         self.assertTrue(names.is_id('0' * 64))
         for text in ('', 'web-1', 'a' * 12, 'A' * 64, '../' + 'a' * 61, 'a' * 64 + '\n'):
             self.assertFalse(names.is_id(text))
 
-    def test_no_name_leads_to_another_part_of_the_engine(self):
+    def test_no_name_can_change_the_path_of_a_request(self):
         for text in ('', '../x', 'a/../b', 'a b', 'a?b', '-a', 'a\n'):
             self.assertFalse(names.is_image(text), text)
             self.assertFalse(names.is_network(text), text)

@@ -1,4 +1,4 @@
-"""A key that is used again: for the same container, or refused before anything is done."""
+"""A repeated build key: the existing container is found, or the build refused."""
 
 import json
 
@@ -25,7 +25,7 @@ def inspected(*without, status='running'):
 
 class Repeats(ScriptedCase):
     def build(self, found, **given):
-        """Build again where a container has the name that follows from the key."""
+        """Build when a container already has the name derived from the key."""
         url = self.serve(VERSION, answer(json.dumps(found).encode()))
         conf = options(url=url, flavors='small: 1 cpu; large: 2 cpus')
         driver = DockerDriver.open(conf, name='here', owner='site')
@@ -33,10 +33,10 @@ class Repeats(ScriptedCase):
         asked = {'amphora_flavor': 'small', 'image_id': 'plain:1', 'name': 'web', **given}
         return driver.build('container', build_key='k1', **asked)
 
-    def test_a_repeat_with_the_same_words_finds_the_container(self):
+    def test_a_repeat_with_equal_arguments_finds_the_container(self):
         self.assertEqual(I, self.build(inspected()))
 
-    def test_other_words_are_refused_before_anything_is_done(self):
+    def test_other_arguments_are_refused_before_any_change(self):
         for argument, value in (
             ('amphora_flavor', 'large'), ('image_id', 'plain:2'), ('name', 'other'),
         ):  # fmt: skip
@@ -48,13 +48,13 @@ class Repeats(ScriptedCase):
                     self.assertIn(f"its {argument} is '", str(caught.exception))
                     self.assertEqual(['GET', 'GET'], [one[:3] for one in self.server.requests])
 
-    def test_a_container_from_before_the_label_of_the_image_is_found(self):
+    def test_a_container_without_an_image_label_is_found(self):
         self.assertEqual(I, self.build(inspected(names.IMAGE), image_id='plain:2'))
 
-    def test_what_was_not_asked_for_is_not_compared(self):
+    def test_arguments_not_given_are_not_compared(self):
         self.assertEqual(I, self.build(inspected(), amphora_flavor=None, image_id=None))
 
-    def test_of_one_that_is_being_removed_it_is_only_said_that_it_is(self):
+    def test_a_container_being_removed_is_reported_without_comparison(self):
         with self.assertRaises(BuildConflict) as caught:
             self.build(inspected(status='removing'), name='other')
         self.assertNotIsInstance(caught.exception, BuildDiffers)

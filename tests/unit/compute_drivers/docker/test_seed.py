@@ -1,4 +1,4 @@
-"""What is put into a container before it starts."""
+"""Files and seed copied into a container before it starts."""
 
 import io
 import json
@@ -31,21 +31,21 @@ def unpacked(packed):
 
 
 class Kinds(unittest.TestCase):
-    def test_the_image_decides_where_the_operator_does_not(self):
+    def test_the_image_decides_if_the_option_does_not(self):
         labels = {'kiln.seed': 'nocloud'}
         self.assertEqual('nocloud', seed.kind_of('auto', labels))
         self.assertEqual('files', seed.kind_of('auto', {}))
         self.assertEqual('files', seed.kind_of('files', labels))
         self.assertEqual('none', seed.kind_of('none', labels))
 
-    def test_files_stay_files_and_user_data_become_one(self):
+    def test_files_stay_files_and_user_data_becomes_a_file(self):
         given = request(files=(file('/etc/a'),), user_data=b'#!/bin/sh')
         files = {one.path: one for one in seed.files_of(given, 'files')}
         self.assertEqual({'/etc/a', '/var/lib/kiln/user-data'}, set(files))
         self.assertEqual(b'#!/bin/sh', files['/var/lib/kiln/user-data'].content)
         self.assertEqual(0o600, files['/var/lib/kiln/user-data'].mode)
 
-    def test_a_seed_holds_user_data_files_keys_and_the_host_s_name(self):
+    def test_a_seed_contains_user_data_files_keys_and_host_name(self):
         given = request(
             files=(file('/etc/a'),), user_data=b'#cloud-config\n{}', keys=('ssh-ed25519 AAAA me',)
         )
@@ -59,7 +59,7 @@ class Kinds(unittest.TestCase):
         self.assertIn(b'ssh_authorized_keys', files[f'{folder}/user-data'])
         self.assertIn(b'/etc/a', files[f'{folder}/user-data'])
 
-    def test_a_seed_without_user_data_is_one_all_the_same(self):
+    def test_a_seed_without_user_data_is_valid(self):
         (user_data,) = [
             one.content for one in seed.files_of(request(), 'nocloud') if 'user' in one.path
         ]
@@ -83,12 +83,12 @@ class Archives(unittest.TestCase):
         self.assertEqual(headers + content + end, len(packed))
         self.assertEqual(tarfile.NUL * end, packed[-end:])
 
-    def test_the_sign_of_completeness_comes_last(self):
+    def test_the_completion_mark_comes_last(self):
         packed = seed.archive([file('/a')], ['/etc'], {'root': (0, 0)}, 0)
         self.assertEqual(['etc', 'a', 'var/lib/kiln/complete'], list(unpacked(packed)))
 
     @given(st.lists(PATHS, unique=True, max_size=4))
-    def test_every_folder_comes_before_what_lies_in_it(self, paths):
+    def test_every_folder_precedes_its_content(self, paths):
         folders = seed.folders_of([file(path) for path in paths])
         seen = {'/'}
         for folder in folders:
@@ -98,7 +98,7 @@ class Archives(unittest.TestCase):
             self.assertIn(path.rpartition('/')[0] or '/', seen)
         self.assertIn('/var/lib/kiln', seen)
 
-    def test_a_file_under_a_file_system_in_memory_would_be_hidden(self):
+    def test_a_file_under_an_in_memory_file_system_is_reported_as_hidden(self):
         files = [file('/etc/a'), file('/run/lock/b')]
         self.assertEqual('/run/lock/b', seed.hidden(files, ['/run']))
         self.assertIsNone(seed.hidden(files, ['/ru', '/run/lock/b/c']))
@@ -115,11 +115,11 @@ class Accounts(unittest.TestCase):
         ):  # fmt: skip
             self.assertEqual(ids, self.accounts.ids(owner), owner)
 
-    def test_owners_that_the_image_has_not_are_not_found(self):
+    def test_owners_missing_in_the_image_are_not_found(self):
         for owner in ('nobody', 'bad', 'web:nogroup', ''):
             self.assertIsNone(self.accounts.ids(owner), owner)
 
     @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=8))
-    def test_no_text_of_an_image_can_break_the_look_up(self, passwd, group, owner):
+    def test_no_file_of_an_image_can_break_the_lookup(self, passwd, group, owner):
         ids = seed.Accounts(passwd, group).ids(owner)
         self.assertTrue(ids is None or len(ids) == 2)

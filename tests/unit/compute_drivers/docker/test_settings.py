@@ -1,4 +1,4 @@
-"""A backend's options, checked once when it is opened."""
+"""Options of a Docker backend, checked when it is opened."""
 
 import unittest
 
@@ -12,7 +12,7 @@ from kiln.exceptions import ConfigurationError
 
 
 def options(**given):
-    """Return the options of a backend, all but these at their defaults."""
+    """Return the options of a backend, with defaults for those not given."""
     made = cfg.ConfigOpts()
     made([], default_config_files=[])
     made.register_opts(conf.opts, 'docker')
@@ -26,21 +26,21 @@ def read(**given):
 
 
 class Defaults(unittest.TestCase):
-    def test_containers_have_no_rights_unless_somebody_says_so(self):
+    def test_containers_are_unprivileged_by_default(self):
         made = read()
         self.assertFalse(made.privileged)
         self.assertEqual(((), (), ()), (made.devices, made.mounts, made.publish))
 
-    def test_one_engine_is_one_zone_called_as_its_backend(self):
+    def test_one_engine_is_one_zone_named_like_its_backend(self):
         self.assertEqual(('east',), read().zones)
         self.assertEqual(('a', 'b'), read(zones=['a', 'b']).zones)
 
-    def test_images_are_not_fetched_unless_somebody_says_so(self):
+    def test_images_are_not_pulled_by_default(self):
         self.assertEqual('never', read().pull)
 
 
 class Written(unittest.TestCase):
-    def test_published_ports_are_read_in_each_of_their_forms(self):
+    def test_published_ports_are_parsed_in_every_form(self):
         made = read(publish=['80', '53/udp', '8080:80', '127.0.0.1::22', '[::1]:1:2/tcp', ':9'])
         self.assertEqual(
             (
@@ -54,7 +54,7 @@ class Written(unittest.TestCase):
             made.publish,
         )
 
-    def test_what_is_mounted_is_read(self):
+    def test_mounts_and_devices_are_parsed(self):
         made = read(
             mounts=['/srv:/data', '/srv:/data:ro'],
             devices=['/dev/fuse', '/dev/a:/dev/b:r'],
@@ -78,7 +78,7 @@ class Written(unittest.TestCase):
         self.assertEqual({'/run': '', '/tmp': 'size=64m'}, made.tmpfs)
         self.assertEqual(('/var/lib/docker',), made.volumes)
 
-    def test_the_rest_is_read(self):
+    def test_other_options_are_parsed(self):
         made = read(
             restart='on-failure:3', shm_size='64 MiB', dns=['192.0.2.1'],
             flavors='small: 1 cpu', flavor='small',
@@ -88,7 +88,7 @@ class Written(unittest.TestCase):
         self.assertEqual(('192.0.2.1',), made.dns)
         self.assertEqual('small', made.flavor)
 
-    def test_a_mistake_is_shown_with_its_option(self):
+    def test_a_mistake_is_reported_with_its_option(self):
         for option, value in (
             ('publish', ['0']), ('publish', ['65536']), ('publish', ['a:80']),
             ('publish', ['host:1:80']), ('publish', ['80/icmp']), ('volumes', ['data']),
@@ -103,7 +103,7 @@ class Written(unittest.TestCase):
             self.assertIn(option, str(found.exception))
 
     @given(st.text(alphabet='0123456789:./tcpudx[]', max_size=20))
-    def test_any_text_is_a_port_or_a_mistake_of_the_configuration(self, text):
+    def test_any_text_is_a_port_or_a_configuration_error(self, text):
         try:
             (published,) = read(publish=[text]).publish
         except ConfigurationError:

@@ -1,4 +1,4 @@
-"""Where a container is in its life, for each thing an engine may say of it."""
+"""State of a container for each status that an engine reports."""
 
 import unittest
 
@@ -6,7 +6,7 @@ from kiln.compute_drivers.docker.states import Condition, life_of, listed, told
 from kiln.models import State
 
 TABLE = (
-    # status, what else is said, state, task, part of the fault
+    # status, other facts, state, task, part of the fault
     ('created', {}, State.BUILDING, None, None),
     ('created', {'error': 'no such file'}, State.ERROR, None, 'did not start: no such file'),
     ('running', {}, State.ACTIVE, None, None),
@@ -45,7 +45,7 @@ class Lives(unittest.TestCase):
 
 
 class Told(unittest.TestCase):
-    def test_an_answer_about_one_container_is_read_whole(self):
+    def test_an_inspect_is_read_completely(self):
         state = {
             'Status': 'exited', 'ExitCode': 1, 'OOMKilled': True, 'Error': 'a\n b',
             'Health': {'Status': 'unhealthy', 'Log': [{'Output': 'x'}, {'Output': 'no\nroute'}]},
@@ -58,25 +58,25 @@ class Told(unittest.TestCase):
             told({'State': state}),
         )  # fmt: skip
 
-    def test_no_health_check_is_none_however_it_is_said(self):
+    def test_every_notation_of_no_health_check_is_understood(self):
         for health in (None, {}, {'Status': ''}, {'Status': 'none', 'Log': None}):
             answer = {'State': {'Status': 'running', 'Health': health}}
             self.assertEqual(Condition(status='running'), told(answer))
 
-    def test_podman_s_own_words_are_understood(self):
+    def test_podman_s_status_words_are_understood(self):
         for theirs, ours in (
             ('configured', 'created'), ('initialized', 'created'), ('stopped', 'exited'),
             ('stopping', 'running'),
         ):  # fmt: skip
             self.assertEqual(ours, told({'State': {'Status': theirs}}).status)
 
-    def test_a_probe_that_says_much_is_cut_short(self):
+    def test_a_long_probe_output_is_truncated(self):
         health = {'Status': 'unhealthy', 'Log': [{'Output': 'x' * 999}]}
         self.assertEqual(200, len(told({'State': {'Status': 'running', 'Health': health}}).probe))
 
 
 class Listed(unittest.TestCase):
-    def test_a_list_tells_enough_of_what_is_well(self):
+    def test_a_list_suffices_for_healthy_containers(self):
         for state, status, health in (
             ('running', 'Up 2 minutes', ''),
             ('running', 'Up 2 minutes (healthy)', 'healthy'),
@@ -87,7 +87,7 @@ class Listed(unittest.TestCase):
             found = listed({'State': state, 'Status': status}, has_health=bool(health))
             self.assertEqual(Condition(status=state, health=health), found)
 
-    def test_a_list_does_not_tell_why_something_went_wrong(self):
+    def test_a_list_does_not_suffice_for_failed_containers(self):
         for state, status, has_health in (
             ('exited', 'Exited (1) 2 minutes ago', False),
             ('created', 'Created', False),

@@ -1,4 +1,4 @@
-"""Containers, images, volumes and networks in kiln's words."""
+"""Containers, images, volumes and networks translated to kiln's models."""
 
 import unittest
 
@@ -51,10 +51,10 @@ class Containers(unittest.TestCase):
             [(one.address, one.network_id, one.port_id) for one in found.addresses],
         )
 
-    def test_a_list_describes_a_container_as_an_answer_about_it_alone_does(self):
+    def test_lists_and_inspects_describe_a_container_alike(self):
         self.assertEqual(amphora(), amphora(ENTRY))
 
-    def test_one_that_never_started_has_never_served(self):
+    def test_a_container_that_never_started_has_never_served(self):
         for condition, served in (
             (states.Condition(status='created'), False),
             (states.Condition(status='created', error='no such file'), False),
@@ -69,23 +69,23 @@ class Containers(unittest.TestCase):
     def test_nothing_secret_is_shown(self):
         self.assertNotIn('secret', repr(dict(amphora().raw)))
 
-    def test_one_that_is_rebooted_is_not_taken_for_one_that_has_failed(self):
+    def test_a_rebooting_container_does_not_count_as_failed(self):
         found = amphora(condition=states.Condition(status='exited', exit_code=1), rebooting=True)
         self.assertEqual(
             (State.ACTIVE, 'rebooting', None), (found.state, found.task_state, found.fault)
         )
 
-    def test_a_container_without_labels_or_networks_is_described_too(self):
+    def test_a_container_without_labels_or_networks_is_described(self):
         bare = {'Id': I, 'Config': {'Labels': None}, 'NetworkSettings': {'Networks': None}}
         found = amphora(bare)
         self.assertEqual((None, '', ()), (found.owner, found.name, found.addresses))
         self.assertIsNone(found.created_at)
 
-    def test_podman_s_connections_are_told_apart_by_their_hardware_address(self):
+    def test_podman_s_connections_are_identified_by_mac_address(self):
         self.assertEqual('02:42', translate.port_of({'EndpointID': '', 'MacAddress': '02:42'}))
         self.assertIsNone(translate.port_of({}))
 
-    def test_an_attachment_is_found_by_the_name_and_by_the_id_of_its_network(self):
+    def test_an_attachment_is_found_by_network_name_and_by_network_id(self):
         for asked_for, full_id in (('n1', 'net-1'), ('net-1', 'net-1'), ('n1', 'n1')):
             found = translate.attachment_of(I, asked_for, INSPECTED, full_id)
             self.assertEqual(
@@ -104,10 +104,10 @@ class Images(unittest.TestCase):
             translate.image_of(answer, 'sha256:a'),
         )
 
-    def test_an_image_without_names_is_called_what_it_was_asked_for_by(self):
+    def test_an_unnamed_image_gets_the_requested_name(self):
         self.assertEqual('x', translate.image_of({'Id': I, 'RepoTags': None}, 'x').name)
 
-    def test_images_whose_containers_are_probed_are_known_on_both_engines(self):
+    def test_images_with_a_health_check_are_recognized_on_both_engines(self):
         test = {'Test': ['CMD', 'true']}
         self.assertTrue(translate.has_health({'Config': {'Healthcheck': test}}))
         self.assertTrue(translate.has_health({'HealthCheck': test}))
@@ -129,6 +129,6 @@ class Resources(unittest.TestCase):
             translate.network_of({'Id': 'n', 'Name': 'net', 'Labels': labels}),
         )
 
-    def test_a_moment_without_a_zone_is_one_of_utc(self):
+    def test_a_time_without_a_time_zone_is_utc(self):
         self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))
         self.assertEqual(7.0, translate.created_at(7.9))
