@@ -1,4 +1,4 @@
-"""A cluster of bare-metal nodes on a pool: up, larger, smaller, repaired, gone."""
+"""A cluster of bare-metal nodes on a pool: created, scaled, repaired and deleted."""
 
 import os
 import pathlib
@@ -79,19 +79,19 @@ class ClusterOnPool(RealTime, Shell):
         self.up(4)
         self.assertEqual(6, len(self.machines('claimed')))
         self.up(1)
-        # Whoever is waited for is gone, and wiped before.
+        # A command that waits returns when the machine is released and wiped.
         self.assertEqual(3, len(self.machines('claimed')))
         self.assertEqual(self.on(), self.machines('claimed'))
         self.ok('cluster', 'delete', 'metal', '--yes')
         self.assertEqual((set(), 6), (self.on(), len(self.machines('free'))))
 
-    def test_more_nodes_than_machines_are_told_of_with_the_reason(self):
+    def test_too_few_machines_are_reported_with_the_reason(self):
         self.page.write_text(PAGE.format(front=9))
         code = self.sh('up', str(self.page), '--timeout', '5')
         self.assertNotEqual(0, code)
         self.assertIn('none of 6 machines is free', self.out + self.err + self.ok('why', 'metal'))
 
-    def test_a_node_that_is_replaced_gets_another_machine_and_its_own_is_wiped(self):
+    def test_a_replaced_node_gets_another_machine_and_its_own_is_wiped(self):
         self.up(2)
         node = next(one for one in self.nodes() if one['group'] == 'front')
         machine = next(
@@ -116,12 +116,12 @@ class ClusterOnPool(RealTime, Shell):
         self.addCleanup(process.wait, 30)
         self.addCleanup(process.send_signal, signal.SIGTERM)
 
-    def test_a_machine_that_dies_is_replaced_and_rests_until_it_is_wiped(self):
+    def test_a_dead_machine_is_replaced_and_unused_until_it_is_wiped(self):
         self.up(2)
         node = next(one for one in self.nodes() if one['group'] == 'front')
         listed = self.json('appliance', 'list')
         dead = next(one['name'] for one in listed if one['amphora_name'] == node['name'])
-        # Nobody can wipe what is dead.
+        # A dead machine cannot be wiped.
         self.yard.program('wipe', f'test $KILN_MACHINE != {dead}')
         self.conductor()
         self.yard.turn(dead, False)

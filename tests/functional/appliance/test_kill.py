@@ -1,4 +1,4 @@
-"""One pool, several processes, and death at any moment."""
+"""One pool, several processes, killed at any time."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from kiln.models import State
 from tests.functional.appliance.yard import StrictYard
 
 ROOT = pathlib.Path(__file__).parents[3]
-#: How many processes die.
+#: The number of processes that are killed.
 KILLS = int(os.environ.get('KILN_POOL_KILLS', '8'))
 
 
@@ -48,12 +48,12 @@ class PoolTest(unittest.TestCase):
     def eventually(self, so, sentence):
         give_up = time.monotonic() + 300
         while not so():
-            self.assertLess(time.monotonic(), give_up, f'it is still not so that {sentence}')
+            self.assertLess(time.monotonic(), give_up, f'this still does not hold: {sentence}')
             time.sleep(0.02)
 
-    def test_processes_that_claim_at_once_get_each_machine_once(self):
+    def test_concurrent_processes_claim_each_machine_once(self):
         self.yard = StrictYard(self.folder).make(40, 0)
-        # All of them make the files of the pool, too: whoever is first.
+        # They also create the files of the pool at the same time.
         processes = [self.start(f'p{number}', '40') for number in range(3)]
         got = []
         for process in processes:
@@ -61,11 +61,11 @@ class PoolTest(unittest.TestCase):
             self.assertEqual(0, process.wait())
         self.assertEqual([f'm{number:02}' for number in range(40)], sorted(got))
 
-    def test_killed_processes_leave_no_claim_twice_none_lost_and_nothing_wiped_in_use(self):
+    def test_kills_neither_duplicate_nor_lose_claims_nor_wipe_machines_in_use(self):
         dice = random.Random(11)
         self.yard = StrictYard(self.folder).make(5, 0.02)
         said = {}
-        # Two at a time, so that who survives takes over from who does not.
+        # Two at a time, so that a survivor takes over from a killed one.
         running = [self.start(f'turn{number}') for number in range(2)]
         for turn in range(KILLS):
             victim = running.pop(0)
@@ -82,11 +82,11 @@ class PoolTest(unittest.TestCase):
         self.end_all()
 
     def check(self, text, said):
-        """Compare what a dead process was told with what there is."""
+        """Compare the output of a dead process with the pool."""
         with contextlib.closing(self.open()) as driver:
             for line in text.splitlines(keepends=True):
                 word, *rest = line.split()
-                # The last line may be cut where the process died.
+                # The last line can be cut off where the process died.
                 if word == 'has' and line.endswith('\n'):
                     key, amphora_id = rest
                     said[key] = amphora_id
@@ -97,7 +97,7 @@ class PoolTest(unittest.TestCase):
                 self.assertEqual(said.get(one.build_key, one.id), one.id)
 
     def end_all(self):
-        """Finish what the dead have left, and find the pool as it was at first."""
+        """Finish the work of dead processes; check that all machines are free."""
         driver = self.open()
         for one in driver.list_amphorae():
             driver.delete(one.id)
@@ -122,13 +122,13 @@ class PoolTest(unittest.TestCase):
         driver = self.open()
         (one,) = driver.list_amphorae()
         driver.delete(one.id)
-        # The wipe is due, and waits for what the dead process has left.
+        # The wipe is due, and waits for the command of the dead process.
         time.sleep(0.3)
         self.assertEqual(first, busy.read_text())
         self.eventually(lambda: not list(driver.list_amphorae()), 'the machine is wiped')
         self.assertEqual([], self.yard.wrong())
 
-    def test_a_claim_whose_command_was_cut_short_is_run_again_with_its_key(self):
+    def test_an_interrupted_claim_command_is_run_again_with_its_key(self):
         self.yard = StrictYard(self.folder).make(1, 0.3)
         process = self.start('first', '1', 'stay')
         self.eventually((self.folder / 'm00.busy').exists, 'the claim command runs')

@@ -1,8 +1,8 @@
-"""A process that claims machines and gives them back, until somebody kills it.
+"""A process that claims and releases machines until it is killed.
 
     python -m tests.functional.appliance.victim FOLDER PREFIX [COUNT [stay]]
 
-With a count it claims so many, keeps them, and says which it got.
+With a count it claims that many machines, keeps them, and prints which.
 """
 
 import sys
@@ -28,7 +28,7 @@ def keep(driver, prefix, count):
 
 
 def churn(driver, prefix):
-    """Have three amphorae at a time, and the oldest given back, however far it has come."""
+    """Keep three amphorae at a time; delete the oldest one, whatever its state."""
     ids = []
     for number in range(10**9):
         key = f'{prefix}-{number}'
@@ -39,7 +39,7 @@ def churn(driver, prefix):
         except InsufficientCapacity:
             time.sleep(0.01)
         if len(ids) == 3 or (ids and number % 4 == 0):
-            # Now and then one that is up; else one that is on its way.
+            # Sometimes one that is up; otherwise one that is still being claimed.
             if number % 2 and driver.status(ids[0]).state is not State.ACTIVE:
                 time.sleep(0.03)
             driver.delete(ids.pop(0))

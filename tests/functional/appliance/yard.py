@@ -1,7 +1,7 @@
-"""Machines whose commands notice whatever must never happen on a machine.
+"""Machines whose commands detect what must never happen on a machine.
 
-A claim command finds the machine wiped, or its own work of an earlier try; a wipe command
-finds the amphora it is about; and neither finds another command at work.
+A claim command must find the machine wiped, or its own work of an earlier run; a wipe
+command must find its amphora; and neither must find another command running.
 """
 
 import pathlib
@@ -37,9 +37,9 @@ rm -f "$KILN_MACHINE.owner" "$KILN_MACHINE.busy"
 """
 _ALONE = """\
 other=$(cat "$KILN_MACHINE.busy" 2>/dev/null)
-# One that is dead and was reaped by nobody is at work no more.
+# A dead process that was not reaped is not running.
 if grep -q '^State:.[^ZX]' "/proc/${{other:-none}}/status" 2>/dev/null; then
-  echo "$KILN_MACHINE: $KILN_VERB while $other is at work" >> wrong
+  echo "$KILN_MACHINE: $KILN_VERB while $other is running" >> wrong
 fi
 echo $$ > "$KILN_MACHINE.busy"
 """

@@ -1,4 +1,4 @@
-"""Certificates of an hour, for a server and a client on loopback."""
+"""One-hour certificates for a server and a client on loopback."""
 
 import datetime
 import ipaddress
@@ -12,7 +12,7 @@ _HOUR = datetime.timedelta(hours=1)
 
 
 def authority(folder):
-    """Write an authority, and what it vouches for; return the paths by name."""
+    """Write an authority and the certificates it signed; return the paths by name."""
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca = _certificate('ca', ca_key, _name('ca'), ca_key, is_ca=True)
     files = {'ca': _write(folder / 'ca.pem', ca.public_bytes(serialization.Encoding.PEM))}

@@ -1,4 +1,4 @@
-"""A TCP port before an engine's socket, plain or over TLS."""
+"""TCP relay to an engine's socket, plain or over TLS."""
 
 import contextlib
 import socket
@@ -7,7 +7,7 @@ import threading
 
 
 class Relay(socketserver.ThreadingTCPServer):
-    """Carries bytes both ways; clients must show a certificate if the context says so."""
+    """Forwards bytes both ways; the context decides if clients need a certificate."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -24,7 +24,7 @@ class Relay(socketserver.ThreadingTCPServer):
         return self.server_address[1]
 
     def handle_error(self, request, client_address):
-        """Say nothing: clients that are refused are part of the tests."""
+        """Print nothing: refused clients are part of the tests."""
 
     def close(self):
         self.shutdown()

@@ -1,4 +1,4 @@
-"""A site of kiln's on a real engine, with a proxy between that misbehaves on demand."""
+"""A kiln site on a real engine, behind a proxy that injects faults on demand."""
 
 import contextlib
 import functools
@@ -23,14 +23,14 @@ from tests.functional.engines import COMMAND, engine, make_network, plain_tar
 from tests.functional.proxy_bench import ProxyBench
 
 GROUP = 'compute:docker'
-#: One container: how requests about it are told from requests for lists.
+#: The path of requests about one container, as opposed to lists.
 ONE = r'/containers/[^/]+/json'
 PLAIN = 'kiln-tests/plain:1'
 FLAVORS = 'tiny: 0.5 cpu, 32 MiB, 64 pids; small: 1 cpu, 64 MiB'
 
 
 def options_of(**given):
-    """Return the options of a backend."""
+    """Return the options of a backend, with defaults for those not given."""
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
     kiln.conf.register(conf, GROUP, compute_conf.BACKEND_OPTS)
@@ -42,7 +42,7 @@ def options_of(**given):
 
 @functools.cache
 def plain_image(url, name=PLAIN, **properties):
-    """Have the engine know the plain image; return its id."""
+    """Make the plain image on the engine; return its id."""
     driver = DockerDriver(options_of(url=url))
     with tempfile.TemporaryDirectory() as folder:
         path = plain_tar(pathlib.Path(folder, 'plain.tar'))
@@ -55,7 +55,7 @@ def plain_image(url, name=PLAIN, **properties):
 
 
 class EngineCase(unittest.TestCase):
-    """Drivers that ask one engine, all through one proxy unless they go around it."""
+    """Drivers on one engine, all through one proxy unless they bypass it."""
 
     engine_kind = 'docker'
     clock = None
@@ -99,7 +99,7 @@ class EngineCase(unittest.TestCase):
         self.proxy.forget()
 
     def assert_nothing_left(self):
-        """Remove what a test has left for itself, then look whether kiln left anything."""
+        """Remove a test's own leftovers, then check that kiln left nothing."""
         for found in self.containers():
             with contextlib.suppress(docker.errors.APIError):
                 self.bare.remove_container(found['Id'], v=True, force=True)
@@ -107,7 +107,7 @@ class EngineCase(unittest.TestCase):
         self.assertFalse(self.bare.volumes(filters=wanted).get('Volumes'))
 
     def containers(self, **labels):
-        """What the engine itself says there is, asked around the proxy."""
+        """Return the engine's containers, read around the proxy."""
         wanted = [f'{key}={value}' for key, value in {'kiln.owner': self.owner, **labels}.items()]
         return self.bare.containers(all=True, filters={'label': wanted})
 
@@ -137,7 +137,7 @@ class EngineCase(unittest.TestCase):
         return compute
 
     def said_in(self, container_id, *command):
-        """Return what a command says inside a container."""
+        """Return the output of a command inside a container."""
         made = self.bare.exec_create(container_id, list(command))
         return self.bare.exec_start(made['Id']).decode()
 
@@ -156,7 +156,7 @@ _REQUESTS = {
 
 
 class DockerBench(ProxyBench):
-    """Makes the real engine fail, by the proxy before it."""
+    """Makes the real engine fail, by faults of the proxy."""
 
     requests = _REQUESTS
 

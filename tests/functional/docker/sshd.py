@@ -1,4 +1,4 @@
-"""An ssh server on loopback with keys of its own, behind which an engine is."""
+"""An ssh server on loopback with its own keys, in front of an engine."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-#: Where it looks for what it needs to come up; made by its service elsewhere.
+#: A directory that sshd needs at start; elsewhere its service creates it.
 PRIVILEGES = pathlib.Path('/run/sshd')
 READY_S = 120.0
 
@@ -34,7 +34,7 @@ StrictHostKeyChecking yes
 
 
 class Sshd:
-    """A server that lets one key in; the engine of who logs in is at ``engine``."""
+    """A server that accepts one key; ``engine`` is the engine's address for its users."""
 
     def __init__(self, folder, engine):
         self.folder = folder
@@ -57,21 +57,21 @@ class Sshd:
         self._wait()
 
     def url(self, path=''):
-        """Return where kiln finds the engine."""
+        """Return the URL of the engine for kiln."""
         return f'ssh://127.0.0.1:{self.port}{path}'
 
     def client(self, *, known='known', identity='user'):
-        """Return a configuration of ssh with a key, and with a list of known hosts."""
+        """Return an ssh configuration with a key and a file of known hosts."""
         path = self.folder / f'client-{known}-{identity}'
         path.write_text(CLIENT.format(identity=self.folder / identity, known=self.folder / known))
         return str(path)
 
     def logins(self):
-        """Return how often somebody was let in."""
+        """Return the number of successful logins."""
         return self._log.read_text().count('Accepted publickey')
 
     def stop(self):
-        """Let nobody in any more; who is in stays."""
+        """Accept no further connections; open ones stay."""
         self._process.terminate()
         self._process.wait(READY_S)
 
@@ -88,7 +88,7 @@ class Sshd:
             except OSError:
                 time.sleep(0.05)
         self.stop()
-        raise AssertionError('sshd does not come up')
+        raise AssertionError('sshd does not start')
 
 
 def _free_port():

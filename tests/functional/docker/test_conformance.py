@@ -1,4 +1,4 @@
-"""The conformance kit on real engines, bare and behind all of kiln's guards."""
+"""The conformance kit on real engines, with and without kiln's guards."""
 
 import os
 
@@ -14,10 +14,10 @@ from tests.functional.docker.site import DockerBench, EngineCase
 
 
 class OnEngine:
-    """Shows each behaviour that an engine has a way to show.
+    """Each behaviour that can be shown on an engine.
 
-    Not shown, with the reason in the run's output: quotas, which engines have not, and
-    builds that fail or stall after they were accepted, which theirs do at once.
+    Not shown, with the reason in the run's output: quotas, which engines do not have, and
+    builds that fail or stall after they were accepted, as engines fail at once.
     """
 
     timeout_s = 180.0
@@ -28,7 +28,7 @@ class OnEngine:
         super().setUp()
 
     def make_driver(self):
-        # A container without a network is there in half the time; it can get none later.
+        # A container without a network starts in half the time; networks cannot follow later.
         networks = [] if 'network' in self._testMethodName else ['none']
         return self.open_driver(networks=networks)
 
@@ -37,7 +37,7 @@ class OnEngine:
 
 
 class Guarded(OnEngine):
-    """Through executor, circuits and all."""
+    """Through the executor, circuit breakers and all other guards."""
 
     def make_driver(self):
         stack = assemble(super().make_driver(), stack_settings(self.options()))
@@ -46,18 +46,18 @@ class Guarded(OnEngine):
 
 
 class DockerConformance(OnEngine, ComputeDriverConformance, FaultConformance, EngineCase):
-    """The driver as it is."""
+    """The driver without guards."""
 
 
 class GuardedPodmanConformance(
     Guarded, Building, Repeating, Execution, Files, Watching, EngineCase
 ):  # fmt: skip
-    """Behind the guards on Podman, for what either of them could break."""
+    """Podman behind the guards, for interactions of the two."""
 
     engine_kind = 'podman'
 
 
-# The whole kit once is enough, and three times more a matter for a soak.
+# The whole kit runs once; the other three combinations are for soak runs.
 if os.environ.get('KILN_FULL'):
 
     class GuardedDockerConformance(

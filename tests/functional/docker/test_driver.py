@@ -1,4 +1,4 @@
-"""What the kit does not know of: seeds, limits, health, events, crashes, on real engines."""
+"""Seeds, limits, health, events and crashes on real engines, beyond the kit."""
 
 import pathlib
 import subprocess
@@ -30,14 +30,14 @@ class Case(EngineCase):
         end = time.monotonic() + WAIT_S
         while not so():
             if time.monotonic() > end:
-                self.fail(f'after {WAIT_S} s it is still not so that {what}')
+                self.fail(f'after {WAIT_S} s this still does not hold: {what}')
             time.sleep(0.05)
 
 
 class Content(Case):
-    """Files, user data and seeds, as those inside find them."""
+    """Files, user data and seeds, as seen inside the container."""
 
-    def test_files_are_there_with_mode_and_owner_before_the_command_runs(self):
+    def test_files_exist_with_mode_and_owner_before_the_command_runs(self):
         driver = self.open_local()
         made = self.build(
             driver,
@@ -70,25 +70,25 @@ class Content(Case):
         )
         self.assertIn('ssh-ed25519', self.said_in(made, 'cat', f'{folder}/user-data'))
 
-    def test_an_owner_that_the_image_has_not_is_refused_and_nothing_is_left(self):
+    def test_an_owner_missing_in_the_image_is_refused_and_leaves_nothing(self):
         driver = self.open_local()
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.build(driver, config_drive_files={'/etc/a': (b'x', 0o600, 'nobody')})
-        self.assertIn("no owner 'nobody'", str(caught.exception))
+        self.assertIn("no account 'nobody'", str(caught.exception))
         self.assertEqual([], self.containers())
 
-    def test_a_file_that_nobody_would_see_is_refused(self):
+    def test_a_file_that_would_be_hidden_is_refused(self):
         driver = self.open_local(tmpfs=['/run'])
         with self.assertRaises(InvalidBuildRequest):
             self.build(driver, config_drive_files={'/run/a': 'x'})
 
-    def test_a_backend_without_seeds_refuses_what_needs_one(self):
+    def test_a_backend_without_seeds_refuses_builds_that_need_one(self):
         driver = self.open_local(seed='none')
         with self.assertRaises(InvalidBuildRequest):
             self.build(driver, user_data='x')
         self.assertTrue(self.build(driver))
 
-    def test_an_image_that_boots_systemd_needs_the_operator_s_word(self):
+    def test_an_image_that_boots_systemd_needs_the_option_privileged(self):
         plain_image(self.place.url, 'kiln-tests/systemd:1', **{'kiln.init': 'systemd'})
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.build(self.open_local(image='kiln-tests/systemd:1'))
@@ -100,15 +100,15 @@ class Content(Case):
 
 
 class Shapes(Case):
-    """Limits, volumes, networks and ports, as the engine has them."""
+    """Limits, volumes, networks and ports, as the engine reports them."""
 
-    def test_a_flavor_limits_what_a_container_may_use(self):
+    def test_a_flavor_limits_a_container(self):
         made = self.build(self.open_local(), amphora_flavor='tiny')
         host = self.bare.inspect_container(made)['HostConfig']
         self.assertEqual(32 << 20, host['Memory'])
         self.assertEqual(64, host['PidsLimit'])
 
-    def test_a_volume_goes_with_its_container(self):
+    def test_a_volume_is_removed_with_its_container(self):
         driver = self.open_local(volumes=['/data'])
         made = self.build(driver)
         (mount,) = self.bare.inspect_container(made)['Mounts']
@@ -117,7 +117,7 @@ class Shapes(Case):
         found = self.bare.volumes()['Volumes'] or []
         self.assertNotIn(mount['Name'], [one['Name'] for one in found])
 
-    def test_each_network_of_a_build_is_there_with_its_address(self):
+    def test_each_network_of_a_build_is_connected_with_its_address(self):
         second = self.make_network()
         subnet = self.bare.inspect_network(second)['IPAM']['Config'][0]['Subnet']
         address = f'{subnet.rpartition(".")[0]}.77'
@@ -140,7 +140,7 @@ class Shapes(Case):
         self.assertNotIn(self.network, hung)
         driver.detach_network(made, 'no-such-network')
 
-    def test_what_is_wrong_is_told_apart_and_leaves_nothing(self):
+    def test_errors_of_a_build_are_distinguished_and_leave_nothing(self):
         driver = self.open_local(flavors='tiny: 32 MiB; huge: 999 cpus')
         for given, kind in (
             ({'network_ids': ['no-such-network']}, InvalidBuildRequest),
@@ -159,14 +159,14 @@ class Shapes(Case):
                 self.build(driver, **given)
             self.assertEqual([], self.containers())
 
-    def test_a_port_of_the_host_is_given_once(self):
+    def test_a_port_of_the_host_is_published_once(self):
         driver = self.open_local(publish=['127.0.0.1:28099:80'])
         self.build(driver, 'k1')
         with self.assertRaises(BuildConflict):
             self.build(driver, 'k2')
         self.assertEqual(1, len(self.containers()))
 
-    def test_an_image_whose_command_is_wrong_leaves_nothing(self):
+    def test_an_image_with_an_invalid_command_leaves_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             path = plain_tar(pathlib.Path(folder, 'plain.tar'))
             driver = self.open_local()
@@ -178,9 +178,9 @@ class Shapes(Case):
 
 
 class Owned(Case):
-    """kiln removes what is its own, and nothing else."""
+    """kiln removes only its own containers and resources."""
 
-    def test_what_is_not_kiln_s_does_not_exist_for_it(self):
+    def test_foreign_containers_do_not_exist_for_kiln(self):
         made = self.bare.create_container_from_config({'Image': PLAIN}, name=f'x-{self.owner}')
         self.addCleanup(self.bare.remove_container, made['Id'], force=True)
         driver = self.open_local()
@@ -189,7 +189,7 @@ class Owned(Case):
             self.assertEqual({}, driver.statuses([one]))
         self.assertTrue(self.bare.inspect_container(made['Id']))
 
-    def test_labelled_volumes_and_networks_are_resources_and_others_are_not(self):
+    def test_only_labelled_volumes_and_networks_are_resources(self):
         driver = self.open_local()
         network = self.make_network(**{names.OWNER: self.owner})
         volume = self.bare.create_volume(labels={names.OWNER: self.owner})['Name']
@@ -207,7 +207,7 @@ class Owned(Case):
         with self.assertRaises(InvalidRequest):
             driver.delete_resource(Resource(kind='port', id=other, owner=self.owner))
 
-    def test_an_image_is_imported_once_and_may_have_two_names(self):
+    def test_an_image_is_imported_once_and_can_have_two_names(self):
         driver = self.open_local()
         with tempfile.TemporaryDirectory() as folder:
             path = plain_tar(pathlib.Path(folder, 'plain.tar'))
@@ -227,7 +227,7 @@ class Owned(Case):
         facts = driver.describe_image('kiln-tests/twice:latest')
         self.assertEqual((first, 'Debian 12 = old'), (facts.id, facts.properties['os_distro']))
 
-    def test_an_engine_says_what_it_is(self):
+    def test_the_check_names_engine_and_version(self):
         self.assertRegex(self.open_local().check().detail, r'^(Docker Engine|Podman) \d+\.')
 
 
@@ -243,7 +243,7 @@ class Lives(Case):
         self.until(lambda: driver.status(made).ready, 'it is ready')
         self.assertNotEqual(before, self.bare.inspect_container(made)['State']['StartedAt'])
 
-    def test_one_that_ended_tells_how(self):
+    def test_an_ended_container_has_the_reason(self):
         driver = self.open_local()
         made = self.build(driver)
         self.bare.kill(made)
@@ -252,7 +252,7 @@ class Lives(Case):
         (listed,) = driver.list_amphorae()
         self.assertEqual(driver.get_amphora(amphora_id=made), listed)
 
-    def test_the_console_log_is_what_the_command_says(self):
+    def test_the_console_log_is_the_output_of_the_command(self):
         driver = self.open_local()
         made = self.build(driver)
         self.until(lambda: driver.console_log(made) == 'up\n', 'the log is read')
@@ -279,9 +279,9 @@ class PodmanLives(OnPodman, Lives):
 
 
 class Health(Case):
-    """The engine's own probes; Podman leaves these to systemd."""
+    """Health checks of the engine; Podman leaves them to systemd."""
 
-    def test_a_container_is_ready_when_its_first_probe_has_passed(self):
+    def test_a_container_is_ready_after_its_first_passed_health_check(self):
         config = {'Image': PLAIN, 'Labels': {names.OWNER: self.owner, names.KEY: 'k1'}}
         probe = {'Test': ['CMD-SHELL', 'test -e /ok'], 'Interval': 10**8, 'Retries': 2}
         made = self.bare.create_container_from_config(
@@ -300,9 +300,9 @@ class Health(Case):
 
 
 class Events(Case):
-    """Changes, told by the engine's events."""
+    """Changes, from the engine's events."""
 
-    def test_changes_are_told_by_events_and_cost_no_list(self):
+    def test_changes_come_from_events_without_a_list(self):
         driver = self.open_driver()
         kept, doomed = self.build(driver, 'k1'), self.build(driver, 'k2')
         cursor = driver.changes().cursor
@@ -317,7 +317,7 @@ class Events(Case):
             lambda: [
                 one.state for one in driver.changes(told.cursor).statuses if one.amphora_id == kept
             ] == [State.STOPPED],
-            'the end of one is told',
+            'the end of a container is reported',
         )  # fmt: skip
 
 
@@ -341,7 +341,7 @@ driver.build('container', name='k1', build_key='k1', config_drive_files={files!r
 
 
 class Crashes(Case):
-    """kill -9 between the requests that a build is made of."""
+    """Processes killed between the requests of a build."""
 
     def crash(self, where, *, after=False, files=None):
         code = _CRASH.format(
@@ -358,25 +358,25 @@ class Crashes(Case):
         self.assertEqual('created', left['State'])
         return left['Id']
 
-    def test_what_was_made_and_not_started_is_started_by_who_finds_it(self):
+    def test_an_unstarted_container_is_started_by_a_search(self):
         left = self.crash('_start')
         driver = self.open_local()
         self.assertEqual(left, driver.find_build('k1').id)
         self.assertTrue(driver.status(left).ready)
 
-    def test_what_lacks_its_files_is_finished_by_who_builds_it_again(self):
+    def test_a_container_without_its_files_is_finished_by_a_repeated_build(self):
         files = {'/etc/a': 'hello'}
         left = self.crash('_finish', files=files)
         driver = self.open_local()
         self.assertEqual(left, self.build(driver, config_drive_files=files))
         self.assertEqual('hello', self.said_in(left, 'cat', '/etc/a'))
 
-    def test_what_lacks_its_files_is_removed_by_who_only_looks(self):
+    def test_a_container_without_its_files_is_removed_by_a_search(self):
         self.crash('_finish', files={'/etc/a': 'hello'})
         self.assertIsNone(self.open_local().find_build('k1'))
         self.assertEqual([], self.containers())
 
-    def test_what_has_its_files_is_started_by_who_finds_it(self):
+    def test_a_container_with_its_files_is_started_by_a_search(self):
         left = self.crash('_finish', after=True, files={'/etc/a': 'hello'})
         self.assertEqual(left, self.open_local().find_build('k1').id)
         self.assertEqual('hello', self.said_in(left, 'cat', '/etc/a'))

@@ -1,4 +1,4 @@
-"""One cluster of containers on a real engine and of machines on a simulated cloud."""
+"""One cluster of containers on a real engine and machines on a simulated cloud."""
 
 import collections
 import dataclasses
@@ -55,7 +55,7 @@ class Mixed(RealTime, EngineCase, ConductedCase):
     def running(self):
         return self.containers(**{'kiln.meta.cluster': 'mixed'})
 
-    def test_each_group_is_built_scaled_and_removed_where_it_belongs(self):
+    def test_each_group_is_built_scaled_and_removed_on_its_backend(self):
         self.up(self.page())
         self.assertEqual((2, 3), (len(self.machines()), len(self.containers())))
         backends = collections.Counter((node.group, node.backend) for node in self.nodes())
@@ -65,7 +65,7 @@ class Mixed(RealTime, EngineCase, ConductedCase):
         self.done(requests.Delete(cluster='mixed'))
         self.assertEqual((0, 0), (len(self.machines()), len(self.containers())))
 
-    def test_a_container_that_dies_is_replaced_and_no_other_node_is_touched(self):
+    def test_a_dead_container_is_replaced_and_no_other_node_changes(self):
         self.up(self.page())
         before = {node.id: node.compute_id for node in self.nodes()}
         victim = self.nodes('work')[1]
@@ -81,11 +81,11 @@ class Mixed(RealTime, EngineCase, ConductedCase):
         self.assertEqual(kept, {one: after.get(one) for one in kept})
         self.done(requests.Delete(cluster='mixed'))
 
-    def test_the_trouble_of_one_backend_does_not_hold_up_the_other(self):
+    def test_a_failing_backend_does_not_delay_the_other(self):
         proposal = self.clusters.plan(declared(self.page()))
         self.proxy.fault(Answer(500))
         operation = self.clusters.apply(proposal)
-        # Those on the other backend are there, while no container can be made.
+        # The nodes of the other backend are ready while containers cannot be made.
         self.until(lambda: [n.state for n in self.nodes('front')] == [NodeState.READY] * 2)
         self.assertFalse(self.clusters.operation(operation.id).state.ended)
         self.assertEqual([], self.containers())

@@ -1,4 +1,4 @@
-"""Engines that are asked across a network, by TLS."""
+"""Engines across a network, over TLS."""
 
 import ssl
 import tempfile
@@ -11,7 +11,7 @@ from tests.functional.docker.site import EngineCase
 
 
 class Tls(EngineCase):
-    """An engine across a network, which shows a certificate and asks for one."""
+    """A remote engine that has a certificate and requires one of its clients."""
 
     @classmethod
     def setUpClass(cls):
@@ -34,16 +34,16 @@ class Tls(EngineCase):
         }
         return self.open_driver(url=self.url, **{**wanted, **given})
 
-    def test_who_shows_the_right_certificate_is_served(self):
+    def test_a_client_with_a_valid_certificate_is_served(self):
         driver = self.open()
         made = driver.build('container', name='k1', build_key='k1')
         self.assertTrue(driver.status(made).ready)
 
-    def test_who_shows_none_is_not_served(self):
+    def test_a_client_without_certificate_is_not_served(self):
         with self.assertRaises(ServiceUnavailable):
             self.open(tls_cert=None, tls_key=None).check()
 
-    def test_an_engine_that_another_authority_vouches_for_is_not_trusted(self):
+    def test_an_engine_with_a_certificate_of_another_authority_is_not_trusted(self):
         with tempfile.TemporaryDirectory() as folder:
             other = authority(Path(folder))
             with self.assertRaises(ServiceUnavailable) as caught:

@@ -1,4 +1,4 @@
-"""Containers that end, and engines that are started anew under them."""
+"""Restarts of containers, and of engines under running containers."""
 
 import os
 import pathlib
@@ -15,9 +15,9 @@ from tests.functional.engines import plain_tar, run
 
 
 class Ends(Case):
-    """What the engine starts again by itself, and what it leaves as it is."""
+    """Which containers the engine restarts by itself."""
 
-    def test_one_that_dies_by_itself_comes_back_with_its_address(self):
+    def test_a_container_that_ends_by_itself_comes_back_with_its_address(self):
         driver = self.open_local()
         made = self.build(driver, network_ids=[self.network])
         address = driver.get_amphora(amphora_id=made).addresses[0].address
@@ -27,7 +27,7 @@ class Ends(Case):
         self.until(lambda: driver.status(made).ready, 'it is ready')
         self.assertEqual(address, driver.get_amphora(amphora_id=made).addresses[0].address)
 
-    def test_one_that_is_killed_on_purpose_stays_dead(self):
+    def test_a_container_killed_on_purpose_stays_stopped(self):
         driver = self.open_local()
         made = self.build(driver)
         self.bare.kill(made)
@@ -35,7 +35,7 @@ class Ends(Case):
         driver.reboot(made)
         self.until(lambda: driver.status(made).ready, 'it runs again')
 
-    def test_one_that_ends_again_and_again_is_in_error_whoever_starts_it(self):
+    def test_a_container_that_fails_repeatedly_is_in_error(self):
         driver = self.open_local()
         with tempfile.TemporaryDirectory() as folder:
             path = plain_tar(pathlib.Path(folder, 'plain.tar'))
@@ -49,7 +49,7 @@ class Ends(Case):
             said = 'ended with exit code 3' in (status.fault or '')
             return said and (status.state, status.task_state) == (State.ERROR, None)
 
-        self.until(failed, 'who waits for it to run is told why it does not')
+        self.until(failed, 'a caller waiting for the container gets the reason')
 
 
 class PodmanEnds(OnPodman, Ends):
@@ -57,7 +57,7 @@ class PodmanEnds(OnPodman, Ends):
 
 
 class Addresses(Case):
-    """Addresses that kiln chooses, so that they stay."""
+    """Addresses that kiln chooses, so that they persist."""
 
     def pinned(self, container_id):
         hung = self.bare.inspect_container(container_id)['NetworkSettings']['Networks']
@@ -65,13 +65,13 @@ class Addresses(Case):
             name: (one.get('IPAMConfig') or {}).get('IPv4Address') for name, one in hung.items()
         }
 
-    def test_each_network_with_a_subnet_gives_one_that_stays(self):
+    def test_an_address_on_a_network_with_a_subnet_persists(self):
         second = self.make_network()
         made = self.build(self.open_local(), network_ids=[self.network, second])
         found = {one.address for one in self.open_local().get_amphora(amphora_id=made).addresses}
         self.assertEqual(found, set(self.pinned(made).values()))
 
-    def test_a_network_without_a_subnet_gives_what_it_likes(self):
+    def test_a_network_without_a_subnet_assigns_any_address(self):
         name = f'kit-{uuid.uuid4().hex[:8]}'
         made = self.bare.create_network(name)['Id']
         self.addCleanup(self.drop_network, made)
@@ -82,11 +82,11 @@ class Addresses(Case):
             self.assertTrue(driver.get_amphora(amphora_id=built).addresses)
         self.assertEqual(2, len(self.containers()))
 
-    def test_of_two_who_want_one_address_the_second_gets_another(self):
+    def test_two_builds_that_choose_one_address_get_different_ones(self):
         address = free_address(self.bare.inspect_network(self.network), (), 'k2')
         driver = self.open_driver()
         first = self.build(driver, 'k1', network_ids=[f'{self.network}={address}'])
-        # As if the first one came after the look for what is free.
+        # As if the first one took the address after the search for a free one.
         self.proxy.fault(Answer(200, body='[]'), 'GET', '/containers/json', times=1)
         second = self.build(driver, 'k2', network_ids=[self.network])
         found = self.pinned(second)[self.network]
@@ -96,27 +96,27 @@ class Addresses(Case):
 
 
 class PodmanAddresses(OnPodman, Addresses):
-    """Podman gives an address of one's choice on every network of one's own."""
+    """Podman assigns requested addresses on every network except its default one."""
 
-    test_a_network_without_a_subnet_gives_what_it_likes = None
+    test_a_network_without_a_subnet_assigns_any_address = None
 
     def pinned(self, container_id):
-        # It does not tell what was asked for.
+        # Podman does not report which address was requested.
         hung = self.bare.inspect_container(container_id)['NetworkSettings']['Networks']
         return {name: one['IPAddress'] for name, one in hung.items()}
 
 
 class Engines(Case):
-    """An engine that is started anew: containers come back as they were."""
+    """A restarted engine: containers come back as they were."""
 
-    def test_all_that_ran_comes_back_with_its_addresses_and_nothing_else_does(self):
+    def test_only_running_containers_come_back_and_with_their_addresses(self):
         driver, frail = self.open_driver(), self.open_driver(restart='no')
         made = [
             self.build(driver, f'k{number}', network_ids=[self.network]) for number in range(4)
         ]
         killed, once = self.build(driver, 'killed'), self.build(frail, 'once')
         self.bare.kill(killed)
-        # An engine that ends has all go on, so that they can end.
+        # A stopping engine resumes all containers, so that they can end.
         driver.suspend(made[0])
         before = self.addresses(driver, made)
         cursor = driver.changes().cursor

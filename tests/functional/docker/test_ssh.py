@@ -1,4 +1,4 @@
-"""Engines that are asked through ssh, by a real server and the real program."""
+"""Engines over ssh, with a real server and the real ssh program."""
 
 import concurrent.futures
 import pathlib
@@ -12,14 +12,14 @@ from kiln.exceptions import ServiceTimeout, ServiceUnavailable
 from tests.functional.docker.site import EngineCase
 from tests.functional.docker.sshd import Sshd
 
-#: More than a server lets try at once.
+#: More connections than the server accepts at once.
 _MANY = 12
-#: Far less than for ever, and more than a busy machine takes.
+#: Long enough for a busy machine, and far shorter than no time-out.
 PATIENCE_S = 120
 
 
 class Hanging(socketserver.ThreadingUnixStreamServer):
-    """An engine that says that it is there, and nothing more."""
+    """An engine that answers the ping, and then nothing."""
 
     daemon_threads = True
 
@@ -40,7 +40,7 @@ class _Visit(socketserver.StreamRequestHandler):
 
 
 class Ssh(EngineCase):
-    """An engine on a host that is reached by ssh alone."""
+    """An engine on a host that can be reached only by ssh."""
 
     @classmethod
     def setUpClass(cls):
@@ -62,7 +62,7 @@ class Ssh(EngineCase):
         self.assertEqual(1, len(said.splitlines()))
         return said
 
-    def test_a_machine_lives_its_life_through_ssh(self):
+    def test_an_amphora_is_built_used_and_deleted_over_ssh(self):
         driver = self.open()
         made = driver.build('container', name='k1', build_key='k1', user_data='hello')
         self.assertTrue(driver.status(made).ready)
@@ -81,35 +81,37 @@ class Ssh(EngineCase):
             driver.check()
         self.assertEqual(before, self.far.logins())
 
-    def test_many_ask_at_once_and_the_server_lets_all_of_them_in(self):
+    def test_many_concurrent_requests_are_all_let_in_by_the_server(self):
         driver = self.open()
         with concurrent.futures.ThreadPoolExecutor(_MANY) as pool:
             looks = [pool.submit(driver.check) for _ in range(_MANY)]
         self.assertTrue(all(look.result().healthy for look in looks))
 
-    def test_the_path_of_another_socket_may_be_named(self):
+    def test_the_path_of_another_socket_can_be_given(self):
         self.assertTrue(self.open(self.far.url(self.place.socket)).check().healthy)
-        self.assertIn('no engine is listening there', self.refused(url=self.far.url('/nowhere.sock')))
+        self.assertIn(
+            'no engine is listening there', self.refused(url=self.far.url('/nowhere.sock'))
+        )
 
-    def test_a_host_that_is_not_known_is_not_believed(self):
+    def test_an_unknown_host_is_not_trusted(self):
         said = self.refused(client=self.far.client(known='none'))
         self.assertIn('its host key is not known', said)
 
-    def test_a_host_with_another_key_than_the_known_one_is_not_believed(self):
+    def test_a_host_with_a_changed_key_is_not_trusted(self):
         said = self.refused(client=self.far.client(known='other'))
-        self.assertIn('another than the known one', said)
+        self.assertIn('is not the known one', said)
 
-    def test_a_key_that_is_not_accepted_is_told_apart(self):
+    def test_a_rejected_key_has_its_own_message(self):
         said = self.refused(client=self.far.client(identity='stranger'))
-        self.assertIn('ssh is not let in', said)
+        self.assertIn('ssh was denied access', said)
 
-    def test_nobody_listening_is_said_at_once(self):
+    def test_a_closed_port_is_reported_at_once(self):
         with socket.socket() as free:
             free.bind(('127.0.0.1', 0))
             said = self.refused(url=f'ssh://127.0.0.1:{free.getsockname()[1]}')
         self.assertIn('connection refused', said.lower())
 
-    def test_an_engine_that_hangs_is_given_up_in_time(self):
+    def test_a_hanging_engine_ends_in_a_timeout(self):
         path = self.far.folder / 'hanging.sock'
         hanging = Hanging(path)
         self.addCleanup(hanging.close)
@@ -120,7 +122,7 @@ class Ssh(EngineCase):
         self.assertIn('it took too long', str(caught.exception))
         self.assertLess(time.monotonic() - began, PATIENCE_S)
 
-    def test_a_server_that_never_answers_is_given_up_in_time(self):
+    def test_a_silent_ssh_server_ends_in_a_timeout(self):
         with socket.socket() as silent:
             silent.bind(('127.0.0.1', 0))
             silent.listen()

@@ -1,4 +1,4 @@
-"""Builds through all of kiln while the way to the engine loses, resets and stalls."""
+"""Builds through all of kiln while the connection to the engine fails in all ways."""
 
 from kiln.models import AmphoraType
 from kiln.testing.proxy import Answer, Hang, LoseAnswer, Reset
@@ -10,7 +10,7 @@ WAIT_S = 300
 
 
 class Storm(EngineCase):
-    def test_no_build_is_doubled_and_none_is_lost(self):
+    def test_no_build_is_duplicated_or_lost(self):
         compute = self.open_compute(networks=['none'], timeout=3.0, circuit_minimum_calls=1000)
         for method, path in (
             ('POST', '/containers/create'), ('POST', '/containers/[^/]+/start'),
