@@ -130,7 +130,7 @@ class Crew:
                 pause_s = self._until_due_s(self.look())
             # No caller sees an error of this thread, and without it no work would be done.
             except Exception as exc:
-                self._complain('look for what is due on the machines', exc)
+                self._complain('read the due work of the machines', exc)
                 pause_s = _LOOK_S
             self._pause(pause_s)
 
@@ -158,7 +158,7 @@ class Crew:
                     self._begin(one)
                 # A failure on one machine must not keep the others waiting.
                 except Exception as exc:
-                    self._complain(f'begin what is due on machine {one.machine}', exc)
+                    self._complain(f'begin due work on machine {one.machine}', exc)
         return now
 
     def _follow_the_inventory(self) -> None:
@@ -243,7 +243,7 @@ class Crew:
         # The work stays due. Without the log entry nobody would learn of the error.
         except Exception as exc:
             failed = True
-            self._complain(f'do what is due on machine {claim.machine}', exc)
+            self._complain(f'finish due work on machine {claim.machine}', exc)
         finally:
             lock.release()
             with self._ready:
@@ -278,10 +278,10 @@ class Crew:
             self._tell(old, new)
 
     def _tell(self, old: Claim, new: Claim | None) -> None:
-        at = 'free again' if new is None else new.phase.value
+        at = 'free' if new is None else new.phase.value
         level = logging.WARNING if new is not None and new.fault else logging.INFO
         LOG.log(
-            level, 'Machine %s of amphora %s was %s, and is %s%s', old.machine, old.id,
+            level, 'Machine %s of amphora %s changed from %s to %s%s', old.machine, old.id,
             old.phase.value, at, f': {new.fault}' if new is not None and new.fault else '',
         )  # fmt: skip
         for hurry in self._hurries:

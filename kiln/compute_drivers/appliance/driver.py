@@ -248,8 +248,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         machine = self._known(name)
         if reason is None and machine.maintenance is not None:
             raise InvalidRequest(
-                f'Cannot return machine {name}: the inventory has it in maintenance '
-                f'({machine.maintenance}). Remove that there.',
+                f'Cannot return machine {name}: its maintenance is set in the inventory '
+                f'({machine.maintenance}). Remove it there.',
                 resource_id=name,
             )
         self._claims.maintain(name, reason)
@@ -349,8 +349,8 @@ def _machine_in(inventory: Inventory, claim: Claim) -> Machine:
 def _given_back(claim: Claim) -> None:
     if claim.phase not in LEAVING:
         raise InstanceStateConflict(
-            f'Cannot release machine {claim.machine}: it is amphora {claim.id} '
-            f'({claim.name}). Delete that first.',
+            f'Cannot release machine {claim.machine}: it is in use as amphora {claim.id} '
+            f'({claim.name}). Delete the amphora first.',
             amphora_id=claim.id,
         )
 

@@ -1,4 +1,4 @@
-"""Confidential data of a build, packed for the store and as files for a command; pure."""
+"""Confidential build data, packed for the store and for claim commands; pure."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def free_address(network: Mapping[str, Any], taken: Collection[str], build_key: 
         used = reserved | {ipaddress.IPv4Address(address) for address in taken}
         begin = int.from_bytes(hashlib.sha256(build_key.encode()).digest()[:8])
         size = pool.num_addresses
-        # Among one address more than are used, one must be free.
+        # One address more than are used must include a free one, if any exists.
         for step in range(min(size, len(used) + 1)):
             address = pool[(begin + step) % size]
             if address not in used:

@@ -345,7 +345,7 @@ class Builds:
         assert asked.amphora_id is not None
         found = self._named(asked, asked.amphora_id) if names.is_id(asked.amphora_id) else None
         if found is None or translate.owner_of(found) is None:
-            raise asked.error(InstanceNotFoundError, 'there is no such container of kiln.')
+            raise asked.error(InstanceNotFoundError, 'kiln has no container with that id.')
         self._remove(asked, asked.amphora_id)
 
     def _remove(self, asked: Asked, container_id: str) -> None:

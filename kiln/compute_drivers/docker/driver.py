@@ -267,7 +267,7 @@ class DockerDriver(AmphoraComputeDriver):
             )
             if translate.owner_of(found) is not None:
                 return found
-        raise asked.error(InstanceNotFoundError, 'there is no such container of kiln.')
+        raise asked.error(InstanceNotFoundError, 'kiln has no container with that id.')
 
     def _listed(self, asked: Asked, labels: Mapping[str, str]) -> list[Amphora]:
         wanted = {'label': [f'{key}={value}' for key, value in labels.items()]}

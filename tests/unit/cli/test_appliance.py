@@ -69,7 +69,7 @@ class Pools(Shell):
 
     def test_a_machine_that_cannot_be_wiped_is_released_by_hand(self):
         self.build('web')
-        self.assertIn('it is amphora', self.fails(4, 'appliance', 'release', 'm1'))
+        self.assertIn('it is in use as amphora', self.fails(4, 'appliance', 'release', 'm1'))
         err = self.fails(6, 'compute', 'delete', 'web', '--wait', '--timeout', '0.5')
         self.assertIn('it was error (wiping) when last seen', err)
         one = self.machines()['m1']

@@ -190,7 +190,7 @@ class Files(PoolCase):
         with self.assertRaisesRegex(ConfigurationError, 'nowhere/claims.db'):
             Store(self.folder / 'nowhere' / 'claims.db')
         path = self.folder / 'claims.db'
-        path.write_text('this is no database, and it is long enough to be told from one' * 9)
+        path.write_text('this is not a database, but it is long enough to be read as one' * 9)
         with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
             Store(path)
 

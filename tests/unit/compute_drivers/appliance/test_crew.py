@@ -91,7 +91,7 @@ class Crews(PoolCase):
         with self.warned() as logged:
             first, second = driver.build(**METAL), driver.build(**METAL)
             self.until(lambda: driver.status(second).state is State.ACTIVE)
-        self.assertIn('Cannot begin what is due on machine m1 now', logged.output[0])
+        self.assertIn('Cannot begin due work on machine m1 now', logged.output[0])
         self.assertNotIn('Traceback', logged.output[0])
         broken.rmdir()
         self.until(lambda: driver.status(first).state is State.ACTIVE)
@@ -104,7 +104,7 @@ class Crews(PoolCase):
             amphora_id = driver.build(**METAL)
             looked = self.clock.monotonic()
             self.until(lambda: self.clock.monotonic() > looked + 3)
-        self.assertIn('Cannot do what is due on machine m1 now', logged.output[0])
+        self.assertIn('Cannot finish due work on machine m1 now', logged.output[0])
         # Once a second, no matter how often it fails.
         self.assertLessEqual(len(logged.output), 6)
         (self.state_dir / 'run').mkdir()
@@ -118,7 +118,7 @@ class Crews(PoolCase):
             db.execute('ALTER TABLE claims RENAME TO away')
         with self.warned() as logged:
             pass
-        self.assertIn('Cannot look for what is due', logged.output[0])
+        self.assertIn('Cannot read the due work', logged.output[0])
         with db:
             db.execute('ALTER TABLE away RENAME TO claims')
         db.close()

@@ -348,7 +348,7 @@ class Operating(PoolCase):
 
     def test_maintenance_set_in_the_inventory_is_ended_only_there(self):
         driver = self.open_driver(pool(1, each='maintenance = "a fan"\n'))
-        with self.assertRaisesRegex(InvalidRequest, 'Remove that there'):
+        with self.assertRaisesRegex(InvalidRequest, 'Remove it there'):
             driver.maintain('m1', None)
         self.assertEqual('a fan', self.standing(driver).reason)
 
@@ -356,7 +356,9 @@ class Operating(PoolCase):
         wipe = self.program('wipe', 'exit 1')
         driver = self.open_driver(pool(1).replace('wipe = []', f'wipe = ["{wipe}"]'))
         amphora_id = driver.build(**METAL)
-        with self.assertRaisesRegex(InstanceStateConflict, f'it is amphora {amphora_id}'):
+        with self.assertRaisesRegex(
+            InstanceStateConflict, f'it is in use as amphora {amphora_id}'
+        ):
             driver.release('m1')
         driver.delete(amphora_id)
         with self.warned():
