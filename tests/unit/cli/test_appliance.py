@@ -90,5 +90,5 @@ class Pools(Shell):
         self.inventory.write_text(POOL.replace('zone', 'zoen').replace('wipe = []', 'wipe = 7'))
         err = self.fails(2, 'appliance', 'list')
         self.assertIn("Cannot open backend 'metal': the inventory cannot be used:\n", err)
-        self.assertIn(f'{self.inventory}:6: [machines.m1] zoen is no key', err)
+        self.assertIn(f'{self.inventory}:6: [machines.m1] zoen is not a key', err)
         self.assertIn(f'{self.inventory}:9: [machines.m2] wipe must be a list', err)
