@@ -71,7 +71,7 @@ class InventoryFile:
         except ConfigurationError as exc:
             self.trouble = str(exc)
             LOG.error(
-                'Inventory %s has mistakes; the previous one stays in use: %s', self._path, exc
+                'Cannot use inventory %s; the previous one stays in use: %s', self._path, exc
             )
         # Also for a file with mistakes: it is not read again until it changes.
         self._mark = mark

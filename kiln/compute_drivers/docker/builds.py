@@ -70,7 +70,7 @@ class Builds:
             if found is None:
                 chosen = chosen or self._choose(asked, request)
                 found = self._create(request, chosen, name)
-                # After the request the container can exist.
+                # After the request the container might exist.
                 fresh = False
                 if found is None:
                     continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 _DEFAULT = 'Used by builds that name none.'
-_ROOT = 'Write access to this option is equal to root on the host of the engine.'
+_ROOT = 'Anyone who can set this option has root rights on the host of the engine.'
 
 _TALK = [
     cfg.StrOpt(

@@ -230,7 +230,7 @@ _PASSING = frozenset({Trouble.REMOVING})
 
 
 def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
-    """Return the exception for an error answer, or one that is not an engine's."""
+    """Return the exception for an error answer, or for an answer not from an engine."""
     if reply.reason is None:
         why = f'something that is not a container engine answered {reply.status}'
     else:

@@ -33,7 +33,7 @@ _IMAGE = re.compile(r'[A-Za-z0-9][\w./:@-]*', re.ASCII)
 _NO_HOST = re.compile(r'[^a-z0-9]+')
 _DIGITS = 12
 _LONGEST_HOST = 63
-# Podman splits a label at "=", so this is quoted in keys.
+# Podman splits a label at "=", so "=" is quoted in keys.
 _PLAIN = ' !#$&()*+,/:;<>?@[]^`{|}~'
 
 
