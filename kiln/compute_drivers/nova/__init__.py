@@ -1,1 +1,1 @@
-"""Amphorae as servers of OpenStack Nova."""
+"""OpenStack Nova compute driver: amphorae as servers of one project."""

@@ -1,4 +1,4 @@
-"""The body of the request that creates a server; pure."""
+"""Request body of a server create in Nova; pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PERSONALITY = '2.56'
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Defaults:
-    """What a site says of each server it builds."""
+    """Options that apply to each server of a site."""
 
     boot_volume_size: int | None = None
     boot_volume_type: str | None = None
@@ -36,7 +36,7 @@ class Defaults:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Chosen:
-    """The parts of one build, by the ids that Nova wants."""
+    """The resolved parts of one build, by the ids that Nova expects."""
 
     flavor_id: str
     image_id: str | None
@@ -49,10 +49,10 @@ class Chosen:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """What travels onto a server, and how."""
+    """User data and files of one server, and how they are passed to Nova."""
 
     user_data: bytes | None
-    # Only with PERSONALITY, which forces that microversion.
+    # Needs the microversion PERSONALITY.
     personality: tuple[dict[str, str], ...] = ()
 
 
@@ -61,8 +61,8 @@ def content_of(
 ) -> Content:
     """Return user data that holds files and keys, or files as personality.
 
-    :raises UserDataTooLarge: they fit in neither.
-    :raises InvalidBuildRequest: personality was asked for, and cannot say it.
+    :raises UserDataTooLarge: the files fit in neither.
+    :raises InvalidBuildRequest: personality is required, and cannot set a mode or an owner.
     """
     modes = [file.path for file in request.files if (file.mode, file.owner) != (0o644, 'root')]
     if how != 'personality':
@@ -74,8 +74,8 @@ def content_of(
     elif modes:
         raise asked.error(
             InvalidBuildRequest,
-            f'file_injection = personality knows no mode and no owner, which '
-            f'{", ".join(modes)} should have.',
+            f'file_injection = personality cannot set the mode or the owner of '
+            f'{", ".join(modes)}.',
         )
     rest = user_data.compose(request.user_data, (), public_keys)
     if rest is not None and len(rest) > user_data.MAX_BYTES:
@@ -89,15 +89,15 @@ def content_of(
 
 
 def check_personality(asked: Asked, content: Content, largest: int) -> None:
-    """Raise where Nova, whose quota counts base64, would refuse a file."""
+    """Raise if Nova would refuse a file; its quota counts base64 characters."""
     for file in content.personality:
-        # Less than none is without end.
+        # A negative limit means unlimited.
         if 0 <= largest < len(file['contents']):
             raise asked.error(
                 UserDataTooLarge,
-                f'with all else it does not fit in user data, and {file["path"]} has '
-                f'{len(file["contents"])} characters of base64, of which this Nova puts '
-                f'{largest} onto a server.',
+                f'the files do not fit in user data, and as personality {file["path"]} has '
+                f'{len(file["contents"])} characters of base64, while this Nova allows '
+                f'{largest}.',
             )
 
 
@@ -107,11 +107,11 @@ def _too_large(
     given = [f'user data {len(request.user_data or b"")}']
     given += [f'{file.path} {len(file.content)}' for file in request.files]
     why = (
-        f'user data, files and keys are {size} bytes when compressed, and Nova takes '
+        f'user data, files and keys are {size} bytes when compressed, and Nova allows '
         f'{user_data.MAX_BYTES} ({", ".join(given)}).'
     )
     if modes:
-        why += f' As personality they could not have the modes of {", ".join(modes)}.'
+        why += f' Personality cannot set the mode or the owner of {", ".join(modes)}.'
     error = asked.error(UserDataTooLarge, why)
     assert isinstance(error, UserDataTooLarge)
     return error
@@ -128,7 +128,7 @@ def create_body(
     networks: Sequence[str],
     version: str,
 ) -> dict[str, Any]:
-    """Return the JSON that makes a server on these ports and further networks."""
+    """Return the JSON that creates a server on these ports and further networks."""
     server: dict[str, Any] = {
         'name': request.name,
         'flavorRef': chosen.flavor_id,
@@ -192,23 +192,23 @@ def _check_version(asked: Asked, option: str, version: str, minor: int) -> None:
     if not at_least(version, minor):
         raise asked.error(
             UnsupportedOperation,
-            f'{option} needs microversion 2.{minor} of Nova; {version} is spoken.',
+            f'{option} needs microversion 2.{minor} of Nova; {version} is in use.',
         )
 
 
 def split(network: str) -> tuple[str, str | None]:
-    """Return a network's id and the address wanted there: ``ID=ADDRESS``."""
+    """Return the network id and the requested address of ``ID=ADDRESS``."""
     network_id, _, address = network.partition('=')
     return network_id, address or None
 
 
 def fixed_ip(address: str | None) -> dict[str, str]:
-    """Return the part of a body that asks for one address."""
+    """Return the part of a body that requests one address."""
     return {'fixed_ip': address} if address else {}
 
 
 def at_least(version: str, minor: int) -> bool:
-    """Tell whether a microversion is 2.minor or newer."""
+    """Return True if a microversion is 2.minor or newer."""
     return int(version.partition('.')[2]) >= minor
 
 

@@ -1,4 +1,4 @@
-"""Building and removing servers so that none is doubled, lost or left behind."""
+"""Idempotent create and delete of Nova servers: no duplicates, no orphans."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from kiln.exceptions import (
 )
 from kiln.models import BuildRequest, State
 
-#: Builds in doubt that are remembered, and servers whose port is known.
+#: How many builds in doubt, and servers with a known port, are remembered.
 _MEMORY = 20_000
-# With this microversion a list names the servers of cells that are down.
+# From this microversion on, a list has the servers of cells that are down.
 _DOWN_CELLS = 69
-#: Seconds for which no server is asked for its port after such a question has failed.
+#: Seconds without requests for the ports of servers after such a request has failed.
 _PROVE_AGAIN_S = 0.5
 
 
 class Memory(dict[str, Any]):
-    """Keeps the newest; the oldest is forgotten, and asked for again."""
+    """A bounded dict: the newest entries stay, and dropped ones are requested again."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         super().__setitem__(key, value)
         if len(self) > _MEMORY:
-            # Another thread may have taken the same one.
+            # Another thread might have removed the same entry.
             self.pop(next(iter(self)), None)
 
 
 class Builds:
-    """Makes servers by their build keys."""
+    """Builds servers by their build keys."""
 
     def __init__(
         self,
@@ -69,27 +69,27 @@ class Builds:
         self._reaper = PortReaper(ports, clock)
         self.departures = Departures(clock)
         self._turns = KeyedLock()
-        # Keys whose last request may or may not have made a server, and the
-        # server that was taken for theirs since.
+        # Build keys whose last request might have made a server, and the server
+        # that was chosen for the key since.
         self._doubted = Memory()
-        # Servers taken after a doubt, which may have lost their port to a twin.
+        # Servers chosen after a doubt, which might have lost their port to a twin.
         self._suspects = Memory()
-        # When they are asked about again, once such a question has failed.
+        # When the ports of suspects can be requested again after a failure.
         self._prove_at = float('-inf')
-        # Those of which that could not be told yet.
+        # Suspects whose ports could not be read so far.
         self.unproven = Unproven()
-        # The lock ports of the servers made here, and the build keys of those
-        # that were found.
+        # The lock ports of the servers made here, and the build keys of the
+        # servers that were found.
         self._port_of = Memory()
         self._key_of = Memory()
         self._clock = clock
-        #: When the requests were sent that made the servers made here.
+        #: When the create request of each server made here was sent.
         self.sent = Memory()
 
     # ---- building --------------------------------------------------------
 
     def build(self, request: BuildRequest) -> str:
-        """Return the id of the server of a build key, made now or found."""
+        """Return the id of the server of a build key, created now or found."""
         asked = Asked(
             verb='build', subject=request.name, build_key=request.build_key, looking=True
         )
@@ -104,7 +104,7 @@ class Builds:
             return self._make(asked, request, chosen, content, again=True)
 
     def _choose(self, asked: Asked, request: BuildRequest) -> tuple[body.Chosen, body.Content]:
-        """Find all that the request names; whatever is wrong is found before anything is made."""
+        """Resolve all names of the request; raise what is wrong before anything is created."""
         conf, catalogue = self._conf, self._catalogue
         flavor, image = request.flavor or conf.flavor, request.image_id or conf.image
         if flavor is None:
@@ -112,7 +112,7 @@ class Builds:
         if image is None and not self._defaults.boot_volume_size:
             raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
         keys = request.keys or tuple(conf.keypairs)
-        # A public key has a type before it; the name of a key pair has no space.
+        # A public key begins with its type and a space; names of key pairs have no space.
         named = [key for key in keys if ' ' not in key]
         written = [key for key in keys if ' ' in key]
         public_keys = [catalogue.public_key(asked, name) for name in named[1:]] + written
@@ -142,7 +142,7 @@ class Builds:
         try:
             lock, networks = self._lock(asked, request, chosen, again=again)
         except AmphoraComputeError:
-            # The port may be there, to be looked for the next time.
+            # The port might exist: the next attempt looks for it.
             self._doubted.setdefault(request.build_key, None)
             raise
         try:
@@ -155,24 +155,24 @@ class Builds:
             server_id = found
         except AmphoraComputeError as exc:
             if exc.http_status == 400 and again and lock and self._ports.is_gone(asked, lock[0]):
-                # It was that of the last server of this key, and went as that one did.
+                # The port belonged to the last server of this key, and went with that server.
                 return self._make(asked, request, chosen, content, again=True)
             self._release(asked, lock, exc)
             if exc.http_status == 400:
-                # An id that was remembered may have been deleted since.
+                # A remembered id might have been deleted since.
                 self._catalogue.forget()
             raise
         if lock:
             self._port_of[server_id] = lock[0]
         if again and (lock or request.port_ids):
-            # An earlier request may race for the same ports.
+            # An earlier request might still compete for the same ports.
             self._take(request.build_key, server_id)
         return server_id
 
     def _lock(
         self, asked: Asked, request: BuildRequest, chosen: body.Chosen, *, again: bool
     ) -> tuple[list[str], Sequence[str]]:
-        """Return the port made as a lock, if one is, and the networks left to Nova."""
+        """Return the lock port, if one is used, and the networks that Nova is to plug."""
         if not self._conf.port_lock or request.port_ids or not chosen.networks:
             return [], chosen.networks
         network_id, address = body.split(chosen.networks[0])
@@ -212,7 +212,7 @@ class Builds:
             certain = exc.outcome is Outcome.NOT_APPLIED
             raise
         finally:
-            # No answer to this request says what became of an earlier one.
+            # The answer to this request does not settle an earlier request.
             if certain and not before:
                 self._doubted.pop(request.build_key, None)
         server_id = str(answer['server']['id'])
@@ -220,12 +220,12 @@ class Builds:
         return server_id
 
     def _release(self, asked: Asked, lock: list[str], exc: AmphoraComputeError) -> None:
-        # While a request may be on its way, its port is what holds it.
+        # While a create request might still arrive, its port must stay.
         if lock and exc.outcome is Outcome.NOT_APPLIED and asked.build_key not in self._doubted:
             self._ports.drop(asked, lock[0])
 
     def _holder(self, asked: Asked, request: BuildRequest, port_ids: Sequence[str]) -> str | None:
-        """Return the server of this very build that has one of its ports."""
+        """Return the server of this build that holds one of its ports."""
         for port_id in port_ids:
             holder = self._ports.holder(asked, port_id)
             if holder is None:
@@ -238,9 +238,9 @@ class Builds:
     # ---- finding ---------------------------------------------------------
 
     def find(self, asked: Asked, owner: str) -> dict[str, Any] | None:
-        """Return the server of a build; None only if it is certain that there is none.
+        """Return the server of a build; None only if the build certainly has no server.
 
-        Twins, made by requests that were thought to be lost, are deleted.
+        Twins, made by requests that seemed lost, are deleted.
         """
         assert asked.build_key is not None
         with self._turns.hold(asked.build_key):
@@ -249,7 +249,7 @@ class Builds:
             if kept is None:
                 self._check_cells(asked)
                 if asked.build_key in self._doubted and self._conf.port_lock:
-                    # Whatever is still on its way cannot run without it.
+                    # A create request that still arrives cannot run without its port.
                     self._ports.drop_build(asked, owner)
                 return None
             return self.accepted(asked, kept)
@@ -263,9 +263,9 @@ class Builds:
     def _kept(
         self, asked: Asked, twins: list[dict[str, Any]], request: BuildRequest | None = None
     ) -> dict[str, Any] | None:
-        """Choose the server that is the build; delete what else is there.
+        """Choose the server of the build; delete its twins.
 
-        :raises BuildDiffers: it was built with other arguments; nothing was deleted.
+        :raises BuildDiffers: the server was built with other arguments; nothing was deleted.
         """
         if not twins:
             return None
@@ -292,25 +292,25 @@ class Builds:
         self._suspects[server_id] = build_key
 
     def _check_cells(self, asked: Asked) -> None:
-        """Raise where a cell is down: what is in it cannot be found by its tag."""
+        """Raise if a cell is down: its servers cannot be found by their tags."""
         if not body.at_least(self._services.version(asked), _DOWN_CELLS):
             return
-        # Only a list without any filter names the servers of a cell that is down.
+        # Only a list without filters has the servers of a cell that is down.
         for server in self._services.ask(asked, 'GET', '/servers')['servers']:
             if server.get('status') == 'UNKNOWN':
                 raise asked.error(
                     ServiceUnavailable,
-                    f'a cell of Nova is down, and the build may be in it (as server '
+                    f'a cell of Nova is down, and the build might be in it (as server '
                     f'{server["id"]} is).',
                 )
 
     def accepted(self, asked: Asked, server: dict[str, Any]) -> dict[str, Any]:
-        """Return a server as it is to be taken.
+        """Return a server with the state that kiln takes it to have.
 
-        One that was deleted is leaving, whatever its build may make of it yet.
-        And one that lost its port is in error: where two requests raced for a
-        port, the clean-up of the loser takes it from the winner, which Nova
-        goes on to call ACTIVE.
+        A server whose delete was accepted is deleting, even if its build goes on.
+        A server that lost its port is in error: when two requests compete for a
+        port, the clean-up of the loser takes the port from the winner, which Nova
+        still reports as ACTIVE.
         """
         server_id = server['id']
         if server_id in self.departures and translate.state_of(server) is State.ACTIVE:
@@ -333,27 +333,27 @@ class Builds:
         }
 
     def doubtful(self, server_ids: Collection[str]) -> bool:
-        """Say whether one of them may not be what Nova says that it is."""
+        """Return True if Nova's state might be wrong for one of these servers."""
         return any(one in self._suspects or one in self.unproven for one in server_ids)
 
     def unheard(self, heard: Collection[str]) -> list[str]:
-        """Return the servers to look at by id: they are in no answer, and should be."""
+        """Return the servers to request by id: answers about changes should have had them."""
         found = self.departures.unheard(heard)
         if self._clock.monotonic() >= self._prove_at:
             found += [one for one in self.unproven.ids() if one not in heard and one not in found]
         return found
 
     def gone(self, server_id: str) -> None:
-        """Note that a server is no more."""
+        """Record that a server no longer exists."""
         self.unproven.forget(server_id)
         self.departures.ended(server_id)
 
     def _has_port(self, asked: Asked, server_id: str) -> bool | None:
-        """Return whether a server has a port; None where that cannot be told now.
+        """Return True if a server has a port; None if that cannot be read now.
 
-        It may be asked in the middle of an answer about hundreds of servers. A
-        question that gets lost must not cost all of that answer, nor many of
-        them its time: then the others of a storm would wait for ever.
+        This can run within an answer about hundreds of servers. One failed request
+        must not discard the whole answer, and many must not use up its time: the
+        other servers of a storm would then wait forever.
         """
         if self._clock.monotonic() < self._prove_at:
             return None
@@ -371,7 +371,7 @@ class Builds:
     def delete(self, asked: Asked, owner: str) -> None:
         """Delete a server and the port that was made for it."""
         assert asked.amphora_id is not None
-        # After the delete nobody knows any more whose they were.
+        # After the delete, the ports no longer name their server.
         ports = self._ports_of(asked, owner, asked.amphora_id) if self._conf.port_lock else []
         try:
             self._services.ask(asked, 'DELETE', f'/servers/{asked.amphora_id}')
@@ -393,8 +393,8 @@ class Builds:
         if (build_key := self._key_of.get(server_id)) is None:
             if found := self._ports.of_server(asked, owner, server_id):
                 return found
-            # It never had a host, or its build failed on one: Nova has let go of
-            # its port, which only tells the build that it was for.
+            # The server never had a host, or its build failed on one: Nova has released
+            # its port, which now names only its build.
             with contextlib.suppress(InstanceNotFoundError):
                 looked = dataclasses.replace(asked, looking=True)
                 answer = self._services.ask(looked, 'GET', f'/servers/{server_id}')
@@ -406,5 +406,5 @@ class Builds:
             self._reaper.add(port_id)
 
     def close(self) -> None:
-        """Stop what goes on in the background."""
+        """Stop the background thread."""
         self._reaper.close()

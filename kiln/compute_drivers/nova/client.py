@@ -1,7 +1,7 @@
-"""Requests to the services of one cloud: JSON in and out, or one of kiln's errors.
+"""HTTP client for Nova, Neutron and Glance: JSON, or one of kiln's errors.
 
-novaclient carries what goes to Nova, over one keystoneauth session for all;
-the objects it could make of the answers are left out, since kiln has its own.
+Requests to Nova go through novaclient, over one keystoneauth session for all
+services; novaclient's resource objects are not used, since kiln has its own.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kiln.exceptions import (
 
 LOG = logging.getLogger(__name__)
 
-#: The microversions that kiln's own suites have passed with.
+#: The microversions that kiln's own test suites have passed with.
 OLDEST, NEWEST = '2.52', '2.96'
-#: Seconds between two looks at the catalogue after a service was not reached.
+#: Seconds between two reads of the catalogue after a service could not be reached.
 _REFRESH_S = 30.0
-#: Difference of two clocks from which they are taken to differ.
+#: Smaller differences between two clocks are ignored.
 _SKEW_S = 2.0
 
 _PREFIXES = {'network': '/v2.0', 'image': '/v2'}
@@ -46,7 +46,7 @@ _VERSION_SUFFIX = re.compile(r'/v2(\.\d+)?/*$')
 
 
 class Services:
-    """Nova, Neutron and Glance, as one project sees them."""
+    """Nova, Neutron and Glance with the credentials of one project."""
 
     def __init__(
         self,
@@ -71,19 +71,19 @@ class Services:
         self._pinned = pinned
         self._clock = clock
         self._lock = threading.Lock()
-        # Of one token: a new one may bring another catalogue.
+        # The endpoints of one token: a new token can come with another catalogue.
         self._endpoints: tuple[str, dict[str, str]] = ('', {})
         self._versions: dict[str, str] = {}
         self._clients: dict[str, adapter.LegacyJsonAdapter] = {}
         self._refreshed_at = float('-inf')
-        #: Seconds by which Nova's clock is ahead of ours.
+        #: Seconds by which Nova's clock is ahead of the clock here.
         self.ahead_s = 0.0
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         self._session.session.close()
 
-    # ---- asking ----------------------------------------------------------
+    # ---- requests --------------------------------------------------------
 
     def ask(
         self,
@@ -96,9 +96,9 @@ class Services:
         body: Any = None,
         version: str | None = None,
     ) -> Any:
-        """Send one request; return the JSON of the answer, empty where it has none.
+        """Send one request; return the JSON of the response, empty if it has no body.
 
-        :raises AmphoraComputeError: it was not answered, or with an error.
+        :raises AmphoraComputeError: the request got no response, or an error.
         """
         base = self._endpoint(asked, service)
         client = self._client(asked, service, base, version)
@@ -107,7 +107,7 @@ class Services:
             more['body'] = body
         started = self._clock.monotonic()
         try:
-            # What keystoneauth logs at debug level holds user data and consoles.
+            # keystoneauth's own debug log would hold user data and console output.
             response, found = client.request(
                 base + path, method, raise_exc=False, log=False,
                 timeout=self._timeout(asked, service), **more,
@@ -134,13 +134,13 @@ class Services:
     def pages(
         self, asked: Asked, path: str, key: str, query: Mapping[str, Any], size: PageSize
     ) -> Iterator[dict[str, Any]]:
-        """Yield all rows of a list of Nova's, page by page, each once.
+        """Yield all rows of a Nova list, page by page, each once.
 
-        The page after the last full one is asked for too: Nova itself may
-        allow less than was asked for, and says so only by a link. A server
-        that gets its host meanwhile moves down the list, past the marker; and while
-        it moves, Nova's page may be short, and end the list before its time. Who
-        misses a server has to ask for it by id.
+        The page after the last full page is requested too: Nova can allow fewer
+        rows than requested, and shows that only by a link. A server that gets its
+        host meanwhile moves down the list, past the marker; while it moves, Nova's
+        page can be short and end the list too early. A caller that misses a server
+        must request it by id.
         """
         marker: dict[str, Any] = {}
         seen: set[str] = set()
@@ -150,7 +150,7 @@ class Services:
                 answer = self.ask(
                     asked, 'GET', path, query={**query, 'limit': size.rows, **marker}
                 )
-            # What stands before a slow service calls it unavailable.
+            # A proxy in front of a slow service reports it as unavailable.
             except (ServiceTimeout, ServiceUnavailable):
                 size.lost()
                 raise
@@ -165,23 +165,23 @@ class Services:
             marker = {'marker': rows[-1]['id']}
 
     def page_size(self, largest: int) -> PageSize:
-        """Return a size of pages for lists that are asked for again and again."""
+        """Return an adaptive page size for a list that is requested repeatedly."""
         return PageSize(largest, self._timeout_s)
 
     def version(self, asked: Asked) -> str:
-        """Return the microversion that is spoken with Nova."""
+        """Return the microversion of the requests to Nova."""
         return self._version(asked, self._endpoint(asked, 'compute'))
 
     @property
     def project_id(self) -> str | None:
-        """The project of the credentials, where they name one."""
+        """The project of the credentials, if they name one."""
         found: str | None = self._session.get_project_id()
         return found
 
-    # ---- where to, and as whom -------------------------------------------
+    # ---- endpoints and versions ------------------------------------------
 
     def _endpoint(self, asked: Asked, service: str) -> str:
-        """Return the URL of a service, with a token at hand: what fails here was not sent."""
+        """Return the URL of a service after getting a token; an error here means: not sent."""
         try:
             headers = self._session.get_auth_headers() or {}
             token = headers.get('X-Auth-Token') or headers.get('Authorization', '')
@@ -238,7 +238,7 @@ class Services:
     def _version(self, asked: Asked, base: str) -> str:
         if self._pinned:
             return self._pinned
-        # Two may find out at a time; a lock would have the one wait for the other.
+        # Two threads can negotiate at the same time: with a lock, one would wait.
         version = self._versions.get(base)
         if version is None:
             version = self._versions[base] = self._negotiated(asked, base)
@@ -250,26 +250,26 @@ class Services:
         except ksa.DiscoveryFailure as exc:
             self._refresh()
             raise asked.error(
-                ServiceUnavailable, f'what answers at {base} does not say which versions it has.'
+                ServiceUnavailable, f'what answers at {base} does not list its versions.'
             ) from exc
         except ksa.ClientException as exc:
             self._refresh()
             raise unanswered(asked, 'compute', exc, sent=False) from exc
-        # Of the other versions that an unversioned URL lists none has microversions.
+        # An unversioned URL lists several versions; only one of them has microversions.
         spoken = [version for version in found if version['max_microversion']]
         if not spoken:
-            raise asked.error(ServiceUnavailable, f'what answers at {base} is no Nova.')
+            raise asked.error(ServiceUnavailable, f'what answers at {base} is not Nova.')
         lowest, highest = spoken[-1]['min_microversion'], spoken[-1]['max_microversion']
         if highest < (2, _minor(OLDEST)) or lowest > (2, _minor(NEWEST)):
             raise asked.error(
                 UnsupportedOperation,
-                f'Nova at {base} speaks {_dotted(lowest)} to {_dotted(highest)}; kiln needs one '
-                f'of {OLDEST} to {NEWEST}.',
+                f'Nova at {base} has microversions {_dotted(lowest)} to {_dotted(highest)}; '
+                f'kiln needs one of {OLDEST} to {NEWEST}.',
             )
         return _dotted(min(highest, (2, _minor(NEWEST))))
 
     def _compare_clocks(self, reply: Reply) -> None:
-        """Learn from the date of an answer; a skew of some seconds is of no account."""
+        """Update the clock difference from the Date of a response; ignore small skew."""
         date = reply.headers.get('date')
         if date is None:
             return
@@ -278,10 +278,10 @@ class Services:
         except ValueError:
             return
         ahead_s = theirs - self._clock.time()
-        # An answer is a while on its way, and its date has whole seconds.
+        # A response takes time to arrive, and its date has whole seconds.
         self.ahead_s = ahead_s if abs(ahead_s) > _SKEW_S else 0.0
 
-    # ---- what goes wrong -------------------------------------------------
+    # ---- failures --------------------------------------------------------
 
     def _timeout(self, asked: Asked, service: str) -> tuple[float, float]:
         deadline = current_deadline()
@@ -289,7 +289,7 @@ class Services:
         if left_s <= 0:
             raise asked.error(
                 ServiceTimeout,
-                f'no time was left to ask {errors.SERVICES[service]}.',
+                f'no time was left for a request to {errors.SERVICES[service]}.',
                 outcome=Outcome.NOT_APPLIED,
             )
         return min(self._connect_timeout_s, left_s), min(self._timeout_s, left_s)
@@ -300,7 +300,7 @@ class Services:
         return errors.refused(asked, reply, now=self._clock.time())
 
     def _refresh(self) -> None:
-        """Have the next request fetch the catalogue anew: the service may have moved."""
+        """Make the next request fetch the catalogue again: the service might have moved."""
         now = self._clock.monotonic()
         with self._lock:
             if now - self._refreshed_at < _REFRESH_S:

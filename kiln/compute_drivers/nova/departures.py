@@ -1,8 +1,8 @@
-"""Servers that were deleted here, of some of which Nova never tells the end.
+"""Deleted servers whose end Nova might never report in a list of changes.
 
-One that is deleted before it has a host leaves no row behind, and so is in no
-list of changes. And while it is being deleted its build may go on, and for a
-moment make it ACTIVE.
+A server that is deleted before it has a host leaves no row behind, so it is in no
+list of changes. And while it is being deleted, its build can go on and briefly
+make it ACTIVE.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from collections.abc import Collection
 
 from kiln.clock import Clock
 
-#: Seconds after which a list of changes should have told of a server.
+#: Seconds after which a list of changes should have reported a server.
 _SILENT_S = 3.0
-#: Seconds between two looks at one that is not going.
+#: Seconds between two requests for a server that does not disappear.
 _AGAIN_S = 10.0
-#: Seconds for which an end is told again to those with an old cursor.
+#: Seconds for which an end is reported again to readers with an old cursor.
 _KEPT_S = 3600.0
 
 
 class Departures:
-    """Remembers whose delete Nova has agreed to, and whose end is known."""
+    """Remembers the servers whose delete Nova accepted, and those known to be gone."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # By id: when it should have been heard of.
+        # By id: when a list of changes should have reported it.
         self._due: dict[str, float] = {}
-        # By id: when its end was learned, on both clocks.
+        # By id: when its end was observed, on both clocks.
         self._ended: dict[str, tuple[float, float]] = {}
 
     def __contains__(self, server_id: str) -> bool:
         return server_id in self._due
 
     def began(self, server_id: str) -> None:
-        """Expect the end of a server."""
+        """Record that the delete of a server was accepted."""
         with self._lock:
             self._due[server_id] = self._clock.monotonic() + _SILENT_S
 
     def ended(self, server_id: str) -> None:
-        """Note that a server is gone, if it was deleted here."""
+        """Record that a server is gone, if it was deleted here."""
         with self._lock:
             if self._due.pop(server_id, None) is not None:
                 self._ended[server_id] = (self._clock.monotonic(), self._clock.time())
 
     def unheard(self, heard: Collection[str]) -> list[str]:
-        """Return the servers to look at by id: they are in no answer, and should be."""
+        """Return the servers to request by id: answers about changes should have had them."""
         now = self._clock.monotonic()
         with self._lock:
             for server_id in heard:
@@ -58,7 +58,7 @@ class Departures:
         return overdue
 
     def ended_since(self, moment: float) -> list[str]:
-        """Return the servers whose end was learned since a moment of our clock."""
+        """Return the servers whose end was observed since a time of the clock here."""
         now = self._clock.monotonic()
         with self._lock:
             for server_id, (at, _) in list(self._ended.items()):

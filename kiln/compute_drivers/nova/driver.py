@@ -1,4 +1,4 @@
-"""The Nova driver: the hooks of the contract as requests to OpenStack."""
+"""Nova compute driver: the hooks of the contract as OpenStack API requests."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from kiln.models import (
     State,
 )
 
-#: Up to so many servers are asked for one by one; one list costs less than more.
+#: Up to this many servers are requested by id; for more, one list is cheaper.
 _FEW = 3
-#: Seconds by which two questions for changes overlap: Nova's clock shows whole
-#: seconds, and what it wrote a moment ago may not be readable yet.
+#: Seconds by which two requests for changes overlap: Nova's clock shows whole
+#: seconds, and a row that was just written might not be readable.
 _OVERLAP_S = 2
-#: How Nova says that a port or a network is attached already.
+#: The statuses with which Nova reports that a port or a network is already attached.
 _TAKEN = (400, 409)
 
 _GROUPS = '/os-server-groups'
@@ -63,7 +63,7 @@ class NovaDriver(AmphoraComputeDriver):
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
-    # To be placed, plugged and started takes a server longer than that anywhere.
+    # No cloud schedules, plugs and starts a server in less time.
     soonest_build_s = 2.0
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -92,14 +92,14 @@ class NovaDriver(AmphoraComputeDriver):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend; no request is sent yet."""
+        """Return the driver of one configured backend; sends no request."""
         made = cast('type[Self]', _listening()) if conf.notification_url else cls
         driver = made(conf, clock=clock)
         driver.name, driver.owner = name, owner
         return driver
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         self._builds.close()
         self._services.close()
 
@@ -116,7 +116,7 @@ class NovaDriver(AmphoraComputeDriver):
         asked = _about('get', amphora_id)
         amphora = translate.amphora_of(self._server(asked))
         if len({address.mac for address in amphora.addresses}) > 1:
-            # On which network which address is matters as soon as there are two.
+            # With two or more ports, the network of each address matters.
             amphora = translate.placed_on(amphora, self._interfaces(asked))
         return amphora
 
@@ -125,7 +125,7 @@ class NovaDriver(AmphoraComputeDriver):
         return [translate.amphora_of(server) for server in self._servers(asked, owner)]
 
     def _find(self, name: str) -> Sequence[Amphora]:
-        # Nova takes the name for a regular expression that may fit anywhere.
+        # Nova reads the name as an unanchored regular expression.
         query = {'name': f'^{re.escape(name)}$', 'tags': translate.OWNER_TAG + self.owner}
         asked = Asked(verb='find', subject=name)
         return [
@@ -156,10 +156,10 @@ class NovaDriver(AmphoraComputeDriver):
         query: dict[str, Any] = {}
         if since:
             self._builds.unproven.arrived(since)
-            # Nova forgets the tags of a server with the server, so that a
-            # filter by tag would hide what was deleted. A new server is in no such
-            # answer for a tenth of a second: what asked for it is gone already, and
-            # its host has not written to it yet. A later answer has it.
+            # Nova deletes the tags of a server with the server, so a filter by tag
+            # would hide deleted servers. For a tenth of a second a new server is
+            # missing here: its build request is already deleted, and its host has
+            # not written to it. A later answer has it.
             query['changes-since'] = since
         else:
             query['tags'] = translate.OWNER_TAG + self.owner
@@ -187,9 +187,9 @@ class NovaDriver(AmphoraComputeDriver):
         )
 
     def _reached(self, state: State, since: str) -> Collection[str] | None:
-        # For a list with details Nova asks Neutron for the ports of all in it. Under load
-        # that takes it several times as long as the ids alone, which it has at hand.
-        asked = Asked(verb='read', subject=f'who is {state}')
+        # For a list with details, Nova requests the ports of all its servers from Neutron.
+        # Under load that takes several times as long as a list of the ids alone.
+        asked = Asked(verb='list', subject=f'the servers that are {state}')
         query = {
             'changes-since': since,
             'status': state.upper(),
@@ -200,17 +200,17 @@ class NovaDriver(AmphoraComputeDriver):
         ids = {
             server['id']
             for server in rows
-            # One whose cell is down is in every list, and nobody knows its state.
+            # A server whose cell is down is in every list, in an unknown state.
             if 'status' not in server and server['id'] not in departures
         }
         return None if self._builds.doubtful(ids) else ids
 
     def _unheard(self, heard: Collection[str]) -> Mapping[str, ComputeStatus]:
-        """Ask for those of which no answer tells, and should."""
+        """Return the statuses of servers that the answers about changes should have had."""
         found: dict[str, ComputeStatus] = {}
         for amphora_id in self._builds.unheard(heard):
-            # What is raised for one that is gone is noted where it is sent. A question
-            # that gets lost must not cost the answer about all others.
+            # A server that is gone is recorded by the request itself. A request that
+            # fails must not discard the answer about all other servers.
             try:
                 found |= self._statuses((amphora_id,))
             except AmphoraComputeError as exc:
@@ -220,7 +220,7 @@ class NovaDriver(AmphoraComputeDriver):
         return found
 
     def cursor(self) -> str:
-        """Return the present moment, by Nova's clock as far as it is known."""
+        """Return a cursor for the present, by Nova's clock as far as it is known."""
         return self._moment(self.clock.time())
 
     def _moment(self, now: float) -> str:
@@ -251,11 +251,11 @@ class NovaDriver(AmphoraComputeDriver):
         try:
             self._act(asked, 'resume')
         except NotSuspendedError as exc:
-            # Nova says the same of a server that is being suspended yet.
+            # Nova answers the same for a server that is still being suspended.
             if self._status(amphora_id).task_state != 'suspending':
                 raise
             raise asked.error(
-                InstanceStateConflict, 'it is being suspended yet.', retryable=True
+                InstanceStateConflict, 'it is still being suspended.', retryable=True
             ) from exc
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
@@ -268,12 +268,12 @@ class NovaDriver(AmphoraComputeDriver):
             same = (self._server(asked).get('image') or {}).get('id')
             if not same:
                 raise asked.error(
-                    UnsupportedOperation, 'it runs from a volume, which has no image to return to.'
+                    UnsupportedOperation, 'it boots from a volume, so there is no image to reuse.'
                 )
             self._act(asked, 'rebuild', {'imageRef': same})
             return
         found = self._catalogue.image_id(asked, image_id)
-        # Nova takes the place of all metadata by what comes with a rebuild.
+        # A rebuild replaces all metadata of the server.
         metadata = {**(self._server(asked).get('metadata') or {}), translate.IMAGE: image_id}
         self._act(asked, 'rebuild', {'imageRef': found, 'metadata': metadata})
 
@@ -290,7 +290,7 @@ class NovaDriver(AmphoraComputeDriver):
                 if interface['port_id'] == port_id:
                     return translate.attachment_of(amphora_id, interface)
             if exc.http_status == 400 and self._ports.holder(asked, port_id):
-                # Nova calls a port in use a bad request.
+                # Nova answers 400 for a port in use.
                 raise asked.error(
                     InstanceStateConflict, 'the port is in use.', http_status=400
                 ) from exc
@@ -301,7 +301,7 @@ class NovaDriver(AmphoraComputeDriver):
         try:
             self._detach(asked, port_id)
         except ResourceNotFoundError:
-            # Of a server that is not there Nova may miss the port first.
+            # For a server that does not exist, Nova might report the missing port first.
             self._server(asked)
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
@@ -312,7 +312,7 @@ class NovaDriver(AmphoraComputeDriver):
         try:
             return self._attach(asked, wanted)
         except ServiceUnavailable as exc:
-            # Nova falls over a network that is not there; it is no outage.
+            # Nova answers 500 for a network that does not exist; that is not an outage.
             if exc.http_status == 500:
                 self._catalogue.check_network(asked, network_id)
             raise
@@ -339,8 +339,8 @@ class NovaDriver(AmphoraComputeDriver):
         return translate.group_of(made['server_group'])
 
     def _unused_group(self, name: str, policy: str) -> ServerGroup | None:
-        # A group carries no mark of who made it. One of that name and policy without
-        # members is as good as the one whose answer was lost.
+        # A group does not record its creator. An empty group with that name and policy
+        # is as good as the group whose answer was lost.
         asked = Asked(verb='look for server group', subject=name)
         try:
             listed = self._services.ask(asked, 'GET', _GROUPS)['server_groups']
@@ -392,7 +392,7 @@ class NovaDriver(AmphoraComputeDriver):
         answer = self._post_action(asked, 'os-getConsoleOutput', wanted)
         return str(answer['output'])
 
-    # ---- the requests these are made of ----------------------------------
+    # ---- requests --------------------------------------------------------
 
     def _server(self, asked: Asked) -> dict[str, Any]:
         assert asked.amphora_id is not None
@@ -411,7 +411,7 @@ class NovaDriver(AmphoraComputeDriver):
         return self._services.pages(asked, '/servers/detail', 'servers', query, self._page_size)
 
     def _act(self, asked: Asked, action: str, how: Any = None) -> None:
-        """Have Nova begin what changes a server."""
+        """Start an action that changes a server."""
         self._post_action(asked, action, how)
 
     def _post_action(self, asked: Asked, action: str, how: Any) -> Any:
@@ -443,7 +443,7 @@ def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
 
 
 def _listening() -> type[NovaDriver]:
-    # What reads notifications is an extra, and most sites have no need of it.
+    # The listener needs an extra, and most sites do not use it.
     with importing('Cannot listen to notifications', ConfigurationError):
         from kiln.compute_drivers.nova.listening import ListeningDriver
     return ListeningDriver

@@ -1,8 +1,9 @@
-"""What an answer of Nova, Neutron, Glance or Keystone means in kiln's words; pure.
+"""Mapping of OpenStack error responses to kiln's exceptions; pure.
 
-The only place where foreign errors become kiln's. What decides is the status,
-who wrote the body (the service, or something in front of it) and what was
-asked for; the text decides only where the service tells no other way.
+The only place where errors of Nova, Neutron, Glance and Keystone become kiln's.
+The mapping depends on the status, on the author of the body (the service, or a
+proxy in front of it) and on the request; the text decides only where nothing
+else distinguishes two errors.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _CAPACITY = re.compile(
 )
 _LONGEST_REASON = 500
 _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
-# What a framework says by itself, of a path that leads to no part of the
-# service. Of the objects of the service it says nothing.
+# The web framework's own message for a path that the service does not have. It
+# never refers to an object of the service.
 _NO_PATH = 'The resource could not be found.'
 _BREAK = re.compile(r'<br ?/?>')
-# Nova quotes what does not fit its schemas, be it secret or not.
+# Nova quotes values that do not fit its schemas, even secret ones.
 _QUOTING = re.compile(
     r'(Invalid input for field/attribute (?:server|user_data|personality|contents)\b).*',
     re.DOTALL,
@@ -65,30 +66,30 @@ _COMPLAINT = re.compile(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Asked(asked_base.Asked):
-    """What a request to a service was for, and whether it only looks."""
+    """The purpose of a request to a service, for its error message."""
 
-    # A look-up on the way to a build, which makes nothing by itself.
+    # True for a look-up within a build, which creates nothing itself.
     looking: bool = False
 
     @property
     def making(self) -> bool:
-        """Whether an instance may come of this very request."""
+        """True if this request itself might create an instance."""
         return self.building and not self.looking
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """An HTTP answer, as far as it matters."""
+    """The parts of an HTTP response that decide about the error."""
 
     service: str
     status: int
     headers: Mapping[str, str]
-    # The JSON of the body; None where it has none, such as a proxy's page.
+    # The JSON of the body; None if the body is not JSON, such as a proxy's HTML.
     body: Any = None
 
     @property
     def who(self) -> str:
-        """The name people know the service by."""
+        """The product name of the service."""
         return SERVICES.get(self.service, self.service)
 
     @property
@@ -100,12 +101,12 @@ class Reply:
 
     @property
     def reason(self) -> str | None:
-        """The service's own words; None where something else has answered."""
+        """The service's own message; None if something else has answered."""
         text = _own_words(self.body)
         return None if text is None else _fit_to_tell(text)
 
     def retry_after(self, now: float) -> float | None:
-        """Seconds that the service asks to wait; it may say so in two ways."""
+        """Return the seconds of Retry-After, which is a number or a date."""
         text = self.headers.get('retry-after')
         if text is None:
             return None
@@ -135,7 +136,7 @@ def _own_words(body: Any) -> str | None:
 
 
 def _fit_to_tell(text: str) -> str:
-    """Return a text as one line, with no quotation of what was sent."""
+    """Return a text as one line, without quoting what was sent."""
     line = ' '.join(_BREAK.sub(' ', text).split())
     if quoting := _QUOTING.match(line):
         *_, complaint = ['', *_COMPLAINT.findall(line)]
@@ -144,7 +145,7 @@ def _fit_to_tell(text: str) -> str:
 
 
 def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
-    """Return the error that an answer of 300 and above means."""
+    """Return the error for a response with a status of 300 or above."""
     kind, more = _meaning(asked, reply)
     said = reply.reason
     if said is None:
@@ -158,9 +159,9 @@ def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     )
 
 
-# What a wrong address is answered with.
+# The statuses that a wrong address returns.
 _ASTRAY = (300, 404)
-# What a status means whatever was asked for and whoever answered.
+# The statuses that mean the same for every request and every author.
 _PLAIN: Mapping[int, type[AmphoraComputeError]] = {
     401: AuthenticationFailed,
     406: UnsupportedOperation,
@@ -190,14 +191,14 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
         return ServiceUnavailable, {}
     if status < 500:
         return AmphoraComputeError, {'outcome': Outcome.NOT_APPLIED, 'circuit': Verdict.NEUTRAL}
-    # It may have been done before the answer went wrong, whoever wrote it.
+    # The request might have taken effect before the response failed.
     if asked.making:
         return BuildOutcomeUnknown, {}
     return ServiceUnavailable, {'outcome': _left_by(asked)}
 
 
 def _left_by(asked: Asked) -> Outcome:
-    """Return what a request that went wrong may have left, where it is no create."""
+    """Return the outcome of a failed request that is not a create."""
     return Outcome.NOT_APPLIED if asked.looking else Outcome.UNKNOWN
 
 
@@ -210,13 +211,13 @@ def _bad_request(asked: Asked, said: str) -> type[AmphoraComputeError]:
 
 
 def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
-    # A proxy, or a wrong endpoint, knows nothing of instances: its 404 must
-    # never be taken for "gone".
+    # The 404 of a proxy or a wrong endpoint is not about an instance: it must
+    # never be read as "gone".
     if reply.reason is None:
         return ServiceUnavailable
     if asked.building:
         return InvalidBuildRequest
-    # What Nova misses may be the port, or the console, of an instance it has.
+    # The missing object can be the port, or the console, of an existing instance.
     about_instance = reply.service == 'compute' and 'instance' in reply.reason.lower()
     if asked.amphora_id is not None and about_instance:
         return InstanceNotFoundError
@@ -224,8 +225,8 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
 
 
 def _conflict(asked: Asked, said: str) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
-    # Neutron says so of a full quota; Nova of an instance that is busy, which
-    # ends by itself.
+    # Neutron answers 409 for a full quota; Nova for a busy instance, which does
+    # not stay busy.
     busy = 'task_state' in said
     if _QUOTA.search(said):
         return QuotaExceeded, {}
@@ -246,8 +247,8 @@ def _too_large(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
 
 
 def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
-    """Return the error for an answer that says success and is not the service's."""
-    why = f'something in front of {reply.who} answered {reply.status} with no JSON.'
+    """Return the error for a successful response that is not the service's own."""
+    why = f'something in front of {reply.who} answered {reply.status} without JSON.'
     kind = BuildOutcomeUnknown if asked.making else ServiceUnavailable
     return asked.error(
         kind,
@@ -261,9 +262,9 @@ def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
 def unanswered(
     asked: Asked, service: str, why: str, *, sent: bool, slow: bool
 ) -> AmphoraComputeError:
-    """Return the error for a request that got no answer.
+    """Return the error for a request without a response.
 
-    ``sent`` says that the service may have it, ``slow`` that time ran out.
+    ``sent``: the service might have received it; ``slow``: the time ran out.
     """
     who = SERVICES.get(service, service)
     if not sent:
@@ -275,7 +276,7 @@ def unanswered(
 
 
 def fault_code(fault: str | None) -> str | None:
-    """Return the code of the build error that the fault of a server amounts to."""
+    """Return the code of the build error that matches the fault of a server."""
     if fault is None:
         return None
     if _CAPACITY.search(fault):

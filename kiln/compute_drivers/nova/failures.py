@@ -1,8 +1,8 @@
-"""What it means that a service, or Keystone before it, gave no answer at all.
+"""Mapping of connection and Keystone failures to kiln's exceptions.
 
-keystoneauth calls any trouble of a connection one that could not be made; what
-is underneath knows whether the request was sent, and that decides whether it
-may be repeated.
+keystoneauth reports every connection problem as a failure to connect. The
+underlying exception shows whether the request was sent, and that decides
+whether it can be repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kiln.exceptions import (
 
 
 def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
-    """Return the error for a token that was not to be had; nothing was sent."""
+    """Return the error for a token that could not be obtained; nothing was sent."""
     if isinstance(exc, ksa.HttpError):
         return _turned_away(asked, exc)
     if isinstance(exc, ksa.DiscoveryFailure):
@@ -37,19 +37,19 @@ def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
             if isinstance(cause, ksa.ConnectionError):
                 return unanswered(asked, 'identity', cause, sent=False)
         return asked.error(
-            ServiceUnavailable, f'there is no Keystone at auth_url: {_one_line(exc)}.'
+            ServiceUnavailable, f'no Keystone answers at auth_url: {_one_line(exc)}.'
         )
     if isinstance(exc, ksa.ConnectionError):
         return unanswered(asked, 'identity', exc, sent=False)
     if isinstance(exc, ksa.CatalogException):
         return asked.error(
-            ServiceUnavailable, f'the catalogue is of no use: {_one_line(exc)}.', retryable=False
+            ServiceUnavailable, f'the catalogue is not usable: {_one_line(exc)}.', retryable=False
         )
     return asked.error(AuthenticationFailed, f'Keystone gave no token ({_one_line(exc)}).')
 
 
-# What else Keystone itself answers is about the credentials: that there is no
-# such application credential, for one, is a 404.
+# All other errors of Keystone itself are about the credentials: an application
+# credential that does not exist, for example, is a 404.
 _TURNED_AWAY = {403: PermissionDenied, 413: RateLimited, 429: RateLimited}
 
 
@@ -62,14 +62,14 @@ def _turned_away(asked: Asked, exc: ksa.HttpError) -> AmphoraComputeError:
         'retry_after': getattr(exc, 'retry_after', 0) or None,
     }
     if status >= 500 or (reply.reason is None and status not in (401, *_TURNED_AWAY)):
-        said = reply.reason or 'it does not look like Keystone. Look at auth_url'
+        said = reply.reason or 'it does not look like Keystone. Check auth_url'
         return asked.error(
             ServiceUnavailable,
             f'Keystone answered {status}: {said.rstrip(".")}.',
             retryable=status >= 500,
             **facts,
         )
-    said = (reply.reason or 'it says no more').rstrip('.')
+    said = (reply.reason or 'no reason given').rstrip('.')
     if kind := _TURNED_AWAY.get(status):
         return asked.error(kind, f'Keystone answered {status}: {said}.', **facts)
     return asked.error(
@@ -95,9 +95,9 @@ _IN_TIME = (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError)
 def unanswered(
     asked: Asked, service: str, exc: ksa.ClientException, *, sent: bool | None = None
 ) -> AmphoraComputeError:
-    """Return the error for a request without an answer; what ``sent`` is None for is found out."""
+    """Return the error for a request without a response; ``sent=None`` means: find out."""
     if not isinstance(exc, ksa.ConnectionError):
-        # The token was refused, and there was no new one to be had.
+        # The token was refused, and no new token could be obtained.
         return no_entry(asked, exc)
     causes = tuple(_causes(exc))
     if sent is None:
@@ -107,8 +107,8 @@ def unanswered(
 
 
 def _while_connecting(cause: BaseException) -> bool:
-    # Time-outs, resets and TLS fail in the same words before a request is sent
-    # and after; only the place where it happened tells which it was.
+    # Time-outs, resets and TLS failures read the same before and after a request
+    # is sent; only the traceback distinguishes them.
     frames = traceback.walk_tb(cause.__traceback__)
     return any(frame.f_code.co_name == 'connect' for frame, _ in frames)
 

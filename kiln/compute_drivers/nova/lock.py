@@ -1,8 +1,8 @@
-"""Ports as locks: of two requests for one build, one at most gets the port.
+"""Neutron ports as build locks: at most one of two create requests gets the port.
 
-Nova has no token by which it would know a repeated create. But a port hangs on
-one server, Neutron knows at once whose it is, and a create whose port is gone
-can no longer end in a server that runs.
+Nova has no idempotency token for a create. But a port is attached to one server
+only, Neutron shows at once to which, and a create whose port is gone can no
+longer end in a running server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PORT = 'port'
 
 
 class PortLocks:
-    """Makes, finds and removes the ports that builds hold on to."""
+    """Creates, finds and deletes the lock ports of builds."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -41,11 +41,11 @@ class PortLocks:
         security_group_ids: Sequence[str],
         again: bool,
     ) -> str:
-        """Return the port of a build; ``again`` says that it may have one already."""
+        """Return the port of a build; with ``again`` the build might already have one."""
         port: dict[str, Any] = {
             'network_id': network_id,
             'name': f'{_NAME}{asked.build_key}',
-            # Neutron takes tags only once a port exists, and finds them no faster.
+            # Neutron accepts tags only on an existing port, and finds them no faster.
             'description': OWNER_TAG + owner,
         }
         if address:
@@ -55,8 +55,8 @@ class PortLocks:
         made: str = self._ask(asked, 'POST', '', body={'port': port})['port']['id']
         if not again:
             return made
-        # Made first and looked at then, so that of two who do this at a time
-        # at least one sees both.
+        # Created before the list is read: of two concurrent callers, at least one
+        # then sees both ports.
         ports = self._of_build(asked, owner, asked.build_key)
         ports.sort(key=lambda one: (not one['device_id'], one.get('created_at') or '', one['id']))
         kept = ports[0]['id'] if ports else made
@@ -66,12 +66,12 @@ class PortLocks:
         return str(kept)
 
     def holder(self, asked: Asked, port_id: str) -> str | None:
-        """Return the id of the server that has a port, if one has."""
+        """Return the id of the server that has the port, or None."""
         answer = self._ask(asked, 'GET', f'/{port_id}', query={'fields': 'device_id'})
         return answer['port']['device_id'] or None
 
     def is_gone(self, asked: Asked, port_id: str) -> bool:
-        """Whether it is certain that there is no such port any more."""
+        """Return True if the port certainly no longer exists."""
         try:
             self._ask(asked, 'GET', f'/{port_id}', query={'fields': 'id'})
         except AmphoraComputeError as exc:
@@ -79,27 +79,27 @@ class PortLocks:
         return False
 
     def of_server(self, asked: Asked, owner: str, server_id: str) -> list[str]:
-        """Return the ids of the ports that kiln made for a server."""
+        """Return the ids of the ports that kiln created for a server."""
         query = {'device_id': server_id, 'description': OWNER_TAG + owner, 'fields': 'id'}
         return [port['id'] for port in self._ask(asked, 'GET', '', query=query)['ports']]
 
     def of_build(self, asked: Asked, owner: str, build_key: str, server_id: str) -> list[str]:
-        """Return the ids of the ports of a build that a server has, or none has."""
+        """Return the ids of the ports of a build that this server or no server has."""
         ports = self._of_build(asked, owner, build_key)
         return [port['id'] for port in ports if port['device_id'] in ('', server_id)]
 
     def drop_build(self, asked: Asked, owner: str) -> None:
-        """Delete the ports of a build that no server has: what may come of it cannot run."""
+        """Delete the unused ports of a build: a create that still arrives cannot run then."""
         for port in self._of_build(asked, owner, asked.build_key):
             if not port['device_id']:
                 self.drop(asked, port['id'])
 
     def drop(self, asked: Asked, port_id: str) -> None:
-        """Delete a port if that is possible now; the orphan sweep finds what stays."""
+        """Delete a port if that is possible now; if not, the orphan sweep finds it."""
         try:
             self.delete(asked, port_id)
         except AmphoraComputeError as exc:
-            LOG.warning('Port %s of build %s stays: %s', port_id, asked.build_key, exc)
+            LOG.warning('Port %s of build %s was not deleted: %s', port_id, asked.build_key, exc)
 
     def delete(self, asked: Asked, port_id: str) -> None:
         """Delete a port; one already gone is a success."""
@@ -132,7 +132,7 @@ class PortLocks:
 
 
 class KeyedLock:
-    """A lock for each key that somebody holds or waits for."""
+    """A lock for each key that a thread holds or waits for."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -140,7 +140,7 @@ class KeyedLock:
 
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
-        """Let one at a time pass with a key."""
+        """Admit one thread at a time for a key."""
         with self._guard:
             lock, users = self._held.setdefault(key, (threading.Lock(), []))
             users.append(None)

@@ -1,4 +1,4 @@
-"""What is known of servers without asking for it; asks nobody."""
+"""Cache of the server states that Nova's notifications have reported."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 from kiln.clock import Clock
 
-#: Servers of which the last is remembered.
+#: How many servers are remembered.
 MEMORY = 20_000
-#: Seconds for which what was told holds; then Nova is asked, as a message may be lost.
+#: Seconds for which a reported state is trusted; then Nova is polled, as a message might
+#: have been lost.
 TRUSTED_S = 60.0
 
 Server = Mapping[str, Any]
 
 
 class Told(NamedTuple):
-    """What was told since a place, and the place after it."""
+    """The servers reported since a place, and the place after them."""
 
     servers: Sequence[Server]
     place: str
@@ -33,32 +34,33 @@ class _Entry(NamedTuple):
 
 
 class News:
-    """The last of each server that was told while the bus was heard without a break.
+    """The last reported state of each server in the present session of the bus.
 
-    A *place* names a session (a time without a break) and how much had been
-    told. Of what was told before the session nothing is kept, since what was
-    told between is not known. Thread-safe; no call is slow.
+    A session is a time without a break in the connection. A *place* names a
+    session and how many reports it had. Nothing is kept from before the session,
+    since reports might have been lost between two sessions. Thread-safe; no call
+    is slow.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._session = ''
-        # By id, the last told last.
+        # By id; the latest report last.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._newest = self._forgotten = 0
 
     def __contains__(self, server_id: str) -> bool:
         return server_id in self._entries
 
-    # ---- what is told ----------------------------------------------------
+    # ---- writing ---------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a session: from now on all is told."""
+        """Begin a session: from now on every change is reported."""
         self._turn(uuid.uuid4().hex[:12])
 
     def end(self) -> None:
-        """End the session: what is told may be lost."""
+        """End the session: from now on reports can be lost."""
         self._turn('')
 
     def _turn(self, session: str) -> None:
@@ -68,12 +70,12 @@ class News:
             self._forgotten = self._newest
 
     def tell(self, server: Server) -> None:
-        """Take in what the bus told."""
+        """Store a state that the bus reported."""
         with self._lock:
             self._put(server)
 
     def note(self, server: Server, asked_at: str) -> None:
-        """Take in what Nova answered, unless more was told since the place it was asked at."""
+        """Store a state that Nova returned, unless the bus reported it since that place."""
         with self._lock:
             number = self._number(asked_at)
             known = self._entries.get(server['id'])
@@ -81,7 +83,7 @@ class News:
                 self._put(server)
 
     def doubt(self, server_id: str) -> None:
-        """Hold nothing of a server for certain until more is told of it."""
+        """Treat a server as unknown until its next report."""
         with self._lock:
             if entry := self._entries.get(server_id):
                 self._entries[server_id] = entry._replace(at=-math.inf)
@@ -94,15 +96,15 @@ class News:
             _, oldest = self._entries.popitem(last=False)
             self._forgotten = oldest.number
 
-    # ---- what is known ---------------------------------------------------
+    # ---- reading ---------------------------------------------------------
 
     def place(self) -> str:
-        """Return how much has been told; empty while the bus is not heard."""
+        """Return the present place; empty while the bus is not connected."""
         with self._lock:
             return self._place()
 
     def since(self, place: str) -> Told | None:
-        """Return what was told since a place; None where that is not known."""
+        """Return the reports since a place; None if some of them might be missing."""
         with self._lock:
             number = self._number(place)
             if number is None or number < self._forgotten:
@@ -115,13 +117,13 @@ class News:
             return Told(servers[::-1], self._place())
 
     def last(self, server_id: str) -> Server | None:
-        """Return what was last told of a server, certain or not."""
+        """Return the last report about a server, even if it is no longer trusted."""
         with self._lock:
             entry = self._entries.get(server_id)
             return None if entry is None else entry.server
 
     def known(self, server_id: str) -> Server | None:
-        """Return what a server is, where that is certain."""
+        """Return the last report about a server if it is still trusted."""
         with self._lock:
             entry = self._entries.get(server_id)
             if entry is None or self._clock.monotonic() - entry.at > TRUSTED_S:

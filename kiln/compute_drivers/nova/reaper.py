@@ -1,4 +1,4 @@
-"""Removes ports once Nova has let go of them; until then Neutron refuses."""
+"""Background deletion of ports once Nova has released them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from kiln.exceptions import AmphoraComputeError
 LOG = logging.getLogger(__name__)
 
 _FIRST_S, _LONGEST_S = 2.0, 30.0
-#: After so long the orphan sweep is left to find it.
+#: After this time the port is left to the orphan sweep.
 _GIVE_UP_S = 600.0
 
 
 class PortReaper:
-    """One thread, alive while there is a port to remove."""
+    """One thread, which runs while ports wait: Neutron refuses to delete a port in use."""
 
     def __init__(self, ports: PortLocks, clock: Clock) -> None:
         self._ports = ports
         self._clock = clock
         self._wake = threading.Condition()
-        # Port, when it was given, and when to try it next.
+        # The time of the next attempt, the time it was added, and the port.
         self._waiting: list[tuple[float, float, str]] = []
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def add(self, port_id: str) -> None:
-        """Remove a port as soon as no server has it."""
+        """Delete a port as soon as no server has it."""
         now = self._clock.monotonic()
         with self._wake:
             self._waiting.append((now + _FIRST_S, now, port_id))
@@ -41,7 +41,7 @@ class PortReaper:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is left is found by the orphan sweep."""
+        """Stop; the remaining ports are left to the orphan sweep."""
         with self._wake:
             self._closed = True
             left = [port_id for _, _, port_id in self._waiting]

@@ -1,4 +1,4 @@
-"""From a backend's options to a keystoneauth session; no network is touched."""
+"""keystoneauth session from a backend's options; uses no network."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from keystoneauth1.session import Session, TCPKeepAliveAdapter
 from kiln.clock import current_deadline
 from kiln.exceptions import ConfigurationError
 
-#: Threads that may call a driver made by hand, with no option that says so.
+#: Threads that can call a driver that was made without the option max_workers.
 _DEFAULT_WORKERS = 16
-#: Zero would be refused as a limit.
+#: The shortest timeout: requests refuses zero.
 _SHORTEST_S = 0.05
 
 
 class Connections(requests.Session):
-    """Lets no request wait for ever, and reads once what the environment says of a service.
+    """A requests session with a timeout for each request and cached proxy settings.
 
-    To look for proxies in all of the environment takes a third of the CPU time of
-    a request, and a proxy that comes later is none of a running process's.
+    Reading the proxies from the environment takes a third of the CPU time of a
+    request. A proxy that is set later does not apply to a running process.
     """
 
     def __init__(self, *, connect_timeout_s: float, timeout_s: float) -> None:
         super().__init__()
-        # A request has its token. Without this every one would have ~/.netrc read, and a
-        # password that it keeps for the host sent beside the token.
+        # Each request has its token. Without this, requests would read ~/.netrc each
+        # time, and send a password for the host beside the token.
         self.auth = _as_it_is
         self._timeouts_s = (connect_timeout_s, timeout_s)
         self._settings: dict[tuple[Any, ...], Any] = {}
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        """Send a request; one without a limit of its own has that of the call it is for."""
-        # Whoever asks for a token, or which versions there are, names no limit.
+        """Send a request; without a timeout of its own it gets that of its call."""
+        # keystoneauth sets no timeout when it gets a token or discovers versions.
         if kwargs.get('timeout') is None:
             deadline = current_deadline()
             left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
@@ -56,7 +56,7 @@ class Connections(requests.Session):
         if found is None:
             found = super().merge_environment_settings(url, proxies, stream, verify, cert)
             self._settings[about] = found
-        # A redirect may change them.
+        # A redirect can change the returned dict.
         return found | {'proxies': dict(found['proxies'])}
 
 
@@ -67,7 +67,7 @@ def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
 def open_session(conf: Any) -> tuple[Session, str | None]:
     """Return a session, and the region to use.
 
-    :raises ConfigurationError: the credentials are not complete, or not known.
+    :raises ConfigurationError: the credentials are incomplete, or their plugin is unknown.
     """
     if conf.cloud:
         session, region = _from_clouds_yaml(conf.cloud, conf.region_name)
@@ -80,17 +80,17 @@ def open_session(conf: Any) -> tuple[Session, str | None]:
 
 
 def _check_files(session: Session) -> None:
-    # requests would find out in the middle of a call, and raise an OSError.
+    # requests would raise an OSError only in the middle of a call.
     certs = session.cert if isinstance(session.cert, tuple) else (session.cert,)
     for path in (session.verify, *certs):
         if isinstance(path, str) and not os.path.exists(path):
-            raise ConfigurationError(f'Cannot use TLS: there is no file {path!r}.')
+            raise ConfigurationError(f'Cannot use TLS: file {path!r} does not exist.')
 
 
 def _connections(conf: Any, workers: int) -> requests.Session:
-    # A thread that finds the pool empty opens a connection and throws it away
-    # afterwards: so there is one for each, and one for the watcher.
-    # Older ones know neither of these options, and have neither argument.
+    # A thread that finds the pool empty opens a connection and discards it
+    # afterwards: so the pool has one for each worker and one for the watcher.
+    # Older versions of keystoneauth have neither these options nor the arguments.
     tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
     tls = {name: value for name, value in tls.items() if value}
     pool = TCPKeepAliveAdapter(pool_connections=8, pool_maxsize=workers + 1, **tls)
@@ -118,11 +118,10 @@ def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | No
     from openstack import config
 
     try:
-        # The environment may tell where the file is; credentials in it are those
-        # of another cloud.
+        # The environment can name the file; its credentials are those of another cloud.
         found = config.OpenStackConfig().get_one(cloud, region_name=region)
         session = found.get_session()
-    # What is not written as the SDK expects it trips over in any way.
+    # The SDK raises many kinds of exceptions for a malformed file.
     except Exception as exc:
         raise ConfigurationError(
             f'Cannot use cloud {cloud!r} of clouds.yaml: {_one_line(exc)}.'
