@@ -1,4 +1,4 @@
-"""What a cloud has to build with, by the names people use; remembered for a while."""
+"""Cached look-ups of flavors, images, zones, security groups and keys by name."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kiln.exceptions import (
 )
 from kiln.models import ImageFacts
 
-#: An image given so is the newest active one that carries the tag.
+#: The prefix of an image that is given by tag: the newest active image with that tag.
 TAG = 'tag:'
-#: A name that is not known is looked up again, but not more often than this.
+#: Seconds between two look-ups of an unknown name.
 _MISS_S = 5.0
 _NAMED = 20
-#: What Glance itself says of an image, beside the properties that its owner gave it.
+#: Glance's own fields of an image, beside the properties that its owner set.
 _NO_PROPERTIES = frozenset({
     'id', 'name', 'status', 'visibility', 'checksum', 'owner', 'created_at', 'updated_at',
     'file', 'self', 'schema', 'container_format', 'disk_format', 'direct_url', 'os_hash_algo',
     'os_hash_value', 'stores',
 })  # fmt: skip
-# What Nova allows in the id of a flavor and the name of a key pair; with
-# anything else it would be asked for another path.
+# The characters that Nova allows in the id of a flavor and the name of a key pair;
+# others could lead to another path of its API.
 _PATH = re.compile(r'\w[\w .@-]*')
 
 
@@ -49,18 +49,18 @@ class Catalogue:
         self._flavor_page = services.page_size(1000)
         self._lock = threading.Lock()
         self._known: dict[Hashable, tuple[float, Any]] = {}
-        # What somebody is asking for now, and is to be set when it was answered.
+        # The look-ups under way, with the event to set when each is finished.
         self._asking: dict[Hashable, threading.Event] = {}
 
     def forget(self) -> None:
-        """Look everything up again when it is next asked for."""
+        """Drop everything cached; the next use looks it up again."""
         with self._lock:
             self._known.clear()
 
     def flavor_id(self, asked: Asked, flavor: str) -> str:
         """Return the id of a flavor given by name or by id."""
         if asked.building and _is_uuid(flavor):
-            # Nova looks itself, and as well for one that is not public.
+            # Nova checks the id itself, also that of a private flavor.
             return flavor
         for oldest_s in (self._ttl_s, _MISS_S):
             flavors = self._remembered('flavors', oldest_s, lambda: self._flavors(asked))
@@ -69,7 +69,7 @@ class Catalogue:
         if not _PATH.fullmatch(flavor):
             raise _none(asked, 'flavor', flavor, flavors)
         try:
-            # One that is not public is left out of lists, and yet may be used.
+            # A private flavor is missing from lists, but can be used.
             found = self._services.ask(asked, 'GET', f'/flavors/{flavor}')
         except AmphoraComputeError as exc:
             if not _missing(exc):
@@ -79,7 +79,7 @@ class Catalogue:
 
     def _flavors(self, asked: Asked) -> dict[str, str]:
         rows = list(self._services.pages(asked, '/flavors', 'flavors', {}, self._flavor_page))
-        # An id wins over a name that reads the same.
+        # An id takes precedence over an equal name.
         return {row['name']: row['id'] for row in rows} | {row['id']: row['id'] for row in rows}
 
     def image_id(self, asked: Asked, image: str) -> str:
@@ -114,7 +114,7 @@ class Catalogue:
         self._image(asked, image)
 
     def image_facts(self, asked: Asked, image: str) -> ImageFacts:
-        """Return what Glance says of an image; raise unless builds may use it."""
+        """Return name and properties of an image; raise unless builds may use it."""
         found = self._image(asked, self.image_id(asked, image))
         said = {
             name: value
@@ -135,13 +135,13 @@ class Catalogue:
         return found
 
     def check_zone(self, asked: Asked, zone: str) -> None:
-        """Raise unless an availability zone is there and available."""
+        """Raise unless an availability zone exists and is available."""
         zones = self.zones(asked)
         if zone not in zones:
             raise _none(asked, 'available zone', zone, zones)
 
     def zones(self, asked: Asked) -> list[str]:
-        """Return the availability zones that are available, by name."""
+        """Return the names of the availability zones that are available."""
         zones: list[str] = self._remembered('zones', _MISS_S, lambda: self._zones(asked))
         return zones
 
@@ -151,7 +151,7 @@ class Catalogue:
         return sorted(row['zoneName'] for row in rows if row['zoneState']['available'])
 
     def check_network(self, asked: Asked, network_id: str) -> None:
-        """Raise ResourceNotFoundError unless Neutron knows a network."""
+        """Raise ResourceNotFoundError unless Neutron has the network."""
         query = {'fields': 'id'}
         self._services.ask(asked, 'GET', f'/networks/{network_id}', service='network', query=query)
 
@@ -194,7 +194,7 @@ class Catalogue:
         return str(found['keypair']['public_key']).strip()
 
     def personality_size(self, asked: Asked) -> int:
-        """Return how many characters of base64 Nova takes for a file."""
+        """Return how many characters of base64 Nova allows for a file."""
         limits = self._remembered(
             'limits',
             self._ttl_s,
@@ -206,7 +206,7 @@ class Catalogue:
         answered = threading.Event()
         other = self._asking.setdefault(what, answered)
         if other is not answered:
-            # Of many builds that begin at a time one asks; where it fails, each.
+            # Of many concurrent builds, one sends the request; if it fails, each does.
             deadline = current_deadline()
             other.wait(None if deadline is None else max(0.0, deadline.remaining_s()))
         try:
@@ -228,7 +228,7 @@ class Catalogue:
 
 
 def _missing(exc: AmphoraComputeError) -> bool:
-    # A 404 that is not the service's own comes as an error that may pass.
+    # The error for a 404 that is not the service's own is retryable.
     return exc.http_status == 404 and not exc.retryable
 
 
@@ -247,5 +247,5 @@ def _none(
     asked: Asked, kind: str, name: str, there_are: Sequence[str] | Any
 ) -> AmphoraComputeError:
     names = sorted(there_are)
-    known = f' There are: {", ".join(names[:_NAMED])}.' if names else ''
+    known = f' Known: {", ".join(names[:_NAMED])}.' if names else ''
     return _invalid(asked, f'there is no {kind} {name!r}.{known}')

@@ -1,4 +1,4 @@
-"""Options of a Nova backend; those for identity and TLS are keystoneauth's own."""
+"""Options of a Nova backend, with keystoneauth's own for identity and TLS."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-#: The ways to authenticate whose options are read from the backend's group.
-#: What needs another is configured in clouds.yaml, and named by ``cloud``.
+#: The auth plugins whose options are read from the backend's group. A site that needs
+#: another plugin configures it in clouds.yaml, and names that cloud with ``cloud``.
 AUTH_TYPES = (
     'password', 'v3password', 'v3applicationcredential', 'token', 'v3token', 'v3totp',
     'v3oidcclientcredentials', 'v3oidcpassword', 'v3oidcaccesstoken', 'http_basic', 'none',
@@ -20,8 +20,8 @@ def _auth_opts() -> list[cfg.Opt]:
     for name in AUTH_TYPES:
         for opt in loading.get_auth_plugin_conf_options(name):
             opts.setdefault(opt.dest, opt)
-    # `endpoint` of the plugins without a catalogue would hold for each service
-    # alike, which the endpoint overrides say better.
+    # `endpoint` of the plugins without a catalogue would apply to every service;
+    # the endpoint overrides are more precise.
     return _sentences(opt for dest, opt in opts.items() if dest != 'endpoint')
 
 
@@ -29,13 +29,13 @@ _TLS = ('cafile', 'certfile', 'keyfile', 'insecure', 'tls-ciphers', 'tls-min-ver
 
 
 def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
-    """Return options of keystoneauth, none required, with texts that read as ours do."""
+    """Return keystoneauth's options as optional, with help texts in kiln's style."""
     opts = list(given)
     for opt in opts:
         if opt.name == 'insecure':
             opt.help = 'Do not verify the certificates of servers.'
-        # Another plugin may be in use; and a controller cannot read its files
-        # again while a group lacks what must be there.
+        # Another plugin might be in use; and a controller cannot reload its files
+        # while a group lacks a required option.
         opt.required = False
         text = (opt.help or opt.dest.replace('_', ' ')).strip().rstrip('.')
         opt.help = f'{text[0].upper()}{text[1:]}.'
@@ -45,14 +45,14 @@ def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
 _IDENTITY = [
     cfg.StrOpt(
         'cloud',
-        help='Name of a cloud in clouds.yaml, from which credentials, region and TLS '
-        'are taken. Unset: they are read from here.',
+        help='Name of a cloud in clouds.yaml with the credentials, region and TLS '
+        'settings. Unset: they are read from this group.',
     ),
     cfg.StrOpt(
         'auth_type',
         default='password',
-        help='How to authenticate: a plugin of keystoneauth, whose options are read from '
-        f'this group: {", ".join(AUTH_TYPES)}.',
+        help='Auth plugin of keystoneauth; its options are read from this group. One of '
+        f'{", ".join(AUTH_TYPES)}.',
     ),
     *_auth_opts(),
     cfg.StrOpt('region_name', help='Region whose endpoints are used. Unset: the only one.'),
@@ -76,8 +76,8 @@ _TALK = [
         'timeout',
         default=60.0,
         min=0.1,
-        help='Seconds to wait for an answer. Past this the request has failed, and kiln looks '
-        'whether it took effect.',
+        help='Seconds to wait for a response. After that the request has failed, and kiln '
+        'checks whether it took effect.',
     ),
     cfg.FloatOpt(
         'connect_timeout', default=10.0, min=0.1, help='Seconds to wait for a connection.'
@@ -85,20 +85,20 @@ _TALK = [
     cfg.StrOpt(
         'microversion',
         regex=r'^2\.\d+$',
-        help='Microversion of Nova to use. Unset: the highest that both sides know.',
+        help='Microversion of Nova to use. Unset: the highest that both sides support.',
     ),
     cfg.IntOpt(
-        'page_size', default=500, min=1, max=1000, help='Servers to ask for with one request.'
+        'page_size', default=500, min=1, max=1000, help='Servers to request at a time.'
     ),
     cfg.FloatOpt(
         'catalogue_ttl',
         default=300.0,
         min=0.0,
-        help='Seconds for which names of flavors, images and security groups are remembered.',
+        help='Seconds for which the ids of flavors, images and security groups are cached.',
     ),
 ]
 
-_DEFAULT = 'Used where a build names none.'
+_DEFAULT = 'Used if a build names none.'
 
 _BUILDS = [
     cfg.StrOpt('flavor', help=f'Name or id of a flavor. {_DEFAULT}'),
@@ -107,7 +107,7 @@ _BUILDS = [
         help='Id or name of an image, or tag:NAME for the newest active one with that tag. '
         f'{_DEFAULT}',
     ),
-    cfg.StrOpt('image_owner', help='Project that images found by name or tag must belong to.'),
+    cfg.StrOpt('image_owner', help='Project that must own the images found by name or tag.'),
     cfg.ListOpt('networks', default=[], help=f'Ids of networks. {_DEFAULT}'),
     cfg.ListOpt('security_groups', default=[], help=f'Security groups. {_DEFAULT}'),
     cfg.StrOpt('availability_zone', help=f'Availability zone. {_DEFAULT}'),
@@ -115,33 +115,33 @@ _BUILDS = [
     cfg.IntOpt(
         'boot_volume_size',
         min=1,
-        help='GiB of a volume to boot from, made from the image and deleted with the server. '
-        "Unset: the disk is the flavor's.",
+        help='Size in GiB of a boot volume, created from the image and deleted with the '
+        "server. Unset: servers boot from the flavor's disk.",
     ),
-    cfg.StrOpt('boot_volume_type', help='Type of that volume. Unset: the default of Cinder.'),
+    cfg.StrOpt('boot_volume_type', help='Type of the boot volume. Unset: the default of Cinder.'),
     cfg.BoolOpt('config_drive', default=False, help='Give each server a config drive.'),
     cfg.StrOpt(
         'hostname_domain',
-        help='Domain of the host names of servers; needs microversion 2.94. Unset: their '
-        'host name is their name, as Nova makes it one.',
+        help='Domain of the host names of servers; needs microversion 2.94. Unset: Nova '
+        'derives the host name from the name of the server.',
     ),
     cfg.StrOpt(
         'file_injection',
         default='auto',
         choices=[
-            ('auto', 'in user data, and as "personality" where they do not fit'),
+            ('auto', 'in user data, or as "personality" if they do not fit'),
             ('user_data', 'in user data, for cloud-init to write'),
             ('personality', 'by Nova itself, with microversion 2.56 and a config drive'),
         ],
-        help='How files come onto a server.',
+        help='How files are put onto a server.',
     ),
     cfg.BoolOpt(
         'port_lock',
         default=False,
-        help='Make the first port of a server before the server, so that of two requests '
-        'for one build no more than one can ever run; it needs the right to make ports on '
-        'the network. Without it a duplicate is found by its tag, and deleted, after it was '
-        'made. Builds on ports of their own are locked by these in either case.',
+        help='Create the first port of a server before the server, so that of two requests '
+        'for one build at most one can ever run; this needs the right to create ports on '
+        'the network. Without it, a duplicate is found by its tag after it was created, '
+        'and deleted. Builds on given ports are always locked by those ports.',
     ),
 ]
 
@@ -149,10 +149,10 @@ _NOTIFICATIONS = [
     cfg.StrOpt(
         'notification_url',
         secret=True,
-        help='Where Nova puts its notifications, as rabbit://USER:PASSWORD@HOST:PORT/VHOST: '
-        'the transport_url of Nova, or that of its oslo_messaging_notifications. With '
-        '?ssl=true, and ssl_ca_file, ssl_cert_file and ssl_key_file where needed, over TLS. '
-        'Unset: Nova is polled.',
+        help="URL of the broker with Nova's notifications, as "
+        "rabbit://USER:PASSWORD@HOST:PORT/VHOST: Nova's transport_url, or that of its "
+        'oslo_messaging_notifications. For TLS append ?ssl=true, and ssl_ca_file, '
+        'ssl_cert_file and ssl_key_file if needed. Unset: Nova is polled.',
     ),
     cfg.StrOpt(
         'notification_topic',
@@ -168,8 +168,8 @@ _NOTIFICATIONS = [
         'notification_gather',
         default=0.75,
         min=0.001,
-        help='Seconds for which notifications gather before they are read. With fewer a '
-        'change is known sooner, and kiln wakes more often.',
+        help='Seconds for which notifications gather before they are read. A smaller '
+        'value reports changes sooner and wakes kiln more often.',
     ),
 ]
 

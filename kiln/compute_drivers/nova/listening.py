@@ -1,4 +1,4 @@
-"""The Nova driver that hears what servers do, and asks only for the rest."""
+"""Nova driver that reads notifications and polls Nova only for the rest."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BEING_BUILT = (State.PENDING, State.BUILDING)
 
 
 class ListeningDriver(NovaDriver):
-    """Answers from Nova's notifications while it hears them without a break.
+    """Answers from Nova's notifications while they arrive without a break.
 
-    Whatever puts that in doubt is answered by Nova itself, as if there were no
-    notifications: a cursor has both the moment up to which Nova was asked and
-    the place up to which was listened.
+    In any doubt it polls Nova, as the driver without notifications does: a cursor
+    has both the time up to which Nova was polled and the place up to which
+    notifications were read.
     """
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -44,14 +44,14 @@ class ListeningDriver(NovaDriver):
         )
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         self._bus.close()
         super().close()
 
-    # ---- what is heard, on the thread of the bus -------------------------
+    # ---- notifications, on the thread of the bus -------------------------
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Have somebody told that there is something to look at."""
+        """Set the callback that reports that changes can be read."""
         self._hurry = hurry
 
     def _up(self) -> None:
@@ -69,15 +69,15 @@ class ListeningDriver(NovaDriver):
         if state is State.DELETED:
             self._builds.gone(server['id'])
         self._news.tell(server)
-        # Each step on the way is told, and can wait for the next look.
+        # Intermediate states are reported too; they can wait for the next poll.
         if state.settled or DOUBTFUL in server:
             self._hurry()
 
     def _ours(self, server: Server) -> bool:
         if server['tags']:
             return translate.owner_of(server) == self.owner
-        # Whose it is was told before, or it is not told at all: but an end is
-        # news even of what was never heard of, if kiln made it.
+        # Without tags: its site was reported before, or is unknown. But the end of any
+        # server that kiln made is of interest, even if it was never reported before.
         return server['id'] in self._news or (
             translate.state_of(server) is State.DELETED
             and any(key.startswith(translate.RESERVED) for key in server['metadata'])
@@ -86,19 +86,19 @@ class ListeningDriver(NovaDriver):
     # ---- the hooks -------------------------------------------------------
 
     def _check(self) -> DriverHealth:
-        # Who checks will want something soon, and then it should be heard already.
+        # After a check, calls usually follow; the bus should be connected by then.
         self._bus.start()
         health = super()._check()
-        how = 'listened to' if self._bus.is_up(_CONNECT_S) else 'polled, no notifications'
+        how = 'notifications' if self._bus.is_up(_CONNECT_S) else 'polled, no notifications'
         return dataclasses.replace(health, detail=f'{health.detail}, {how}')
 
     def _build(self, request: BuildRequest) -> str:
         self._bus.start()
-        # Before the request: all that is told of the server comes after this place.
+        # Taken before the request: all reports about the server come after this place.
         place, began = self._news.place(), self.clock.monotonic()
         server_id = super()._build(request)
         if self._builds.sent.get(server_id, -math.inf) >= began:
-            # It was made now, not found: so it is being built, if nothing was told yet.
+            # It was created now, not found: it is building, unless the bus reported more.
             self._news.note({'id': server_id, 'OS-EXT-STS:vm_state': 'building'}, place)
         return server_id
 
@@ -110,8 +110,8 @@ class ListeningDriver(NovaDriver):
         except InstanceNotFoundError:
             self._note(amphora_id, None, place)
             raise
-        # Nova writes a state down before it tells of it, and what one reader was
-        # answered here is no news to come for another.
+        # Nova stores a state before it sends the notification, and a state returned
+        # here would otherwise be missing for another reader.
         self._note(amphora_id, status, place)
         return status
 
@@ -130,13 +130,13 @@ class ListeningDriver(NovaDriver):
         told = self._news.since(place) if self._recent(moment) else None
         if told is not None:
             return dataclasses.replace(self._told(told.servers), cursor=f'{moment}/{told.place}')
-        # The place first: what is told while Nova answers is told again later.
+        # The place first: what is reported while Nova answers is then reported again.
         place = self._news.place()
         changes = super()._changes(moment)
         return dataclasses.replace(changes, cursor=f'{changes.cursor}/{place}')
 
     def cursor(self) -> str:
-        """Return the present moment, and how much has been told."""
+        """Return a cursor for the present: the time and the place."""
         return f'{super().cursor()}/{self._news.place()}'
 
     def _act(self, asked: Asked, action: str, how: Any = None) -> None:
@@ -144,29 +144,29 @@ class ListeningDriver(NovaDriver):
         try:
             super()._act(asked, action, how)
         finally:
-            # Nova agrees to it, and tells of it when a host begins.
+            # Nova accepts the action, but sends a notification only when a host begins.
             self._news.doubt(asked.amphora_id)
 
     def _reached(self, state: State, since: str) -> Collection[str] | None:
-        # To look through what was told costs less than any question.
+        # Searching the reports costs less than any request.
         if self._news.place():
             return None
         moment, _, _ = since.partition('/')
         return super()._reached(state, moment)
 
-    # ---- how much is known -----------------------------------------------
+    # ---- doubts ----------------------------------------------------------
 
     def _recent(self, moment: str) -> bool:
-        """Say whether Nova was asked not long ago, in case a message was lost."""
+        """Return True if Nova was polled recently, in case a message was lost."""
         asked_at = translate.seconds_of(moment)
         now = self.clock.time() + self._services.ahead_s
         return asked_at is not None and now - asked_at < TRUSTED_S
 
     def _told(self, servers: Iterable[Server]) -> Changes:
-        """Return what was told, together with what has to be asked for."""
+        """Return the reported changes, and those that must be requested from Nova."""
         asked = Asked(verb='read', subject='changes')
         now = self.clock.time()
-        # Of one that is deleted before it has a host nothing is told.
+        # Nothing is reported about a server that is deleted before it has a host.
         overdue = self._builds.unheard(())
         unsaid = {one for one in overdue if not self._leaving(one)}
         statuses: dict[str, ComputeStatus] = {}
@@ -176,7 +176,7 @@ class ListeningDriver(NovaDriver):
             if state is State.DELETED:
                 gone.add(server['id'])
             elif _told_an_error(server):
-                # Whether and why it failed is told to those who ask.
+                # Only Nova's API returns the fault, and whether the build really failed.
                 unsaid.add(server['id'])
             elif server['id'] not in unsaid:
                 taken = self._builds.accepted(asked, dict(server))
@@ -190,28 +190,29 @@ class ListeningDriver(NovaDriver):
         return server is not None and translate.state_of(server) is State.DELETING
 
     def _asked(self, server_ids: Collection[str]) -> Mapping[str, ComputeStatus]:
-        """Ask Nova, and know from now on what it said."""
+        """Request statuses from Nova, and remember them."""
         if not server_ids:
             return {}
         place = self._news.place()
         found = super()._statuses(tuple(server_ids))
-        # Of those that are no more it was noted when they were asked for by id.
+        # Deleted servers are recorded when they are requested by id.
         for server_id, status in found.items():
             self._note(server_id, status, place)
-        # From the place of its reader on this is told, so that it cannot get lost.
+        # These are now reported to every reader with an older place, so they cannot be lost.
         self._builds.unproven.kept(found)
         return found
 
     def _note(self, server_id: str, status: ComputeStatus | None, place: str) -> None:
-        """Know from now on what Nova said of a server, which is None where it is no more.
+        """Remember the status that Nova returned; None if the server no longer exists.
 
-        One of which an error was told, and that is being built, is doubtful yet: it goes
-        on on another host, which is told, or fails soon, which may not be.
+        A server with a reported error that is still being built stays doubtful: its
+        build continues on another host, which is reported, or fails soon, which
+        might not be reported.
         """
         last = self._news.last(server_id)
         if status is None:
             said: dict[str, Any] = {'id': server_id, 'OS-EXT-STS:vm_state': 'deleted'}
-        # What becomes of a stranger is not listened to, so its state would soon be old.
+        # Reports about servers of other owners are dropped, so their states would get old.
         elif translate.owner_of(status.raw) != self.owner:
             return
         else:
@@ -222,7 +223,7 @@ class ListeningDriver(NovaDriver):
 
 
 def _told_an_error(server: Server) -> bool:
-    """Return whether the bus told of an error, of which Nova was not asked yet."""
+    """Return True if the bus reported an error that Nova has not confirmed."""
     if DOUBTFUL in server:
         return True
     return translate.state_of(server) is State.ERROR and 'fault' not in server

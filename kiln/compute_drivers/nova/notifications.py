@@ -1,4 +1,4 @@
-"""Nova's versioned notifications, read from the message bus."""
+"""Listener for Nova's versioned notifications on the message bus."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ from kiln.exceptions import ConfigurationError
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds until the next attempt to connect: so many more after each, up to the longest.
+#: Seconds until the next attempt to connect; it grows by as much after each failure, up to
+#: the longest.
 AGAIN_S, _LONGEST_AGAIN_S = 1.0, 10.0
 _CONNECT_S = 5.0
-#: Seconds for which messages gather: to wake for each of them costs more than to read
-#: it, and nobody who waits for a machine misses these.
+#: Seconds for which messages gather: waking up for each message costs more than reading
+#: it, and a build takes much longer than this delay.
 GATHER_S = 0.75
-#: A broker that is silent for twice as long is gone.
+#: A broker that is silent for twice this time is treated as gone.
 _HEARTBEAT_S = 5
 #: How long close() waits for the thread.
 _CLOSE_S = 2.0
 
-#: The kind of event in a message that is not parsed: JSON within JSON. Words of users
-#: have one more backslash before each of their quotes, so they cannot look like it.
+#: The event type in a message that is not parsed: JSON within JSON. Quotes in texts of
+#: users have one more backslash, so such a text cannot match.
 _EVENT = re.compile(r'\\"event_type\\": \\"([^"\\]*)\\"')
 
-#: What begins a kind of event in the conductor's work for a server.
+#: The prefix of the conductor's event types.
 _TASK = 'compute_task.'
-#: Marks a server of which the state may be about to change, with nothing more told.
+#: Marks a server whose state might be about to change without a further notification.
 DOUBTFUL = 'kiln:doubtful'
 
 _TLS = {'ssl_ca_file': 'ca_certs', 'ssl_cert_file': 'certfile', 'ssl_key_file': 'keyfile'}
 
 
 class Bus:
-    """A thread that hears what the bus tells of servers, from ``start`` to ``close``.
+    """A thread that reads server notifications from ``start`` to ``close``.
 
-    The queue is its own and lives as long as the connection: no other listener
-    misses a message, and nothing piles up when this process is gone. So what is
-    told between two connections is lost, and ``on_up`` and ``on_down`` say when.
-    All are called on the thread.
+    It has its own queue, which lives as long as the connection: no other listener
+    loses a message, and no messages pile up when this process is gone. So messages
+    between two connections are lost; ``on_up`` and ``on_down`` report the
+    connection. All callbacks run on the thread.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class Bus:
         self._on_server, self._on_up, self._on_down = on_server, on_up, on_down
         self._gather_s, self._again_s = gather_s, again_s
         self._closed = threading.Event()
-        # Set for good once the first attempt to connect has come to something.
+        # Set once the first attempt to connect has succeeded or failed.
         self._tried = threading.Event()
         self._up = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        # Only the thread sets these: an outage and a defect are logged once.
+        # Set only by the thread, so that an outage or an unreadable message is logged once.
         self._failures = 0
         self._legible = True
 
     def start(self) -> None:
-        """Begin to listen; safe to repeat."""
+        """Start listening; safe to repeat."""
         if self._thread is not None:
             return
         with self._lock:
@@ -89,7 +90,7 @@ class Bus:
                 self._thread.start()
 
     def is_up(self, within_s: float) -> bool:
-        """Return whether it hears; waits for the first attempt to connect, but not longer."""
+        """Return True if connected; wait at most for the first attempt to connect."""
         self._tried.wait(within_s)
         return self._up
 
@@ -98,14 +99,14 @@ class Bus:
         with self._lock:
             self._closed.set()
         if self._thread is not None:
-            # Not for long: it may be about to connect to what does not answer.
+            # Not for long: the thread might be connecting to a host that does not answer.
             self._thread.join(timeout=_CLOSE_S)
 
     def _run(self) -> None:
         for url in itertools.cycle(self._urls):
             try:
                 self._listen(url)
-            # The client library lets through whatever the network and TLS raise.
+            # The client library does not wrap the exceptions of the network and of TLS.
             except Exception as exc:
                 if not self._failures:
                     LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url), exc)
@@ -118,16 +119,16 @@ class Bus:
         with kombu.Connection(
             url, ssl=self._tls, connect_timeout=_CONNECT_S, heartbeat=_HEARTBEAT_S
         ) as connection:
-            # Without the pauses of the client library: the next place may be better.
+            # Without the pauses of the client library: the next broker might answer.
             connection.ensure_connection(
                 max_retries=1, interval_start=0, reraise_as_library_errors=False
             )
-            # Nova makes the exchange; whether it lasts is not ours to say.
+            # Passive: Nova declares the exchange, and decides whether it is durable.
             exchange = kombu.Exchange(self._exchange, 'topic', passive=True)
             queue = kombu.Queue('', exchange, f'{self._topic}.*', exclusive=True)
             channel = connection.channel()
             with kombu.Consumer(channel, queue, on_message=self._take, no_ack=True):
-                LOG.info('Nova is listened to through %s', _host(url))
+                LOG.info('Listening to notifications of Nova at %s', _host(url))
                 self._failures = 0
                 self._on_up()
                 self._up = True
@@ -149,11 +150,11 @@ class Bus:
         try:
             server = server_of(message.body)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
-            # What it would have told is found out when Nova is asked again.
+            # The next poll of Nova shows what the message would have reported.
             if self._legible:
                 LOG.warning(
-                    'A message on topic %s is no versioned notification of Nova (%s); '
-                    'more of these are not logged', self._topic, type(exc).__name__,
+                    'A message on topic %s is not a versioned notification of Nova (%s); '
+                    'further ones are not logged', self._topic, type(exc).__name__,
                 )  # fmt: skip
             self._legible = False
             return
@@ -162,15 +163,15 @@ class Bus:
 
 
 def server_of(body: str | bytes) -> dict[str, Any] | None:
-    """Return what a message tells of a server, in the words of Nova's API; pure.
+    """Return the server in a message, with the field names of Nova's API; pure.
 
-    The state alone is told, never what the kind of event makes one think: an
-    ``instance.create.error`` comes also for a build that goes on on another host. So
-    an error makes the state doubtful, and no more. Only the end is an event's to
-    tell: Nova writes it into the state first, and then still gives back what the
-    server has of the host.
+    The state comes from the payload, never from the event type: Nova sends an
+    ``instance.create.error`` also for a build that continues on another host, so
+    an error event only makes the state doubtful. Only the end comes from the event
+    type: Nova sets the state to deleted first, and releases the resources of the
+    host afterwards.
     """
-    # Half of what Nova says is passed over, at a tenth of the price.
+    # Half of all messages are skipped here, at a tenth of the cost of parsing them.
     early = _EVENT.search(body if isinstance(body, str) else bytes(body).decode())
     if early is not None and not _telling(early[1]):
         return None
@@ -180,7 +181,7 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
         return None
     told = message['payload']['nova_object.data']
     if event.startswith(_TASK):
-        # Of a server that no host took the conductor tells, who says little of it.
+        # A server without a host is reported by the conductor, with few fields.
         told = {
             'uuid': told['instance_uuid'], 'state': told['state'], 'task_state': None,
             'metadata': {},
@@ -192,7 +193,7 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
         'OS-EXT-STS:vm_state': _word(told['state']),
         'OS-EXT-STS:task_state': _word(told['task_state']),
         'metadata': dict(told['metadata']),
-        # Not every kind of event has them, and the first one of a server not yet.
+        # Some event types have no tags, and so has the first event of a server.
         'tags': [str(tag) for tag in told.get('tags') or ()],
     }
     if event.endswith('.error'):
@@ -201,7 +202,7 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
 
 
 def _telling(event: str) -> bool:
-    # What is shut down has been told to be deleting, or stopping, before.
+    # Before a shutdown, the server was already reported as deleting or stopping.
     return event.startswith(('instance.', _TASK)) and not event.startswith('instance.shutdown.')
 
 
@@ -210,15 +211,15 @@ def _word(value: Any) -> str | None:
 
 
 def _places(url: str) -> tuple[list[str], dict[str, Any] | None]:
-    """Return a URL for each broker, and how to use TLS, from one as oslo.messaging has it."""
+    """Return the URL of each broker, and TLS settings, from a URL of oslo.messaging."""
     try:
         parts = urllib.parse.urlsplit(url)
         scheme = {'rabbit': 'amqp', 'kombu+memory': 'memory'}[parts.scheme]
         urls = [f'{scheme}://{host}{parts.path}' for host in parts.netloc.split(',')]
         for one in urls:
-            urllib.parse.urlsplit(one).port  # noqa: B018  # raises where it is no number
+            urllib.parse.urlsplit(one).port  # noqa: B018  # raises if it is not a number
     except (ValueError, KeyError):
-        # Without the cause and without the URL, which has a password in it.
+        # Without the cause and the URL, which contains a password.
         raise ConfigurationError(
             'Cannot listen to notifications: notification_url must be like '
             'rabbit://USER:PASSWORD@HOST:PORT/VHOST, with further USER:PASSWORD@HOST:PORT '
@@ -228,7 +229,7 @@ def _places(url: str) -> tuple[list[str], dict[str, Any] | None]:
     if query.get('ssl', '').lower() not in ('1', 'true', 'yes', 'on'):
         return urls, None
     given = {ours: query[theirs] for theirs, ours in _TLS.items() if theirs in query}
-    # Without a name the client library puts that of the broker.
+    # Without a name, the client library uses that of the broker.
     return urls, {'cert_reqs': ssl.CERT_REQUIRED, 'server_hostname': None, **given}
 
 

@@ -1,4 +1,4 @@
-"""From Nova's servers to kiln's amphorae; pure."""
+"""Translation of Nova servers to amphorae and statuses; pure."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from kiln.models import (
     State,
 )
 
-# Tags, as they can be set in the very step that creates a server, and lists
-# can be filtered by them without any special right.
+# Tags, because they can be set in the request that creates a server, and lists
+# can be filtered by them without special rights.
 KEY_TAG = 'kiln-key:'
 OWNER_TAG = 'kiln-site:'
-# What Nova shows in some answers and not in others is kept as metadata.
+# Nova omits these facts in some answers, so they are kept as metadata.
 RESERVED = 'kiln:'
 FLAVOR, IMAGE, GROUP, TYPE = 'kiln:flavor', 'kiln:image', 'kiln:group', 'kiln:type'
 
 _STATES = {
     'active': State.ACTIVE,
-    # It runs, from the new flavor, until somebody confirms or reverts.
+    # It runs with the new flavor until the resize is confirmed or reverted.
     'resized': State.ACTIVE,
     'building': State.BUILDING,
     'suspended': State.SUSPENDED,
@@ -43,18 +43,18 @@ _STATES = {
 }
 _LEAVING = frozenset({'deleting', 'soft-deleting'})
 _EARLY = frozenset({None, 'scheduling'})
-# When it was ACTIVE for the first time; null until then.
+# The time when it first became ACTIVE; null until then.
 _LAUNCHED = 'OS-SRV-USG:launched_at'
-# Shown to administrators, and holds keys and certificates.
+# Visible to administrators; it holds keys and certificates.
 _HIDDEN = 'OS-EXT-SRV-ATTR:user_data'
 
 
 def state_of(server: Mapping[str, Any]) -> State:
-    """Return where a server is in its life."""
+    """Return the state of a server."""
     vm_state = server.get('OS-EXT-STS:vm_state')
     task_state = server.get('OS-EXT-STS:task_state')
-    # A cell that is down leaves its servers out of reach: 'UNKNOWN', and
-    # nearly every other field absent.
+    # The servers of a cell that is down have the status 'UNKNOWN' and hardly any
+    # other field.
     state = _STATES.get(vm_state or '', State.UNKNOWN)
     if task_state in _LEAVING and state is not State.DELETED:
         return State.DELETING
@@ -64,7 +64,7 @@ def state_of(server: Mapping[str, Any]) -> State:
 
 
 def amphora_of(server: Mapping[str, Any]) -> Amphora:
-    """Return a server, from any answer with its details, as an amphora."""
+    """Return the amphora for a server from any answer with details."""
     metadata = server.get('metadata') or {}
     state = state_of(server)
     fault = fault_of(server)
@@ -98,10 +98,10 @@ def amphora_of(server: Mapping[str, Any]) -> Amphora:
 
 
 def as_built(server: Mapping[str, Any]) -> Amphora:
-    """Return a server as it was asked for: what nobody asked for is None.
+    """Return a server with the flavor and image of its request; None if it named none.
 
-    Nova's own words for flavor and image are not those of a request, which may have
-    named either by an id, a name or a tag.
+    Nova's own flavor and image can differ from the request, which can name either
+    by an id, a name or a tag.
     """
     metadata = server.get('metadata') or {}
     return dataclasses.replace(
@@ -110,9 +110,10 @@ def as_built(server: Mapping[str, Any]) -> Amphora:
 
 
 def placed_on(amphora: Amphora, interfaces: Iterable[Mapping[str, Any]]) -> Amphora:
-    """Return an amphora whose addresses tell their ports and networks.
+    """Return the amphora with the port and network ids of its addresses.
 
-    Of a network a server shows nothing but its name, which another may have too.
+    A server shows only the names of its networks, and several networks can have
+    the same name.
     """
     hung = {interface.get('mac_addr'): interface for interface in interfaces}
     addresses = tuple(
@@ -127,7 +128,7 @@ def placed_on(amphora: Amphora, interfaces: Iterable[Mapping[str, Any]]) -> Amph
 
 
 def status_of(server: Mapping[str, Any], observed_at: float) -> ComputeStatus:
-    """Return the status of a server, from any answer with its details."""
+    """Return the status for a server from any answer with details."""
     fault = fault_of(server)
     return ComputeStatus(
         amphora_id=server['id'],
@@ -151,13 +152,13 @@ def owner_of(server: Mapping[str, Any]) -> str | None:
 
 
 def fault_of(server: Mapping[str, Any]) -> str | None:
-    """Return Nova's words for what went wrong with a server."""
+    """Return the message of a server's fault."""
     fault = server.get('fault')
     return str(fault.get('message') or 'no reason given') if fault else None
 
 
 def attachment_of(amphora_id: str, interface: Mapping[str, Any]) -> Attachment:
-    """Return one of the interfaces of a server."""
+    """Return the attachment for one interface of a server."""
     fixed_ips = interface.get('fixed_ips') or ()
     return Attachment(
         amphora_id=amphora_id,
@@ -169,7 +170,7 @@ def attachment_of(amphora_id: str, interface: Mapping[str, Any]) -> Attachment:
 
 
 def group_of(group: Mapping[str, Any]) -> ServerGroup:
-    """Return a server group; before 2.64 it has a list of policies."""
+    """Return a server group; before microversion 2.64 it has a list of policies."""
     return ServerGroup(
         id=group['id'],
         name=group['name'],
@@ -179,7 +180,7 @@ def group_of(group: Mapping[str, Any]) -> ServerGroup:
 
 
 def seconds_of(moment: str | None) -> float | None:
-    """Return seconds since the epoch for a moment as OpenStack writes it."""
+    """Return the seconds since the epoch for an OpenStack timestamp."""
     try:
         parsed = datetime.datetime.fromisoformat(moment or '')
     except ValueError:
@@ -190,13 +191,13 @@ def seconds_of(moment: str | None) -> float | None:
 
 
 def moment_of(seconds: float) -> str:
-    """Return a moment as Nova reads it in a filter; it knows whole seconds."""
+    """Return a timestamp for a filter of Nova, in whole seconds."""
     moment = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
     return moment.strftime('%Y-%m-%dT%H:%M:%SZ')
 
 
 def _type_of(metadata: Mapping[str, Any]) -> AmphoraType:
-    # Whoever may change the metadata of a server can write anything there.
+    # Users who can change the metadata of a server can write any value there.
     try:
         return AmphoraType(metadata.get(TYPE, AmphoraType.VM))
     except ValueError:
