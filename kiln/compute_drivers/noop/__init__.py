@@ -1,1 +1,1 @@
-"""A simulated cloud that keeps every promise of the compute contract."""
+"""Noop compute driver: a simulated cloud that fulfils the compute contract."""

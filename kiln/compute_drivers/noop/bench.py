@@ -1,4 +1,4 @@
-"""What the conformance kit tries the simulated cloud with."""
+"""Conformance bench of the Noop driver: scripted faults of the simulated cloud."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kiln.testing.conformance import Bench
 
 
 class NoopBench(Bench):
-    """Scripts the faults of one cloud, and attaches what that cloud has."""
+    """Scripts the faults of one cloud, and names ports and networks that it has."""
 
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
         self._cloud = driver.cloud
         offered = self._cloud.catalogue
-        # A cloud that names none takes any.
+        # A cloud without a list accepts any id.
         self.port_ids = ('port-1',) if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
 

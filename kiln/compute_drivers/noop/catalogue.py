@@ -1,4 +1,4 @@
-"""What the simulated cloud offers, and where it puts a machine; pure."""
+"""Offer and scheduler of the simulated cloud: valid names, quota and placement; pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kiln.exceptions import (
 )
 from kiln.models import BuildRequest
 
-#: A flavor that everybody may ask for and nobody ever gets.
+#: A flavor that is valid, but never has capacity.
 IMPOSSIBLE = 'impossible'
-#: Where a machine goes that asks for no zone of a cloud that has any.
+#: The zone of a machine without a requested zone, in a cloud that accepts any zone.
 SOME_ZONE = 'noop-zone'
 #: A zone and a host in it.
 Spot = tuple[str, str]
@@ -25,12 +25,12 @@ POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Catalogue:
-    """What may be asked for; None stands for "anything"."""
+    """The valid names of each kind; None accepts any name."""
 
     zones: Sequence[str] | None = ('az1', 'az2', 'az3')
     flavors: Sequence[str] | None = ('tiny', 'small', 'medium', 'large', IMPOSSIBLE)
     images: Sequence[str] | None = None
-    # By image, what is said of it.
+    # The properties of each image.
     image_properties: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     networks: Sequence[str] | None = None
     # Ports by id, with the network of each.
@@ -52,11 +52,11 @@ class Catalogue:
 
     @property
     def default_network(self) -> str:
-        """The network of machines that ask for none."""
+        """The network of machines without a requested network."""
         return self.networks[0] if self.networks else 'noop-net'
 
     def check_request(self, request: BuildRequest) -> None:
-        """Refuse a build that names what is not on offer."""
+        """Raise if a build names anything that is not offered."""
         wanted: Iterable[tuple[str, Iterable[str], Iterable[str] | None]] = (
             ('flavor', _one(request.flavor), self.flavors),
             ('image', _one(request.image_id), self.images),
@@ -75,7 +75,7 @@ class Catalogue:
                     )
 
     def check_offered(self, kind: str, name: str, offered: Sequence[str] | None) -> None:
-        """Refuse a flavor, image or zone that is not on offer."""
+        """Raise if a flavor, image or zone is not offered."""
         if offered is not None and name not in offered:
             raise InvalidRequest(f'Cannot use {_unknown(kind, name, offered)}', resource_id=name)
 
@@ -86,19 +86,19 @@ class Catalogue:
         policy: str | None,
         members: Sequence[Spot],
     ) -> Spot:
-        """Return where a machine goes: to the zone with the fewest.
+        """Return the spot for a machine, in the zone with the fewest machines.
 
-        ``used`` counts the machines of each zone; ``members`` are the spots of
-        its group's.
+        ``used`` counts the machines of each zone; ``members`` are the spots of the
+        machines in its group.
 
-        :raises QuotaExceeded: the project has none left.
-        :raises InsufficientCapacity: no host can take it.
+        :raises QuotaExceeded: the quota of the project is used up.
+        :raises InsufficientCapacity: no host can take the machine.
         """
         running = sum(used.values())
         if self.quota is not None and running >= self.quota:
             raise QuotaExceeded(
                 f'Cannot build {request.name!r}: {running} of {self.quota} instances are used. '
-                f'Delete some or raise the quota.',
+                f'Delete instances or raise the quota.',
                 build_key=request.build_key,
             )
         asked = request.availability_zone
@@ -110,7 +110,7 @@ class Catalogue:
         if not zones or request.flavor == IMPOSSIBLE:
             raise InsufficientCapacity(
                 f'Cannot build {request.name!r}: no valid host was found for flavor '
-                f'{request.flavor} in zone {asked or "any"}. Try another of either.',
+                f'{request.flavor} in zone {asked or "any"}. Try another flavor or zone.',
                 build_key=request.build_key,
             )
         zones.sort(key=lambda zone: used.get(zone, 0))
@@ -137,7 +137,7 @@ class Catalogue:
 def _allowed(
     spots: Iterable[Spot], zones: Sequence[str], policy: str, members: Sequence[Spot]
 ) -> Iterator[Spot]:
-    """Yield the spots that a group's policy allows, its favourites first."""
+    """Yield the spots that a group's policy allows, the preferred ones first."""
     spots = list(spots)
     if policy.endswith('anti-affinity'):
         taken = set(members)
@@ -154,6 +154,6 @@ def _one(name: str | None) -> tuple[str, ...]:
 
 def _unknown(kind: str, name: str, offered: Iterable[str]) -> str:
     names = ', '.join(sorted(offered)) or 'none'
-    # The name of a key may be the whole of one.
+    # A key can be given by its whole text instead of a name.
     name = name if len(name) <= 60 else f'{name[:60]}...'
-    return f'{kind} {name!r}: there is none of that name; on offer: {names}.'
+    return f'{kind} {name!r}: it does not exist; known: {names}.'

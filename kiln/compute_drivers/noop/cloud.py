@@ -1,4 +1,4 @@
-"""The simulated cloud: machines that live, fail and end as real ones do."""
+"""Simulated cloud in memory or in a file: machines, ports, groups and faults."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ T = TypeVar('T')
 
 
 class NoopCloud:
-    """A cloud in memory, or in the file ``path``; safe to use from many threads.
+    """A cloud in memory, or in the file ``path``; thread-safe.
 
-    ``accept_s`` is how long each call takes, the other latencies the time from
-    there to the effect; ``jitter``, 0 to 1, the part by which they vary.
+    ``accept_s`` is how long each call takes; the other latencies are the time
+    from then to the effect; ``jitter``, 0 to 1, is the part by which they vary.
     ``None`` for zones, flavors, images, networks, ports, keypairs or sec_groups
-    accepts any. A shared file holds machines, ports and groups; what is on
-    offer, latencies and faults are each process's own. Open the file anew after
-    a fork.
+    accepts any. A shared file holds machines, ports and groups; the offer, the
+    latencies and the faults belong to each process. Open the file again after a
+    fork.
     """
 
     def __init__(
@@ -110,18 +110,18 @@ class NoopCloud:
         self._gate = Gate(clock, now, latencies, self.faults, dice)
 
     def close(self) -> None:
-        """Let go of the file; safe to repeat. A cloud in memory stays."""
+        """Close the file; safe to repeat. A cloud in memory stays."""
         if self._store.shared:
             self._store.close()
 
-    # ---- build, delete, look --------------------------------------------
+    # ---- build, delete, read --------------------------------------------
 
     def build(self, request: BuildRequest) -> str:
-        """Accept a machine; return its id, or that of the one with this key."""
+        """Accept a build; return the id of the new machine, or of the one with this key."""
         return self._gate.build(request, lambda now, fault: self._build(request, now, fault))
 
     def delete(self, amphora_id: str) -> None:
-        """Set out to remove a machine; it exists until then."""
+        """Start to remove a machine; it exists until that has finished."""
         self._do(Call.DELETE, life.DELETE, amphora_id)
 
     def get(self, amphora_id: str) -> Amphora:
@@ -132,14 +132,14 @@ class NoopCloud:
         return view.status(row, amphora_id, self.clock.time())
 
     def find(self, name: str, owner: str) -> list[Amphora]:
-        """Return the machines of that name."""
+        """Return the machines with that name."""
         where = 'WHERE owner = ? AND name = ? ORDER BY number'
         return self._gate.serve(
             Call.FIND, lambda now, _: self._machines.select(now, where, owner, name)
         )
 
     def find_build(self, build_key: str, owner: str) -> Amphora | None:
-        """Return the machine built with that key."""
+        """Return the machine that was built with that key, or None."""
         where = 'WHERE owner = ? AND build_key = ?'
         found = self._gate.serve(
             Call.FIND_BUILD, lambda now, _: self._machines.select(now, where, owner, build_key)
@@ -153,7 +153,7 @@ class NoopCloud:
         )
 
     def statuses(self, amphora_ids: Sequence[str]) -> dict[str, ComputeStatus]:
-        """Return the state of those that exist."""
+        """Return the states of the machines that exist."""
         return self._gate.serve(
             Call.STATUSES, lambda now, _: self._machines.statuses(now, amphora_ids)
         )
@@ -166,7 +166,7 @@ class NoopCloud:
         )
 
     def check(self) -> DriverHealth:
-        """Answer that the cloud is there."""
+        """Return that the cloud is healthy, with the number of machines."""
         started = self.clock.monotonic()
         count = self._gate.serve(Call.CHECK, lambda now, _: self._machines.count(now))
         latency_s = self.clock.monotonic() - started
@@ -175,33 +175,33 @@ class NoopCloud:
     # ---- execution state ------------------------------------------------
 
     def suspend(self, amphora_id: str) -> None:
-        """Set out to suspend a machine."""
+        """Start to suspend a machine."""
         self._do(Call.SUSPEND, life.SUSPEND, amphora_id)
 
     def resume(self, amphora_id: str) -> None:
-        """Set out to resume a machine."""
+        """Start to resume a machine."""
         self._do(Call.RESUME, life.RESUME, amphora_id)
 
     def reboot(self, amphora_id: str, *, hard: bool) -> None:
-        """Set out to reboot a machine."""
+        """Start to reboot a machine."""
         verb = life.HARD_REBOOT if hard else life.REBOOT
         self._do(Call.REBOOT, verb, amphora_id, ', boots = boots + 1')
 
     def rebuild(self, amphora_id: str, image_id: str | None) -> None:
-        """Set out to make a machine anew, from its image or another."""
+        """Start to rebuild a machine from its image or another."""
         if image_id is not None:
             self.catalogue.check_offered('image', image_id, self.catalogue.images)
         also = ', boots = 1, image_id = coalesce(?, image_id)'
         self._do(Call.REBUILD, life.REBUILD, amphora_id, also, image_id)
 
     def console_log(self, amphora_id: str, lines: int | None) -> str:
-        """Return what a machine has written."""
+        """Return the console output of a machine."""
         return view.console(self._ask(Call.CONSOLE_LOG, WHOLE, amphora_id), lines)
 
     # ---- ports, networks, groups ----------------------------------------
 
     def attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        """Hang a port on a machine, unless it hangs there already."""
+        """Attach a port to a machine, unless it is attached already."""
 
         def act(now: float, _: Fault | None) -> Attachment:
             with self._store.write(now) as db:
@@ -215,7 +215,7 @@ class NoopCloud:
     def attach_network(
         self, amphora_id: str, network_id: str, address: str | None, owner: str
     ) -> Attachment:
-        """Hang a new port of a network on a machine."""
+        """Attach a new port of a network to a machine."""
 
         def act(now: float, _: Fault | None) -> Attachment:
             with self._store.write(now) as db:
@@ -228,15 +228,15 @@ class NoopCloud:
         return self._serve(Call.ATTACH_NETWORK, act, amphora_id)
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
-        """Take a port off a machine."""
+        """Detach a port from a machine."""
         self._detach(Call.DETACH_PORT, amphora_id, 'id', port_id)
 
     def detach_network(self, amphora_id: str, network_id: str) -> None:
-        """Take all ports of a network off a machine."""
+        """Detach all ports of a network from a machine."""
         self._detach(Call.DETACH_NETWORK, amphora_id, 'network_id', network_id)
 
     def create_server_group(self, name: str, policy: str, owner: str) -> ServerGroup:
-        """Make a group."""
+        """Create a server group."""
 
         def act(now: float, _: Fault | None) -> ServerGroup:
             with self._store.write(now) as db:
@@ -245,7 +245,7 @@ class NoopCloud:
         return self._gate.serve(Call.CREATE_SERVER_GROUP, act)
 
     def delete_server_group(self, group_id: str) -> None:
-        """Remove a group; its members stay."""
+        """Remove a server group; its members stay."""
 
         def act(now: float, _: Fault | None) -> None:
             with self._store.write(now) as db:
@@ -256,29 +256,29 @@ class NoopCloud:
     # ---- validation and resources ---------------------------------------
 
     def validate_flavor(self, flavor: str) -> None:
-        """Refuse a flavor that is not on offer."""
+        """Raise if a flavor is not offered."""
         self._validate(Call.VALIDATE_FLAVOR, 'flavor', flavor, self.catalogue.flavors)
 
     def validate_image(self, image_id: str) -> None:
-        """Refuse an image that is not on offer."""
+        """Raise if an image is not offered."""
         self._validate(Call.VALIDATE_IMAGE, 'image', image_id, self.catalogue.images)
 
     def describe_image(self, image_id: str) -> ImageFacts:
-        """Return what is said of an image; refuse one that is not on offer."""
+        """Return the properties of an image; raise if it is not offered."""
         self._validate(Call.DESCRIBE_IMAGE, 'image', image_id, self.catalogue.images)
         said = self.catalogue.image_properties.get(image_id, {})
         return ImageFacts(id=image_id, name=image_id, properties=said)
 
     def validate_zone(self, zone: str) -> None:
-        """Refuse a zone that is not on offer."""
+        """Raise if a zone is not offered."""
         self._validate(Call.VALIDATE_ZONE, 'zone', zone, self.catalogue.zones)
 
     def list_zones(self) -> list[str]:
-        """Return the zones on offer; none where any name is taken for one."""
+        """Return the offered zones; empty if any name is accepted as a zone."""
         return self._gate.serve(Call.LIST_ZONES, lambda *_: list(self.catalogue.zones or ()))
 
     def list_resources(self, owner: str) -> list[Resource]:
-        """Return the ports and groups made for an owner."""
+        """Return the ports and server groups of an owner."""
 
         def act(now: float, _: Fault | None) -> list[Resource]:
             with self._store.read(now) as db:
@@ -287,7 +287,7 @@ class NoopCloud:
         return self._gate.serve(Call.LIST_RESOURCES, act)
 
     def delete_resource(self, resource: Resource) -> None:
-        """Remove a port or a group of an owner."""
+        """Remove a port or a server group of an owner."""
 
         def act(now: float, _: Fault | None) -> None:
             with self._store.write(now) as db:
@@ -304,31 +304,31 @@ class NoopCloud:
 
         self._gate.serve(Call.DELETE_RESOURCE, act)
 
-    # ---- the operator's side, which no fault and no latency touches ------
+    # ---- the operator's side, without faults and latencies ---------------
 
     def stop(self, amphora_id: str) -> None:
-        """Have a machine shut itself down."""
+        """Let a machine shut itself down."""
         self._force(amphora_id, State.STOPPED)
 
     def start(self, amphora_id: str) -> None:
-        """Have a machine run again."""
+        """Let a machine run again."""
         self._force(amphora_id, State.ACTIVE)
 
     def crash(self, amphora_id: str, fault: str = 'The host of the machine died.') -> None:
-        """Have a machine end in ERROR."""
+        """Let a machine end in ERROR."""
         self._force(amphora_id, State.ERROR, fault)
 
     def vanish(self, amphora_id: str) -> None:
-        """Remove a machine behind everybody's back."""
+        """Remove a machine without a request of its owner."""
         self._force(amphora_id, State.DELETED)
 
     def count(self) -> int:
-        """Return how many machines there are, of all owners."""
+        """Return the number of machines of all owners."""
         self._gate.catch_up()
         return self._machines.count(self._gate.now())
 
     def instances(self) -> tuple[Amphora, ...]:
-        """Return all machines there are, of all owners, oldest first."""
+        """Return the machines of all owners, oldest first."""
         self._gate.catch_up()
         return tuple(self._machines.select(self._gate.now(), 'ORDER BY number'))
 
@@ -347,7 +347,7 @@ class NoopCloud:
             number = self._machines.insert(db, request, request.build_key, course, created_at)
             self._ports.hang_all(db, number, request, created_at, leak=action is Action.LEAK)
             if action is Action.DUPLICATE_NAME:
-                # A twin by another hand: it has the name, but neither key nor ports.
+                # A twin that kiln did not build: it has the name, but neither key nor ports.
                 self._machines.insert(db, request, None, course, created_at)
         amphora_id = self._store.id_of(number)
         if fault and action is Action.VANISH:
@@ -389,7 +389,7 @@ class NoopCloud:
 
         self._serve(call, act, amphora_id)
 
-    # ---- looking --------------------------------------------------------
+    # ---- reading --------------------------------------------------------
 
     def _serve(self, call: Call, act: Act[T], amphora_id: str) -> T:
         return self._gate.serve(call, act, amphora_id, lambda: self._metadata(amphora_id))

@@ -1,4 +1,4 @@
-"""The Noop driver: a simulated cloud behind the compute contract."""
+"""Noop compute driver: a simulated cloud behind the compute contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kiln.models import (
     ServerGroup,
 )
 
-# The options that a cloud takes as they are, under the same names.
+# The options that are passed to the cloud unchanged, under the same names.
 _CLOUD_OPTIONS = (
     'path', 'seed', 'accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s',
     'rebuild_s', 'jitter', 'zones', 'flavors', 'images', 'networks', 'ports', 'keypairs',
@@ -35,10 +35,10 @@ _CLOUD_OPTIONS = (
 
 
 class NoopDriver(AmphoraComputeDriver):
-    """Builds nothing real, and keeps every promise of the contract.
+    """Builds nothing real, and fulfils the whole contract.
 
-    Each driver has a cloud of its own unless it is handed one; two drivers
-    with two owners may share a cloud.
+    Each driver has its own cloud unless it is given one; two drivers with
+    different owners can share a cloud.
     """
 
     options: ClassVar[Sequence[Any]] = cast(
@@ -46,7 +46,7 @@ class NoopDriver(AmphoraComputeDriver):
     )
     limits = Limits(amphora_types=frozenset(AmphoraType))
     name = 'noop'
-    #: What the conformance kit tries it with; imported by nobody else.
+    #: The bench of the conformance kit; only the kit imports it.
     bench = 'kiln.compute_drivers.noop.bench:NoopBench'
 
     def __init__(self, conf: Any = None, *, cloud: NoopCloud | None = None) -> None:
@@ -57,16 +57,16 @@ class NoopDriver(AmphoraComputeDriver):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend, with its cloud on that clock."""
+        """Return the driver of one configured backend; its cloud uses the same clock."""
         driver = cls(conf, cloud=cloud_of(conf, clock))
         driver.name, driver.owner, driver.clock = name, owner, clock
         return driver
 
     def close(self) -> None:
-        """Let go of the cloud's file; a cloud in memory stays while it is used."""
+        """Close the cloud's file; a cloud in memory exists as long as it is referenced."""
         self.cloud.close()
 
-    # ---- the hooks: the cloud speaks the contract's language already -----
+    # ---- hooks: the cloud takes and returns the contract's own values ----
 
     def _build(self, request: BuildRequest) -> str:
         return self.cloud.build(request)
@@ -167,5 +167,5 @@ def _abilities(names: Sequence[str]) -> frozenset[Ability]:
         return frozenset(map(Ability, names))
     except ValueError as exc:
         raise ConfigurationError(
-            f'Cannot use missing_abilities: {exc}. There are {", ".join(Ability)}.'
+            f'Cannot use missing_abilities: {exc}. Choose from {", ".join(Ability)}.'
         ) from exc

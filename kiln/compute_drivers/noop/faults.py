@@ -1,7 +1,6 @@
-"""Scripted faults: which call goes wrong, how, and how often.
+"""Scripted faults of the simulated cloud: which calls fail, how, and how often.
 
-Deciding is pure but for the counts; what a decision does to the cloud is the
-cloud's own business.
+A decision is pure but for its counts; the cloud applies it.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ REQUEST_KEY = 'noop:fault'
 
 
 class Action(enum.StrEnum):
-    """How a call goes wrong."""
+    """How a call fails."""
 
-    # No answer of use, and nothing done.
+    # The caller gets an error, and the call has no effect.
     REFUSE = 'refuse'
     RATE_LIMIT = 'rate_limit'
     QUOTA = 'quota'
@@ -44,28 +43,28 @@ class Action(enum.StrEnum):
     TIMEOUT_BEFORE = 'timeout_before'
     HANG_BEFORE = 'hang_before'
     CRASH = 'crash'
-    # An error now, done all the same later: the zombie of a request.
+    # The caller gets an error, and the call takes effect later.
     LATE = 'late'
-    # Done, but the caller hears of it late or not at all.
+    # The call takes effect, and its answer is late or lost.
     HANG = 'hang'
     TIMEOUT_AFTER = 'timeout_after'
     LOSE_ANSWER = 'lose_answer'
-    # Accepted, with a bad end.
+    # The call is accepted, and the machine fails later.
     ERROR = 'error'
     STUCK = 'stuck'
     VANISH = 'vanish'
     LEAK = 'leak'
     DUPLICATE_NAME = 'duplicate_name'
-    # Listings lag behind what is.
+    # Lists lag behind the present.
     STALE_LIST = 'stale_list'
 
 
-#: The caller gets an error and the cloud does nothing now.
+#: The caller gets an error, and the call has no effect now.
 PREVENTED = frozenset({
     Action.REFUSE, Action.RATE_LIMIT, Action.QUOTA, Action.CAPACITY, Action.CONFLICT,
     Action.TIMEOUT_BEFORE, Action.HANG_BEFORE, Action.LATE,
 })  # fmt: skip
-#: The cloud does it, and the caller gets an error.
+#: The call takes effect, and the caller gets an error.
 UNHEARD = frozenset({Action.TIMEOUT_AFTER, Action.LOSE_ANSWER})
 #: The call takes ``seconds`` before anything else happens.
 HANGING = frozenset({Action.HANG, Action.HANG_BEFORE})
@@ -76,17 +75,17 @@ _BUILD_ONLY = frozenset({
 })  # fmt: skip
 _LABELS = frozenset(call.label for call in Call)
 _ALIASES = {'never': Action.STUCK}
-#: Seconds after which one that came too often may come again, if nothing else is said.
+#: Retry-After of a rate-limited call, unless its fault sets another.
 _RATE_PAUSE_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One rule: calls that fit it go wrong, in this way, so often.
+    """One rule: which calls fail, how, and how often.
 
-    ``times`` and ``after`` count the calls that fit, in this process;
-    ``metadata`` is compared with what the build request carried, and
-    ``retry_after`` goes with what is refused or rate-limited.
+    ``times`` and ``after`` count the calls that match, in this process;
+    ``metadata`` is compared with the metadata of the build request, and
+    ``retry_after`` belongs to the actions refuse and rate_limit.
     """
 
     action: Action
@@ -114,7 +113,7 @@ class Fault:
             )
         if self.action in _BUILD_ONLY and self.call not in ('*', 'build'):
             raise ConfigurationError(
-                f'Cannot script {self.action.value!r} for {self.call!r}: only a build goes so.'
+                f'Cannot script {self.action.value!r} for {self.call!r}: it is for build only.'
             )
         if not 0 <= self.probability <= 1:
             raise ConfigurationError(
@@ -127,12 +126,12 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``CALL:ACTION[=VALUE][:OPTION=VALUE,...]``.
+        """Parse ``CALL:ACTION[=VALUE][:OPTION=VALUE,...]``.
 
-        The value of an action is its seconds where it takes time, its
-        retry_after for rate_limit, and else its text.
+        VALUE is ``seconds`` for an action that takes time, ``retry_after`` for
+        rate_limit, and ``text`` for any other.
 
-        :raises ConfigurationError: the text says what is wrong with it.
+        :raises ConfigurationError: the text is malformed; the message says how.
         """
         call, _, rest = text.strip().partition(':')
         action, _, options = rest.partition(':')
@@ -140,7 +139,7 @@ class Fault:
         if not action:
             raise ConfigurationError(
                 f'Cannot read fault {text!r}: write it as CALL:ACTION, such as build:refuse, '
-                f'then perhaps :times=2,probability=0.5.'
+                f'with options such as :times=2,probability=0.5.'
             )
         name = _ALIASES.get(action, action)
         given: dict[str, Any] = {'call': call, 'action': name, 'metadata': {}}
@@ -154,7 +153,7 @@ class Fault:
     def fits(
         self, call: Call, amphora_id: str | None, metadata: Callable[[], Mapping[str, str]]
     ) -> bool:
-        """Tell whether the rule is about this call."""
+        """Return True if the rule matches this call."""
         if self.call not in ('*', call.label):
             return False
         if self.action in _BUILD_ONLY and call is not Call.BUILD:
@@ -164,14 +163,14 @@ class Fault:
         return not self.metadata or self.metadata.items() <= metadata().items()
 
     def error(self, call: Call, subject: str) -> AmphoraComputeError:
-        """Return what the caller gets to see of it."""
+        """Return the error that the caller gets."""
         what = f'Cannot {attempt(call.label, subject)}'
         facts: dict[str, Any] = {
             'build_key' if call is Call.BUILD else 'amphora_id': subject or None
         }
         if self.action is Action.REFUSE:
             return ServiceUnavailable(
-                f'{what}: {self.text or "the cloud refuses all work"}; it may do so later.',
+                f'{what}: {self.text or "the cloud refuses all calls"}; repeat it later.',
                 retry_after=self.retry_after,
                 **facts,
             )
@@ -184,7 +183,9 @@ class Fault:
             )
         if self.action is Action.QUOTA:
             return QuotaExceeded(
-                f'{what}: {self.text or "the quota is used up"}. Delete some or raise it.', **facts
+                f'{what}: {self.text or "the quota is used up"}. '
+                'Delete instances or raise the quota.',
+                **facts,
             )
         if self.action is Action.CAPACITY:
             return InsufficientCapacity(
@@ -193,11 +194,11 @@ class Fault:
             )
         if self.action is Action.CONFLICT:
             if call is Call.BUILD:
-                why = self.text or 'something it needs belongs to somebody else'
-                return BuildConflict(f'{what}: {why}. Free that, or use another.', **facts)
+                why = self.text or 'a resource that it needs is in use'
+                return BuildConflict(f'{what}: {why}. Free it, or use another.', **facts)
             why = self.text or 'its state does not allow that'
             return InstanceStateConflict(f'{what}: {why}. Bring it to rest first.', **facts)
-        lost = f'{what}: {self.text or "the cloud gave no answer"}. It may have taken effect'
+        lost = f'{what}: {self.text or "the cloud gave no answer"}. It might have taken effect'
         if call is Call.BUILD:
             return BuildOutcomeUnknown(f'{lost}; build again with the same build key.', **facts)
         return ServiceTimeout(f'{lost}.', **facts)
@@ -226,7 +227,7 @@ def _set(given: dict[str, Any], field: str, value: str, text: str) -> None:
         return
     if field not in _READERS:
         raise ConfigurationError(
-            f'Cannot read fault {text!r}: it has no option {field!r}; choose one of '
+            f'Cannot read fault {text!r}: option {field!r} does not exist; choose one of '
             f'{", ".join(_READERS)}, metadata.KEY.'
         )
     try:
@@ -238,7 +239,7 @@ def _set(given: dict[str, Any], field: str, value: str, text: str) -> None:
 
 
 class _Rule:
-    """A fault with the counts of what it has met and done."""
+    """A fault with the counts of the calls it matched and failed."""
 
     __slots__ = ('fault', 'fired', 'met')
 
@@ -253,8 +254,8 @@ class _Rule:
             return False
         if self.fault.times is not None and self.fired >= self.fault.times:
             return False
-        # No throw where the outcome is certain: a rule that always fires must
-        # not change what the seed gives the others.
+        # No random number if the outcome is certain: a rule that always fires must
+        # not change the numbers that the seed gives the other rules.
         if self.fault.probability < 1 and dice.random() >= self.fault.probability:
             return False
         self.fired += 1
@@ -264,7 +265,7 @@ class _Rule:
 class FaultScript:
     """The faults of one cloud, in this process; the first that fires wins.
 
-    Counts are kept per process, also where the cloud is a shared file.
+    Counts are kept per process, even if the cloud is a shared file.
     """
 
     def __init__(self, faults: Iterable[Fault] = (), *, dice: random.Random) -> None:
@@ -282,7 +283,7 @@ class FaultScript:
             self._rules.extend(_Rule(fault) for fault in faults)
 
     def clear(self) -> None:
-        """Forget all rules and counts; the cloud behaves from now on."""
+        """Remove all rules and counts."""
         with self._lock:
             self._rules.clear()
             self._of_requests.clear()
@@ -290,7 +291,7 @@ class FaultScript:
     def decide(
         self, call: Call, amphora_id: str | None, metadata: Callable[[], Mapping[str, str]]
     ) -> Fault | None:
-        """Return the fault that this call meets, if it meets one."""
+        """Return the fault that applies to this call, or None."""
         with self._lock:
             for rule in self._rules:
                 if rule.fault.fits(call, amphora_id, metadata) and rule.fires(self._dice):
@@ -298,7 +299,7 @@ class FaultScript:
         return None
 
     def decide_for_request(self, build_key: str, text: str) -> Fault | None:
-        """Return the fault a request asked for itself, counted by its build key."""
+        """Return the fault that a request scripts for itself; counts are per build key."""
         with self._lock:
             rule = self._of_requests.get((build_key, text))
             if rule is None:

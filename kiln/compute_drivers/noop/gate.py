@@ -1,4 +1,4 @@
-"""The API in front of the simulated cloud: its latency and its scripted faults."""
+"""API gate of the simulated cloud: latencies and scripted faults of its calls."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kiln.exceptions import AmphoraComputeError, ConfigurationError, InvalidBuil
 from kiln.models import BuildRequest
 
 T = TypeVar('T')
-#: What a call does at a moment, given the bad end that is scripted for it.
+#: The effect of a call, given the time and the fault that is scripted for the call.
 Act = Callable[[float, Fault | None], T]
-#: Looks up what a machine was built with, where a fault asks for it.
+#: Returns the metadata of a machine, for a fault that depends on it.
 Metadata = Callable[[], Mapping[str, str]]
 
 
 def no_metadata() -> Mapping[str, str]:
-    """Return what calls about no machine in particular carry."""
+    """Return the empty metadata of a call that is not about one machine."""
     return MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Latencies:
-    """Seconds that things take; ``jitter`` is the part by which they vary.
+    """Seconds that actions take; ``jitter`` is the part by which they vary.
 
     ``accept_s`` is how long each call blocks its caller. The others are the
-    time from there until the effect.
+    time from then until the effect.
     """
 
     accept_s: float = 0.0
@@ -56,7 +56,7 @@ class Latencies:
 
 
 class Gate:
-    """Lets calls through to the cloud, or not, or late, or their answer not back."""
+    """Passes calls on to the cloud, or refuses or delays them, or drops their answers."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Gate:
         self._order = itertools.count()
 
     def build(self, request: BuildRequest, act: Act[T]) -> T:
-        """Serve a build, whose request may script a fault for itself."""
+        """Serve a build; its request can script a fault for itself."""
         fault = None
         if (own := request.metadata.get(scripted.REQUEST_KEY)) is not None:
             try:
@@ -102,15 +102,15 @@ class Gate:
         return self._pass(call, act, fault, amphora_id or '')
 
     def later(self, seconds: float, act: Callable[[float], object]) -> None:
-        """Have something happen to the cloud; seen by the first call after it.
+        """Schedule an effect on the cloud; the first call after it applies it.
 
-        Forgotten where this process ends before: a request on its way dies too.
+        Lost if this process ends before, as a request in transit would be.
         """
         with self._lock:
             heapq.heappush(self._late, (self.now() + seconds, next(self._order), act))
 
     def catch_up(self) -> None:
-        """Let all happen that is due, each at its own moment."""
+        """Apply all effects that are due, each with its own time."""
         while self._late:
             with self._lock:
                 if not self._late or self._late[0][0] > self.now():
@@ -119,7 +119,7 @@ class Gate:
             try:
                 act(due)
             except AmphoraComputeError:
-                # Whoever sent the request has long had an answer.
+                # The caller of the request has already had its answer.
                 continue
 
     def vary(self, seconds: float) -> float:

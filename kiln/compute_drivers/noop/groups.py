@@ -11,7 +11,7 @@ from kiln.models import BuildRequest, Resource, ServerGroup
 
 
 class Groups:
-    """What changes and reads groups; each method runs within a hold of the store."""
+    """Writes and reads server groups; each method runs while the store is locked."""
 
     KIND = 'server_group'
 
@@ -21,10 +21,10 @@ class Groups:
     def create(
         self, db: sqlite3.Connection, name: str, policy: str, owner: str, created_at: float
     ) -> ServerGroup:
-        """Make a group; names may repeat."""
+        """Create a group; several groups can have the same name."""
         if policy not in POLICIES:
             raise InvalidRequest(
-                f'Cannot create server group {name!r}: there is no policy {policy!r}; choose '
+                f'Cannot create server group {name!r}: policy {policy!r} does not exist; choose '
                 f'one of {", ".join(POLICIES)}.'
             )
         id_ = self._store.id_of(self._store.next_numbers(db))
@@ -36,14 +36,14 @@ class Groups:
         return ServerGroup(id=id_, name=name, policy=policy)
 
     def delete(self, db: sqlite3.Connection, group_id: str) -> None:
-        """Remove a group, if there is one, and let its members go."""
+        """Remove a group, if it exists; its members stay, without a group."""
         db.execute('UPDATE machines SET group_id = NULL WHERE group_id = ?', (group_id,))
         db.execute('DELETE FROM server_groups WHERE id = ?', (group_id,))
 
     def constraint(
         self, db: sqlite3.Connection, request: BuildRequest
     ) -> tuple[str | None, list[tuple[str, str]]]:
-        """Return the policy a build is bound by, and where the members are."""
+        """Return the policy that applies to a build, and the spots of the group's members."""
         group_id = request.server_group_id
         if group_id is None:
             return None, []
@@ -59,7 +59,7 @@ class Groups:
         return group['policy'], [(row['zone'], row['host']) for row in members]
 
     def resources(self, db: sqlite3.Connection, owner: str) -> list[Resource]:
-        """Return the groups made for an owner."""
+        """Return the groups of an owner."""
         rows = db.execute(
             'SELECT id, name, created_at FROM server_groups WHERE owner = ?', (owner,)
         )

@@ -1,4 +1,4 @@
-"""The life of a simulated machine: what may be done when, and what follows; pure."""
+"""State machine of a simulated machine: allowed actions and their effects; pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Row(Protocol):
 
 
 class Course(NamedTuple):
-    """What a row says of state and time, in the order of its columns."""
+    """The state of a machine now and next, in the order of the columns of a row."""
 
     state: State
     task: str | None
@@ -30,15 +30,15 @@ class Course(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verb:
-    """Something that can be done to a machine and takes time."""
+    """An action on a machine that takes time."""
 
     name: str
     task: str
     latency: str
     target: State
-    # The states it may be done in; empty stands for all.
+    # The states in which the action is allowed; empty means all.
     allowed: frozenset[State] = frozenset()
-    # What the machine is meanwhile; None stands for what it was.
+    # The state of the machine meanwhile; None means unchanged.
     during: State | None = None
 
 
@@ -89,14 +89,14 @@ REBUILD = Verb(
     during=State.BUILDING,
 )
 
-#: The states in which ports may come and go.
+#: The states in which ports can be attached and detached.
 PLUGGABLE = frozenset({State.ACTIVE, State.STOPPED})
 
 
 def set_out(
     verb: Verb, row: Row | None, now: float, seconds: float, fault: Fault | None
 ) -> Course:
-    """Return the course of a machine that a verb is done to, from now on."""
+    """Return the course of a machine from the start of an action on."""
     action = fault.action if fault else None
     target, words = verb.target, None
     if fault and action is Action.ERROR:
@@ -111,16 +111,16 @@ def set_out(
 
 
 def under_way(verb: Verb, row: Row) -> bool:
-    """Whether what is asked has been done, or is being done, already."""
+    """Return True if the action is already done, or in progress."""
     if row['task'] is not None:
-        # A delete that got nowhere can be asked for again, as in a real cloud.
+        # A delete that is stuck can be requested again, as in a real cloud.
         lost = verb is DELETE and row['due'] is None
         return verb in (SUSPEND, RESUME, DELETE) and bool(row['task'] == verb.task) and not lost
     return verb is SUSPEND and bool(row['state'] == verb.target)
 
 
 def check(verb: Verb, row: Row, amphora_id: str) -> None:
-    """Refuse a verb that the machine's state does not allow now."""
+    """Raise if the machine's state does not allow the action now."""
     if verb is DELETE:
         return
     if row['task'] is not None:
@@ -133,18 +133,18 @@ def check(verb: Verb, row: Row, amphora_id: str) -> None:
                 f'{what} and not {allowed}. There is nothing to resume.', amphora_id=amphora_id
             )
         raise InstanceStateConflict(
-            f'{what}, and must be {allowed}. Bring it there first.', amphora_id=amphora_id
+            f'{what}, and must be {allowed}. Bring it to that state first.', amphora_id=amphora_id
         )
 
 
 def check_pluggable(what: str, row: Row, amphora_id: str) -> None:
-    """Refuse to change the ports of a machine that is not at rest."""
+    """Raise if the ports of the machine cannot be changed in its state."""
     if row['task'] is not None:
         raise _busy(what, row, amphora_id)
     if State(row['state']) not in PLUGGABLE:
         raise InstanceStateConflict(
             f'Cannot {what} amphora {amphora_id}: it is {row["state"]}, and must be active or '
-            f'stopped. Bring it there first.',
+            f'stopped. Bring it to that state first.',
             amphora_id=amphora_id,
         )
 
@@ -152,7 +152,7 @@ def check_pluggable(what: str, row: Row, amphora_id: str) -> None:
 def _busy(what: str, row: Row, amphora_id: str) -> InstanceStateConflict:
     return InstanceStateConflict(
         f'Cannot {what} amphora {amphora_id}: it is {row["state"]} and busy {row["task"]}. '
-        f'Wait until that is done.',
+        f'Wait until that has finished.',
         amphora_id=amphora_id,
         retryable=True,
     )

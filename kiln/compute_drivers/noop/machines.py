@@ -1,4 +1,4 @@
-"""The machines of the simulated cloud, as rows that are written and read."""
+"""Table of the simulated machines: inserts, updates and queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kiln.compute_drivers.noop.store import Store
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, BuildRequest, Changes, ComputeStatus, State
 
-#: The whole of a machine, and the part of it that a status tells.
+#: All columns of a machine with its ports, and the columns that a status needs.
 WHOLE = f'SELECT *, {OF_MACHINE} AS ports FROM machines'  # noqa: S608  # no value in it
 STATUS = 'SELECT number, name, host, state, task, due, fault, metadata FROM machines'
 
@@ -34,7 +34,7 @@ _UPDATE = (
 
 
 class Machines:
-    """What writes and reads machines; methods with ``db`` run within a hold of the store."""
+    """Writes and reads machines; methods with ``db`` run while the store is locked."""
 
     def __init__(self, store: Store, catalogue: Catalogue, groups: Groups, clock: Clock) -> None:
         self._store = store
@@ -74,7 +74,7 @@ class Machines:
         also: str = '',
         *values: object,
     ) -> None:
-        """Set a machine on a course; one that ends at once is removed."""
+        """Write the course of a machine; remove the machine if it is deleted at once."""
         changed = self._store.next_numbers(db)
         if course.state is State.DELETED:
             db.execute('DELETE FROM machines WHERE number = ?', (number,))
@@ -83,18 +83,21 @@ class Machines:
             db.execute(query, (changed, *course, *values, number))
 
     def row(self, db: sqlite3.Connection, what: str, columns: str, amphora_id: str) -> sqlite3.Row:
-        """Return a machine's row, or say that there is none."""
+        """Return a machine's row.
+
+        :raises InstanceNotFoundError: the machine does not exist.
+        """
         number = self._store.number_of(amphora_id)
         row: sqlite3.Row | None = db.execute(f'{columns} WHERE number = ?', (number,)).fetchone()
         if row is None:
             raise InstanceNotFoundError(
-                f'Cannot {what} amphora {amphora_id}: the cloud has none of that id.',
+                f'Cannot {what} amphora {amphora_id}: it does not exist.',
                 amphora_id=amphora_id,
             )
         return row
 
     def with_key(self, db: sqlite3.Connection, owner: str, build_key: str) -> Amphora | None:
-        """Return the machine an owner built with a key."""
+        """Return the machine that an owner built with a key, or None."""
         query = f'{WHOLE} WHERE owner = ? AND build_key = ?'
         row = db.execute(query, (owner, build_key)).fetchone()
         return view.amphora(row, self._store.id_of(row['number'])) if row else None
@@ -102,7 +105,7 @@ class Machines:
     # ---- many -----------------------------------------------------------
 
     def select(self, now: float, where: str, *values: object) -> list[Amphora]:
-        """Return the machines that fit a condition."""
+        """Return the machines that match a condition."""
         with self._store.read(now) as db:
             rows = db.execute(f'{WHOLE} {where}', values).fetchall()
         return [view.amphora(row, self._store.id_of(row['number'])) for row in rows]
@@ -110,7 +113,7 @@ class Machines:
     def pages(self, now: float, owner: str, lag_s: float | None) -> Iterator[Amphora]:
         """Return an owner's machines, oldest first, holding the lock for a page at a time."""
         newest = math.inf if lag_s is None else self._clock.time() - lag_s
-        # The plus keeps SQLite on the primary key, which needs no sorting.
+        # The plus makes SQLite use the primary key, so that nothing has to be sorted.
         where = (
             f'WHERE number > ? AND +owner = ? AND created_at <= ? ORDER BY number LIMIT {_PAGE}'
         )
@@ -122,7 +125,7 @@ class Machines:
             number = self._store.number_of(page[-1].id) if page else 0
 
     def statuses(self, now: float, amphora_ids: Sequence[str]) -> dict[str, ComputeStatus]:
-        """Return the status of those that exist, for one query."""
+        """Return the statuses of the machines that exist, with one query."""
         numbers = json.dumps([self._store.number_of(id_) for id_ in amphora_ids])
         query = f'{STATUS} WHERE number IN (SELECT value FROM json_each(?))'  # noqa: S608  # no value in it
         with self._store.read(now) as db:
@@ -130,9 +133,9 @@ class Machines:
         return {status.amphora_id: status for status in self._statuses(rows)}
 
     def changes(self, now: float, owner: str, since: str, lag_s: float | None) -> Changes:
-        """Return what changed since a cursor, for as much work as has changed."""
+        """Return what changed since a cursor; the cost depends on the changes only."""
         with self._store.read(now) as db:
-            # Read first: what another process changes meanwhile is told twice,
+            # Read first: what another process changes meanwhile is reported twice,
             # never left out.
             last = db.execute('SELECT last FROM cloud').fetchone()['last']
             seen = self._seen(db, since, last)
@@ -149,13 +152,13 @@ class Machines:
         return Changes(
             statuses=tuple(self._statuses(rows)),
             gone=tuple(self._store.id_of(row['number']) for row in gone),
-            # What the lag hid must be told by the next answer.
+            # The next answer must report what the lag hid.
             cursor=f'{self._store.prefix}{last}' if lag_s is None else '',
             complete=seen is None,
         )
 
     def count(self, now: float) -> int:
-        """Return how many there are."""
+        """Return the number of machines."""
         with self._store.read(now) as db:
             return int(db.execute('SELECT total(machines) FROM used').fetchone()[0])
 
@@ -165,12 +168,12 @@ class Machines:
             yield view.status(row, self._store.id_of(row['number']), observed_at)
 
     def _seen(self, db: sqlite3.Connection, cursor: str, last: int) -> int | None:
-        """Return the last change a cursor's holder has seen, if that is known."""
+        """Return the number of the last change before a cursor, or None if unknown."""
         prefix, digits = cursor[: len(self._store.prefix)], cursor[len(self._store.prefix) :]
         if prefix != self._store.prefix or not digits.isdecimal() or int(digits) > last:
             return None
-        # Tombstones are dropped oldest first: what is older than the oldest
-        # that is left may have been told nobody.
+        # Tombstones are dropped oldest first: a cursor older than the oldest one
+        # left might miss a delete.
         oldest = db.execute('SELECT nth, changed FROM tombstones ORDER BY nth LIMIT 1').fetchone()
         forgotten = oldest is not None and oldest['nth'] > 1 and oldest['changed'] > int(digits)
         return None if forgotten else int(digits)

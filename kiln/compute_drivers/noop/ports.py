@@ -1,4 +1,4 @@
-"""Ports of the simulated cloud: made, hung on machines, and taken off again."""
+"""Ports of the simulated cloud: create, attach, detach and delete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INSERT = (
 
 
 class Ports:
-    """What changes and reads ports; each method runs within a hold of the store."""
+    """Writes and reads ports; each method runs while the store is locked."""
 
     KIND = 'port'
 
@@ -46,7 +46,7 @@ class Ports:
         *,
         leak: bool = False,
     ) -> None:
-        """Give a new machine the ports it was asked with, and one on each network.
+        """Attach the requested ports to a new machine, and a new port for each network.
 
         Their numbers follow the machine's own: see :meth:`wanted`.
         """
@@ -56,7 +56,7 @@ class Ports:
             if user is not None:
                 raise BuildConflict(
                     f'Cannot build {request.name!r}: port {port_id} is in use by amphora '
-                    f'{self._store.id_of(user)}. Detach it there, or take another.',
+                    f'{self._store.id_of(user)}. Detach it there, or use another port.',
                     resource_id=port_id,
                     build_key=request.build_key,
                 )
@@ -71,15 +71,15 @@ class Ports:
 
     @staticmethod
     def wanted(request: BuildRequest) -> int:
-        """Return how many numbers the ports of a build may take."""
+        """Return how many numbers the ports of a build can need."""
         return len(request.port_ids) + len(request.network_ids) or 1
 
     def attach(self, db: sqlite3.Connection, machine: int, port_id: str, now: float) -> Attachment:
-        """Hang a port on a machine, unless it hangs there already."""
+        """Attach a port to a machine, unless it is attached already."""
         offered = self._catalogue.ports
         if offered is not None and port_id not in offered:
             raise ResourceNotFoundError(
-                f'Cannot attach port {port_id}: the cloud has none of that id.',
+                f'Cannot attach port {port_id}: it does not exist.',
                 resource_id=port_id,
             )
         user = self._user(db, port_id)
@@ -104,11 +104,11 @@ class Ports:
         owner: str,
         now: float,
     ) -> Attachment:
-        """Hang a new port of a network on a machine."""
+        """Attach a new port of a network to a machine."""
         offered = self._catalogue.networks
         if offered is not None and network_id not in offered:
             raise ResourceNotFoundError(
-                f'Cannot attach network {network_id}: the cloud has none of that id.',
+                f'Cannot attach network {network_id}: it does not exist.',
                 resource_id=network_id,
             )
         if address is not None:
@@ -118,18 +118,18 @@ class Ports:
         return self._attachment(db, machine, port_id)
 
     def detach(self, db: sqlite3.Connection, machine: int, column: str, value: str) -> None:
-        """Take off ports, by id or by network_id; remove those the cloud made."""
+        """Detach ports by id or by network_id; remove the ports that the cloud created."""
         where = f'machine = ? AND {column} = ?'
         db.execute(f'DELETE FROM ports WHERE {where} AND NOT kept', (machine, value))  # noqa: S608  # the column is ours
         db.execute(f'UPDATE ports SET machine = NULL WHERE {where}', (machine, value))  # noqa: S608
 
     def hangs(self, db: sqlite3.Connection, machine: int, column: str, value: str) -> bool:
-        """Whether a machine has a port of that id or network_id."""
+        """Return True if a machine has a port with that id or network_id."""
         query = f'SELECT 1 FROM ports WHERE machine = ? AND {column} = ?'  # noqa: S608  # the column is ours
         return db.execute(query, (machine, value)).fetchone() is not None
 
     def resources(self, db: sqlite3.Connection, owner: str) -> list[Resource]:
-        """Return the ports made for an owner, in use or left behind."""
+        """Return the ports created for an owner, in use or left behind."""
         rows = db.execute('SELECT id, machine, created_at FROM ports WHERE owner = ?', (owner,))
         return [
             Resource(
@@ -143,7 +143,7 @@ class Ports:
         ]
 
     def delete(self, db: sqlite3.Connection, port_id: str) -> None:
-        """Remove a port that hangs on nothing; one already gone is a success."""
+        """Remove a detached port; a port that does not exist is a success."""
         user = self._user(db, port_id)
         if user is not None:
             raise InstanceStateConflict(
@@ -163,7 +163,7 @@ class Ports:
     ) -> None:
         hung = db.execute('UPDATE ports SET machine = ? WHERE id = ?', (machine, port_id))
         if not hung.rowcount:
-            # The caller's own port: seen here for the first time.
+            # The caller's own port, used here for the first time.
             offered = self._catalogue.ports or {}
             network_id = offered.get(port_id, self._catalogue.default_network)
             self._make(db, number, machine, network_id, created_at, port_id=port_id, kept=True)
@@ -187,7 +187,7 @@ class Ports:
             where = (number, id_, network_id, address or automatic, mac, machine)
             if db.execute(_INSERT, (*where, owner, kept, created_at)).rowcount:
                 return id_
-            # Another port was given this very address by its caller.
+            # A caller has chosen this address for another port.
             number = self._store.next_numbers(db)
 
     def _check_address(self, db: sqlite3.Connection, network_id: str, address: str) -> None:
@@ -195,15 +195,15 @@ class Ports:
             ipaddress.ip_address(address)
         except ValueError:
             raise InvalidRequest(
-                f'Cannot attach network {network_id}: {address!r} is no IP address.'
+                f'Cannot attach network {network_id}: {address!r} is not an IP address.'
             ) from None
         taken = db.execute(
             'SELECT id FROM ports WHERE network_id = ? AND address = ?', (network_id, address)
         ).fetchone()
         if taken:
             raise InstanceStateConflict(
-                f'Cannot attach network {network_id}: port {taken["id"]} has {address} '
-                f'already. Choose another address.',
+                f'Cannot attach network {network_id}: port {taken["id"]} already has '
+                f'{address}. Choose another address.',
                 resource_id=network_id,
             )
 

@@ -1,8 +1,8 @@
-"""What the simulated cloud knows, in SQLite: in memory, or in a file.
+"""SQLite store of the simulated cloud, in memory or in a shared file.
 
-A file may be used by several processes at once, and outlives any of them at
-any point of its work. States are a function of time: a row keeps its next
-state and the moment that is due, and whoever looks next writes it down.
+Several processes can use a file at once, and each can die at any point without
+damage to it. States are a function of time: a row has its next state and the time
+when that is due, and the next access applies it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kiln.compute_drivers import tables
 from kiln.exceptions import ConfigurationError, ServiceUnavailable
 
 _VERSION = 1
-# How a change begins, is kept, and is undone. In memory all of it happens in
-# one transaction without end: the cost of a COMMIT there grows with the size
-# of the database, that of a savepoint does not.
+# The statements that begin, keep and undo a change. In memory, all changes are
+# savepoints of one transaction that never ends: the cost of a COMMIT there grows
+# with the size of the database, that of a savepoint does not.
 _IN_FILE = ('BEGIN IMMEDIATE', 'COMMIT', 'ROLLBACK')
 _IN_MEMORY = ('SAVEPOINT change', 'RELEASE change', 'ROLLBACK TO change')
 
-#: So many deleted machines can changes() tell of.
+#: How many deleted machines changes() can report.
 TOMBSTONES = 100_000
 
-# One counter, `last`, numbers machines and changes alike: a number is never
-# given twice, so neither are ids, and a change is newer where it is greater.
+# One counter, `last`, numbers machines and changes alike: no number or id is
+# used twice, and a greater number is a newer change.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cloud (prefix TEXT NOT NULL, last INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS machines (
@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS machines (
     metadata TEXT NOT NULL,
     spec TEXT NOT NULL,
     created_at REAL NOT NULL,
-    -- 0 as long as it has never run.
+    -- 0 until it runs for the first time.
     boots INTEGER NOT NULL,
     state TEXT NOT NULL,
     task TEXT,
@@ -68,9 +68,9 @@ CREATE TABLE IF NOT EXISTS ports (
     address TEXT NOT NULL,
     mac TEXT NOT NULL,
     machine INTEGER,
-    -- The site it was made for; none where the caller brought the port.
+    -- The site that it was created for; NULL for a port of the caller.
     owner TEXT,
-    -- Whether it stays when its machine goes.
+    -- 1 if it stays when its machine is removed.
     kept INTEGER NOT NULL,
     created_at REAL NOT NULL,
     UNIQUE (network_id, address)
@@ -107,7 +107,7 @@ END;
 
 
 class Store:
-    """The tables, and the one lock and connection through which they are seen."""
+    """The tables, with their lock and their connection."""
 
     def __init__(
         self,
@@ -126,19 +126,19 @@ class Store:
                 self._db = self._open(':memory:' if path is None else os.fspath(path), dice)
         except sqlite3.Error as exc:
             raise ConfigurationError(
-                f'Cannot keep a simulated cloud in {self._where}: {exc}. Name a file of an '
-                f'earlier one, or a new one in a directory that can be written.'
+                f'Cannot keep a simulated cloud in {self._where}: {exc}. Name the file of an '
+                f'earlier cloud, or a new file in a writable directory.'
             ) from exc
 
     def _open(self, path: str, dice: random.Random | None) -> sqlite3.Connection:
         db = tables.connected(path)
-        # Whoever forgets to close a cloud, or cannot open one, leaves nothing open.
-        # But not at exit, when a daemon thread may be within it: that would crash.
+        # Closes the connection of a cloud that was not closed, or failed to open.
+        # Not at exit: a daemon thread might be using it, which would crash.
         weakref.finalize(self, db.close).atexit = False
         if self.shared:
             tables.share(db)
-            # Enough to survive the death of a process; only that of the whole
-            # host could undo the newest calls.
+            # Survives the death of a process; only a crash of the whole host could
+            # undo the newest calls.
             db.execute('PRAGMA synchronous = NORMAL')
             db.execute('PRAGMA cache_size = -65536')
         if tables.lay_out(db, self._schema, _VERSION):
@@ -152,7 +152,7 @@ class Store:
 
     @contextlib.contextmanager
     def read(self, now: float) -> Iterator[sqlite3.Connection]:
-        """Hold the lock to look at what is so at this moment."""
+        """Hold the lock to read the state at a time."""
         with self._lock:
             try:
                 if self._any_due(now):
@@ -166,7 +166,7 @@ class Store:
 
     @contextlib.contextmanager
     def write(self, now: float) -> Iterator[sqlite3.Connection]:
-        """Hold the lock for one change that is made wholly or not at all."""
+        """Hold the lock for one atomic change."""
         with self._lock:
             try:
                 self._db.execute(self._begin)
@@ -177,33 +177,33 @@ class Store:
             except sqlite3.Error as exc:
                 self._undo()
                 raise self._unusable(exc) from exc
-            # Whatever ends the change, half of it must not stay.
+            # After any exception, no part of the change must stay.
             except BaseException:
                 self._undo()
                 raise
 
     def next_numbers(self, db: sqlite3.Connection, count: int = 1) -> int:
-        """Return the first of so many new numbers; within a write only."""
+        """Reserve numbers, and return the first; only within a write."""
         # Two plain statements take half the time of one with RETURNING.
         last: int = db.execute('SELECT last FROM cloud').fetchone()[0]
         db.execute('UPDATE cloud SET last = ?', (last + count,))
         return last + 1
 
     def id_of(self, number: int) -> str:
-        """Return the id of a machine by its number."""
+        """Return the id for the number of a machine."""
         return f'{self.prefix}{number:012x}'
 
     def number_of(self, amphora_id: str) -> int:
-        """Return the number in an id, or one that no machine has."""
+        """Return the number in an id, or -1, which no machine has."""
         try:
             number = int(amphora_id[len(self.prefix) :], 16)
         except ValueError:
             return -1
-        # Beyond that SQLite has no integers, and so no machine has its number.
+        # SQLite has no greater integers, so no machine can have such a number.
         return number if self.id_of(number) == amphora_id and number < 1 << 63 else -1
 
     def close(self) -> None:
-        """Let go of the file; safe to repeat."""
+        """Close the file; safe to repeat."""
         with self._lock:
             self._db.close()
 
@@ -214,7 +214,7 @@ class Store:
         )
 
     def _settle(self, now: float) -> None:
-        """Write down all that has become due: O(due), whatever else there is."""
+        """Apply all next states that are due; the cost depends only on their number."""
         changed = self.next_numbers(self._db)
         self._db.execute("DELETE FROM machines WHERE due <= ? AND target = 'deleted'", (now,))
         self._db.execute(
@@ -225,8 +225,8 @@ class Store:
         )
 
     def _undo(self) -> None:
-        # Nothing to undo where BEGIN itself failed, or where SQLite has ended
-        # the transaction because, say, the disk is full.
+        # There is nothing to undo if BEGIN itself failed, or if SQLite has ended the
+        # transaction, for example because the disk is full.
         with contextlib.suppress(sqlite3.Error):
             self._db.execute(self._drop)
             if not self.shared:
@@ -234,6 +234,6 @@ class Store:
 
     def _unusable(self, exc: sqlite3.Error) -> ServiceUnavailable:
         return ServiceUnavailable(
-            f'Cannot use the simulated cloud in {self._where}: {exc}. Look at the file, its '
+            f'Cannot use the simulated cloud in {self._where}: {exc}. Check the file, its '
             f'disk, and the processes that have it open.'
         )

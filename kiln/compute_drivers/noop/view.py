@@ -1,4 +1,4 @@
-"""Rows of the simulated cloud as values of the contract; pure."""
+"""Translation of rows of the simulated cloud to values of the contract; pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def amphora(row: Row, amphora_id: str) -> Amphora:
-    """Return a machine's row, with its ports as JSON, as an amphora."""
+    """Return the amphora for a machine's row with its ports as JSON."""
     return Amphora(
         id=amphora_id,
         name=row['name'],
@@ -43,7 +43,7 @@ def amphora(row: Row, amphora_id: str) -> Amphora:
 
 
 def status(row: Row, amphora_id: str, observed_at: float) -> ComputeStatus:
-    """Return the part of a machine's row that changes with time."""
+    """Return the status for a machine's row."""
     fault = row['fault']
     return ComputeStatus(
         amphora_id=amphora_id,
@@ -75,7 +75,7 @@ def metadata(text: str) -> Mapping[str, str]:
 
 
 def fault_code(fault: str | None) -> str | None:
-    """Return the code of the build error that a fault text amounts to."""
+    """Return the code of the build error that matches a fault text."""
     text = (fault or '').lower()
     if 'no valid host' in text or 'exceeded maximum number of retries' in text:
         return InsufficientCapacity.code
@@ -83,10 +83,10 @@ def fault_code(fault: str | None) -> str | None:
 
 
 def spec(request: BuildRequest) -> str:
-    """Return what the cloud remembers of a request beside its columns.
+    """Return the JSON that the cloud keeps of a request beside its columns.
 
-    Of files and user data only a digest: enough to show that they arrived,
-    and nothing that must not be read in a file or a log.
+    Files and user data are kept as digests: they show that the content arrived,
+    and do not reveal it in a file or a log.
     """
     known: dict[str, Any] = {}
     if request.keys:
@@ -104,14 +104,14 @@ def spec(request: BuildRequest) -> str:
 
 
 def automatic_address(number: int) -> tuple[str, str]:
-    """Return address and MAC of the port of that number, alike in every run."""
+    """Return address and MAC of the port with that number, the same in every run."""
     low, middle, high = number & 255, number >> 8 & 255, number >> 16 & 255
-    # Within 127/8: whatever is sent to a simulated machine stays on this host.
+    # Within 127/8: packets to a simulated machine stay on this host.
     return f'127.{64 + (high & 63)}.{middle}.{low}', f'fa:16:3e:{high:02x}:{middle:02x}:{low:02x}'
 
 
 def console(row: Row, lines: int | None) -> str:
-    """Return what a machine has written on its console."""
+    """Return the console output of a machine."""
     if row['state'] == State.BUILDING:
         return ''
     text = []

@@ -89,7 +89,7 @@ class ListeningDriver(NovaDriver):
         # After a check, calls usually follow; the bus should be connected by then.
         self._bus.start()
         health = super()._check()
-        how = 'notifications' if self._bus.is_up(_CONNECT_S) else 'polled, no notifications'
+        how = 'listening' if self._bus.is_up(_CONNECT_S) else 'polled, no notifications'
         return dataclasses.replace(health, detail=f'{health.detail}, {how}')
 
     def _build(self, request: BuildRequest) -> str:
