@@ -1,4 +1,4 @@
-"""Options that kiln adds to octavia.conf, beside the groups of its backends."""
+"""Options of the [kiln] group in octavia.conf."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ opts = [
     cfg.StrOpt(
         'backend',
         help='Backend for compute_driver = kiln: the NAME of a [compute:NAME] group. The '
-        'drivers kiln_nova and kiln_noop have theirs, [compute:nova] and [compute:noop].',
+        'drivers kiln_nova and kiln_noop always use [compute:nova] and [compute:noop].',
     ),
     cfg.BoolOpt(
         'image_by_tag',
         default=True,
-        help='Whether amp_image_tag is a tag, by which the backend is to choose an image. '
-        "If not, it is the backend's own name of one, as a container engine has.",
+        help='True if amp_image_tag is a tag by which the backend chooses an image. If '
+        "false, it is the backend's own name of an image, as in a container engine.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""The compute drivers that Octavia loads."""
+"""Compute drivers that Octavia loads by their entry points."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ T = TypeVar('T')
 LOG = logging.getLogger(__name__)
 CONF = cfg.CONF
 
-#: The least time to look for a change in, whatever Octavia's wait is set to.
+#: The shortest time to wait for an amphora, even if Octavia's own wait is shorter.
 MIN_WAIT_S = 1.0
-#: How long a request to Octavia's API may wait for what is asked on its behalf.
+#: Seconds that a request to Octavia's API can wait for a validation.
 ANSWER_S = 15.0
 SIMULATED_NETWORK = 'network_noop_driver'
 
 
 class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has no types
-    """Any backend of kiln: the one that [kiln] backend names.
+    """Octavia compute driver for the backend that [kiln] backend names.
 
-    Octavia makes one for each of its tasks, so that there is nothing in it:
-    all share one facade in each process.
+    Octavia creates a driver for each of its tasks, so a driver has no state: all
+    drivers of a process share one facade for each backend.
     """
 
-    #: The NAME of the [compute:NAME] group, where the class is for one.
+    #: The NAME of the [compute:NAME] group, if the class is for one group only.
     backend: ClassVar[str | None] = None
 
-    # ---- build, delete, look ----------------------------------------------
+    # ---- build, delete, read ----------------------------------------------
 
     def build(
         self,
@@ -66,14 +66,14 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         availability_zone: Mapping[str, Any] | None = None,
         port_ids: Sequence[str] | None = None,
     ) -> str:
-        """Build an amphora; return its id once the backend has agreed.
+        """Build an amphora; return its id once the backend has accepted the build.
 
-        Safe to repeat: what was built under the same name is returned, even if an
-        option has another value by now. Whose image it may be is an option of the
-        backend, ``image_owner``, which has the value that Octavia hands in here each time.
+        Safe to repeat: the amphora that was built under the same name is returned, even
+        if an option has changed since. The owner of the image comes from the backend's
+        option ``image_owner``, which has the value that Octavia passes here each time.
 
-        :raises ComputeNoResourcesException: there is no room; nothing was built.
-        :raises ComputeBuildException: for any other reason; nothing is left.
+        :raises ComputeNoResourcesException: no capacity is left; nothing was built.
+        :raises ComputeBuildException: the build failed for another reason; nothing is left.
         """
         given = availability_zone or {}
         length = CONF.nova.random_amphora_name_length
@@ -101,28 +101,28 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         except BuildDiffers as exc:
             if exc.amphora_id is None:
                 raise
-            # The name is one amphora's own, so this is that amphora, built before the
-            # worker was restarted with another flavor or image. Octavia would never
-            # learn the id of an instance that is refused, and leave it behind.
-            LOG.warning('An earlier build is taken as it is. %s', exc)
+            # Each amphora has its own name, so this is that amphora, built before the
+            # worker was restarted with another flavor or image. If this raised, Octavia
+            # would never get the id of the instance, and would leave it behind.
+            LOG.warning('The amphora of an earlier build is used unchanged. %s', exc)
             return exc.amphora_id
 
     def delete(self, compute_id: str | None) -> None:
-        """Delete an amphora; return once the backend has agreed.
+        """Delete an amphora; return once the backend has accepted the delete.
 
-        Safe to repeat: one already gone is a success.
+        Safe to repeat: an amphora that does not exist is a success.
 
-        :raises ComputeDeleteException: it may still exist.
+        :raises ComputeDeleteException: the amphora might still exist.
         """
         if not compute_id:
-            # Of an amphora whose build failed, Octavia never learnt it.
-            LOG.info('There is no instance to delete: the amphora never had one')
+            # Octavia has no compute id for an amphora whose build failed.
+            LOG.info('No instance to delete: the amphora never had one')
             return
         with errors.leaving_as(errors.of_delete):
             self._patiently(self._compute().delete, compute_id)
 
     def status(self, compute_id: str) -> str:
-        """Return UP for an amphora that is active, DOWN for any other."""
+        """Return UP if the amphora is active, otherwise DOWN."""
         with errors.leaving_as(errors.saying(exceptions.ComputeStatusException)):
             status = self._compute().status(compute_id).result()
         up_or_down: str = constants.UP if status.state is State.ACTIVE else constants.DOWN
@@ -131,15 +131,15 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
     def get_amphora(
         self, compute_id: str, management_network_id: str | None = None
     ) -> tuple[octavia_models.Amphora, str | None]:
-        """Return an amphora as soon as it is active, and no fault; or in error, and why.
+        """Return the amphora once it is active, with no fault; or in error, with its fault.
 
-        Octavia would look, sleep for amp_active_wait_sec while it is not
-        active, and look again. This waits for it in place of the sleep: as
-        long at most, but no longer than it takes, and for all who wait the
-        backend is asked once.
+        Octavia would poll, sleep for amp_active_wait_sec while the amphora is not
+        active, and poll again. This method waits instead of the sleep, for at most
+        the same time and no longer than the build takes, and one poll of the backend
+        serves all waiting callers.
 
-        :raises ComputeWaitTimeoutException: it is not active yet; look again.
-        :raises ComputeGetException: it is gone, or cannot be looked at.
+        :raises ComputeWaitTimeoutException: the amphora is not active so far; call again.
+        :raises ComputeGetException: the amphora is gone, or cannot be read.
         """
         with errors.leaving_as(errors.saying(exceptions.ComputeGetException)):
             compute = self._compute()
@@ -159,9 +159,9 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         except AmphoraComputeError as exc:
             if not exc.retryable:
                 raise
-            # What is refused at once would use up Octavia's retries at once:
-            # of an amphora that is not active yet it sleeps before the next.
-            LOG.warning('Amphora %s is active, but cannot be looked at: %s', compute_id, exc)
+            # An immediate error would use up Octavia's retries at once; for an amphora
+            # that is not active, Octavia sleeps before the next retry.
+            LOG.warning('Amphora %s is active, but cannot be read: %s', compute_id, exc)
             return _seen(compute_id, _NOT_YET), None
         networks = (
             [management_network_id]
@@ -170,8 +170,8 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         )
         address = translate.management_address(amphora, networks)
         if networks and address is None:
-            # Nobody can reach it so far, and Octavia would store that.
-            LOG.info('Amphora %s has no address on its management network yet', compute_id)
+            # It cannot be reached so far, and Octavia would store the missing address.
+            LOG.info('Amphora %s has no address on its management network so far', compute_id)
             return _seen(compute_id, _NOT_YET), None
         found = octavia_models.Amphora(
             compute_id=compute_id,
@@ -186,12 +186,12 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
     # ---- server groups ----------------------------------------------------
 
     def create_server_group(self, name: str, policy: str) -> ServerGroup:
-        """Create a group; Octavia reads its ``id``."""
+        """Create a server group; Octavia reads the ``id`` of the result."""
         with errors.leaving_as(errors.saying(exceptions.ServerGroupObjectCreateException)):
             return self._patiently(self._compute().create_server_group, name, policy)
 
     def delete_server_group(self, server_group_id: str) -> None:
-        """Delete a group; one already gone is a success."""
+        """Delete a server group; a group that does not exist is a success."""
         with errors.leaving_as(errors.saying(exceptions.ServerGroupObjectDeleteException)):
             self._patiently(self._compute().delete_server_group, server_group_id)
 
@@ -204,12 +204,12 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         ip_address: str | None = None,
         port_id: str | None = None,
     ) -> translate.Interface:
-        """Attach a port, or a new one of a network; one that hangs there is a success.
+        """Attach a port, or a new port of a network; an attached port is a success.
 
         :raises NotFound: the instance, the port or the network does not exist.
-        :raises ComputePortInUseException: the port hangs elsewhere.
-        :raises ComputeNoResourcesException: the host cannot take it.
-        :raises ComputeUnknownException: for any other reason.
+        :raises ComputePortInUseException: the port is attached to another instance.
+        :raises ComputeNoResourcesException: the host cannot take the port.
+        :raises ComputeUnknownException: the attachment failed for another reason.
         """
         try:
             if port_id:
@@ -226,28 +226,28 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
             raise errors.of_attach(exc, compute_id, network_id, port_id) from exc
 
     def detach_port(self, compute_id: str, port_id: str) -> None:
-        """Detach a port; Octavia goes on deleting whether or not it can be done."""
+        """Detach a port; log a failure, since Octavia then continues its delete anyway."""
         try:
             self._patiently(self._compute().detach_port, compute_id, port_id)
         except InstanceNotFoundError:
-            LOG.info('Port %s hangs nowhere: instance %s is gone', port_id, compute_id)
+            LOG.info('Port %s is not attached: instance %s is gone', port_id, compute_id)
         except KilnError as exc:
             LOG.error('Port %s stays on instance %s: %s', port_id, compute_id, exc)
 
-    # ---- what profiles of the operator may name ---------------------------
+    # ---- validation of the operator's profiles ----------------------------
 
     def validate_flavor(self, flavor_id: str) -> None:
-        """Return if amphorae may have the flavor.
+        """Return if amphorae can use the flavor.
 
-        :raises InvalidSubresource: they may not.
+        :raises InvalidSubresource: amphorae cannot use the flavor.
         """
         with errors.leaving_as(errors.of_validation('Compute flavor', flavor_id)):
             self._compute().validate_flavor(flavor_id, timeout=ANSWER_S).result()
 
     def validate_availability_zone(self, availability_zone: str) -> None:
-        """Return if amphorae may be in the zone.
+        """Return if amphorae can be placed in the zone.
 
-        :raises InvalidSubresource: they may not.
+        :raises InvalidSubresource: amphorae cannot be placed in the zone.
         """
         refused = errors.of_validation('Compute availability zone', availability_zone)
         with errors.leaving_as(refused):
@@ -262,13 +262,13 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
 
 
 class KilnNovaDriver(KilnDriver):
-    """Nova, as the options of Octavia's own driver and [compute:nova] describe it."""
+    """Nova backend, from the options of Octavia's own Nova driver and [compute:nova]."""
 
     backend = 'nova'
 
 
 class KilnNoopDriver(KilnDriver):
-    """A simulated cloud, which [compute:noop] describes."""
+    """Simulated cloud, from the options of [compute:noop]."""
 
     backend = 'noop'
 
@@ -279,18 +279,18 @@ class KilnNoopDriver(KilnDriver):
         ip_address: str | None = None,
         port_id: str | None = None,
     ) -> translate.Interface:
-        """Attach a port, and let Octavia's simulated network know where it hangs."""
+        """Attach a port, and record it in Octavia's simulated network."""
         attached = super().attach_network_or_port(compute_id, network_id, ip_address, port_id)
         if CONF.controller_worker.network_driver == SIMULATED_NETWORK:
             from octavia.compute.drivers.noop_driver.driver import NoopManager
 
-            # They share a file of ports, which no part of a real network needs:
-            # without it Octavia finds its load balancers on no network at all.
+            # Octavia's no-op drivers share a file of ports, which a real network does
+            # not need; without an entry there, a load balancer is on no network.
             NoopManager().attach_network_or_port(compute_id, port_id=attached.port_id)
         return attached
 
 
-#: Neither ACTIVE nor ERROR: to Octavia, a reason to look again.
+#: Neither ACTIVE nor ERROR, so that Octavia polls again.
 _NOT_YET = 'BUILD'
 
 

@@ -1,4 +1,4 @@
-"""Octavia's errors made of ours; the cause stays with each."""
+"""Translation of kiln's exceptions to Octavia's, with kiln's as the cause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Translation = Callable[[KilnError], Exception]
 
 @contextlib.contextmanager
 def leaving_as(translation: Translation) -> Iterator[None]:
-    """Let each error of kiln leave as the one of Octavia that it amounts to."""
+    """Raise each error of kiln as the translated error of Octavia."""
     try:
         yield
     except KilnError as exc:
@@ -31,8 +31,8 @@ def leaving_as(translation: Translation) -> Iterator[None]:
 
 
 def saying(kind: Callable[[str], Exception]) -> Translation:
-    """Return what makes an error of that kind, with kiln's words for Octavia's."""
-    # Octavia takes the words for a format.
+    """Return a translation to errors of that kind with kiln's message."""
+    # Octavia uses the message as a format string.
     return lambda exc: kind(str(exc).replace('%', '%%'))
 
 
@@ -40,7 +40,7 @@ _no_resources = saying(exceptions.ComputeNoResourcesException)
 
 
 def of_build(exc: KilnError) -> Exception:
-    """Return what Octavia calls a build that failed."""
+    """Return Octavia's error for a failed build."""
     if isinstance(exc, InsufficientCapacity):
         return _no_resources(exc)
     failed: Exception = exceptions.ComputeBuildException(fault=str(exc))
@@ -48,7 +48,7 @@ def of_build(exc: KilnError) -> Exception:
 
 
 def of_delete(exc: KilnError) -> Exception:
-    """Return what Octavia calls a delete that failed."""
+    """Return Octavia's error for a failed delete."""
     failed: Exception = exceptions.ComputeDeleteException(compute_msg=str(exc))
     return failed
 
@@ -56,9 +56,9 @@ def of_delete(exc: KilnError) -> Exception:
 def of_attach(
     exc: KilnError, compute_id: str, network_id: str | None, port_id: str | None
 ) -> Exception:
-    """Return what Octavia calls an attachment that failed.
+    """Return Octavia's error for a failed attachment.
 
-    Its network drivers tell by the kind and by the resource what to do next.
+    Octavia's network drivers decide by its class and its resource what to do next.
     """
     error: Exception
     if isinstance(exc, InstanceNotFoundError):
@@ -76,13 +76,13 @@ def of_attach(
 
 
 def _in_use(exc: KilnError, port_id: str | None) -> bool:
-    # A conflict that does not name the port is about the instance, which is busy.
+    # A conflict that does not name the port is about a busy instance.
     conflict = isinstance(exc, BuildConflict | InstanceStateConflict)
     return conflict and port_id is not None and getattr(exc, 'resource_id', None) == port_id
 
 
 def of_validation(resource: str, name: str) -> Translation:
-    """Return what says what Octavia calls a flavor or a zone that may not be used."""
+    """Return the translation to Octavia's error for an invalid flavor or zone."""
 
     def translation(exc: KilnError) -> Exception:
         if isinstance(exc, UnsupportedOperation):

@@ -1,8 +1,8 @@
-"""Outages lived through by calls that Octavia makes once, and once only.
+"""Retries for calls that an open circuit refuses, which Octavia makes only once.
 
-A task of Octavia's that fails takes its flow with it, and few are repeated. What
-kiln has taken on it repeats until its time is over; but an open circuit refuses
-to take on anything at all.
+A failed Octavia task makes its flow fail, and few tasks are retried. kiln retries
+an accepted call until its timeout; but an open circuit accepts no calls, so this
+module repeats them.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from kiln.wrappers.operation import Operation
 
 T = TypeVar('T')
 
-#: The least pause between two refusals.
+#: The shortest pause between two attempts.
 PAUSE_S = 0.1
 
 
 def patiently(
     ask: Callable[[float], Operation[T]], within_s: float, *, clock: Clock = SYSTEM_CLOCK
 ) -> T:
-    """Return what a call comes to, asking again for as long as it is refused.
+    """Return the result of a call, repeating the call while the circuit refuses it.
 
-    ``ask`` is handed the seconds that are left. The thread is the caller's: it
-    is held for ``within_s`` at most.
+    ``ask`` gets the seconds that are left. The caller's thread is blocked for
+    ``within_s`` at most.
+
+    :raises CircuitOpenError: the circuit stays open too long, or was opened by hand.
     """
     deadline = Deadline.after(within_s, clock)
     while True:
         try:
             return ask(max(PAUSE_S, deadline.remaining_s())).result()
         except CircuitOpenError as exc:
-            # One that was opened by hand says not for how long.
+            # A circuit that was opened by hand has no time at which it closes.
             if exc.retry_after is None:
                 raise
             pause_s = max(PAUSE_S, exc.retry_after)

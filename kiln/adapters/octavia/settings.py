@@ -1,7 +1,7 @@
-"""What octavia.conf says, in the words of kiln's drivers.
+"""Defaults of kiln's drivers from the options in octavia.conf.
 
-What these return are defaults of options of the driver: what the group of its
-backend says itself counts.
+These are only defaults: an option that is set in the backend's own group
+takes precedence.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-#: What keystoneauth's sessions have: TLS, and the patience with each request.
+#: Options of keystoneauth's sessions: TLS and the timeout of each request.
 SESSION = ('cafile', 'certfile', 'keyfile', 'insecure', 'timeout')
 
 VOLUME_BACKED = 'volume_cinder_driver'
 
 
 def declare_auth(conf: Any) -> list[str]:
-    """Declare the options of the auth plugin in use; return their names.
+    """Register the options of the auth plugin in use; return their names.
 
-    Octavia does so as well, but only when it first logs in.
+    Octavia registers them too, but only when it first authenticates.
     """
     from keystoneauth1 import loading
 
@@ -31,9 +31,9 @@ def declare_auth(conf: Any) -> list[str]:
 
 
 def nova_defaults(conf: Any, auth: Collection[str]) -> dict[str, Any]:
-    """Return options of the Nova driver from what Octavia's own driver goes by.
+    """Return options of the Nova driver from the options of Octavia's own driver.
 
-    ``auth`` are the names of the options that say who Octavia is.
+    ``auth`` are the names of the options with Octavia's credentials.
     """
     nova, worker = conf.nova, conf.controller_worker
     values = _present(conf[_auth_section(conf)], auth) | _present(conf.service_auth, SESSION)
@@ -56,7 +56,7 @@ def nova_defaults(conf: Any, auth: Collection[str]) -> dict[str, Any]:
 
 
 def unused(conf: Any) -> list[str]:
-    """Return the options that are set, and that no option of the driver stands for."""
+    """Return the names of options that are set, but have no counterpart in the driver."""
     names = []
     if conf.nova.service_name:
         names.append('[nova] service_name')
@@ -66,16 +66,16 @@ def unused(conf: Any) -> list[str]:
 
 
 def noop_defaults() -> dict[str, Any]:
-    """Return options of a simulated cloud that takes whatever it is asked for.
+    """Return options of a simulated cloud that accepts any flavor and zone.
 
-    As Octavia's own no-op driver does: the flavors and zones that its API is
-    tested with are those of the cloud beside it.
+    Octavia's own no-op driver does the same: Octavia's API is tested with flavors
+    and zones of a real cloud.
     """
     return {'zones': None, 'flavors': None}
 
 
 def _auth_section(conf: Any) -> str:
-    # keystoneauth lets one group say that another has its credentials.
+    # keystoneauth lets one group refer to another for its credentials.
     section: str | None = conf.service_auth.auth_section
     return section or 'service_auth'
 
@@ -85,5 +85,5 @@ def _present(group: Any, names: Collection[str]) -> dict[str, Any]:
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Return what is set; Octavia has '' and False for "not set" as well."""
+    """Return the values that are set; Octavia also has '' and False for "not set"."""
     return {name: value for name, value in values.items() if value}

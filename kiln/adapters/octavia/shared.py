@@ -1,4 +1,4 @@
-"""One facade for each backend and process, however many drivers Octavia makes."""
+"""Compute facades that all Octavia drivers of a process share, one per backend."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kiln.exceptions import ConfigurationError
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds that the end of a process may wait for what is under way.
+#: Seconds that the end of a process can wait for operations in progress.
 CLOSE_S = 1.0
-#: Octavia's amphorae are not to be taken for those of a kiln beside it.
+#: Distinguishes Octavia's amphorae from the machines of another kiln on the same cloud.
 OWNER = 'octavia'
-#: Octavia waits five minutes for an amphora unless it is told otherwise, and has
-#: few threads: the end of an outage must be noticed soon, and calls that live
-#: through one must end. It watches only what it waits for, few at a time, so that
-#: a look serves few, and one each second would cost more than it gains.
+#: By default, Octavia waits five minutes for an amphora, and it has few threads: the
+#: end of an outage must be noticed soon, and calls must not outlast a long outage.
+#: It waits for few amphorae at a time, so a poll serves few callers, and polling each
+#: second would cost more than it gains.
 DEFAULTS = {
     'call_timeout': 120.0,
     'circuit_open': 5.0,
@@ -36,7 +36,7 @@ DEFAULTS = {
 
 
 class SharedComputes:
-    """Opens each backend when it is first asked for; safe to use from any thread."""
+    """The open facades by backend, each opened on first use; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,9 +44,9 @@ class SharedComputes:
         self._keeps_builds = False
 
     def get(self, backend: str | None, conf: Any) -> Compute:
-        """Return the backend, or the one that [kiln] backend names.
+        """Return the facade of a backend; None means the one that [kiln] backend names.
 
-        :raises ConfigurationError: it cannot be opened as it is configured.
+        :raises ConfigurationError: the configured backend cannot be opened.
         """
         compute = self._open.get(backend)
         if compute is None:
@@ -58,30 +58,30 @@ class SharedComputes:
         return compute
 
     def close(self) -> None:
-        """Close what is open; builds stay where another worker goes on with their flows."""
+        """Close all facades; keep builds if another worker continues their flows."""
         with self._lock:
             computes, self._open = list(self._open.values()), {}
         for compute in computes:
             compute.close(CLOSE_S, keep_builds=self._keeps_builds)
 
     def forget(self) -> None:
-        """Start anew, as a process has to after a fork.
+        """Start without facades, as a process must after a fork.
 
-        The threads and connections stayed with the parent, and so may have
-        whoever held the lock.
+        The threads and connections stayed with the parent, and so did the thread
+        that might have held the lock.
         """
         self._lock = threading.Lock()
         self._open = {}
 
 
 def open_backend(backend: str | None, conf: Any) -> Compute:
-    """Open a backend as octavia.conf describes it."""
+    """Open a backend as configured in octavia.conf."""
     own = kiln_conf.register(conf, GROUP, opts)
     kiln_conf.register(conf, compute_conf.GROUP, compute_conf.SITE_OPTS, {'owner': OWNER})
     name = backend or own.backend
     if name is None:
         raise ConfigurationError(
-            'Cannot tell which backend to use: set [kiln] backend to the NAME of a '
+            'Cannot choose a backend: set [kiln] backend to the NAME of a '
             '[compute:NAME] group, or compute_driver to kiln_nova.'
         )
     group = f'{compute_conf.GROUP}:{name}'
@@ -90,20 +90,20 @@ def open_backend(backend: str | None, conf: Any) -> Compute:
 
 
 def _resumes_flows(conf: Any) -> bool:
-    """Tell whether Octavia has a jobboard; without one nobody would ask for a build again."""
+    """Return True if Octavia has a jobboard; without one, no worker would resume a build."""
     return 'task_flow' in conf and bool(conf.task_flow.jobboard_enabled)
 
 
 def _defaults(backend: str | None, conf: Any) -> dict[str, Any]:
-    """Return what Octavia's own options say of the backends it has a driver for.
+    """Return the defaults that Octavia's own options give to its nova and noop backends.
 
-    Whoever uses another describes it whole, so that no password goes to where
-    it should not.
+    Any other backend must be configured completely, so that Octavia's password is
+    not sent to another service.
     """
     match backend:
         case 'nova':
             for option in settings.unused(conf):
-                LOG.warning('%s is set, and kiln does not use it', option)
+                LOG.warning('%s is set, but kiln does not use it', option)
             return settings.nova_defaults(conf, settings.declare_auth(conf))
         case 'noop':
             return settings.noop_defaults()

@@ -1,4 +1,4 @@
-"""Octavia's words for amphorae and ours; pure."""
+"""Translation between Octavia's amphorae and kiln's; pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 from kiln.models import Amphora, Attachment, State
 
-#: A build key may have so many characters, of these.
+#: The characters and the length that a build key can have.
 _BUILD_KEY = re.compile(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}')
-#: Octavia's column for the id of an image.
+#: The width of Octavia's column for the id of an image.
 _MAX_IMAGE_ID = 36
 _BY_TAG = 'tag:'
 _SIGNS = string.ascii_uppercase + string.digits
 
-#: Who may read the files of an amphora: a server's key is among them.
+#: Mode and owner of the files of an amphora, which include a private key.
 FILE_MODE, FILE_OWNER = 0o600, 'root'
 
 
 def build_key(name: str) -> str:
-    """Return the key of the build that has a name: the same for the same name.
+    """Return the build key for a name: always the same key for the same name.
 
-    Octavia makes the name from the amphora's id, so that a flow that runs
-    once more asks for the amphora that it built before.
+    Octavia derives the name from the amphora's id, so a flow that runs again
+    gets the amphora that it built before.
     """
     if _BUILD_KEY.fullmatch(name):
         return name
@@ -34,16 +34,16 @@ def build_key(name: str) -> str:
 
 
 def random_name(name: str, length: int) -> str:
-    """Return a name that tells nobody what the instance is for: the same for the same name.
+    """Return a name that does not reveal the purpose: always the same for the same name.
 
-    A build that is repeated must ask for the machine that it asked for before.
+    A repeated build must request the same machine as before.
     """
     digest = hashlib.shake_256(name.encode()).digest(length - 1)
     return 'a' + ''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest)
 
 
 def files(config_drive_files: Mapping[str, Any] | None) -> dict[str, tuple[Any, int, str]]:
-    """Return the files with the mode that keys must have, whoever writes them."""
+    """Return the files with the mode and owner that private keys need."""
     return {
         path: (content, FILE_MODE, FILE_OWNER)
         for path, content in (config_drive_files or {}).items()
@@ -51,16 +51,16 @@ def files(config_drive_files: Mapping[str, Any] | None) -> dict[str, tuple[Any, 
 
 
 def image(tag: str | None, *, by_tag: bool) -> str | None:
-    """Return what to ask a backend for."""
+    """Return the image to request from a backend."""
     if not tag:
         return None
     return f'{_BY_TAG}{tag}' if by_tag else tag
 
 
 def image_id(amphora: Amphora) -> str | None:
-    """Return the id of an amphora's image, if it is one that Octavia can keep."""
+    """Return the id of an amphora's image, if it fits into Octavia's column."""
     image = amphora.raw.get('image')
-    # One that was asked for by its tag has an id that only Nova's answer tells.
+    # For an image that was requested by its tag, only Nova's answer has the id.
     found = image.get('id') if isinstance(image, Mapping) else amphora.image_id
     if found is None or found.startswith(_BY_TAG) or len(found) > _MAX_IMAGE_ID:
         return None
@@ -68,16 +68,16 @@ def image_id(amphora: Amphora) -> str | None:
 
 
 def status(state: State) -> str:
-    """Return a state in the words that Octavia looks for: ACTIVE, ERROR, any other."""
+    """Return a state as Octavia compares it: ACTIVE, ERROR, or any other."""
     return state.value.upper()
 
 
 def management_address(amphora: Amphora, networks: Collection[str]) -> str | None:
-    """Return the address on the first network of these, or on any where none is named."""
+    """Return the address on the first of these networks, or any address without networks."""
     known = [address for address in amphora.addresses if address.network_id]
     if not networks or not known:
-        # Not every backend says which network is whose id; but all have them in
-        # the order they were asked for, and Octavia asks for this one first.
+        # Some backends return no network ids; but all return addresses in the order of
+        # the request, and Octavia requests the management network first.
         return next((address.address for address in amphora.addresses), None)
     return next((address.address for address in known if address.network_id in networks), None)
 
@@ -92,7 +92,7 @@ class Interface:
 
     @classmethod
     def of(cls, attachment: Attachment) -> Interface:
-        """Return the same, in Octavia's words."""
+        """Return an attachment with Octavia's names."""
         subnets = attachment.subnet_ids or (None,) * len(attachment.addresses)
         return cls(
             port_id=attachment.port_id,

@@ -1,4 +1,4 @@
-"""Offer and scheduler of the simulated cloud: valid names, quota and placement; pure."""
+"""Offer and placement of the simulated cloud: valid names, quota, hosts; pure."""
 
 from __future__ import annotations
 

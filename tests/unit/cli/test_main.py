@@ -193,7 +193,7 @@ class Logs(Shell):
     def test_verbose_prints_the_log_beside_the_error(self):
         self.run_bare('--config-file', str(self.faulty), '-v', 'compute', 'list')
         self.assertIn('Circuit faulty/read: closed -> open', self.err)
-        self.assertRegex(self.err, r'\nkiln: C.*refuses all work')
+        self.assertRegex(self.err, r'\nkiln: C.*refuses all calls')
 
     def test_a_log_that_cannot_be_opened_is_one_line(self):
         self.assertEqual(2, self.sh('--log-file', '/nowhere/kiln.log', 'compute', 'list'))
