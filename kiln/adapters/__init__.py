@@ -1,1 +1,1 @@
-"""kiln inside other people's controllers: one package for each of them."""
+"""Adapters that run kiln inside another controller, one package for each."""

@@ -206,7 +206,7 @@ class Catalogue:
         answered = threading.Event()
         other = self._asking.setdefault(what, answered)
         if other is not answered:
-            # Of many concurrent builds, one sends the request; if it fails, each does.
+            # Only one of many concurrent builds sends the request; if it fails, each does.
             deadline = current_deadline()
             other.wait(None if deadline is None else max(0.0, deadline.remaining_s()))
         try:

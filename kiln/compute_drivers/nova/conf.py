@@ -87,9 +87,7 @@ _TALK = [
         regex=r'^2\.\d+$',
         help='Microversion of Nova to use. Unset: the highest that both sides support.',
     ),
-    cfg.IntOpt(
-        'page_size', default=500, min=1, max=1000, help='Servers to request at a time.'
-    ),
+    cfg.IntOpt('page_size', default=500, min=1, max=1000, help='Servers to request at a time.'),
     cfg.FloatOpt(
         'catalogue_ttl',
         default=300.0,

@@ -268,7 +268,7 @@ class NovaDriver(AmphoraComputeDriver):
             same = (self._server(asked).get('image') or {}).get('id')
             if not same:
                 raise asked.error(
-                    UnsupportedOperation, 'it boots from a volume, so there is no image to reuse.'
+                    UnsupportedOperation, 'it boots from a volume, which has no image to reuse.'
                 )
             self._act(asked, 'rebuild', {'imageRef': same})
             return

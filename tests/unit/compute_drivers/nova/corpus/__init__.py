@@ -1,4 +1,4 @@
-"""Answers of real services, and of what may stand in front of them."""
+"""Recorded responses of real services, and of proxies in front of them."""
 
 import json
 import pathlib
@@ -8,20 +8,20 @@ from kiln.compute_drivers.nova.errors import Reply
 _HERE = pathlib.Path(__file__).parent
 _FILES = ('nova', 'neutron', 'glance', 'keystone', 'proxies', 'unseen')
 
-#: What was recorded, by file and name: 'nova/build_image_unknown'.
+#: Recorded responses by file and name: 'nova/build_image_unknown'.
 ANSWERS = {
     f'{file}/{name}': answer
     for file in _FILES
     for name, answer in json.loads((_HERE / f'{file}.json').read_text()).items()
 }
-#: Servers as Nova showed them, by what had become of them.
+#: Servers as Nova returned them, by what had happened to them.
 SERVERS = json.loads((_HERE / 'servers.json').read_text())
 #: Notifications in the order in which Nova sent them.
 NOTIFICATIONS = json.loads((_HERE / 'notifications.json').read_text())
 
 
 def reply(name, **changes):
-    """Return an answer as the driver is given it."""
+    """Return a recorded response as the driver receives it."""
     answer = ANSWERS[name] | changes
     return Reply(
         service=answer['service'],
