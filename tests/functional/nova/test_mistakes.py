@@ -58,7 +58,7 @@ class Mistakes(NovaCase):
 
     def test_a_url_that_is_no_keystone(self):
         nova = self.session.get_endpoint(service_type='compute', interface='public')
-        self.told('there is no Keystone at auth_url', AUTH_URL=nova)
+        self.told('no Keystone answers at auth_url', AUTH_URL=nova)
 
     def test_tls_where_the_server_has_none(self):
         url = self.cloud.auth(self.who)['auth_url'].replace('http:', 'https:')
@@ -69,7 +69,7 @@ class Mistakes(NovaCase):
 
     def test_an_endpoint_that_is_another_service(self):
         neutron = self.session.get_endpoint(service_type='network', interface='public')
-        self.told('is no Nova', COMPUTE_ENDPOINT_OVERRIDE=neutron)
+        self.told('is not Nova', COMPUTE_ENDPOINT_OVERRIDE=neutron)
 
     def test_an_unknown_way_to_authenticate(self):
         self.told("auth_type 'magic'", AUTH_TYPE='magic')

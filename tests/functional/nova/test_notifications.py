@@ -122,7 +122,7 @@ class Trouble(CountedCase):
             for amphora_id, delete in zip(doomed, deletes, strict=True):
                 self.gone_or_known_to_be_stuck(amphora_id, delete)
         self.assertIn('so Nova is polled', logs.output[0])
-        self.assertIn('Nova is listened to', logs.output[1])
+        self.assertIn('Listening to notifications of Nova', logs.output[1])
         said = {b.result() for b, error in zip(builds, ended, strict=True) if not error}
         states = {server['id']: server['status'] for server in self.servers()}
         self.assertLessEqual({one for one, state in states.items() if state == 'ACTIVE'}, said)

@@ -140,4 +140,4 @@ class WithBoardAndBus(OctaviaCase):
             self.delete(identity)
         self.all_settle(made, None)
         self.assert_nothing_left()
-        self.assertIn(b'Nova is listened to through', self.worker.log.read_bytes())
+        self.assertIn(b'Listening to notifications of Nova at', self.worker.log.read_bytes())

@@ -91,7 +91,7 @@ class ParseTest(unittest.TestCase):
             'build:hang=soon': 'seconds must be a number',
             'build:refuse:probability=2': '0 to 1',
             'build:refuse:times=-1': 'negative',
-            'get:quota': 'only a build',
+            'get:quota': 'for build only',
         }.items():
             with self.subTest(text), self.assertRaises(ConfigurationError) as caught:
                 Fault.parse(text)
@@ -345,7 +345,7 @@ class BadEndTest(FaultCase):
         for action in ('vanish', 'leak', 'quota', 'capacity', 'duplicate_name'):
             with (
                 self.subTest(action),
-                self.assertRaisesRegex(ConfigurationError, 'only a build goes so'),
+                self.assertRaisesRegex(ConfigurationError, 'it is for build only'),
             ):
                 Fault.parse(f'status:{action}')
         self.script('*:vanish=5:times=1')

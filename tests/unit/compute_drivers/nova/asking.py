@@ -1,4 +1,4 @@
-"""What a cloud may be asked for, and a table of what its answers then mean."""
+"""Requests to a cloud, and a base class for tables of their errors."""
 
 import unittest
 
@@ -24,7 +24,7 @@ DELETE, STATUS = about('delete'), about('read the status of')
 
 
 class Table(unittest.TestCase):
-    """Answers that mean the same, by what was asked for."""
+    """Checks that several answers to a request give the same error."""
 
     def says(self, answers, asked, kind, outcome, circuit, *, retryable=False, after=None):
         for name in [answers] if isinstance(answers, str) else answers:

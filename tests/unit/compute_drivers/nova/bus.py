@@ -1,4 +1,4 @@
-"""A message bus in this process, on which tests say what Nova would."""
+"""A message bus in this process, on which tests send Nova's notifications."""
 
 import copy
 import json
@@ -10,16 +10,16 @@ from kombu.transport import memory
 
 from tests.unit.compute_drivers.nova.corpus import NOTIFICATIONS
 
-#: Any bus of this process: what it carries is kept apart by exchanges.
+#: One bus for the whole process: exchanges keep the messages apart.
 URL = 'kombu+memory://'
 TOPIC = 'versioned_notifications'
 
-# It looks for messages once a second otherwise.
+# By default it looks for messages only once a second.
 memory.Transport.polling_interval = 0.005
 
 
 def envelope(message):
-    """Return a notification as oslo.messaging puts it on the bus."""
+    """Return a notification in the format of oslo.messaging."""
     return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(message)})
 
 
@@ -35,7 +35,7 @@ def notification(event, server_id=None, **changes):
 
 
 class Exchange:
-    """The exchange that Nova would have made."""
+    """The exchange that Nova would declare."""
 
     def __init__(self):
         self.name = f'nova-{uuid.uuid4().hex[:8]}'
@@ -57,7 +57,7 @@ class Exchange:
 
 
 def until(true, seconds=120.0):
-    """Wait, on the real clock, for what a thread of the client library is to bring about."""
+    """Wait, on the real clock, for an effect of a thread of the client library."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

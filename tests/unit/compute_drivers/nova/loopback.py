@@ -1,4 +1,4 @@
-"""A service on the loopback that answers as a test tells it to."""
+"""HTTP service on the loopback with scripted answers."""
 
 import contextlib
 import http.server
@@ -10,11 +10,11 @@ from kiln.clock import SYSTEM_CLOCK
 
 
 class Loopback:
-    """Answers requests from a table, and remembers them.
+    """Answers requests from a table, and records them.
 
     The table has ``(status, headers, body)`` or the JSON of a 200 under
-    'GET /path'; what it does not have is a 404 with Nova's kind of body. Its answers
-    are dated by the clock.
+    'GET /path'; any other request gets a 404 with a body like Nova's. The clock
+    sets the Date of the answers.
     """
 
     def __init__(self, answers=(), clock=SYSTEM_CLOCK):
@@ -24,7 +24,7 @@ class Loopback:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
-            # Whole answers: the second half of one would wait for the kernel's delayed ACK.
+            # Whole answers: the second half of an answer would wait for the kernel's delayed ACK.
             disable_nagle_algorithm = True
             wbufsize = -1
 
@@ -84,7 +84,7 @@ class Loopback:
 
 @contextlib.contextmanager
 def listening(serve, backlog=5):
-    """Yield a port on which a function serves one raw connection after another."""
+    """Yield a port on which a function serves raw connections one after another."""
     import socket
 
     listener = socket.create_server(('127.0.0.1', 0), backlog=backlog)

@@ -1,4 +1,4 @@
-"""The body of the request that makes a server, and what fits into it."""
+"""Request body of a server create, and the size of its content."""
 
 import base64
 import gzip
@@ -51,7 +51,7 @@ def created(
 
 
 class Create(unittest.TestCase):
-    def test_the_least_that_a_server_is_made_of(self):
+    def test_a_minimal_request_has_a_minimal_body(self):
         self.assertEqual(
             {
                 'server': {
@@ -66,7 +66,7 @@ class Create(unittest.TestCase):
             created(),
         )
 
-    def test_all_that_may_be_said_of_a_server(self):
+    def test_a_full_request_sets_every_field(self):
         sent = created(
             request(
                 metadata={'tier': 'gold'}, flavor='small', image_id='tag:amphora',
@@ -101,7 +101,7 @@ class Create(unittest.TestCase):
         self.assertIs(True, server['config_drive'])
         self.assertEqual('web-1.example.org', server['hostname'])
 
-    def test_what_is_kilns_own_cannot_be_overridden(self):
+    def test_reserved_metadata_cannot_be_overridden(self):
         sent = created(request(metadata={'kiln:type': 'tank'}))
         self.assertEqual({'kiln:type': 'vm'}, sent['server']['metadata'])
 
@@ -110,7 +110,7 @@ class Create(unittest.TestCase):
         for tag in created(longest)['server']['tags']:
             self.assertLessEqual(len(tag), 60)
 
-    def test_files_as_personality_come_on_a_config_drive(self):
+    def test_personality_forces_a_config_drive(self):
         files = ({'path': '/a', 'contents': 'eA=='},)
         content = body.Content(user_data=None, personality=files)
         server = created(content=content, version=body.PERSONALITY)['server']
@@ -124,18 +124,18 @@ class Versions(unittest.TestCase):
         self.assertTrue(body.at_least('2.100', 67))
         self.assertFalse(body.at_least('2.9', 67))
 
-    def test_the_type_of_a_volume_is_said_since_2_67(self):
+    def test_a_volume_type_needs_2_67(self):
         def volume(version):
             server = created(version=version, boot_volume_size=8, boot_volume_type='ssd')
             return server['server']['block_device_mapping_v2'][0]
 
         self.assertEqual('ssd', volume('2.67')['volume_type'])
         with self.assertRaisesRegex(
-            UnsupportedOperation, r'boot_volume_type needs microversion 2\.67 .* 2\.66 is spoken'
+            UnsupportedOperation, r'boot_volume_type needs microversion 2\.67 .* 2\.66 is in use'
         ):
             volume('2.66')
 
-    def test_a_volume_of_the_usual_type_needs_no_version(self):
+    def test_the_default_volume_type_needs_no_microversion(self):
         server = created(version='2.52', boot_volume_size=8)['server']
         self.assertEqual(
             [
@@ -149,22 +149,22 @@ class Versions(unittest.TestCase):
         )  # fmt: skip
         self.assertNotIn('imageRef', server)
 
-    def test_without_an_image_there_is_none_in_the_body(self):
+    def test_a_build_without_an_image_sends_none(self):
         self.assertNotIn('imageRef', created(of=chosen(image_id=None))['server'])
 
-    def test_a_host_name_is_said_since_2_94(self):
+    def test_a_host_name_needs_2_94(self):
         server = created(version='2.94', hostname_domain='example.org')['server']
         self.assertEqual('web-1.example.org', server['hostname'])
         with self.assertRaises(UnsupportedOperation) as caught:
             created(version='2.93', hostname_domain='example.org')
         self.assertEqual(
-            'Cannot build web-1: hostname_domain needs microversion 2.94 of Nova; 2.93 is spoken.',
+            'Cannot build web-1: hostname_domain needs microversion 2.94 of Nova; 2.93 is in use.',
             str(caught.exception),
         )
         self.assertIs(Outcome.NOT_APPLIED, caught.exception.outcome)
         self.assertNotIn('hostname', created(version='2.93')['server'])
 
-    def test_a_host_name_is_one_whatever_the_server_is_called(self):
+    def test_any_server_name_gives_a_valid_host_name(self):
         for name, label in (
             ('web 1', 'web-1'),
             ('größe', 'gr--e'),
@@ -187,13 +187,13 @@ def files(contents, mode=0o644, owner='root'):
 
 
 def config(size):
-    """Return what configuration files look like: the same words again and again."""
+    """Return content like configuration files: repetitive text."""
     lines = b''.join(b'server web%d 10.0.0.%d:80 check\n' % (i, i) for i in range(4))
     return (lines * (size // len(lines) + 1))[:size]
 
 
 def pem(size, draw):
-    """Return what keys and certificates look like: random, as base64."""
+    """Return content like keys and certificates: random base64."""
     lines = base64.encodebytes(draw.randbytes(size))
     return (b'-----BEGIN X-----\n' + lines)[:size]
 
@@ -207,13 +207,13 @@ NOISE = [DRAW.randbytes(10 * KIB) for _ in range(5)]
 
 
 class BytesOnTheWire(unittest.TestCase):
-    """What fits into the 65,535 characters that Nova takes."""
+    """Content that fits into the 65,535 characters that Nova allows."""
 
     def content(self, how='auto', *, contents, **more):
         wanted = request(files=files(contents, **more))
         return body.content_of(ASKED, wanted, (), how)
 
-    def test_what_fits_travels_in_user_data(self):
+    def test_files_that_fit_are_sent_in_user_data(self):
         # Five files of ten KiB in plain base64 are 91,372 characters.
         for name, contents, about in (
             ('5 x 10 KiB of configuration', CONFIGS, 2_000),
@@ -229,12 +229,12 @@ class BytesOnTheWire(unittest.TestCase):
                         self.assertLess(wire, 65_535)
                         self.assertLess(wire, about * 1.1)
 
-    def test_keys_and_certificates_fit_only_when_all_of_it_is_packed(self):
+    def test_keys_and_certificates_fit_only_when_compressed(self):
         found = self.content(contents=PEMS)
         self.assertTrue(found.user_data.startswith(b'\x1f\x8b'))
         self.assertGreater(len(gzip.decompress(found.user_data)), MAX_BYTES)
 
-    def test_what_cannot_be_packed_becomes_personality(self):
+    def test_files_that_do_not_fit_become_personality(self):
         found = self.content(contents=NOISE)
         self.assertIsNone(found.user_data)
         self.assertEqual(
@@ -242,7 +242,7 @@ class BytesOnTheWire(unittest.TestCase):
             [(one['path'], base64.b64decode(one['contents'])) for one in found.personality],
         )
 
-    def test_user_data_and_keys_stay_where_they_are_when_files_become_personality(self):
+    def test_user_data_and_keys_stay_in_user_data_when_files_become_personality(self):
         wanted = request(files=files(NOISE), user_data=b'#!/bin/sh\n')
         found = body.content_of(ASKED, wanted, (KEY,), 'auto')
         self.assertEqual(5, len(found.personality))
@@ -250,22 +250,22 @@ class BytesOnTheWire(unittest.TestCase):
         self.assertIn(KEY.encode(), found.user_data)
         self.assertNotIn(b'write_files', found.user_data)
 
-    def test_what_cannot_be_packed_is_refused_where_personality_cannot_say_it(self):
+    def test_files_that_do_not_fit_are_refused_if_personality_cannot_set_their_mode(self):
         for more in ({'mode': 0o600}, {'owner': 'haproxy'}):
             with self.assertRaises(UserDataTooLarge) as caught:
                 self.content(contents=NOISE, **more)
             self.assertRegex(
                 str(caught.exception),
                 r'^Cannot build web-1: user data, files and keys are 5\d{4} bytes when '
-                r'compressed, and Nova takes 49149 \(user data 0, /etc/0 10240, /etc/1 10240, '
-                r'/etc/2 10240, /etc/3 10240, /etc/4 10240\)\. As personality they could not '
-                r'have the modes of /etc/0, /etc/1, /etc/2, /etc/3, /etc/4\.$',
+                r'compressed, and Nova allows 49149 \(user data 0, /etc/0 10240, /etc/1 10240, '
+                r'/etc/2 10240, /etc/3 10240, /etc/4 10240\)\. Personality cannot set the mode '
+                r'or the owner of /etc/0, /etc/1, /etc/2, /etc/3, /etc/4\.$',
             )
 
-    def test_what_cannot_be_packed_is_refused_where_it_must_be_user_data(self):
+    def test_files_that_do_not_fit_are_refused_if_user_data_is_required(self):
         with self.assertRaises(UserDataTooLarge) as caught:
             self.content('user_data', contents=NOISE)
-        self.assertNotIn('As personality', str(caught.exception))
+        self.assertNotIn('Personality', str(caught.exception))
         self.assertIs(Outcome.NOT_APPLIED, caught.exception.outcome)
         self.assertIs(Verdict.NEUTRAL, caught.exception.circuit)
         self.assertFalse(caught.exception.retryable)
@@ -282,31 +282,31 @@ class BytesOnTheWire(unittest.TestCase):
         with self.assertRaises(UserDataTooLarge):
             body.content_of(ASKED, wanted, (KEY,), 'auto')
 
-    def test_a_file_that_nova_takes_none_as_large_is_refused_before_any_request(self):
+    def test_a_file_above_novas_quota_is_refused_before_any_request(self):
         found = self.content(contents=NOISE)
-        # Nova's own default counts bytes, and its check characters of base64.
+        # Nova's default quota is meant as bytes, but its check counts base64 characters.
         with self.assertRaises(UserDataTooLarge) as caught:
             body.check_personality(ASKED, found, 10_240)
         self.assertEqual(
-            'Cannot build web-1: with all else it does not fit in user data, and /etc/0 has '
-            '13656 characters of base64, of which this Nova puts 10240 onto a server.',
+            'Cannot build web-1: the files do not fit in user data, and as personality /etc/0 '
+            'has 13656 characters of base64, while this Nova allows 10240.',
             str(caught.exception),
         )
         for enough in (13_656, -1):
             body.check_personality(ASKED, found, enough)
         body.check_personality(ASKED, body.Content(user_data=b'x'), 0)
 
-    def test_personality_is_used_where_it_is_asked_for(self):
+    def test_personality_is_used_if_required(self):
         found = self.content('personality', contents=[b'x'])
         self.assertEqual(({'path': '/etc/0', 'contents': 'eA=='},), found.personality)
         self.assertIsNone(found.user_data)
 
-    def test_personality_that_is_asked_for_refuses_modes(self):
+    def test_required_personality_refuses_modes(self):
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.content('personality', contents=[b'x'], mode=0o600)
         self.assertEqual(
-            'Cannot build web-1: file_injection = personality knows no mode and no owner, which '
-            '/etc/0 should have.',
+            'Cannot build web-1: file_injection = personality cannot set the mode or the owner '
+            'of /etc/0.',
             str(caught.exception),
         )
 

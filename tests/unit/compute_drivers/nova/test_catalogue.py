@@ -1,4 +1,4 @@
-"""Names of flavors, images, zones, groups and keys, looked up over a real connection."""
+"""Look-ups of flavors, images, zones, groups and keys over a real connection."""
 
 import concurrent.futures
 import dataclasses
@@ -34,7 +34,7 @@ def recorded(name):
 
 
 class Scoped(NoAuth):
-    """No credentials, and yet a project."""
+    """A session with a project, but without credentials."""
 
     def __init__(self, project_id):
         super().__init__()
@@ -89,16 +89,16 @@ class Flavors(CatalogueCase):
         self.assertEqual('1', self.flavor('small'))
         self.assertEqual('small-id', self.flavor('small-id'))
 
-    def test_an_id_wins_over_a_name_that_reads_the_same(self):
+    def test_an_id_takes_precedence_over_an_equal_name(self):
         self.assertEqual('1', self.flavor('1'))
 
-    def test_for_a_build_a_uuid_is_taken_as_it_is_and_looked_up_where_it_is_asked_about(self):
+    def test_a_uuid_is_looked_up_for_a_validation_but_not_for_a_build(self):
         self.assertEqual(UUID, self.flavor(UUID))
         self.assertEqual([], self.cloud.queries)
         with self.assertRaises(InvalidRequest):
             self.flavor(UUID, Asked(verb='use flavor', subject=UUID))
 
-    def test_flavors_are_remembered_for_a_while(self):
+    def test_flavors_are_cached(self):
         self.flavor('small')
         self.clock.advance(299)
         self.flavor('small')
@@ -107,37 +107,37 @@ class Flavors(CatalogueCase):
         self.flavor('small')
         self.assertEqual(2, self.times('GET /flavors'))
 
-    def test_what_is_forgotten_is_looked_up_again(self):
+    def test_a_cleared_cache_is_filled_again(self):
         self.flavor('small')
         self.catalogue.forget()
         self.flavor('small')
         self.assertEqual(2, self.times('GET /flavors'))
 
-    def test_a_new_flavor_is_found_although_the_old_ones_are_remembered(self):
+    def test_a_new_flavor_is_found_although_the_list_is_cached(self):
         self.flavor('small')
         self.answer('GET /flavors', {'flavors': [{'id': '2', 'name': 'new'}]})
         self.clock.advance(5)
         self.assertEqual('2', self.flavor('new'))
 
-    def test_a_flavor_that_is_not_public_is_found_by_its_id(self):
+    def test_a_private_flavor_is_found_by_its_id(self):
         self.answer('GET /flavors/secret', {'flavor': {'id': 'secret'}})
         self.assertEqual('secret', self.flavor('secret'))
 
-    def test_the_name_of_a_flavor_is_not_taken_for_a_path(self):
+    def test_a_flavor_name_is_not_used_as_a_path(self):
         self.answer('GET /flavors/a', {'flavor': {'id': 'another'}})
         self.answer('GET /', {'version': {}})
         for name in ('a?b', 'a#b', 'a/../a', '..', '?', 'a%20'):
             with self.subTest(name), self.assertRaises(InvalidBuildRequest):
                 self.flavor(name)
 
-    def test_a_flavor_that_is_not_there_is_told_with_those_that_are(self):
+    def test_an_unknown_flavor_is_refused_with_the_known_ones(self):
         self.answer('GET /flavors/nope', recorded('nova/flavor_unknown'))
-        text = "there is no flavor 'nope'. There are: 1, small, small-id."
+        text = "there is no flavor 'nope'. Known: 1, small, small-id."
         self.refuses(InvalidBuildRequest, f'Cannot build web-1: {text}', self.flavor, 'nope')
         use = Asked(verb='use flavor', subject='nope')
         self.refuses(InvalidRequest, f'Cannot use flavor nope: {text}', self.flavor, 'nope', use)
 
-    def test_an_image_is_described_by_what_its_owner_said_of_it(self):
+    def test_an_image_is_described_by_the_properties_of_its_owner(self):
         self.answer('GET /v2/images', {'images': [{'id': UUID}]})
         said = {'os_distro': 'debian', 'kiln_driver': 'nodes_v1'}
         told = {'id': UUID, 'name': 'amphora', 'status': 'active', 'size': 3, 'tags': ['a']}
@@ -146,7 +146,7 @@ class Flavors(CatalogueCase):
         facts = self.catalogue.image_facts(asked, 'amphora')
         self.assertEqual((UUID, 'amphora', said), (facts.id, facts.name, dict(facts.properties)))
 
-    def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_flavor(self):
+    def test_a_404_of_a_proxy_does_not_mean_that_the_flavor_is_missing(self):
         self.answer('GET /flavors/nope', PAGE)
         with self.assertRaises(ServiceUnavailable):
             self.flavor('nope')
@@ -158,7 +158,7 @@ class Flavors(CatalogueCase):
 
 
 class SlowLoopback(Loopback):
-    """Keeps its answers back until it may go on."""
+    """Delays its answers until the test releases them."""
 
     def __init__(self):
         super().__init__()
@@ -174,7 +174,7 @@ class SlowLoopback(Loopback):
 
 @dataclasses.dataclass(frozen=True)
 class WatchedDeadline(Deadline):
-    """Shows when somebody is about to wait for it."""
+    """Signals when a caller is about to wait for it."""
 
     looked: threading.Semaphore = dataclasses.field(kw_only=True)
 
@@ -191,7 +191,7 @@ class ManyAtATime(CatalogueCase):
         self.answer('GET /flavors', {'flavors': [{'id': '1', 'name': 'small'}]})
         self.waits = threading.Semaphore(0)
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
-        # First, so that what is kept back does not keep the threads.
+        # First, so that delayed answers do not block the threads.
         self.addCleanup(self.pool.shutdown)
         self.addCleanup(self.cloud.may_go_on.set)
 
@@ -203,7 +203,7 @@ class ManyAtATime(CatalogueCase):
             return self.small()
 
     def many(self):
-        """Return four questions, once one of them is with the cloud and three wait for it."""
+        """Return four look-ups: one has sent its request, and three wait for it."""
         asked = [self.pool.submit(self.small)]
         self.assertTrue(self.cloud.was_asked.wait(120))
         for _ in range(3):
@@ -211,13 +211,13 @@ class ManyAtATime(CatalogueCase):
             self.assertTrue(self.waits.acquire(timeout=120))
         return asked
 
-    def test_one_asks_for_all(self):
+    def test_one_request_serves_all(self):
         asked = self.many()
         self.cloud.may_go_on.set()
         self.assertEqual(['1'] * 4, [one.result() for one in asked])
         self.assertEqual(1, self.times('GET /flavors'))
 
-    def test_where_the_one_fails_each_asks_and_has_an_error_of_its_own(self):
+    def test_after_a_failure_each_caller_sends_its_own_request(self):
         self.answer('GET /flavors', PAGE)
         asked = self.many()
         self.assertEqual(1, self.times('GET /flavors'))
@@ -226,7 +226,7 @@ class ManyAtATime(CatalogueCase):
         self.assertEqual([ServiceUnavailable] * 4, [type(error) for error in errors])
         self.assertEqual(4, len(set(map(id, errors))))
 
-    def test_nobody_waits_for_another_beyond_the_own_deadline(self):
+    def test_no_caller_waits_beyond_its_own_deadline(self):
         self.many()
         with self.assertRaises(ServiceTimeout), deadline_scope(Deadline.after(0, self.clock)):
             self.small()
@@ -237,7 +237,7 @@ class Images(CatalogueCase):
     def image(self, name, asked=BUILD):
         return self.catalogue.image_id(asked, name)
 
-    def test_an_id_is_taken_as_it_is(self):
+    def test_an_image_id_is_not_looked_up(self):
         self.assertEqual(UUID, self.image(UUID))
         self.assertEqual([], self.cloud.queries)
 
@@ -248,27 +248,27 @@ class Images(CatalogueCase):
         self.assertEqual(('amphora', 'active'), (query['name'], query['status']))
         self.assertNotIn('owner', query)
 
-    def test_the_newest_image_with_a_tag_is_taken(self):
+    def test_the_newest_image_with_a_tag_is_used(self):
         self.answer('GET /v2/images', {'images': [{'id': UUID}, {'id': 'older'}]})
         self.assertEqual(UUID, self.image('tag:amphora'))
         ((_, query),) = self.cloud.queries
         self.assertEqual(('amphora', 'created_at:desc'), (query['tag'], query['sort']))
         self.assertNotIn('name', query)
 
-    def test_an_image_must_belong_to_the_owner_that_is_configured(self):
+    def test_an_image_must_belong_to_the_configured_owner(self):
         self.catalogue = self.catalogue_of(image_owner='ops')
         self.answer('GET /v2/images', {'images': [{'id': UUID}]})
         self.image('tag:amphora')
         self.assertEqual('ops', self.cloud.queries[0][1]['owner'])
 
-    def test_of_two_images_of_one_name_none_is_chosen(self):
+    def test_two_images_with_one_name_are_refused(self):
         self.answer('GET /v2/images', {'images': [{'id': 'a'}, {'id': 'b'}]})
         self.refuses(
             InvalidBuildRequest, "Cannot build web-1: 2 images are named 'amphora': a, b.",
             self.image, 'amphora',
         )  # fmt: skip
 
-    def test_an_image_that_is_not_there_is_looked_for_each_time(self):
+    def test_a_missing_image_is_looked_up_each_time(self):
         self.answer('GET /v2/images', {'images': []})
         text = "Cannot build web-1: there is no active image 'amphora'."
         self.refuses(InvalidBuildRequest, text, self.image, 'amphora')
@@ -280,27 +280,27 @@ class Images(CatalogueCase):
     def check(self, image):
         self.catalogue.check_image(Asked(verb='use image', subject=image), image)
 
-    def test_an_image_may_be_used_when_it_is_active(self):
+    def test_an_active_image_can_be_used(self):
         self.answer(f'GET /v2/images/{UUID}', {'id': UUID, 'status': 'active'})
         self.check(UUID)
         self.answer('GET /v2/images', {'images': [{'id': UUID}]})
         self.check('amphora')
 
-    def test_an_image_may_not_be_used_before_it_is_active(self):
+    def test_an_inactive_image_is_refused(self):
         self.answer(f'GET /v2/images/{UUID}', {'id': UUID, 'status': 'queued'})
         self.refuses(
             InvalidRequest, f'Cannot use image {UUID}: image {UUID} is queued, not active.',
             self.check, UUID,
         )  # fmt: skip
 
-    def test_an_image_that_glance_does_not_know_may_not_be_used(self):
+    def test_an_unknown_image_is_refused(self):
         self.answer(f'GET /v2/images/{UUID}', recorded('glance/image_unknown'))
         self.refuses(
             InvalidRequest, f"Cannot use image {UUID}: there is no image '{UUID}'.",
             self.check, UUID,
         )  # fmt: skip
 
-    def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_image(self):
+    def test_a_404_of_a_proxy_does_not_mean_that_the_image_is_missing(self):
         self.answer(f'GET /v2/images/{UUID}', PAGE)
         with self.assertRaises(ServiceUnavailable):
             self.check(UUID)
@@ -318,21 +318,21 @@ class Zones(CatalogueCase):
     def check(self, zone):
         self.catalogue.check_zone(Asked(verb='use zone', subject=zone), zone)
 
-    def test_a_zone_that_is_available_may_be_used(self):
+    def test_an_available_zone_can_be_used(self):
         self.check('az1')
         self.check('az2')
         self.assertEqual(1, len(self.cloud.queries))
 
-    def test_003_1_the_zones_that_are_available_are_listed(self):
+    def test_003_1_the_available_zones_are_listed(self):
         asked = Asked(verb='list', subject='zones')
         self.assertEqual(['az1', 'az2'], self.catalogue.zones(asked))
 
-    def test_a_zone_that_is_down_or_unknown_may_not_be_used(self):
+    def test_a_zone_that_is_down_or_unknown_is_refused(self):
         for zone in ('az3', 'mars'):
             self.refuses(
                 InvalidRequest,
                 f"Cannot use zone {zone}: there is no available zone '{zone}'. "
-                'There are: az1, az2.',
+                'Known: az1, az2.',
                 self.check, zone,
             )  # fmt: skip
 
@@ -341,7 +341,7 @@ class SecurityGroups(CatalogueCase):
     def groups(self, *names):
         return self.catalogue.security_group_ids(BUILD, names)
 
-    def test_ids_are_taken_as_they_are_and_names_are_looked_up_once(self):
+    def test_ids_are_not_looked_up_and_names_only_once(self):
         self.answer('GET /v2.0/security-groups', {'security_groups': [{'id': 'g-1'}]})
         for _ in range(2):
             self.assertEqual([UUID, 'g-1'], self.groups(UUID, 'web'))
@@ -354,7 +354,7 @@ class SecurityGroups(CatalogueCase):
         self.groups('web')
         self.assertEqual('p-1', self.cloud.queries[0][1]['project_id'])
 
-    def test_none_and_several_of_a_name_are_refused_and_not_remembered(self):
+    def test_a_missing_or_ambiguous_name_is_refused_and_not_cached(self):
         for rows, count in (([], 'no'), ([{'id': 'a'}, {'id': 'b'}], '2')):
             self.answer('GET /v2.0/security-groups', {'security_groups': rows})
             self.refuses(
@@ -365,7 +365,7 @@ class SecurityGroups(CatalogueCase):
 
 
 class Personality(CatalogueCase):
-    def test_the_size_that_nova_takes_is_asked_once_with_a_version_that_tells_it(self):
+    def test_the_quota_is_requested_once_with_a_microversion_that_has_it(self):
         self.answer('GET /limits', {'limits': {'absolute': {'maxPersonalitySize': 10240}}})
         for _ in range(2):
             self.assertEqual(10_240, self.catalogue.personality_size(BUILD))
@@ -377,26 +377,26 @@ class Keys(CatalogueCase):
     def key(self, name):
         return self.catalogue.public_key(BUILD, name)
 
-    def test_a_public_key_is_found_by_the_name_of_its_pair(self):
+    def test_a_public_key_is_found_by_the_name_of_its_key_pair(self):
         self.answer('GET /os-keypairs/ops', {'keypair': {'public_key': 'ssh-rsa AAAA ops\n'}})
         for _ in range(2):
             self.assertEqual('ssh-rsa AAAA ops', self.key('ops'))
         self.assertEqual(1, len(self.cloud.queries))
 
-    def test_a_pair_that_is_not_there_is_a_wrong_build(self):
+    def test_an_unknown_key_pair_is_an_invalid_build(self):
         self.answer('GET /os-keypairs/nope', recorded('nova/keypair_unknown'))
         self.refuses(
             InvalidBuildRequest, "Cannot build web-1: there is no key pair 'nope'.",
             self.key, 'nope',
         )  # fmt: skip
 
-    def test_the_name_of_a_pair_is_not_taken_for_a_path(self):
+    def test_a_key_pair_name_is_not_used_as_a_path(self):
         for name in ('a?b', '../servers', ''):
             with self.subTest(name), self.assertRaises(InvalidBuildRequest):
                 self.key(name)
         self.assertEqual([], self.cloud.queries)
 
-    def test_a_404_of_a_proxy_does_not_mean_that_there_is_no_pair(self):
+    def test_a_404_of_a_proxy_does_not_mean_that_the_key_pair_is_missing(self):
         self.answer('GET /os-keypairs/nope', PAGE)
         with self.assertRaises(ServiceUnavailable):
             self.key('nope')

@@ -1,4 +1,4 @@
-"""Lists of many pages, over a real connection."""
+"""Paged lists over a real connection."""
 
 import unittest
 
@@ -16,7 +16,7 @@ PAGES = {None: ('a', 'b'), 'b': ('c', 'a'), 'a': ()}
 
 
 class Moving(Loopback):
-    """A list whose first row gets past the marker between two pages, as in Nova."""
+    """A list whose first row moves past the marker between two pages, as in Nova."""
 
     def answer(self, what, query):
         rows = [{'id': name} for name in PAGES[query.get('marker')]]
@@ -25,9 +25,9 @@ class Moving(Loopback):
 
 
 class Slow(Loopback):
-    """A Nova that takes 10 s for each row, on a clock that does not wait for it.
+    """A Nova that takes 10 s for each row, on a simulated clock.
 
-    In real time it answers at once, long before the same timeout of a real socket.
+    In real time it answers at once, long before the timeout of the real socket.
     """
 
     there = 500
@@ -70,13 +70,13 @@ class Pages(unittest.TestCase):
         asked = Asked(verb='list', subject='servers')
         return [row['id'] for row in services.pages(asked, '/servers', 'servers', {}, size)]
 
-    def test_a_row_that_moves_down_the_list_is_told_once(self):
+    def test_a_row_that_moves_down_the_list_is_returned_once(self):
         with Moving() as cloud:
             services = self.services(cloud)
             self.assertEqual(['a', 'b', 'c'], self.rows(services, services.page_size(2)))
         self.assertEqual(3, len(cloud.queries))
 
-    def test_a_list_that_takes_too_long_is_asked_for_in_smaller_pages(self):
+    def test_a_slow_list_is_requested_in_smaller_pages(self):
         with Slow(self.clock, timeout_s=2000) as cloud:
             services = self.services(cloud, timeout_s=2000)
             size = services.page_size(500)
@@ -85,7 +85,7 @@ class Pages(unittest.TestCase):
             self.assertEqual(500, len(self.rows(services, size)))
             self.assertEqual([500, 125], cloud.limits[:2])
 
-    def test_pages_grow_again_once_they_come_easily(self):
+    def test_pages_grow_again_when_they_arrive_quickly(self):
         with Slow(self.clock, timeout_s=2000) as cloud:
             services = self.services(cloud, timeout_s=2000)
             size = services.page_size(500)
@@ -96,7 +96,7 @@ class Pages(unittest.TestCase):
             self.rows(services, size)
             self.assertEqual(500, cloud.limits[-1])
 
-    def test_however_slow_it_is_some_rows_are_asked_for_at_once(self):
+    def test_a_page_never_gets_smaller_than_the_minimum(self):
         with Slow(self.clock, timeout_s=100) as cloud:
             services = self.services(cloud, timeout_s=100)
             size = services.page_size(500)

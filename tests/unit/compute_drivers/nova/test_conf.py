@@ -1,4 +1,4 @@
-"""The options of a Nova backend, as an operator writes them."""
+"""Options of a Nova backend as written in a file."""
 
 import unittest
 
@@ -13,16 +13,16 @@ NAMES = {opt.dest: opt for opt in opts}
 
 
 class Options(unittest.TestCase):
-    def test_no_option_is_there_twice_or_in_kilns_own_way(self):
+    def test_no_option_is_defined_twice_or_shadows_kilns_own(self):
         self.assertEqual(len(NAMES), len(opts))
         self.assertEqual(set(), NAMES.keys() & {opt.dest for opt in compute.BACKEND_OPTS})
 
-    def test_every_option_says_what_it_is_for(self):
+    def test_every_option_has_a_help_text(self):
         for opt in opts:
             with self.subTest(opt.dest):
                 self.assertTrue((opt.help or '').strip())
 
-    def test_what_is_secret_is_never_shown(self):
+    def test_secrets_are_never_shown(self):
         for dest in (
             'password', 'token', 'application_credential_secret', 'passcode', 'client_secret',
             'access_token',
@@ -39,14 +39,14 @@ class Options(unittest.TestCase):
             with self.subTest(dest):
                 self.assertIn(dest, NAMES)
 
-    def test_options_that_mean_something_else_here_are_left_out(self):
-        # Overrides of endpoints are given for each service, time-outs as kiln's own.
+    def test_options_with_another_meaning_here_are_left_out(self):
+        # Each service has its own endpoint override, and kiln has its own timeouts.
         for dest in ('endpoint', 'collect_timing', 'split_loggers'):
             with self.subTest(dest):
                 self.assertNotIn(dest, NAMES)
         self.assertIsInstance(NAMES['timeout'], cfg.FloatOpt)
 
-    def test_the_ways_to_authenticate_are_listed(self):
+    def test_the_auth_types_are_listed(self):
         for name in AUTH_TYPES:
             self.assertIn(name, NAMES['auth_type'].help)
 
@@ -60,7 +60,7 @@ class Options(unittest.TestCase):
         for dest in ('cloud', 'flavor', 'image', 'microversion', 'region_name'):
             self.assertIsNone(getattr(conf, dest))
 
-    def test_what_is_written_is_read(self):
+    def test_written_values_are_read(self):
         conf = written(
             'valid_interfaces = public',
             'networks = n-1, n-2=10.0.0.7',
@@ -76,7 +76,7 @@ class Options(unittest.TestCase):
             conf.boot_volume_size, conf.user_domain_id, conf.port_lock,
         ))  # fmt: skip
 
-    def test_values_that_cannot_be_are_refused_with_their_option(self):
+    def test_invalid_values_are_refused_with_their_option(self):
         for option, value in (
             ('microversion', 'latest'),
             ('microversion', '3.1'),

@@ -1,4 +1,4 @@
-"""Whose end is expected, looked for, and told."""
+"""Deleted servers: requests by id, and reports of their end."""
 
 import unittest
 
@@ -18,14 +18,14 @@ class DeparturesTest(unittest.TestCase):
         self.departures.ended('a')
         self.assertNotIn('a', self.departures)
 
-    def test_one_that_is_not_heard_of_is_to_be_looked_at_after_some_seconds(self):
+    def test_a_silent_server_is_requested_after_some_seconds(self):
         self.departures.began('a')
         self.clock.advance(2.9)
         self.assertEqual([], self.departures.unheard(()))
         self.clock.advance(0.1)
         self.assertEqual(['a'], self.departures.unheard(()))
 
-    def test_it_is_looked_at_again_only_a_while_later(self):
+    def test_it_is_requested_again_only_after_a_while(self):
         self.departures.began('a')
         self.clock.advance(3)
         self.departures.unheard(())
@@ -34,7 +34,7 @@ class DeparturesTest(unittest.TestCase):
         self.clock.advance(0.1)
         self.assertEqual(['a'], self.departures.unheard(()))
 
-    def test_one_that_is_heard_of_need_not_be_looked_at(self):
+    def test_a_reported_server_is_not_requested(self):
         self.departures.began('a')
         self.departures.began('b')
         self.clock.advance(2)
@@ -42,13 +42,13 @@ class DeparturesTest(unittest.TestCase):
         self.clock.advance(2)
         self.assertEqual(['b'], self.departures.unheard(()))
 
-    def test_one_that_has_ended_is_not_looked_at(self):
+    def test_an_ended_server_is_not_requested(self):
         self.departures.began('a')
         self.departures.ended('a')
         self.clock.advance(60)
         self.assertEqual([], self.departures.unheard(()))
 
-    def test_an_end_is_told_to_whom_it_is_news(self):
+    def test_an_end_is_reported_to_readers_with_an_older_cursor(self):
         self.departures.began('a')
         self.clock.advance(5)
         ended_at = self.clock.time()
@@ -57,13 +57,13 @@ class DeparturesTest(unittest.TestCase):
         self.assertEqual(['a'], self.departures.ended_since(ended_at))
         self.assertEqual([], self.departures.ended_since(ended_at + 1))
 
-    def test_an_end_is_told_again_to_whoever_asks_from_before_it(self):
+    def test_an_end_is_reported_again_for_an_older_cursor(self):
         self.departures.began('a')
         self.departures.ended('a')
         for _ in range(2):
             self.assertEqual(['a'], self.departures.ended_since(self.clock.time() - 1))
 
-    def test_an_end_is_forgotten_after_an_hour(self):
+    def test_an_end_is_dropped_after_an_hour(self):
         self.departures.began('a')
         self.departures.ended('a')
         self.clock.advance(1800)
@@ -74,11 +74,11 @@ class DeparturesTest(unittest.TestCase):
         self.clock.advance(1)
         self.assertEqual(['b'], self.departures.ended_since(0))
 
-    def test_the_end_of_what_was_not_deleted_here_is_not_kept(self):
+    def test_the_end_of_a_server_deleted_elsewhere_is_not_kept(self):
         self.departures.ended('somebody else')
         self.assertEqual([], self.departures.ended_since(0))
 
-    def test_a_clock_that_is_set_back_neither_hides_nor_keeps_an_end(self):
+    def test_a_clock_set_back_neither_hides_nor_keeps_an_end(self):
         self.departures.began('a')
         self.departures.ended('a')
         before = self.clock.time() - 1

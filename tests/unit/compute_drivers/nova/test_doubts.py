@@ -1,4 +1,4 @@
-"""Servers that were taken for builds after a doubt: none is accepted before it is proven."""
+"""Servers adopted after a doubt: none is reported ACTIVE before its port is proven."""
 
 import copy
 import unittest
@@ -29,7 +29,7 @@ def active(server_id, key):
 
 
 class DoubtsCase(unittest.TestCase):
-    """Two servers were found after the answers to their builds had been lost."""
+    """Two servers that were found after the answers to their builds were lost."""
 
     def setUp(self):
         self.clock = VirtualClock()
@@ -73,11 +73,11 @@ class Doubts(DoubtsCase):
         self.cloud.queries.clear()
         return found
 
-    def test_a_proof_that_gets_lost_costs_no_other_answer_and_no_second_question(self):
+    def test_a_failed_check_discards_no_other_answer_and_causes_no_second_request(self):
         self.assertEqual(['c'], self.ready())
         self.assertEqual(1, len(self.asked()))
 
-    def test_it_is_asked_for_again_with_the_next_look(self):
+    def test_the_check_is_repeated_with_the_next_poll(self):
         self.ready()
         self.clock.advance(1)
         self.cloud.answers['GET /servers/a/os-interface'] = PORT
@@ -86,20 +86,20 @@ class Doubts(DoubtsCase):
         self.cloud.answers['GET /servers/b/os-interface'] = PORT
         self.assertEqual(['a', 'b', 'c'], self.ready())
 
-    def test_it_is_asked_for_again_though_nova_has_nothing_new_to_tell(self):
+    def test_the_check_is_repeated_even_if_nova_reports_no_change(self):
         cursor = self.driver.changes().cursor
         self.clock.advance(1)
         self.cloud.answers[DETAIL] = {'servers': []}
         for server_id in ('a', 'b'):
             self.cloud.answers[f'GET /servers/{server_id}'] = {'server': active(server_id, 'k')}
         self.cloud.answers['GET /servers/b/os-interface'] = PORT
-        # That of the first is lost again, and the second has to wait for the next look.
+        # The check of the first fails again, and the second waits for the next poll.
         self.assertEqual([], self.told_ready(cursor))
         self.clock.advance(1)
         self.cloud.answers['GET /servers/a/os-interface'] = PORT
         self.assertEqual(['a', 'b'], self.told_ready(cursor))
 
-    def test_what_was_proven_is_told_until_the_answer_has_arrived(self):
+    def test_a_proven_state_is_reported_until_the_answer_has_arrived(self):
         cursor = self.driver.changes().cursor
         self.clock.advance(1)
         self.cloud.answers[DETAIL] = {'servers': []}
@@ -107,7 +107,7 @@ class Doubts(DoubtsCase):
             self.cloud.answers[f'GET /servers/{server_id}'] = {'server': active(server_id, 'k')}
             self.cloud.answers[f'GET /servers/{server_id}/os-interface'] = PORT
         for _ in range(3):
-            # All but the last of these answers are lost on their way.
+            # All of these answers but the last are lost in transit.
             arrived = self.driver.changes(cursor)
             self.assertEqual(2, len(arrived.statuses))
             self.clock.advance(1)
@@ -116,14 +116,14 @@ class Doubts(DoubtsCase):
         self.assertEqual([], self.told_ready(arrived.cursor))
         self.assertEqual(['GET /servers/detail'], [what for what, _ in self.cloud.queries])
 
-    def test_a_look_at_one_that_gets_lost_costs_no_other_answer(self):
+    def test_a_failed_request_for_one_server_discards_no_other_answer(self):
         cursor = self.driver.changes().cursor
         self.clock.advance(1)
         self.cloud.answers[DETAIL] = {'servers': [active('c', 'c')]}
         self.cloud.answers['GET /servers/a'] = self.cloud.answers['GET /servers/b'] = AWAY
         self.assertEqual(['c'], self.told_ready(cursor))
 
-    def test_one_that_is_deleted_is_not_asked_for_any_more(self):
+    def test_a_deleted_server_is_no_longer_requested(self):
         cursor = self.driver.changes().cursor
         self.clock.advance(1)
         self.cloud.answers[DETAIL] = {'servers': [active(one, one) | GONE for one in ('a', 'b')]}
@@ -131,7 +131,7 @@ class Doubts(DoubtsCase):
         self.driver.changes(cursor)
         self.assertEqual(['GET /servers/detail'], [what for what, _ in self.cloud.queries])
 
-    def test_what_is_proven_is_not_asked_for_any_more(self):
+    def test_a_proven_server_is_no_longer_requested(self):
         for server_id in ('a', 'b'):
             self.cloud.answers[f'GET /servers/{server_id}/os-interface'] = PORT
         self.assertEqual(['a', 'b', 'c'], self.ready())
@@ -139,12 +139,12 @@ class Doubts(DoubtsCase):
         self.assertEqual(['a', 'b', 'c'], self.ready())
         self.assertEqual([], self.asked())
 
-    def test_one_that_lost_its_port_is_in_error(self):
+    def test_a_server_that_lost_its_port_is_in_error(self):
         self.cloud.answers['GET /servers/a/os-interface'] = {'interfaceAttachments': []}
         states = {status.amphora_id: status.state for status in self.driver.changes().statuses}
         self.assertIs(State.ERROR, states['a'])
 
-    def test_a_refusal_for_good_is_told(self):
+    def test_a_permanent_refusal_is_raised(self):
         self.cloud.answers['GET /servers/a/os-interface'] = (
             403, {}, {'forbidden': {'code': 403, 'message': 'Policy does not allow it.'}},
         )  # fmt: skip

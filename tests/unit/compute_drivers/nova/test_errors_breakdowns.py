@@ -1,4 +1,4 @@
-"""What is known of a request once the cloud broke down over it, or never answered."""
+"""Outcome of requests that end in a server error, or without a response."""
 
 import unittest
 
@@ -25,7 +25,7 @@ from tests.unit.compute_drivers.nova.corpus import ANSWERS, reply
 
 
 class Breakdowns(Table):
-    """Rows 500 to 504 and no answer: it may have been done."""
+    """Rows 500 to 504 and no response: the request might have taken effect."""
 
     def test_500_leaves_the_outcome_of_a_build_unknown(self):
         self.says(
@@ -33,7 +33,7 @@ class Breakdowns(Table):
             BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, retryable=True,
         )  # fmt: skip
 
-    def test_500_of_anything_else_may_be_tried_again(self):
+    def test_500_of_any_other_request_is_retryable(self):
         for asked in (DELETE, STATUS, about('attach network n to')):
             self.says(
                 ['nova/attach_port_failed', 'nova/attach_network_unknown', 'unseen/unexpected'],
@@ -46,14 +46,14 @@ class Breakdowns(Table):
             BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, retryable=True,
         )  # fmt: skip
 
-    def test_502_503_and_504_of_anything_else_may_be_tried_again(self):
+    def test_502_503_and_504_of_any_other_request_are_retryable(self):
         for asked in (DELETE, STATUS):
             self.says(
                 [name for name in ANSWERS if name.endswith(('_502', '_503', '_504', '_503_json'))],
                 asked, ServiceUnavailable, UNKNOWN, FAILURE, retryable=True,
             )  # fmt: skip
 
-    def test_503_may_tell_when_to_come_back(self):
+    def test_503_can_have_retry_after(self):
         name = 'proxies/nginx_503_retry_after'
         self.says(name, BUILD, BuildOutcomeUnknown, UNKNOWN, FAILURE, retryable=True, after=30.0)
         self.says(name, STATUS, ServiceUnavailable, UNKNOWN, FAILURE, retryable=True, after=30.0)
@@ -62,7 +62,7 @@ class Breakdowns(Table):
         error = errors.unanswered(asked, 'compute', 'the line is dead', sent=sent, slow=slow)
         return type(error), error.outcome, error.circuit, error.retryable
 
-    def test_no_connection_means_that_nothing_was_done(self):
+    def test_no_connection_means_that_nothing_was_applied(self):
         for asked in (BUILD, DELETE, STATUS):
             for slow in (True, False):
                 self.assertEqual(
@@ -77,7 +77,7 @@ class Breakdowns(Table):
                 self.unanswered(BUILD, sent=True, slow=slow),
             )
 
-    def test_no_answer_to_anything_else_may_be_asked_for_again(self):
+    def test_no_answer_to_any_other_request_is_retryable(self):
         for asked in (DELETE, STATUS):
             self.assertEqual(
                 (ServiceTimeout, UNKNOWN, FAILURE, True),
@@ -87,22 +87,22 @@ class Breakdowns(Table):
                 (ServiceUnavailable, UNKNOWN, FAILURE, True), self.unanswered(asked, sent=True)
             )
 
-    def test_a_page_that_says_success_is_no_answer(self):
+    def test_a_successful_response_without_json_is_an_error(self):
         page = Reply(service='compute', status=200, headers={'x-openstack-request-id': 'req-7'})
         for asked, kind in ((BUILD, BuildOutcomeUnknown), (STATUS, ServiceUnavailable)):
             error = errors.unreadable(asked, page)
             self.assertIs(kind, type(error))
             self.assertIs(UNKNOWN, error.outcome)
             self.assertEqual((200, 'req-7'), (error.http_status, error.request_id))
-            self.assertIn('something in front of Nova answered 200 with no JSON', str(error))
+            self.assertIn('something in front of Nova answered 200 without JSON', str(error))
 
 
 class LookUps(unittest.TestCase):
-    """What is asked on the way to a build makes nothing, however it ends."""
+    """Look-ups within a build create nothing, however they end."""
 
     asked = Asked(verb='build', subject='web-1', build_key='k-1', looking=True)
 
-    def test_no_trouble_with_one_leaves_a_build_in_doubt(self):
+    def test_a_failed_look_up_leaves_no_build_in_doubt(self):
         found = [
             errors.refused(self.asked, reply('proxies/haproxy_503'), now=NOW),
             errors.unreadable(self.asked, reply('proxies/nginx_502')),
@@ -117,6 +117,6 @@ class LookUps(unittest.TestCase):
                 self.assertNotIsInstance(error, BuildOutcomeUnknown)
                 self.assertEqual((NOT_APPLIED, True), (error.outcome, error.retryable))
 
-    def test_what_it_does_not_find_is_wrong_with_the_build(self):
+    def test_a_look_up_that_finds_nothing_is_an_invalid_build(self):
         error = errors.refused(self.asked, reply('nova/build_image_unknown'), now=NOW)
         self.assertIs(InvalidBuildRequest, type(error))

@@ -1,4 +1,4 @@
-"""Errors about an answer say in one line what was asked, and what the service said."""
+"""Error messages about a response: the request and the service's message in one line."""
 
 import unittest
 
@@ -20,7 +20,7 @@ from tests.unit.compute_drivers.nova.asking import (
 )
 from tests.unit.compute_drivers.nova.corpus import ANSWERS, reply
 
-#: What an operator reads: an answer, what it answered, and the whole text.
+#: A response, the request, and the whole message.
 TEXTS = (
     ('nova/build_quota_instances', BUILD, 'Cannot build web-1: Nova answered 403: Quota exceeded '
      'for instances: Requested 3, but already used 0 of 2 instances.'),
@@ -55,7 +55,7 @@ TEXTS = (
 
 
 class Words(unittest.TestCase):
-    def test_an_error_names_the_object_and_what_the_service_said(self):
+    def test_an_error_has_the_object_and_the_services_message(self):
         for name, asked, text in TEXTS:
             with self.subTest(name):
                 self.assertEqual(text, str(errors.refused(asked, reply(name), now=NOW)))
@@ -71,12 +71,12 @@ class Words(unittest.TestCase):
                     )
                     self.assertLess(len(text), 700)
 
-    def test_an_error_carries_the_id_under_which_the_service_logged_the_request(self):
+    def test_an_error_has_the_request_id_of_the_service(self):
         for header in ('x-openstack-request-id', 'x-compute-request-id'):
             answer = Reply(service='compute', status=403, headers={header: 'req-7'})
             self.assertEqual('req-7', errors.refused(BUILD, answer, now=NOW).request_id)
 
-    def test_what_was_sent_is_not_told(self):
+    def test_sent_content_is_not_repeated(self):
         secret = 'SHVudGVyMkh1bnRlcjI'
         for field in ('user_data', 'personality', 'server', 'contents'):
             for said in (
@@ -93,7 +93,7 @@ class Words(unittest.TestCase):
                 self.assertNotIn(secret, text)
                 self.assertIn(f'for field/attribute {field}', text)
 
-    def test_where_there_is_no_message_the_next_best_is_told(self):
+    def test_without_a_message_the_next_best_field_is_used(self):
         for fault, said in (
             ({'message': ' ', 'detail': 'It is full'}, 'It is full'),
             ({'message': '', 'detail': None, 'title': 'Conflict'}, 'Conflict'),
@@ -102,11 +102,11 @@ class Words(unittest.TestCase):
             text = str(errors.refused(BUILD, answer, now=NOW))
             self.assertEqual(f'Cannot build web-1: Nova answered 409: {said}.', text)
 
-    def test_a_service_without_a_name_is_called_by_its_type(self):
+    def test_an_unknown_service_is_named_by_its_type(self):
         answer = Reply(service='placement', status=503, headers={})
         self.assertIn('in front of placement', str(errors.refused(BUILD, answer, now=NOW)))
 
-    def test_no_answer_is_told_with_the_reason(self):
+    def test_a_missing_answer_is_reported_with_its_cause(self):
         for sent, slow, text in (
             (False, False, 'Nova cannot be reached: the line is dead.'),
             (True, False, 'Nova gave no answer: the line is dead.'),
@@ -139,7 +139,7 @@ class Whatever(unittest.TestCase):
         after=st.none() | _texts | st.integers().map(str),
         asked=st.sampled_from([BUILD, DELETE, STATUS, about('resume')]),
     )
-    def test_whatever_is_answered_becomes_one_error_of_one_line(self, status, body, after, asked):
+    def test_any_response_becomes_one_error_of_one_line(self, status, body, after, asked):
         headers = {} if after is None else {'retry-after': after}
         answer = Reply(service='compute', status=status, headers=headers, body=body)
         error = errors.refused(asked, answer, now=NOW)

@@ -1,4 +1,4 @@
-"""Connections that fail, over real sockets: whether the request was sent, and in what words."""
+"""Connection failures over real sockets: was the request sent, and the message."""
 
 import datetime
 import pathlib
@@ -39,7 +39,7 @@ DELETE = Asked(verb='delete', subject='s-1', amphora_id='s-1')
 
 
 def read_request(connection):
-    """Read a request and its body to the end, or what comes of it."""
+    """Read a request and its body to the end, as far as it arrives."""
     received = b''
     while more := connection.recv(65_536):
         received += more
@@ -50,12 +50,12 @@ def read_request(connection):
 
 
 def hang_up(connection):
-    """Have the end of a connection be a reset instead of a farewell."""
+    """Let a connection end with a reset instead of a FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 
 
 def reset(connection):
-    """Hang up as soon as something comes, and read none of it."""
+    """Close the connection as soon as data arrives, without reading it."""
     connection.recv(1, socket.MSG_PEEK)
     hang_up(connection)
 
@@ -69,7 +69,7 @@ class Failing(unittest.TestCase):
         return caught.exception
 
     def not_sent(self, exc, why):
-        """Check what a request that was never sent comes to."""
+        """Check the error of a request that was never sent."""
         for asked in (BUILD, DELETE):
             error = unanswered(asked, 'compute', exc)
             self.assertIs(ServiceUnavailable, type(error), str(error))
@@ -78,7 +78,7 @@ class Failing(unittest.TestCase):
             self.says(error, asked, 'Nova cannot be reached', why)
 
     def sent(self, exc, why, *, slow=False):
-        """Check what a request comes to that the service may have acted on."""
+        """Check the error of a request that the service might have applied."""
         build = unanswered(BUILD, 'compute', exc)
         self.assertIs(BuildOutcomeUnknown, type(build), str(build))
         self.assertEqual((Outcome.UNKNOWN, True), (build.outcome, build.retryable))
@@ -101,12 +101,12 @@ class NotSent(Failing):
             port = closed.getsockname()[1]
         self.not_sent(self.failure(f'http://127.0.0.1:{port}/'), 'connection refused')
 
-    def test_a_name_that_is_not_known(self):
-        # Reserved never to exist; the resolver may also say that it is off-line.
+    def test_an_unknown_host_name(self):
+        # Reserved as never existing; the resolver can also report that it is offline.
         exc = self.failure('http://nova.invalid:8774/')
         self.not_sent(exc, '[a-z ]*(name|resolution|address)[a-z ]*')
 
-    def test_an_address_that_is_none(self):
+    def test_an_invalid_address(self):
         for url, why in (
             ('htp://nova:8774/', ".*No connection adapters were found for 'htp://nova:8774/'"),
             ('http://:8774/', '.*Invalid URL.*'),
@@ -115,7 +115,7 @@ class NotSent(Failing):
                 self.not_sent(self.failure(url), why)
 
     def test_a_connection_that_takes_too_long(self):
-        # Nobody accepts, and one in the queue is all that fits.
+        # No connection is accepted, and the queue has room for one.
         with socket.create_server(('127.0.0.1', 0), backlog=0) as full:
             address = full.getsockname()
             waiting = []
@@ -138,14 +138,14 @@ class Sent(Failing):
     def test_an_answer_that_takes_too_long(self):
         def serve(connection):
             read_request(connection)
-            # Until the client has had enough.
+            # Until the client closes the connection.
             connection.recv(1)
 
         self.sent(self.failure_of(serve, timeout=(5, 0.2)), 'it took too long', slow=True)
 
     def test_a_reset_before_the_request_was_read(self):
-        # Whether any of it was read, this side cannot know; nor does it always
-        # see the reset, as it may still be sending.
+        # The client cannot know if any of it was read; nor does it always see the
+        # reset, as it might still be sending.
         why = '(connection reset by peer|Remote end closed connection.*|broken pipe)'
         self.sent(self.failure_of(reset), why)
 
@@ -156,11 +156,11 @@ class Sent(Failing):
 
         self.sent(self.failure_of(serve), 'connection reset by peer')
 
-    def test_a_farewell_instead_of_an_answer(self):
+    def test_a_connection_closed_instead_of_an_answer(self):
         exc = self.failure_of(read_request)
         self.sent(exc, 'Remote end closed connection without response')
 
-    def test_a_kept_connection_that_was_reset_in_the_meantime(self):
+    def test_a_kept_alive_connection_that_was_reset_meanwhile(self):
         def serve(connection):
             read_request(connection)
             connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
@@ -192,7 +192,7 @@ class Sent(Failing):
 
 
 class Certificates:
-    """A server's key and certificate, which nobody has signed but itself."""
+    """A server's key and self-signed certificate."""
 
     def __init__(self, folder, name='localhost'):
         key = ec.generate_private_key(ec.SECP256R1())
@@ -243,7 +243,7 @@ class Tls(Failing):
         with listening(serve) as port:
             return self.failure(f'https://localhost:{port}/', **more)
 
-    def test_a_certificate_that_nobody_vouches_for(self):
+    def test_a_self_signed_certificate(self):
         self.not_sent(self.failure_of(self.mine), r'TLS failed \(CERTIFICATE_VERIFY_FAILED\)')
 
     def test_a_certificate_of_another_host(self):
@@ -251,7 +251,7 @@ class Tls(Failing):
         exc = self.failure_of(other, verify=str(other.certfile))
         self.not_sent(exc, r'TLS failed \(CERTIFICATE_VERIFY_FAILED\)')
 
-    def test_a_server_that_speaks_no_tls(self):
+    def test_a_server_without_tls(self):
         def serve(connection):
             connection.recv(65_536)
             connection.sendall(b'HTTP/1.1 400 Bad Request\r\n\r\n')
@@ -260,7 +260,7 @@ class Tls(Failing):
             exc = self.failure(f'https://localhost:{port}/')
         self.not_sent(exc, r'TLS failed \([A-Z_]+\)')
 
-    def test_a_reset_while_hands_are_shaken(self):
+    def test_a_reset_during_the_handshake(self):
         with listening(reset) as port:
             exc = self.failure(f'https://localhost:{port}/')
         self.not_sent(exc, '(connection reset by peer|TLS failed .*)')
@@ -270,13 +270,13 @@ class Tls(Failing):
             exc = self.failure(f'https://localhost:{port}/', timeout=(0.2, 0.2))
         self.not_sent(exc, 'it took too long')
 
-    def test_a_list_of_authorities_that_is_none(self):
+    def test_an_invalid_ca_file(self):
         nonsense = self.folder / 'nonsense.pem'
         nonsense.write_text('not a certificate')
         exc = self.failure_of(self.mine, verify=str(nonsense))
         self.not_sent(exc, r'TLS failed \(.*\)')
 
-    def test_a_farewell_after_the_request_was_read(self):
+    def test_a_connection_closed_after_the_request_was_read(self):
         exc = self.failure_of(self.mine, verify=str(self.mine.certfile))
         self.sent(exc, '(TLS failed .*|Remote end closed connection.*)')
 
@@ -290,7 +290,7 @@ class Tls(Failing):
 
 
 class NoToken(unittest.TestCase):
-    """Keystone says no, or nothing: the request itself was never sent."""
+    """Keystone refuses or does not answer: the request itself was never sent."""
 
     def error(self, auth, asked=BUILD):
         session = Session(auth=auth)
@@ -331,22 +331,22 @@ class NoToken(unittest.TestCase):
             error.request_id,
         )
 
-    def test_an_application_credential_that_is_not_there(self):
+    def test_an_unknown_application_credential(self):
         error = self.refused('keystone/app_credential_unknown')
         self.assertIs(AuthenticationFailed, type(error))
         self.assertIn('Could not find Application Credential', str(error))
 
-    def test_credentials_that_are_malformed(self):
+    def test_malformed_credentials(self):
         error = self.refused('keystone/malformed')
         self.assertIs(AuthenticationFailed, type(error))
         self.assertIn("'identity' is a required property", str(error))
 
-    def test_credentials_that_may_not_have_a_token(self):
+    def test_credentials_that_are_not_allowed_a_token(self):
         error = self.refused('keystone/policy')
         self.assertIs(PermissionDenied, type(error))
         self.assertIn('Keystone answered 403: You are not authorized', str(error))
 
-    def test_a_url_that_is_not_keystones(self):
+    def test_a_url_of_another_service(self):
         for answer in ('keystone/path_wrong', 'proxies/nginx_404', 'proxies/nginx_413'):
             with self.subTest(answer):
                 error = self.refused(answer)
@@ -355,7 +355,7 @@ class NoToken(unittest.TestCase):
                     continue
                 self.assertIs(ServiceUnavailable, type(error))
                 self.assertFalse(error.retryable)
-                self.assertTrue(str(error).endswith('Look at auth_url.'), str(error))
+                self.assertTrue(str(error).endswith('Check auth_url.'), str(error))
 
     def test_a_keystone_that_is_down_behind_its_proxy(self):
         for answer in ('proxies/haproxy_503', 'proxies/nginx_502', 'unseen/unexpected'):
@@ -365,12 +365,12 @@ class NoToken(unittest.TestCase):
                 self.assertTrue(error.retryable)
                 self.assertIs(Verdict.FAILURE, error.circuit)
 
-    def test_a_keystone_that_asks_for_fewer_calls(self):
+    def test_a_keystone_that_limits_the_rate(self):
         error = self.refused('proxies/haproxy_429', {'Retry-After': '9'})
         self.assertIs(RateLimited, type(error))
         self.assertEqual((True, 9.0), (error.retryable, error.retry_after))
 
-    def test_a_keystone_that_nobody_answers_for(self):
+    def test_a_keystone_that_does_not_answer(self):
         with socket.create_server(('127.0.0.1', 0)) as closed:
             port = closed.getsockname()[1]
         for plugin, path, words in (
@@ -385,7 +385,7 @@ class NoToken(unittest.TestCase):
                 self.assertTrue(error.retryable)
                 self.assertIn(words, str(error))
 
-    def test_a_plugin_that_gives_up_by_itself(self):
+    def test_an_auth_plugin_that_fails(self):
         error = no_entry(BUILD, ksa.AuthorizationFailure('no ticket\nof Kerberos.'))
         self.assertIs(AuthenticationFailed, type(error))
         self.assertEqual(
@@ -397,18 +397,18 @@ class NoToken(unittest.TestCase):
             error = no_entry(BUILD, exc)
             self.assertIs(ServiceUnavailable, type(error))
             self.assertFalse(error.retryable)
-            self.assertRegex(str(error), '^Cannot build web-1: the catalogue is of no use: .*$')
+            self.assertRegex(str(error), '^Cannot build web-1: the catalogue is not usable: .*$')
 
-    def test_a_token_that_cannot_be_renewed_in_the_midst_of_a_request(self):
-        # The service has refused the old one, so that nothing was done.
+    def test_a_token_that_cannot_be_renewed_during_a_request(self):
+        # The service has refused the old token, so the request was not applied.
         error = unanswered(BUILD, 'compute', ksa.Unauthorized())
         self.assertIs(AuthenticationFailed, type(error))
         self.assertIs(Outcome.NOT_APPLIED, error.outcome)
 
-    def test_a_refusal_that_came_without_an_answer(self):
+    def test_a_refusal_without_a_response(self):
         error = no_entry(BUILD, ksa.Unauthorized())
         self.assertIs(AuthenticationFailed, type(error))
-        self.assertIn('refuses the credentials (401): it says no more.', str(error))
+        self.assertIn('refuses the credentials (401): no reason given.', str(error))
 
 
 if __name__ == '__main__':

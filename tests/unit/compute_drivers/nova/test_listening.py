@@ -1,4 +1,4 @@
-"""The driver that listens: what it still asks Nova for, over a real connection and a real bus."""
+"""Listening driver: its remaining requests to Nova, over a real connection and bus."""
 
 import copy
 import sys
@@ -24,7 +24,7 @@ GONE = (404, {}, {'itemNotFound': {'code': 404, 'message': 'Instance a could not
 
 
 def server(server_id, state, task_state=None, **more):
-    """Return a server as Nova's API shows it."""
+    """Return a server as Nova's API returns it."""
     shown = copy.deepcopy(SERVERS['building'])
     states = {'OS-EXT-STS:vm_state': state, 'OS-EXT-STS:task_state': task_state}
     return shown | {'id': server_id, 'name': server_id, 'tags': TAGS} | states | more
@@ -54,13 +54,13 @@ class ListeningCase(unittest.TestCase):
         self.news += 1
 
     def connect(self):
-        """Have the driver listen; it begins to with the first question."""
+        """Let the driver listen; it starts with the first request."""
         self.driver.changes()
         until(lambda: self.news == 1)
         self.cloud.queries.clear()
 
     def tell(self, event, server_id, **changes):
-        """Have Nova tell, and wait until the driver has heard."""
+        """Send a notification, and wait until the driver has received it."""
         heard = self.driver.cursor()
         self.exchange.tell(event, server_id, **changes)
         until(lambda: self.driver.cursor() != heard)
@@ -77,14 +77,14 @@ class ListeningCase(unittest.TestCase):
         return [status.state for status in self.driver.changes(cursor).statuses]
 
     def asked(self):
-        """Return the requests about servers since it was last asked."""
+        """Return the requests about servers since the last call."""
         found = [what for what, _ in self.cloud.queries if '/servers' in what]
         self.cloud.queries.clear()
         return found
 
 
 class OneRequest(ListeningCase):
-    def test_a_build_costs_the_request_that_makes_it(self):
+    def test_a_build_costs_one_request(self):
         self.connect()
         self.build('a')
         self.assertEqual({'a': State.PENDING}, self.states('a'))
@@ -94,7 +94,7 @@ class OneRequest(ListeningCase):
         self.assertEqual({'a': State.ACTIVE}, self.states('a'))
         self.assertEqual(['POST /servers'], self.asked())
 
-    def test_so_do_many_watched_by_a_cursor(self):
+    def test_many_builds_watched_by_a_cursor_cost_one_request_each(self):
         self.connect()
         cursor = self.driver.changes().cursor
         self.assertEqual([DETAIL], self.asked())
@@ -110,7 +110,7 @@ class OneRequest(ListeningCase):
         self.assertEqual((), self.driver.changes(changes.cursor).statuses)
         self.assertEqual(20 * ['POST /servers'], self.asked())
 
-    def test_the_cursor_at_hand_spares_even_the_first_list(self):
+    def test_a_current_cursor_saves_even_the_first_list(self):
         self.connect()
         cursor = self.driver.cursor()
         self.build('a')
@@ -119,20 +119,20 @@ class OneRequest(ListeningCase):
         self.assertEqual(['a'], [status.amphora_id for status in changes.statuses])
         self.assertEqual(['POST /servers'], self.asked())
 
-    def test_a_look_at_the_backend_begins_to_listen(self):
+    def test_a_check_of_the_backend_starts_listening(self):
         self.cloud.answers |= {'GET /servers': {'servers': []}}
         health = self.driver.check()
         self.assertEqual(1, self.news)
-        self.assertEqual('microversion 2.96, listened to', health.detail)
+        self.assertEqual('microversion 2.96, listening', health.detail)
 
-    def test_a_server_made_here_is_told_before_nova_tells_of_it(self):
+    def test_a_server_built_here_is_reported_before_its_notification(self):
         self.connect()
         cursor = self.driver.changes().cursor
         self.build('a')
         (status,) = self.driver.changes(cursor).statuses
         self.assertEqual(('a', State.PENDING), (status.amphora_id, status.state))
 
-    def test_what_was_told_before_the_answer_came_is_not_forgotten_for_it(self):
+    def test_an_answer_does_not_replace_a_newer_notification(self):
         self.connect()
         answer = self.cloud.answer
 
@@ -145,7 +145,7 @@ class OneRequest(ListeningCase):
         self.build('a')
         self.assertEqual({'a': State.ACTIVE}, self.states('a'))
 
-    def test_a_server_that_was_found_by_its_key_is_asked_for(self):
+    def test_a_server_found_by_its_key_is_requested(self):
         self.connect()
         self.cloud.answers[DETAIL] = {'servers': [server('a', 'active')]}
         self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
@@ -154,7 +154,7 @@ class OneRequest(ListeningCase):
         self.assertEqual({'a': State.ACTIVE}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_a_delete_is_told_whoever_asked_for_it(self):
+    def test_a_delete_is_reported_even_if_requested_elsewhere(self):
         self.connect()
         cursor = self.driver.changes().cursor
         self.asked()
@@ -163,7 +163,7 @@ class OneRequest(ListeningCase):
         self.assertEqual({}, self.states('a'))
         self.assertEqual([], self.asked())
 
-    def test_a_server_asked_for_once_is_followed_from_there(self):
+    def test_a_server_requested_once_is_followed_from_then_on(self):
         self.connect()
         self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
         self.assertEqual({'a': State.ACTIVE}, self.states('a'))
@@ -171,7 +171,7 @@ class OneRequest(ListeningCase):
         self.assertEqual({'a': State.SUSPENDED}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_what_one_reader_was_answered_is_told_to_all(self):
+    def test_the_answer_to_one_reader_is_reported_to_all(self):
         self.connect()
         cursor = self.driver.cursor()
         self.build('a')
@@ -187,17 +187,17 @@ class OneRequest(ListeningCase):
 
 class Errors(ListeningCase):
     def build_that_fails(self, event, **changes):
-        """Have Nova tell of an error and show nothing of it yet; return the cursor before."""
+        """Send an error that Nova's API does not show so far; return the cursor before."""
         self.connect()
         cursor = self.driver.cursor()
         self.build('a')
         self.cloud.answers['GET /servers/a'] = {'server': server('a', 'building', 'spawning')}
         self.tell(event, 'a', **changes)
-        # Whoever waits is to look at once.
+        # Waiting callers must poll at once.
         until(lambda: self.news == 2)
         return cursor
 
-    def test_why_a_build_failed_is_asked_of_nova_once(self):
+    def test_the_fault_of_a_failed_build_is_requested_once(self):
         self.connect()
         cursor = self.driver.changes().cursor
         self.build('a')
@@ -210,7 +210,7 @@ class Errors(ListeningCase):
         self.assertEqual({'a': State.ERROR}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_an_error_without_a_reason_is_asked_about_once_too(self):
+    def test_an_error_without_a_fault_is_also_requested_once(self):
         self.connect()
         self.build('a')
         self.asked()
@@ -220,7 +220,7 @@ class Errors(ListeningCase):
             self.assertEqual({'a': State.ERROR}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_an_attempt_that_failed_on_one_host_ends_nothing(self):
+    def test_a_failed_attempt_on_one_host_does_not_end_the_build(self):
         cursor = self.build_that_fails('instance.create.error', tags=TAGS)
         self.assertEqual([State.BUILDING], self.changed(cursor))
         # On the next host.
@@ -230,7 +230,7 @@ class Errors(ListeningCase):
         self.assertEqual({'a': State.BUILDING}, self.states('a'))
         self.assertEqual([], self.asked())
 
-    def test_what_a_failed_attempt_comes_to_is_asked_for_until_it_is_known(self):
+    def test_after_a_failed_attempt_the_server_is_requested_until_its_state_is_certain(self):
         cursor = self.build_that_fails('instance.create.error', tags=TAGS)
         self.asked()
         for _ in range(2):
@@ -245,13 +245,13 @@ class Errors(ListeningCase):
         self.assertEqual({'a': State.ERROR}, self.states('a'))
         self.assertEqual([], self.asked())
 
-    def test_a_server_that_no_host_takes_is_in_error_though_nova_may_show_that_later(self):
+    def test_a_server_without_a_valid_host_is_in_error_even_if_nova_shows_it_later(self):
         self.build_that_fails('compute_task.build_instances.error')
         self.assertEqual({'a': State.BUILDING}, self.states('a'))
         self.cloud.answers['GET /servers/a'] = {'server': server('a', 'error')}
         self.assertEqual({'a': State.ERROR}, self.states('a'))
 
-    def test_of_a_stranger_that_no_host_takes_nothing_is_asked(self):
+    def test_a_server_of_another_owner_without_a_host_is_not_requested(self):
         self.connect()
         cursor = self.driver.cursor()
         self.exchange.tell('compute_task.build_instances.error', 'other')
@@ -259,7 +259,7 @@ class Errors(ListeningCase):
         self.assertEqual([State.ACTIVE], self.changed(cursor))
         self.assertEqual([], self.asked())
 
-    def test_of_one_deleted_before_it_had_a_host_the_end_is_asked_for(self):
+    def test_a_server_deleted_before_it_had_a_host_is_requested(self):
         self.connect()
         self.build('a')
         self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
@@ -272,7 +272,7 @@ class Errors(ListeningCase):
         self.assertEqual({}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_of_one_whose_end_was_told_nothing_is_asked_though_nobody_waited(self):
+    def test_a_server_with_a_reported_end_is_not_requested_even_if_no_caller_waited(self):
         self.connect()
         self.build('a')
         self.build('b')
@@ -284,7 +284,7 @@ class Errors(ListeningCase):
         self.assertEqual({'b': State.PENDING}, self.states('b'))
         self.assertEqual([], self.asked())
 
-    def test_one_that_is_told_to_be_leaving_is_waited_for(self):
+    def test_a_server_reported_as_deleting_is_waited_for(self):
         self.connect()
         self.build('a')
         self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
@@ -297,7 +297,7 @@ class Errors(ListeningCase):
 
 
 class Actions(ListeningCase):
-    def test_to_read_the_console_puts_nothing_in_doubt(self):
+    def test_reading_the_console_causes_no_doubt(self):
         self.connect()
         self.build('a')
         self.cloud.answers['POST /servers/a/action'] = {'output': 'booted'}
@@ -306,7 +306,7 @@ class Actions(ListeningCase):
         self.assertEqual({'a': State.PENDING}, self.states('a'))
         self.assertEqual([], self.asked())
 
-    def test_what_was_told_before_an_action_is_not_certain_after_it(self):
+    def test_a_state_reported_before_an_action_is_uncertain_after_it(self):
         self.connect()
         self.build('a')
         self.tell('instance.create.end', 'a', tags=TAGS)
@@ -319,7 +319,7 @@ class Actions(ListeningCase):
         self.assertEqual('rebooting', status.task_state)
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_nor_is_it_after_one_that_got_lost(self):
+    def test_a_state_is_uncertain_after_a_lost_action_too(self):
         self.connect()
         self.build('a')
         self.tell('instance.create.end', 'a', tags=TAGS)
@@ -331,7 +331,7 @@ class Actions(ListeningCase):
 
 
 class Strangers(ListeningCase):
-    def test_servers_of_others_are_not_told(self):
+    def test_servers_of_other_owners_are_not_reported(self):
         self.connect()
         cursor = self.driver.changes().cursor
         for event, changes in (
@@ -346,7 +346,7 @@ class Strangers(ListeningCase):
         self.assertEqual(['ours'], [status.amphora_id for status in changes.statuses])
         self.assertEqual((), changes.gone)
 
-    def test_a_server_of_others_is_asked_for_each_time_and_told_to_nobody(self):
+    def test_a_server_of_another_owner_is_requested_each_time_and_never_reported(self):
         self.connect()
         cursor = self.driver.cursor()
         theirs = server('other', 'active', tags=['kiln-site:west'])
@@ -359,7 +359,7 @@ class Strangers(ListeningCase):
 
 
 class Doubt(ListeningCase):
-    def test_a_look_is_hurried_by_what_a_build_comes_to_and_not_by_each_step_of_it(self):
+    def test_only_the_result_of_a_build_hurries_a_poll_and_not_its_steps(self):
         self.connect()
         cursor = self.driver.cursor()
         self.tell('instance.update', 'a', state='building', task_state='spawning', tags=TAGS)
@@ -372,7 +372,7 @@ class Doubt(ListeningCase):
         self.tell('instance.update', 'a', state='active', task_state='deleting', tags=TAGS)
         self.assertEqual(2, self.news)
 
-    def test_what_was_told_long_ago_is_asked_for_again(self):
+    def test_an_old_report_is_requested_again(self):
         self.connect()
         self.build('a')
         self.clock.advance(TRUSTED_S + 1)
@@ -381,7 +381,7 @@ class Doubt(ListeningCase):
         self.assertEqual({'a': State.ACTIVE}, self.states('a'))
         self.assertEqual(['GET /servers/a'], self.asked())
 
-    def test_once_in_a_while_nova_is_asked_for_what_was_not_told(self):
+    def test_nova_is_polled_once_in_a_while_for_lost_messages(self):
         self.connect()
         cursor = self.driver.changes().cursor
         self.asked()
@@ -394,7 +394,7 @@ class Doubt(ListeningCase):
         self.assertEqual((), self.driver.changes(changes.cursor).statuses)
         self.assertEqual([DETAIL], self.asked())
 
-    def test_while_the_bus_is_heard_nobody_is_asked_who_was_built(self):
+    def test_a_connected_bus_needs_no_list_of_built_servers(self):
         self.connect()
         self.assertIsNone(self.driver.reached(State.ACTIVE, self.driver.cursor()))
         self.assertEqual([], self.asked())
@@ -409,7 +409,7 @@ class Doubt(ListeningCase):
             self.assertEqual(moment, query['changes-since'])
             self.assertEqual([DETAIL], self.asked())
 
-    def test_what_is_told_while_nova_answers_is_told_after_the_answer(self):
+    def test_a_notification_during_an_answer_is_reported_after_it(self):
         self.connect()
 
         def answer(what, query):
@@ -427,7 +427,7 @@ class NotHeard(ListeningCase):
     # Nothing listens on the discard port.
     url = 'rabbit://kiln:Tr0ub4dor@127.0.0.1:9/'
 
-    def test_without_the_bus_nova_is_polled_as_ever(self):
+    def test_without_the_bus_nova_is_polled(self):
         with self.assertLogs('kiln.compute_drivers.nova.notifications', 'WARNING') as logs:
             self.build('a')
             self.cloud.answers['GET /servers/a'] = {'server': server('a', 'active')}
@@ -440,7 +440,7 @@ class NotHeard(ListeningCase):
         self.assertEqual(0, self.news)
         self.assertNotIn('Tr0ub4dor', repr(logs.output))
 
-    def test_without_the_bus_who_was_built_is_asked_for_by_ids(self):
+    def test_without_the_bus_built_servers_are_listed_by_ids(self):
         self.cloud.answers['GET /servers'] = {'servers': [{'id': 'a'}]}
         cursor = self.driver.cursor()
         self.assertEqual({'a'}, self.driver.reached(State.ACTIVE, cursor))
@@ -449,21 +449,21 @@ class NotHeard(ListeningCase):
 
 
 class Opening(unittest.TestCase):
-    def test_without_a_url_nothing_listens(self):
+    def test_without_a_url_the_driver_does_not_listen(self):
         conf = written('auth_type = none')
         driver = NovaDriver.open(conf, name='east', owner='kiln')
         self.addCleanup(driver.close)
         self.assertIs(NovaDriver, type(driver))
 
-    def test_a_wrong_url_is_refused_before_anything_is_done(self):
+    def test_a_wrong_url_is_refused_at_once(self):
         conf = written('auth_type = none', 'notification_url = amqp:Tr0ub4dor')
         with self.assertRaises(ConfigurationError) as caught:
             NovaDriver.open(conf, name='east', owner='kiln')
         self.assertNotIn('Tr0ub4dor', str(caught.exception))
 
-    def test_where_the_library_is_missing_it_is_named(self):
+    def test_a_missing_library_is_named(self):
         conf = written('auth_type = none', f'notification_url = {URL}')
-        # As where it is not installed; the import in subprocesses would take a second.
+        # As if it were not installed; an import in a subprocess would take a second.
         nova = 'kiln.compute_drivers.nova'
         names = ('kombu', f'{nova}.listening', f'{nova}.notifications')
         kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}

@@ -1,4 +1,4 @@
-"""What is known of servers from what was told of them."""
+"""Cache of reported server states: places, doubts and trust."""
 
 import unittest
 
@@ -22,7 +22,7 @@ class NewsCase(unittest.TestCase):
 
 
 class Certain(NewsCase):
-    def test_what_is_doubted_is_known_again_when_more_is_told_of_it(self):
+    def test_a_doubtful_server_is_known_again_after_its_next_report(self):
         self.news.tell(server('a'))
         place = self.news.place()
         self.news.doubt('a')
@@ -32,13 +32,13 @@ class Certain(NewsCase):
         self.news.tell(server('a', 'active'))
         self.assertEqual(server('a', 'active'), self.news.known('a'))
 
-    def test_what_was_never_told_of_cannot_be_doubted(self):
+    def test_a_server_that_was_never_reported_cannot_be_doubtful(self):
         self.news.doubt('a')
         self.assertNotIn('a', self.news)
 
 
 class Places(NewsCase):
-    def test_what_is_told_since_a_place_is_told_in_order(self):
+    def test_reports_since_a_place_are_in_order(self):
         self.news.tell(server('a'))
         place = self.news.place()
         for server_id in 'bcd':
@@ -46,30 +46,30 @@ class Places(NewsCase):
         self.assertEqual(['b', 'c', 'd'], self.told(place))
         self.assertEqual([], self.told(self.news.since(place).place))
 
-    def test_of_a_server_the_last_is_told_at_its_new_place(self):
+    def test_only_the_last_report_of_a_server_is_returned_at_its_new_place(self):
         place = self.news.place()
         for server_id in 'aba':
             self.news.tell(server(server_id))
         self.assertEqual(['b', 'a'], self.told(place))
 
-    def test_a_place_may_be_asked_for_again(self):
+    def test_a_place_can_be_read_again(self):
         place = self.news.place()
         self.news.tell(server('a'))
         self.assertEqual(self.told(place), self.told(place))
 
-    def test_a_place_of_another_session_is_not_known(self):
+    def test_a_place_of_another_session_is_unknown(self):
         place = self.news.place()
         self.news.end()
         self.assertIsNone(self.news.since(place))
         self.news.begin()
         self.assertIsNone(self.news.since(place))
 
-    def test_while_the_bus_is_not_heard_there_is_no_place(self):
+    def test_a_disconnected_bus_has_no_place(self):
         self.news.end()
         self.assertEqual('', self.news.place())
         self.assertIsNone(self.news.since(''))
 
-    def test_a_place_from_which_something_is_forgotten_is_not_known(self):
+    def test_a_place_with_dropped_reports_is_unknown(self):
         old = self.news.place()
         self.news.tell(server('first'))
         after_first = self.news.place()
@@ -81,21 +81,21 @@ class Places(NewsCase):
 
 
 class Knowledge(NewsCase):
-    def test_what_was_told_is_known_for_a_while(self):
+    def test_a_report_is_trusted_for_a_while(self):
         self.news.tell(server('a', 'active'))
         self.clock.advance(TRUSTED_S)
         self.assertEqual('active', self.news.known('a')['OS-EXT-STS:vm_state'])
         self.clock.advance(1)
         self.assertIsNone(self.news.known('a'))
 
-    def test_nothing_is_known_from_before_a_break(self):
+    def test_nothing_is_kept_from_before_a_break(self):
         self.news.tell(server('a'))
         self.news.end()
         self.assertIsNone(self.news.known('a'))
         self.news.begin()
         self.assertIsNone(self.news.known('a'))
 
-    def test_an_answer_is_known_unless_more_was_told_since_the_question(self):
+    def test_an_answer_is_stored_unless_a_report_came_since_the_request(self):
         asked_at = self.news.place()
         self.news.tell(server('a', 'active'))
         self.news.note(server('a'), asked_at)
@@ -103,7 +103,7 @@ class Knowledge(NewsCase):
         self.assertEqual('active', self.news.known('a')['OS-EXT-STS:vm_state'])
         self.assertEqual('building', self.news.known('b')['OS-EXT-STS:vm_state'])
 
-    def test_an_answer_to_a_question_from_before_a_break_is_not_kept(self):
+    def test_an_answer_to_a_request_from_before_a_break_is_not_stored(self):
         asked_at = self.news.place()
         self.news.begin()
         self.news.note(server('a'), asked_at)

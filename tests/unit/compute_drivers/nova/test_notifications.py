@@ -1,4 +1,4 @@
-"""What is read from the message bus, through the real client library."""
+"""Notifications read from the message bus with the real client library."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from tests.unit.compute_drivers.nova.bus import TOPIC, URL, Exchange, envelope, 
 from tests.unit.compute_drivers.nova.corpus import NOTIFICATIONS
 from tests.unit.compute_drivers.nova.loopback import listening
 
-#: Among them such as look like a part of a message.
+#: Some of these look like a part of a message.
 WORDS = strategies.text() | strategies.sampled_from(
     [
         '"event_type": "scheduler.x"', '\\"event_type\\": \\"scheduler.x\\"',
@@ -30,51 +30,51 @@ class OneMessage(unittest.TestCase):
     def told(self, event, **changes):
         return server_of(envelope(notification(event, **changes)))
 
-    def test_the_state_is_told_in_the_words_of_the_api(self):
+    def test_the_state_has_the_field_names_of_the_api(self):
         told = self.told('instance.create.end')
         self.assertEqual('active', told['OS-EXT-STS:vm_state'])
         self.assertIsNone(told['OS-EXT-STS:task_state'])
         self.assertEqual(['kiln-key:ok', 'kiln-site:x'], told['tags'])
         self.assertEqual({'kiln:type': 'vm'}, told['metadata'])
 
-    def test_an_attempt_that_failed_is_not_yet_an_error(self):
+    def test_a_failed_attempt_is_not_an_error(self):
         told = self.told('instance.create.error')
         self.assertEqual('building', told['OS-EXT-STS:vm_state'])
         self.assertTrue(told[DOUBTFUL])
         self.assertNotIn(DOUBTFUL, self.told('instance.create.end'))
 
-    def test_of_a_server_that_no_host_takes_the_conductor_tells(self):
+    def test_a_server_without_a_valid_host_is_reported_by_the_conductor(self):
         told = server_of(envelope(notification('compute_task.build_instances.error', 'a')))
         self.assertEqual(('a', 'error'), (told['id'], told['OS-EXT-STS:vm_state']))
         self.assertTrue(told[DOUBTFUL])
 
-    def test_an_event_without_tags_has_none(self):
+    def test_an_event_without_tags_gives_none(self):
         self.assertEqual([], self.told('instance.delete.end')['tags'])
         self.assertEqual('deleted', self.told('instance.delete.end')['OS-EXT-STS:vm_state'])
 
-    def test_a_server_is_gone_when_nova_has_given_all_back_and_not_before(self):
+    def test_a_server_is_gone_only_when_nova_has_released_all_resources(self):
         self.assertIsNone(self.told('instance.update', state='deleted'))
         self.assertIsNotNone(self.told('instance.update', state='deleting'))
 
-    def test_what_is_not_about_a_server_is_passed_over(self):
+    def test_messages_about_other_objects_are_skipped(self):
         self.assertIsNone(self.told('scheduler.select_destinations.end'))
 
-    def test_a_server_that_is_shut_down_on_its_way_is_passed_over(self):
+    def test_shutdown_messages_are_skipped(self):
         for event in ('instance.shutdown.start', 'instance.shutdown.end'):
             message = notification('instance.update') | {'event_type': event}
             self.assertIsNone(server_of(envelope(message)))
 
     @hypothesis.given(WORDS, WORDS)
-    def test_no_words_of_users_pass_for_another_kind_of_event(self, name, value):
+    def test_texts_of_users_cannot_imitate_an_event_type(self, name, value):
         told = self.told('instance.update', metadata={name: value}, display_name=value)
         self.assertEqual({name: value}, told['metadata'])
         other = notification('instance.update', metadata={name: value})
         other['event_type'] = 'instance.shutdown.end'
-        # What comes before it is Nova's, and users have a hand in some of it.
+        # The fields before it are Nova's, but users can influence some of them.
         first = {'publisher_id': value} | other
         self.assertIsNone(server_of(envelope(first)))
 
-    def test_every_recorded_message_is_understood(self):
+    def test_every_recorded_message_can_be_read(self):
         told = [server_of(envelope(message)) for message in NOTIFICATIONS]
         self.assertEqual([True] + 9 * [False], [one is None for one in told])
 
@@ -103,26 +103,26 @@ class BusCase(unittest.TestCase):
 
 
 class Listening(BusCase):
-    def test_messages_are_told_in_order(self):
+    def test_messages_are_reported_in_order(self):
         self.listen()
         for number in range(50):
             self.exchange.tell('instance.update', f's-{number}')
         until(lambda: len(self.heard) == 51)
         self.assertEqual([f's-{n}' for n in range(50)], [told['id'] for told in self.heard[1:]])
 
-    def test_errors_have_a_priority_of_their_own_and_are_heard_too(self):
+    def test_messages_with_priority_error_are_received_too(self):
         self.listen()
         self.exchange.say(envelope(notification('instance.create.error')), 'error')
         until(lambda: len(self.heard) == 2)
 
-    def test_what_is_not_about_a_server_is_not_told(self):
+    def test_messages_about_other_objects_are_not_reported(self):
         self.listen()
         self.exchange.tell('scheduler.select_destinations.end')
         self.exchange.tell('instance.update', 'a')
         until(lambda: len(self.heard) == 2)
         self.assertEqual('a', self.heard[1]['id'])
 
-    def test_several_listeners_hear_every_message(self):
+    def test_several_listeners_receive_every_message(self):
         self.listen()
         second = []
         self.bus(on_server=second.append, on_up=lambda: second.append('up')).start()
@@ -131,7 +131,7 @@ class Listening(BusCase):
         until(lambda: len(self.heard) == len(second) == 2)
         self.assertEqual(self.heard, second)
 
-    def test_starting_twice_is_starting_once(self):
+    def test_start_is_safe_to_repeat(self):
         bus = self.listen()
         bus.start()
         self.exchange.tell('instance.update')
@@ -152,14 +152,14 @@ class Listening(BusCase):
         bus.close()
         self.assertFalse(bus.is_up(120))
 
-    def test_what_is_closed_before_it_began_never_begins(self):
+    def test_a_bus_closed_before_start_never_starts(self):
         bus = self.bus()
         bus.close()
         bus.start()
         bus.close()
         self.assertEqual([], self.heard)
 
-    def test_a_connection_that_breaks_is_told_and_made_again(self):
+    def test_a_broken_connection_is_reported_and_reopened(self):
         def on_server(server):
             self.heard.append(server['id'])
             if server['id'] == 'breaks':
@@ -171,13 +171,13 @@ class Listening(BusCase):
             until(lambda: len(self.heard) == 4)
         self.assertEqual(['up', 'breaks', 'down', 'up'], self.heard)
         self.assertIn('so Nova is polled: Connection reset by peer', logs.output[0])
-        self.assertIn('Nova is listened to', logs.output[1])
+        self.assertIn('Listening to notifications of Nova', logs.output[1])
         self.exchange.tell('instance.update', 'after')
         until(lambda: self.heard[-1] == 'after')
 
 
 class Poison(BusCase):
-    def test_what_cannot_be_read_is_logged_once_and_the_rest_is_heard(self):
+    def test_unreadable_messages_are_logged_once_and_the_others_are_received(self):
         self.listen()
         nova = notification('instance.update')
         told = nova['payload']['nova_object.data']
@@ -199,7 +199,7 @@ class Poison(BusCase):
         self.assertEqual('healthy', self.heard[1]['id'])
         self.assertEqual(1, len(logs.output))
 
-    def test_words_of_another_kind_are_taken_as_text(self):
+    def test_values_of_other_types_are_read_as_text(self):
         said = envelope(notification('instance.update', state=['x'], tags=[1], task_state=7))
         told = server_of(said)
         self.assertEqual("['x']", told['OS-EXT-STS:vm_state'])
@@ -207,7 +207,7 @@ class Poison(BusCase):
 
 
 class Places(BusCase):
-    def test_a_broker_that_is_not_there_is_told_once_without_the_password(self):
+    def test_an_unreachable_broker_is_logged_once_without_the_password(self):
         with socket.create_server(('127.0.0.1', 0)) as taken:
             port = taken.getsockname()[1]
         bus = self.bus(f'rabbit://kiln:Tr0ub4dor@127.0.0.1:{port}/')
@@ -219,7 +219,7 @@ class Places(BusCase):
         self.assertIn(f'127.0.0.1:{port}', '\n'.join(logs.output))
         self.assertEqual([], self.heard)
 
-    def test_of_several_brokers_one_after_the_other_is_tried(self):
+    def test_several_brokers_are_tried_in_turn(self):
         met = []
 
         def serve(connection):
@@ -237,7 +237,7 @@ class Places(BusCase):
         self.assertEqual(b'AMQP\x00\x00\x09\x01', met[0])
         self.assertEqual(1, len(logs.output), 'one outage is one line')
 
-    def test_a_broker_that_does_not_answer_is_not_waited_for(self):
+    def test_close_does_not_wait_for_a_silent_broker(self):
         over = threading.Event()
         with listening(lambda connection: over.wait(120)) as port:
             bus = self.bus(f'rabbit://a:b@127.0.0.1:{port}/')
@@ -248,7 +248,7 @@ class Places(BusCase):
                 self.assertFalse(bus.is_up(120))
             bus.close()
 
-    def test_with_ssl_the_broker_is_spoken_to_in_tls(self):
+    def test_ssl_in_the_url_uses_tls(self):
         met = []
         with listening(lambda connection: met.append(connection.recv(1))) as port:
             bus = self.bus(f'rabbit://a:b@127.0.0.1:{port}/?ssl=true')
@@ -258,14 +258,14 @@ class Places(BusCase):
             bus.close()
         self.assertEqual(b'\x16', met[0], 'the first byte of a TLS handshake')
 
-    def test_an_exchange_that_nova_has_not_made_is_no_reason_to_make_it(self):
+    def test_a_missing_exchange_is_not_created(self):
         with self.assertLogs(LOGGER, 'WARNING') as logs:
             self.bus(exchange='nowhere').start()
             until(lambda: logs.output)
         self.assertIn('nowhere', logs.output[0])
         self.assertEqual([], self.heard)
 
-    def test_a_url_that_is_none_is_refused_without_repeating_it(self):
+    def test_an_invalid_url_is_refused_without_repeating_it(self):
         for url in (
             'Tr0ub4dor', 'http://kiln:Tr0ub4dor@east/', 'rabbit://kiln:Tr0ub4dor@east:port/',
             'rabbit://kiln:Tr0ub4dor@east:1,b:Tr0ub4dor@west:70000/', 'rabbit://Tr0ub4dor@[::1/',
@@ -278,7 +278,7 @@ class Places(BusCase):
 
 
 class Recording(unittest.TestCase):
-    def test_what_was_recorded_holds_no_token(self):
+    def test_the_recording_contains_no_token(self):
         for message in NOTIFICATIONS:
             self.assertIsNone(message['_context_auth_token'])
         self.assertNotIn('password', json.dumps(NOTIFICATIONS))

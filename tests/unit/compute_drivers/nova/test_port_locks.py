@@ -1,4 +1,4 @@
-"""The ports made as locks go with their servers, also where Nova let go of them before."""
+"""Lock ports are deleted with their servers, even if Nova released them before."""
 
 import json
 import threading
@@ -20,16 +20,16 @@ SERVER = SERVERS['building'] | {'id': 's-1', 'tags': ['kiln-key:k-1', 'kiln-site
 
 
 class Cloud(Loopback):
-    """Lists the ports that it is asked for, as Neutron does."""
+    """Lists ports by the filters of a request, as Neutron does."""
 
     def __init__(self, clock):
         self.ports = {}
-        #: Answers a request for a server, where one answer for all will not do.
+        #: Answers a request for a server, if a fixed answer is not enough.
         self.create = None
         super().__init__({'GET /flavors': {'flavors': [{'id': 'f-1', 'name': 'tiny'}]}}, clock)
 
     def port(self, port_id, key, device_id=''):
-        """Have one there of a build of this site."""
+        """Add a port of a build of this site."""
         self.ports[port_id] = {
             'id': port_id, 'name': f'kiln-{key}', 'device_id': device_id,
             'description': 'kiln-site:kiln',
@@ -46,7 +46,7 @@ class Cloud(Loopback):
         return super().answer(what, query)
 
     def deleted(self):
-        """Return the ids of the ports of which the deletion was asked for."""
+        """Return the ids of the ports whose deletion was requested."""
         path = 'DELETE /v2.0/ports/'
         return [what.removeprefix(path) for what, _ in self.queries if what.startswith(path)]
 
@@ -66,7 +66,7 @@ class PortsOfDeleted(unittest.TestCase):
         self.cloud.answers['DELETE /servers/s-1'] = (204, {}, '')
 
     def find_after_a_doubt(self):
-        """Build s-1 with an answer that is lost, and find it."""
+        """Build s-1, lose the answer, and find the server."""
         self.cloud.answers['POST /v2.0/ports'] = (201, {}, {'port': {'id': 'p-1'}})
         self.cloud.answers['POST /servers'] = (502, {}, '<html>lost</html>')
         with self.assertRaises(AmphoraComputeError):
@@ -76,36 +76,36 @@ class PortsOfDeleted(unittest.TestCase):
         self.assertEqual('s-1', self.driver.find_build('k-1').id)
 
     def reaped(self):
-        """Have time pass until nothing is left to remove; return the ports that were."""
+        """Advance the clock until no port is left to delete; return the deleted ports."""
         while any(one.name == 'kiln-port-reaper' for one in threading.enumerate()):
             self.clock.advance(1)
             time.sleep(0.001)
         return self.cloud.deleted()
 
-    def test_one_found_after_a_doubt_takes_the_port_that_it_never_got(self):
+    def test_a_server_found_after_a_doubt_takes_its_unused_port_along(self):
         self.find_after_a_doubt()
         self.driver.delete('s-1')
         self.assertEqual(['p-1'], self.reaped())
 
-    def test_one_that_somebody_else_has_deleted_takes_it_too(self):
+    def test_a_server_deleted_elsewhere_takes_its_unused_port_along(self):
         self.find_after_a_doubt()
         self.cloud.answers['DELETE /servers/s-1'] = NONE
         self.driver.delete('s-1')
         self.assertEqual(['p-1'], self.reaped())
 
-    def test_one_made_by_another_process_takes_the_port_that_it_has(self):
+    def test_a_server_of_another_process_takes_its_port_along(self):
         self.cloud.port('p-1', 'k-1', device_id='s-1')
         self.driver.delete('s-1')
         self.assertEqual(['p-1'], self.reaped())
         self.assertNotIn('GET /servers/s-1', [what for what, _ in self.cloud.queries])
 
-    def test_one_made_by_another_process_takes_the_port_that_it_never_got(self):
+    def test_a_server_of_another_process_takes_its_unused_port_along(self):
         self.cloud.answers['GET /servers/s-1'] = {'server': SERVER}
         self.cloud.port('p-1', 'k-1')
         self.driver.delete('s-1')
         self.assertEqual(['p-1'], self.reaped())
 
-    def test_a_build_whose_port_goes_with_the_last_server_of_its_key_takes_another(self):
+    def test_a_build_whose_port_goes_with_the_last_server_of_its_key_creates_another(self):
         self.cloud.port('p-1', 'k-1')
         self.cloud.answers['POST /v2.0/ports'] = (201, {}, {'port': {'id': 'p-2'}})
         self.cloud.answers[DETAIL] = {'servers': []}
@@ -113,7 +113,7 @@ class PortsOfDeleted(unittest.TestCase):
 
         def create():
             sent.append(json.loads(self.cloud.asked[-1][2])['server']['networks'])
-            # Removed by whoever saw the last server go, after it was chosen.
+            # Deleted together with the last server, after it was chosen.
             if self.cloud.ports.pop('p-1', None):
                 told = 'Port id p-1 could not be found.'
                 return 400, {}, {'badRequest': {'code': 400, 'message': told}}
@@ -123,7 +123,7 @@ class PortsOfDeleted(unittest.TestCase):
         self.assertEqual('s-2', self.driver.build(name='web', build_key='k-1'))
         self.assertEqual([[{'port': 'p-1'}], [{'port': 'p-2'}]], sent)
 
-    def test_a_build_that_is_refused_for_another_reason_is_sent_once(self):
+    def test_a_build_refused_for_another_reason_is_sent_once(self):
         self.cloud.answers['POST /v2.0/ports'] = (201, {}, {'port': {'id': 'p-1'}})
         self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'id': 'p-1'}}
         self.cloud.port('p-1', 'k-1')
@@ -135,20 +135,20 @@ class PortsOfDeleted(unittest.TestCase):
         self.assertEqual(1, [what for what, _ in self.cloud.queries].count('POST /servers'))
         self.assertEqual(['p-1'], self.cloud.deleted())
 
-    def test_the_ports_of_others_stay(self):
+    def test_ports_of_other_servers_stay(self):
         self.cloud.answers['GET /servers/s-1'] = {'server': SERVER}
         self.cloud.port('p-1', 'k-1', device_id='s-2')
         self.cloud.port('p-2', 'k-2')
         self.driver.delete('s-1')
         self.assertEqual([], self.reaped())
 
-    def test_one_that_never_was_has_none(self):
+    def test_a_server_that_never_existed_has_no_port(self):
         self.cloud.answers['GET /servers/s-1'] = NONE
         self.cloud.answers['DELETE /servers/s-1'] = NONE
         self.driver.delete('s-1')
         self.assertEqual([], self.reaped())
 
-    def test_where_its_build_cannot_be_told_nothing_is_deleted_yet(self):
+    def test_a_server_whose_build_cannot_be_read_is_not_deleted(self):
         self.cloud.answers['GET /servers/s-1'] = (503, {}, '<html>away</html>')
         with self.assertRaises(AmphoraComputeError) as caught:
             self.driver.delete('s-1')

@@ -1,4 +1,4 @@
-"""A key that is used again: for the same server, or refused before anything is done."""
+"""Repeated build keys: the same server, or a refusal before any change."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ ASKED = {'kiln:type': 'vm', 'kiln:flavor': 'tiny', 'kiln:image': IMAGE}
 
 
 def server(server_id='s-1', *, name='web', metadata=None, **more):
-    """Return a server as Nova shows it; its own words for flavor and image are other texts."""
+    """Return a server as Nova returns it, with its own names of flavor and image."""
     states = {'OS-EXT-STS:vm_state': 'active', 'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
     facts = {
         'id': server_id, 'name': name, 'metadata': ASKED if metadata is None else metadata,
@@ -51,11 +51,11 @@ class RepeatCase(unittest.TestCase):
 
 
 class Repeats(RepeatCase):
-    def test_a_repeat_with_the_same_words_finds_the_server(self):
+    def test_a_repeat_with_the_same_arguments_finds_the_server(self):
         self.cloud.answers[DETAIL] = {'servers': [server()]}
         self.assertEqual('s-1', self.build(amphora_flavor='tiny', image_id=IMAGE))
 
-    def test_other_words_are_refused_before_anything_is_done(self):
+    def test_other_arguments_are_refused_before_any_change(self):
         self.cloud.answers[DETAIL] = {'servers': [server()]}
         for argument, value, had in (
             ('amphora_flavor', 'small', 'tiny'),
@@ -71,13 +71,13 @@ class Repeats(RepeatCase):
             self.assertIn(f"its {argument} is '{had}' and not '{value}'", str(error))
         self.assertEqual([], self.changing())
 
-    def test_what_nobody_asked_for_is_not_compared_with_novas_own_words(self):
+    def test_arguments_that_were_not_given_are_not_compared(self):
         self.cloud.answers[DETAIL] = {'servers': [server(metadata={'kiln:type': 'vm'})]}
         self.assertEqual('s-1', self.build(amphora_flavor='small', image_id=IMAGE))
         self.cloud.answers[DETAIL] = {'servers': [server()]}
         self.assertEqual('s-1', self.build())
 
-    def test_twins_are_left_to_the_build_that_they_are_of(self):
+    def test_twins_are_left_to_their_own_build(self):
         twins = [server('s-1'), server('s-2', created='2026-11-21T09:37:51Z')]
         self.cloud.answers[DETAIL] = {'servers': twins}
         self.assertRaises(BuildDiffers, self.build, name='other')
@@ -86,7 +86,7 @@ class Repeats(RepeatCase):
         self.assertEqual('s-1', self.build())
         self.assertEqual(['DELETE /servers/s-2'], self.changing())
 
-    def test_a_server_that_came_to_its_port_first_is_compared_too(self):
+    def test_a_server_that_took_the_port_first_is_compared_too(self):
         self.cloud.answers[DETAIL] = {'servers': []}
         taken = ANSWERS['nova/build_port_in_use']
         self.cloud.answers['POST /servers'] = taken['status'], taken['headers'], taken['body']
@@ -101,13 +101,13 @@ class Repeats(RepeatCase):
 
 class Rebuilds(RepeatCase):
     def rebuilt(self, **given):
-        """Rebuild s-1; return what was asked of Nova."""
+        """Rebuild s-1; return the requests to Nova."""
         self.cloud.answers['POST /servers/s-1/action'] = (202, {}, {'server': {}})
         self.driver.rebuild('s-1', **given)
         (sent,) = [body for what, _, body in self.cloud.asked if what.startswith('POST')]
         return json.loads(sent)['rebuild']
 
-    def test_another_image_is_kept_in_the_words_it_was_asked_for(self):
+    def test_another_image_is_stored_as_it_was_requested(self):
         self.cloud.answers['GET /v2/images'] = {'images': [{'id': 'i-2'}]}
         metadata = {**ASKED, 'colour': 'grey'}
         self.cloud.answers['GET /servers/s-1'] = {'server': server(metadata=metadata)}
@@ -122,11 +122,11 @@ class Rebuilds(RepeatCase):
         self.assertEqual('s-1', self.build(image_id='debian'))
         self.assertRaises(BuildDiffers, self.build, image_id=IMAGE)
 
-    def test_its_own_image_changes_no_words(self):
+    def test_a_rebuild_from_its_own_image_changes_no_metadata(self):
         self.cloud.answers['GET /servers/s-1'] = {'server': server()}
         self.assertEqual({'imageRef': 'i-1'}, self.rebuilt())
 
-    def test_an_image_that_is_not_there_is_refused_before_anything_is_done(self):
+    def test_a_missing_image_is_refused_before_any_change(self):
         self.cloud.answers['GET /v2/images'] = {'images': []}
         self.assertRaises(InvalidRequest, self.driver.rebuild, 's-1', image_id='none')
         self.assertEqual([], self.changing())

@@ -1,4 +1,4 @@
-"""From options, or clouds.yaml, to a session; nothing is asked of the network."""
+"""Sessions from options or clouds.yaml, without network requests."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ class SessionCase(unittest.TestCase):
         return session, region
 
     def refused(self, text, *lines):
-        """Check that options are refused with one line that says why, and no secret."""
+        """Check that options are refused with one line that has the reason and no secret."""
         with self.assertRaises(ConfigurationError) as caught:
             self.open(*lines)
         self.assertRegex(str(caught.exception), text)
@@ -36,7 +36,7 @@ class SessionCase(unittest.TestCase):
         self.assertNotIn('Tr0ub4dor', str(caught.exception))
 
     def token_request(self, session_of):
-        """Return what Keystone is asked for a token with."""
+        """Return the body of the token request to Keystone."""
         with Loopback({'POST /v3/auth/tokens': (401, {}, {'error': {'message': 'no'}})}) as web:
             session = session_of(f'{web.url}/v3')
             with self.assertRaises(ksa.Unauthorized):
@@ -75,31 +75,31 @@ class FromOptions(SessionCase):
         sent = self.token_request(session_of)
         self.assertIn('"methods": ["token"]', sent)
 
-    def test_none_at_all(self):
+    def test_no_authentication(self):
         session, _ = self.open('auth_type = none')
         with Loopback({'GET /': {}}) as web:
             session.get(f'{web.url}/', log=False)
             self.assertEqual('GET /', web.asked[0][0])
 
-    def test_the_region_is_the_one_that_is_written(self):
+    def test_the_region_comes_from_the_options(self):
         self.assertEqual('East', self.open(*PASSWORD, 'region_name = East')[1])
         self.assertIsNone(self.open(*PASSWORD)[1])
 
-    def test_a_missing_url_of_keystone_is_told(self):
+    def test_a_missing_auth_url_is_reported(self):
         self.refused('auth_type .password.: .*auth_url', 'username = demo', 'password = Tr0ub4dor')
         self.refused('auth_type .v3token.: .*auth_url', 'auth_type = v3token', 'token = Tr0ub4dor')
 
-    def test_an_unknown_way_to_authenticate_is_told(self):
+    def test_an_unknown_auth_type_is_reported(self):
         self.refused('^Cannot use auth_type .magic.: .*magic', 'auth_type = magic')
 
-    def test_a_way_to_authenticate_whose_options_are_not_read_here_is_told(self):
-        # It is installed, but needs clouds.yaml.
+    def test_an_auth_type_that_needs_clouds_yaml_is_reported(self):
+        # This plugin is installed, but needs clouds.yaml.
         self.refused(
             '^Cannot use auth_type .v3oidcauthcode.: .*endpoint', 'auth_type = v3oidcauthcode',
             'auth_url = http://keystone.invalid/v3',
         )  # fmt: skip
 
-    def test_a_certificate_is_checked_unless_that_is_forbidden(self):
+    def test_a_certificate_is_verified_unless_insecure(self):
         with tempfile.NamedTemporaryFile() as file:
             for lines, verify in (
                 ((), True),
@@ -110,29 +110,29 @@ class FromOptions(SessionCase):
                 with self.subTest(lines):
                     self.assertEqual(verify, self.open(*PASSWORD, *lines)[0].verify)
 
-    def test_a_certificate_of_the_client_has_its_key_beside_it_or_in_it(self):
+    def test_a_client_certificate_has_its_key_in_another_file_or_in_its_own(self):
         with tempfile.NamedTemporaryFile() as file:
             both = f'certfile = {file.name}', f'keyfile = {file.name}'
             self.assertEqual((file.name, file.name), self.open(*PASSWORD, *both)[0].cert)
             self.assertEqual(file.name, self.open(*PASSWORD, both[0])[0].cert)
         self.assertIsNone(self.open(*PASSWORD)[0].cert)
 
-    def test_a_file_for_tls_that_is_not_there_is_told(self):
+    def test_a_missing_tls_file_is_reported(self):
         for option in ('cafile', 'certfile'):
             self.refused(
-                "^Cannot use TLS: there is no file '/nowhere/x.pem'\\.$",
+                "^Cannot use TLS: file '/nowhere/x.pem' does not exist\\.$",
                 *PASSWORD, f'{option} = /nowhere/x.pem',
             )  # fmt: skip
 
-    def test_there_is_a_connection_for_each_thread_and_the_watcher(self):
+    def test_each_thread_and_the_watcher_have_a_connection(self):
         session, _ = self.open(*PASSWORD, 'max_workers = 40')
         for url in ('http://a', 'https://a'):
             pool = session.session.get_adapter(url).poolmanager.connection_from_url(url).pool
             self.assertEqual(41, pool.maxsize)
 
-    def test_a_driver_made_by_hand_has_connections_as_well(self):
+    def test_a_driver_made_without_max_workers_has_connections(self):
         class Values:
-            """The options of the driver alone, without those of every backend."""
+            """The options of the driver only, without those common to all backends."""
 
             def __init__(self, values):
                 self._values = values
@@ -147,7 +147,7 @@ class FromOptions(SessionCase):
         pool = session.session.get_adapter('http://a').poolmanager.connection_from_url('http://a')
         self.assertEqual(17, pool.pool.maxsize)
 
-    def test_the_environment_is_asked_once_which_proxy_a_service_has(self):
+    def test_proxies_are_read_from_the_environment_once(self):
         session, _ = self.open('auth_type = none')
         with Loopback({'GET /here': {}}) as proxy:
             environ = {'http_proxy': proxy.url, 'no_proxy': '127.0.0.1'}
@@ -159,7 +159,7 @@ class FromOptions(SessionCase):
             session.get('http://nova.invalid/here')
             self.assertEqual(2, len(proxy.asked))
 
-    def test_no_password_that_is_kept_for_the_host_is_sent(self):
+    def test_no_password_from_netrc_is_sent(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / 'netrc').write_text('default login demo password Tr0ub4dor\n')
         session, _ = self.open('auth_type = none')
@@ -177,7 +177,7 @@ class FromOptions(SessionCase):
             session.session.get('http://nova.invalid/here', proxies={'http': proxy.url})
             self.assertEqual(1, len(proxy.asked))
 
-    def test_ciphers_and_version_of_tls_are_passed_on(self):
+    def test_tls_ciphers_and_version_are_passed_on(self):
         session, _ = self.open(*PASSWORD, 'tls_min_version = 1.3', 'tls_ciphers = HIGH')
         adapter = session.session.get_adapter('https://a')
         self.assertEqual(('1.3', 'HIGH'), (adapter.tls_min_version, adapter.tls_ciphers))
@@ -211,17 +211,17 @@ class FromCloudsYaml(SessionCase):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.file = folder / 'clouds.yaml'
         self.write('http://keystone.invalid/v3')
-        # Credentials of another cloud are in the environment of many a shell.
+        # Many shells have credentials of another cloud in their environment.
         self.enterContext(
             mock.patch.dict(
                 os.environ,
                 {'OS_CLIENT_CONFIG_FILE': str(self.file), 'OS_PASSWORD': 'of another cloud'},
             )
         )
-        # The SDK warns of an option of its own that nobody has used here.
+        # The SDK warns about one of its own options, which is not used here.
         self.enterContext(warnings.catch_warnings())
         warnings.filterwarnings('ignore', 'Support for InfluxDB')
-        # What it has to say of files is not what is tried here.
+        # Its messages about files are not tested here.
         logging.getLogger('openstack.config').setLevel(logging.CRITICAL)
         self.addCleanup(logging.getLogger('openstack.config').setLevel, logging.NOTSET)
 
@@ -238,7 +238,7 @@ class FromCloudsYaml(SessionCase):
         self.assertIn('"secret": "Tr0ub4dor"', sent)
         self.assertNotIn('of another cloud', sent)
 
-    def test_the_region_is_the_one_of_the_cloud_unless_another_is_written(self):
+    def test_the_region_of_the_cloud_can_be_overridden(self):
         self.assertEqual('West', self.open('cloud = west')[1])
         self.assertEqual('North', self.open('cloud = two')[1])
         self.assertEqual('South', self.open('cloud = two', 'region_name = South')[1])
@@ -248,22 +248,22 @@ class FromCloudsYaml(SessionCase):
         pool = session.session.get_adapter('http://a').poolmanager.connection_from_url('http://a')
         self.assertEqual(41, pool.pool.maxsize)
 
-    def test_a_cloud_that_is_not_there_is_told(self):
+    def test_an_unknown_cloud_is_reported(self):
         self.refused("^Cannot use cloud 'nowhere' of clouds.yaml: .*nowhere", 'cloud = nowhere')
 
-    def test_a_region_that_the_cloud_does_not_have_is_told(self):
+    def test_an_unknown_region_is_reported(self):
         self.refused('East', 'cloud = two', 'region_name = East')
 
-    def test_a_cloud_without_a_url_of_keystone_is_told(self):
+    def test_a_cloud_without_auth_url_is_reported(self):
         self.refused("^Cannot use cloud 'incomplete' .*auth_url", 'cloud = incomplete')
 
-    def test_a_cloud_with_an_unknown_way_to_authenticate_is_told(self):
+    def test_a_cloud_with_an_unknown_auth_type_is_reported(self):
         self.refused("^Cannot use cloud 'magic' .*magic", 'cloud = magic')
 
-    def test_a_list_of_authorities_that_is_not_there_is_told(self):
-        self.refused("there is no file '/nowhere/ca.pem'", 'cloud = untrusted')
+    def test_a_missing_ca_file_is_reported(self):
+        self.refused("file '/nowhere/ca.pem' does not exist", 'cloud = untrusted')
 
-    def test_a_file_that_cannot_be_read_is_told(self):
+    def test_an_unreadable_clouds_yaml_is_reported(self):
         for text in ('clouds: [', 'clouds: {{west: 7}}', 'west', '[]', ''):
             with self.subTest(text):
                 self.write('', text)

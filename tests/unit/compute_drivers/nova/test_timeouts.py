@@ -1,4 +1,4 @@
-"""No request waits for ever, whatever it is for."""
+"""Timeouts of all requests, including discovery and tokens."""
 
 import threading
 import time
@@ -10,12 +10,12 @@ from kiln.exceptions import ServiceUnavailable
 from tests.unit.compute_drivers.nova.loopback import listening
 from tests.unit.compute_drivers.nova.written import written
 
-#: Far above the limits below, and far below what a client waits without any.
+#: Far above the timeouts below, and far below the wait of a client without a timeout.
 LONG_S = 240
 
 
 class Silence(unittest.TestCase):
-    """A server that takes requests and answers none."""
+    """A server that accepts requests and answers none."""
 
     def setUp(self):
         over = threading.Event()
@@ -33,14 +33,14 @@ class Silence(unittest.TestCase):
         self.addCleanup(driver.close)
         return driver
 
-    def test_who_asks_which_versions_there_are_does_not_wait_for_ever(self):
+    def test_version_discovery_has_a_timeout(self):
         driver = self.driver(
             'auth_type = none', f'compute_endpoint_override = {self.url}', 'timeout = 0.2'
         )
         with self.assertRaisesRegex(ServiceUnavailable, 'too long'):
             driver.list_amphorae()
 
-    def test_who_asks_for_a_token_does_not_wait_for_ever(self):
+    def test_a_token_request_has_a_timeout(self):
         driver = self.driver(
             f'auth_url = {self.url}/v3', 'username = demo', 'password = Tr0ub4dor',
             'project_name = demo', 'user_domain_name = Default',
@@ -49,7 +49,7 @@ class Silence(unittest.TestCase):
         with self.assertRaisesRegex(ServiceUnavailable, 'too long'):
             driver.list_amphorae()
 
-    def test_the_deadline_of_the_call_is_the_limit_where_it_is_nearer(self):
+    def test_an_earlier_deadline_of_the_call_is_the_timeout(self):
         driver = self.driver(
             'auth_type = none', f'compute_endpoint_override = {self.url}', 'timeout = 600'
         )

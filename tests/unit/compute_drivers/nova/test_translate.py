@@ -1,4 +1,4 @@
-"""What Nova shows of servers, as kiln's own values."""
+"""Translation of Nova's servers to kiln's values."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from kiln.exceptions import InsufficientCapacity
 from kiln.models import Address, AmphoraType, Attachment, State
 from tests.unit.compute_drivers.nova.corpus import SERVERS
 
-#: How Nova calls it (vm_state, task_state), and where in its life a server is.
+#: Nova's (vm_state, task_state), and the state of the amphora.
 STATES = (
     ('building', None, State.PENDING),
     ('building', 'scheduling', State.PENDING),
@@ -36,13 +36,13 @@ STATES = (
     ('soft-delete', None, State.DELETING),
     ('deleted', None, State.DELETED),
     ('deleted', 'deleting', State.DELETED),
-    # It runs, but another image than its own.
+    # It runs, but from another image than its own.
     ('rescued', None, State.UNKNOWN),
     # A cell is down.
     (None, None, State.UNKNOWN),
     ('whatever comes next', None, State.UNKNOWN),
 )
-#: What the recorded servers are.
+#: The states of the recorded servers.
 RECORDED = {
     'building': State.BUILDING,
     'active': State.ACTIVE,
@@ -69,13 +69,13 @@ class States(unittest.TestCase):
                 server = {'OS-EXT-STS:vm_state': vm_state, 'OS-EXT-STS:task_state': task_state}
                 self.assertIs(state, translate.state_of(server))
 
-    def test_real_servers_are_where_they_were_brought(self):
+    def test_recorded_servers_have_their_states(self):
         self.assertEqual(
             RECORDED, {name: translate.state_of(server) for name, server in SERVERS.items()}
         )
 
     def test_a_server_of_a_cell_that_is_down_is_unknown_and_not_gone(self):
-        # All that Nova shows of one since microversion 2.69.
+        # All fields of such a server since microversion 2.69.
         server = {
             'id': 's-1', 'status': 'UNKNOWN', 'tenant_id': 'p', 'created': '2026-11-21T08:37:42Z',
             'links': [],
@@ -113,7 +113,7 @@ class Amphorae(unittest.TestCase):
         self.assertIsNone(amphora.fault)
         self.assertEqual(translate.status_of(server, NOW), amphora.status(NOW))
 
-    def test_what_was_asked_for_is_told_in_the_words_it_was_asked_in(self):
+    def test_an_amphora_has_flavor_and_image_as_they_were_requested(self):
         server = copy.deepcopy(SERVERS['active'])
         server['metadata'] = {
             'kiln:flavor': 'small', 'kiln:image': 'tag:amphora', 'kiln:group': 'g-1',
@@ -126,17 +126,17 @@ class Amphorae(unittest.TestCase):
         )
         self.assertEqual({'tier': 'gold'}, amphora.metadata)
 
-    def test_a_server_that_runs_from_a_volume_has_no_image(self):
-        # Nova has an empty text there, not an empty mapping.
+    def test_a_server_with_a_boot_volume_has_no_image(self):
+        # Nova returns an empty string there, not an empty mapping.
         self.assertIsNone(translate.amphora_of(SERVERS['active'] | {'image': ''}).image_id)
 
-    def test_a_type_that_nobody_knows_is_a_machine(self):
+    def test_an_unknown_type_is_a_vm(self):
         server = SERVERS['active'] | {'metadata': {'kiln:type': 'tank'}}
         self.assertIs(AmphoraType.VM, translate.amphora_of(server).amphora_type)
         server = SERVERS['active'] | {'metadata': {'kiln:type': 'bare_metal'}}
         self.assertIs(AmphoraType.BARE_METAL, translate.amphora_of(server).amphora_type)
 
-    def test_a_fault_is_told_with_what_it_amounts_to(self):
+    def test_a_fault_has_its_error_code(self):
         for translated in (
             translate.amphora_of(SERVERS['no_valid_host']),
             translate.status_of(SERVERS['no_valid_host'], NOW),
@@ -144,11 +144,11 @@ class Amphorae(unittest.TestCase):
             self.assertEqual('No valid host was found. ', translated.fault)
             self.assertEqual(InsufficientCapacity.code, translated.fault_code)
 
-    def test_a_fault_without_words_is_still_one(self):
+    def test_a_fault_without_a_message_is_still_a_fault(self):
         self.assertEqual('no reason given', translate.fault_of({'fault': {'code': 500}}))
         self.assertIsNone(translate.fault_of({'fault': None}))
 
-    def test_a_tag_of_somebody_else_is_no_key(self):
+    def test_a_foreign_tag_is_not_a_build_key(self):
         for tags in (None, [], ['web'], ['kiln-key'], ['my-kiln-key:7']):
             with self.subTest(tags):
                 self.assertIsNone(translate.key_of({'tags': tags}))
@@ -173,7 +173,7 @@ class Raw(unittest.TestCase):
 
 
 class Moments(unittest.TestCase):
-    def test_a_moment_of_nova_or_neutron_is_seconds_of_utc(self):
+    def test_a_timestamp_of_nova_or_neutron_becomes_seconds_in_utc(self):
         for moment in (
             '2023-11-14T22:13:20Z', '2023-11-14T22:13:20.000000', '2023-11-14T22:13:20',
             '2023-11-14T23:13:20+01:00',
@@ -181,15 +181,15 @@ class Moments(unittest.TestCase):
             with self.subTest(moment):
                 self.assertEqual(NOW, translate.seconds_of(moment))
 
-    def test_no_moment_is_none(self):
+    def test_a_missing_timestamp_is_none(self):
         for moment in (None, '', 'yesterday'):
             self.assertIsNone(translate.seconds_of(moment))
 
-    def test_a_moment_for_a_filter_has_whole_seconds(self):
+    def test_a_timestamp_for_a_filter_has_whole_seconds(self):
         self.assertEqual('2023-11-14T22:13:20Z', translate.moment_of(NOW + 0.999))
 
     @given(st.integers(0, 4_000_000_000))
-    def test_a_moment_comes_back_as_it_went(self, seconds):
+    def test_timestamps_survive_a_round_trip(self, seconds):
         self.assertEqual(seconds, translate.seconds_of(translate.moment_of(seconds)))
 
 
@@ -207,7 +207,7 @@ class Others(unittest.TestCase):
         bare = translate.attachment_of('a-1', {'port_id': 'p-1', 'fixed_ips': None})
         self.assertEqual((None, ()), (bare.network_id, bare.addresses))
 
-    def test_addresses_tell_their_network_where_the_interfaces_are_known(self):
+    def test_addresses_have_network_ids_if_the_interfaces_are_known(self):
         network = [
             {'addr': '10.0.0.7', 'OS-EXT-IPS-MAC:mac_addr': 'm-1'},
             {'addr': '10.1.0.9', 'OS-EXT-IPS-MAC:mac_addr': 'm-2'},
@@ -224,7 +224,7 @@ class Others(unittest.TestCase):
             [(one.address, one.network_id, one.port_id) for one in found.addresses],
         )
 
-    def test_a_group_has_a_policy_on_both_sides_of_2_64(self):
+    def test_a_group_has_a_policy_before_and_after_2_64(self):
         new = {'id': 'g', 'name': 'web', 'policy': 'anti-affinity', 'rules': {}, 'members': ['s']}
         old = {'id': 'g', 'name': 'web', 'policies': ['anti-affinity'], 'members': ['s']}
         self.assertEqual(translate.group_of(new), translate.group_of(old))
@@ -238,7 +238,7 @@ _KEYS = sorted({key for server in SERVERS.values() for key in server if key != '
 
 
 def thinned(server, choose):
-    """Return JSON without what was chosen to be left out, at any depth."""
+    """Return JSON without the chosen fields, at any depth."""
     if isinstance(server, dict):
         return {
             key: thinned(value, choose)
@@ -252,7 +252,7 @@ def thinned(server, choose):
 
 class Whatever(unittest.TestCase):
     @given(st.data(), st.sampled_from(sorted(SERVERS)))
-    def test_whatever_is_missing_a_server_is_translated(self, data, name):
+    def test_a_server_with_any_field_missing_is_translated(self, data, name):
         draws = iter(data.draw(st.lists(st.integers(0, 3), min_size=120, max_size=120)))
         server = thinned(SERVERS[name], lambda: next(draws, 1))
         server['id'] = SERVERS[name]['id']
@@ -261,7 +261,7 @@ class Whatever(unittest.TestCase):
         self.assertEqual(status, amphora.status(NOW))
 
     @given(st.sets(st.sampled_from(_KEYS)), st.sampled_from(sorted(SERVERS)))
-    def test_whatever_is_empty_a_server_is_translated(self, empty, name):
+    def test_a_server_with_any_field_empty_is_translated(self, empty, name):
         for nothing in (None, ''):
             server = SERVERS[name] | dict.fromkeys(empty, nothing)
             self.assertEqual(server['id'], translate.amphora_of(server).id)

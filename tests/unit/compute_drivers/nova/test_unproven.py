@@ -1,4 +1,4 @@
-"""Whom to ask about by id, for no answer about changes tells of them."""
+"""Servers with an unverified state, which must be requested by id."""
 
 import unittest
 
@@ -12,13 +12,13 @@ class Asking(unittest.TestCase):
     def setUp(self):
         self.unproven = Unproven()
 
-    def test_one_that_could_not_be_judged_is_asked_about_however_often_it_is_told(self):
+    def test_an_unverified_server_is_requested_even_if_it_is_reported(self):
         self.unproven.add('a')
         self.unproven.told(['a'], '1')
         self.unproven.arrived('2')
         self.assertEqual(['a'], self.unproven.ids())
 
-    def test_one_that_was_judged_is_asked_about_until_its_answer_has_arrived(self):
+    def test_a_verified_server_is_requested_until_its_answer_has_arrived(self):
         self.unproven.add('a')
         self.unproven.judged('a')
         self.unproven.arrived('9')
@@ -29,7 +29,7 @@ class Asking(unittest.TestCase):
         self.unproven.arrived('4')
         self.assertEqual([], self.unproven.ids())
 
-    def test_one_that_is_told_by_others_is_not_asked_about_once_it_was_judged(self):
+    def test_a_verified_server_kept_elsewhere_is_not_requested(self):
         self.unproven.add('a')
         self.unproven.kept(['a', 'b'])
         self.assertEqual(['a'], self.unproven.ids())
@@ -37,7 +37,7 @@ class Asking(unittest.TestCase):
         self.unproven.kept(['a'])
         self.assertEqual([], self.unproven.ids())
 
-    def test_one_that_falls_into_doubt_again_is_asked_about_again(self):
+    def test_a_server_in_doubt_again_is_requested_again(self):
         self.unproven.add('a')
         self.unproven.judged('a')
         self.unproven.told(['a'], '1')
@@ -45,14 +45,14 @@ class Asking(unittest.TestCase):
         self.unproven.arrived('2')
         self.assertEqual(['a'], self.unproven.ids())
 
-    def test_one_that_is_no_more_is_not_asked_about(self):
+    def test_a_deleted_server_is_not_requested(self):
         self.unproven.add('a')
         self.unproven.forget('a')
         self.unproven.judged('a')
         self.assertEqual([], self.unproven.ids())
 
     @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())))
-    def test_whatever_is_lost_a_server_is_asked_about_until_its_reader_knows(self, answers):
+    def test_a_server_is_requested_until_its_state_has_arrived_despite_lost_answers(self, answers):
         unproven = Unproven()
         unproven.add('a')
         unproven.judged('a')

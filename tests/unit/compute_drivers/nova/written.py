@@ -1,4 +1,4 @@
-"""A backend's options, read from a file as kiln reads them."""
+"""Options of a backend, read from a file as kiln reads them."""
 
 import pathlib
 import tempfile
