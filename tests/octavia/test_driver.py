@@ -33,7 +33,7 @@ class Contract(OctaviaCase):
             self.assertIs(expected, type(self.compute))
         CONF.clear_override('compute_driver', 'controller_worker')
 
-    def test_every_method_takes_what_octavias_contract_says_in_its_order(self):
+    def test_every_method_has_the_parameters_of_octavias_contract_in_order(self):
         for name in sorted(compute_base.ComputeBase.__abstractmethods__):
             with self.subTest(name):
                 wanted = self.parameters(getattr(compute_base.ComputeBase, name))
@@ -47,7 +47,7 @@ class Contract(OctaviaCase):
         found = inspect.signature(function).parameters.values()
         return {parameter.name: parameter.default for parameter in found}
 
-    def test_making_a_driver_opens_nothing(self):
+    def test_creating_a_driver_opens_no_backend(self):
         self.configure('[kiln]\nbackend = nowhere\n')
         before = threading.active_count()
         for kind in (KilnDriver, KilnNoopDriver, KilnNovaDriver):
@@ -55,7 +55,7 @@ class Contract(OctaviaCase):
                 kind()
         self.assertEqual(before, threading.active_count())
 
-    def test_a_wrong_configuration_is_told_in_octavias_error(self):
+    def test_a_wrong_configuration_is_octavias_error(self):
         self.configure('[kiln]\nbackend = nowhere\n')
         driver = KilnDriver()
         with self.assertRaisesRegex(
@@ -68,7 +68,7 @@ class Contract(OctaviaCase):
 
 
 class Building(OctaviaCase):
-    def test_an_amphora_is_built_as_octavia_asks(self):
+    def test_an_amphora_is_built_as_octavia_requests(self):
         built = self.build(port_ids=['port-1'], availability_zone={'compute_zone': 'az9'})
         (amphora,) = self.amphorae()
         self.assertEqual(
@@ -82,7 +82,7 @@ class Building(OctaviaCase):
             {'lb-mgmt', 'noop-net'}, {address.network_id for address in amphora.addresses}
         )
 
-    def test_what_octavia_leaves_empty_is_not_asked_for(self):
+    def test_empty_arguments_of_octavia_are_not_requested(self):
         self.build(amphora_flavor='', image_tag='', key_name='')
         (amphora,) = self.amphorae()
         self.assertEqual((None, None), (amphora.flavor, amphora.image_id))
@@ -100,7 +100,7 @@ class Building(OctaviaCase):
         self.assertIn("'m1.amphora' and not 'm2.amphora'", logs.output[0])
         self.assertEqual([built], [amphora.id for amphora in self.amphorae()])
 
-    def test_two_workers_at_once_build_one(self):
+    def test_two_workers_at_once_build_one_amphora(self):
         built, start = [], threading.Barrier(4)
 
         def work():
@@ -119,14 +119,14 @@ class Building(OctaviaCase):
         built = self.build()
         self.assertEqual([built], [amphora.id for amphora in self.amphorae()])
 
-    def test_a_random_name_hides_what_it_is_and_is_found_again(self):
+    def test_a_random_name_hides_the_purpose_and_is_found_again(self):
         self.configure('[nova]\nrandom_amphora_name_length = 10\n')
         built = {self.build(), self.build()}
         (amphora,) = self.amphorae()
         self.assertRegex(amphora.name, r'\Aa[A-Z0-9]{9}\Z')
         self.assertEqual({amphora.id}, built)
 
-    def test_the_zone_is_the_profiles_or_else_the_configurations(self):
+    def test_the_zone_comes_from_the_profile_or_else_from_the_configuration(self):
         self.configure('[nova]\navailability_zone = az-conf\n')
         self.build()
         self.build(name='other', availability_zone={'compute_zone': 'az-profile'})
@@ -134,12 +134,12 @@ class Building(OctaviaCase):
         found = {amphora.name: amphora.availability_zone for amphora in self.amphorae()}
         self.assertEqual({NAME: 'az-conf', 'other': 'az-profile', 'third': 'az-conf'}, found)
 
-    def test_an_image_may_be_named_as_the_backend_names_it(self):
+    def test_an_image_can_have_the_backends_own_name(self):
         self.configure('[kiln]\nimage_by_tag = false\n')
         self.build()
         self.assertEqual('amphora', self.amphorae()[0].image_id)
 
-    def test_no_room_is_told_from_other_failures(self):
+    def test_a_lack_of_capacity_is_distinguished_from_other_failures(self):
         self.configure('[compute:noop]\nquota = 1\ncapacity = full:0\nzones = full,free\n')
         with self.assertRaises(exceptions.ComputeNoResourcesException) as full:
             self.build(availability_zone={'compute_zone': 'full'})
@@ -149,7 +149,7 @@ class Building(OctaviaCase):
             self.build(name='other')
         self.assertIsInstance(quota.exception.__cause__, QuotaExceeded)
 
-    def test_an_error_that_has_percent_signs_is_told_whole(self):
+    def test_an_error_with_percent_signs_is_unchanged(self):
         with self.assertRaisesRegex(exceptions.ComputeBuildException, '100%s'):
             self.build(config_drive_files={'100%s': 'x'})
 
@@ -172,7 +172,7 @@ class Outages(OctaviaCase):
         (found,) = (one for one in self.noop.circuits() if one.name.endswith(name))
         return found
 
-    def test_what_octavia_asks_once_is_asked_until_the_outage_is_over(self):
+    def test_a_call_is_repeated_until_the_outage_is_over(self):
         # On a busy machine the outage takes longer than a second.
         self.configure(self.quick.replace('call_timeout = 3', 'call_timeout = 15'))
         doomed = self.build(name='doomed')
@@ -186,7 +186,7 @@ class Outages(OctaviaCase):
         self.compute.create_server_group('octavia-lb-1', 'anti-affinity')
         self.assertEqual([built], [amphora.id for amphora in self.amphorae()])
 
-    def test_an_outage_that_goes_on_is_told_in_time(self):
+    def test_a_long_outage_is_reported_in_time(self):
         self.configure(self.quick)
         self.break_down()
         started = time.monotonic()
@@ -213,7 +213,7 @@ class Waiting(OctaviaCase):
         amphora, fault = self.compute.get_amphora(compute_id, **given)
         return amphora, fault, time.monotonic() - started
 
-    def test_an_amphora_is_told_as_soon_as_it_is_active(self):
+    def test_an_amphora_is_returned_as_soon_as_it_is_active(self):
         self.configure(
             'amp_active_wait_sec = 300\n[compute:noop]\nbuild_s = 0.5\nwatch_interval = 0.1\n'
         )
@@ -229,14 +229,14 @@ class Waiting(OctaviaCase):
         # Octavia's own driver would sleep first.
         self.assertLess(took_s, 300)
 
-    def test_the_wait_is_as_long_as_octavias_sleep_and_stands_for_it(self):
+    def test_the_wait_replaces_octavias_sleep_and_is_as_long(self):
         self.configure('amp_active_wait_sec = 1\n[compute:noop]\nbuild_s = 60\n')
         built, started = self.build(), time.monotonic()
         with self.assertRaises(exceptions.ComputeWaitTimeoutException):
             self.compute.get_amphora(built)
         self.assertGreaterEqual(time.monotonic() - started, 1)
 
-    def test_an_outage_is_waited_out(self):
+    def test_the_wait_outlasts_an_outage(self):
         self.configure('amp_active_wait_sec = 1\n[compute:noop]\nwatch_interval = 0.1\n')
         built = self.build()
         self.fail_calls('*', 'refuse')
@@ -248,7 +248,7 @@ class Waiting(OctaviaCase):
         time.sleep(0.5)
         self.assertEqual('ACTIVE', self.timed(built)[0].status)
 
-    def test_a_look_that_is_refused_lets_octavia_sleep(self):
+    def test_a_refused_read_lets_octavia_sleep(self):
         # The retries of a second may be enough to open the circuit, and then nobody looks.
         self.configure(
             'amp_active_wait_sec = 1\n[compute:noop]\nwatch_interval = 0.2\n'
@@ -264,7 +264,7 @@ class Waiting(OctaviaCase):
         with self.assertRaises(exceptions.ComputeGetException):
             self.timed(built)
 
-    def test_an_amphora_in_error_is_told_with_its_fault(self):
+    def test_an_amphora_in_error_is_returned_with_its_fault(self):
         self.fail_calls('build', 'error', times=1)
         built = self.build()
         amphora, fault, _ = self.timed(built)
@@ -278,7 +278,7 @@ class Waiting(OctaviaCase):
             self.timed(built)
         self.assertIsInstance(gone.exception.__cause__, InstanceNotFoundError)
 
-    def test_the_address_is_the_one_on_the_management_network(self):
+    def test_the_address_is_on_the_management_network(self):
         built = self.build(network_ids=['lb-mgmt', 'zone-mgmt'])
         (amphora,) = self.amphorae()
         addresses = {address.network_id: address.address for address in amphora.addresses}
@@ -286,7 +286,7 @@ class Waiting(OctaviaCase):
         found = self.timed(built, management_network_id='zone-mgmt')[0]
         self.assertEqual(addresses['zone-mgmt'], found.lb_network_ip)
 
-    def test_without_an_address_there_octavia_looks_again(self):
+    def test_without_an_address_on_it_octavia_polls_again(self):
         found = self.timed(self.build(), management_network_id='elsewhere')[0]
         self.assertEqual(('BUILD', None), (found.status, found.lb_network_ip))
 
@@ -299,7 +299,7 @@ class Waiting(OctaviaCase):
         restored = failure.Failure.from_dict(stored)
         self.assertTrue(restored.check('octavia.common.exceptions.ComputeWaitTimeoutException'))
 
-    def test_up_is_active_and_down_is_anything_else(self):
+    def test_active_is_up_and_any_other_state_is_down(self):
         self.configure('[compute:noop]\nbuild_s = 60\n')
         self.assertEqual('DOWN', self.compute.status(self.build()))
         self.configure()
@@ -309,20 +309,20 @@ class Waiting(OctaviaCase):
 
 
 class Deleting(OctaviaCase):
-    def test_deleting_is_repeatable_and_what_never_was_is_gone(self):
+    def test_deleting_is_repeatable_and_a_missing_amphora_is_a_success(self):
         built = self.build()
         for compute_id in (built, built, 'never-was', None, ''):
             self.compute.delete(compute_id)
         self.assertEqual([], self.amphorae())
 
-    def test_a_refusal_says_what_the_backend_says(self):
+    def test_a_refusal_has_the_backends_message(self):
         built = self.build()
         self.fail_calls('delete', 'conflict')
         with self.assertRaisesRegex(exceptions.ComputeDeleteException, built) as refused:
             self.compute.delete(built)
         self.assertIsNotNone(refused.exception.__cause__)
 
-    def test_a_load_balancer_goes_group_first_then_ports_then_amphorae(self):
+    def test_a_load_balancer_is_deleted_group_first_then_ports_then_amphorae(self):
         group = self.compute.create_server_group('octavia-lb-1', 'anti-affinity')
         built = [self.build(name=name, server_group_id=group.id) for name in ('a', 'b')]
         self.compute.attach_network_or_port(built[0], port_id='vip')
@@ -336,7 +336,7 @@ class Deleting(OctaviaCase):
 
 
 class Ports(OctaviaCase):
-    def test_attaching_a_port_twice_is_attaching_it_once(self):
+    def test_attaching_a_port_is_repeatable(self):
         built = self.build()
         first = self.compute.attach_network_or_port(compute_id=built, port_id='vip')
         again = self.compute.attach_network_or_port(
@@ -355,7 +355,7 @@ class Ports(OctaviaCase):
         self.assertEqual((built, 'n'), (interface.compute_id, interface.network_id))
         self.assertEqual(['10.9.9.9'], [ip.ip_address for ip in interface.fixed_ips])
 
-    def test_a_port_in_use_elsewhere_is_told_from_an_instance_that_is_busy(self):
+    def test_a_port_in_use_elsewhere_is_distinguished_from_a_busy_instance(self):
         one, other = self.build(name='one'), self.build(name='other')
         self.compute.attach_network_or_port(one, port_id='vip')
         with self.assertRaisesRegex(exceptions.ComputePortInUseException, 'vip'):
@@ -367,7 +367,7 @@ class Ports(OctaviaCase):
         with self.assertRaises(exceptions.ComputeUnknownException):
             self.compute.attach_network_or_port(other, network_id='n')
 
-    def test_what_is_not_there_is_named(self):
+    def test_missing_objects_are_named(self):
         self.configure('[compute:noop]\nports = vip:n\nnetworks = lb-mgmt\n')
         built = self.build()
         for given, named in (
@@ -378,7 +378,7 @@ class Ports(OctaviaCase):
             with self.subTest(named), self.assertRaisesRegex(exceptions.NotFound, named):
                 self.compute.attach_network_or_port(**given)
 
-    def test_octavias_simulated_network_knows_where_a_port_hangs(self):
+    def test_octavias_simulated_network_records_an_attached_port(self):
         self.configure('network_driver = network_noop_driver\n')
         network = NoopNetworkDriver()
         port = network.create_port('net-1', fixed_ips=[{'subnet_id': 's', 'ip_address': '::1'}])
@@ -387,7 +387,7 @@ class Ports(OctaviaCase):
         (plugged,) = network.get_plugged_networks(built)
         self.assertEqual(port.id, plugged.port_id)
 
-    def test_a_host_without_room_for_a_port_is_no_resources(self):
+    def test_a_host_without_capacity_for_a_port_is_no_resources(self):
         full = InsufficientCapacity('Cannot attach port p: the host has no device left.')
         raised = errors.of_attach(full, 'i-1', None, 'p')
         self.assertIsInstance(raised, exceptions.ComputeNoResourcesException)
@@ -407,7 +407,7 @@ class Ports(OctaviaCase):
 
 
 class ServerGroups(OctaviaCase):
-    def test_a_group_that_is_gone_is_deleted(self):
+    def test_deleting_a_missing_group_is_a_success(self):
         group = self.compute.create_server_group('octavia-lb-1', 'soft-anti-affinity')
         for group_id in (group.id, group.id, 'never-was'):
             self.compute.delete_server_group(group_id)
@@ -416,7 +416,7 @@ class ServerGroups(OctaviaCase):
         with self.assertRaisesRegex(exceptions.ServerGroupObjectCreateException, 'no policy'):
             self.compute.create_server_group('octavia-lb-1', 'anti-gravity')
 
-    def test_reverting_a_group_that_never_was_is_octavias_error(self):
+    def test_reverting_a_group_that_was_never_created_is_octavias_error(self):
         # Its task hands in the failure of the creation as if it were the id.
         failed = failure.Failure.from_exception(ValueError('no group'))
         with self.assertRaises(exceptions.ServerGroupObjectDeleteException):
@@ -424,7 +424,7 @@ class ServerGroups(OctaviaCase):
 
 
 class Profiles(OctaviaCase):
-    def test_what_is_not_on_offer_may_not_be_in_a_profile(self):
+    def test_unknown_names_are_refused_in_a_profile(self):
         self.configure('[compute:noop]\nflavors = small\nzones = az1\n')
         self.compute.validate_flavor('small')
         self.compute.validate_availability_zone('az1')
@@ -435,16 +435,16 @@ class Profiles(OctaviaCase):
         with self.assertRaisesRegex(exceptions.InvalidSubresource, 'zone az7 not found'):
             self.compute.validate_availability_zone('az7')
 
-    def test_a_simulated_cloud_has_whatever_a_profile_names(self):
+    def test_a_simulated_cloud_accepts_any_name_in_a_profile(self):
         self.compute.validate_flavor('huge')
         self.compute.validate_availability_zone('az7')
 
-    def test_a_backend_that_cannot_say_is_not_implemented(self):
+    def test_a_backend_without_validation_is_not_implemented(self):
         self.configure('[compute:noop]\nmissing_abilities = validate_zone\n')
         with self.assertRaises(NotImplementedError):
             self.compute.validate_availability_zone('az1')
 
-    def test_an_outage_is_not_taken_for_a_wrong_name(self):
+    def test_an_outage_is_not_reported_as_a_wrong_name(self):
         self.noop.open_circuit('read')
         with self.assertRaises(exceptions.ComputeUnknownException) as refused:
             self.compute.validate_flavor('small')

@@ -52,7 +52,7 @@ class Nova(OctaviaCase):
         self.configure(text)
         return settings.nova_defaults(CONF, settings.declare_auth(CONF))
 
-    def test_the_whole_of_service_auth_and_nova_is_taken_over(self):
+    def test_all_options_of_service_auth_and_nova_are_used(self):
         self.assertEqual(
             {
                 'auth_type': 'password', 'auth_url': 'http://keystone/v3', 'username': 'octavia',
@@ -63,13 +63,13 @@ class Nova(OctaviaCase):
             self.defaults(PASSWORD),
         )  # fmt: skip
 
-    def test_any_plugin_of_keystoneauth_in_any_section_will_do(self):
+    def test_any_auth_plugin_in_any_section_is_accepted(self):
         found = self.defaults(REFERRED)
         self.assertEqual('v3applicationcredential', found['auth_type'])
         self.assertEqual('ac', found['application_credential_id'])
         self.assertEqual('pw', found['application_credential_secret'])
 
-    def test_kilns_nova_driver_takes_all_of_it(self):
+    def test_kilns_nova_driver_accepts_all_options(self):
         self.configure(PASSWORD + 'service_name = n\n[compute:nova]\nregion_name = west\n')
         with self.assertLogs('kiln.adapters.octavia', 'WARNING') as logs:
             nova = SHARED.get('nova', CONF)
@@ -85,7 +85,7 @@ class Nova(OctaviaCase):
         )  # fmt: skip
         CONF.mutate_config_files()
 
-    def test_what_the_driver_has_no_option_for_is_refused_and_not_dropped(self):
+    def test_options_that_the_driver_lacks_are_refused_and_not_dropped(self):
         self.configure(PASSWORD + '[compute:nova]\ndriver = noop\n')
         with self.assertRaisesRegex(exceptions.ComputeBuildException, r'\[compute:nova\]') as it:
             KilnNovaDriver().build()
@@ -93,12 +93,12 @@ class Nova(OctaviaCase):
 
 
 class Reloading(OctaviaCase):
-    def test_a_worker_may_be_told_to_read_its_file_again(self):
+    def test_a_worker_can_reload_its_file(self):
         self.build()
         CONF.mutate_config_files()
         self.assertEqual(1, len(self.amphorae()))
 
-    def test_no_driver_of_kiln_has_an_option_that_would_keep_octavia_from_it(self):
+    def test_no_option_of_kilns_drivers_prevents_a_reload(self):
         # It refuses to read on as soon as any group lacks a required one.
         for driver in installed_drivers():
             options = load_compute_driver(driver.name).options

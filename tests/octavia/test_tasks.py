@@ -58,7 +58,7 @@ class Creating(TaskCase):
         )
         self.assertIn('/etc/octavia/amphora-agent.conf', amphora.raw['files'])
 
-    def test_a_flow_that_fails_later_takes_its_amphora_with_it(self):
+    def test_a_flow_that_fails_later_removes_its_amphora(self):
         with self.assertRaisesRegex(ValueError, 'goes wrong'):
             self.run_flow(self.create_flow(Fails()))
         self.assertEqual([], self.amphorae())
@@ -69,7 +69,7 @@ class Creating(TaskCase):
             self.run_flow(self.create_flow())
         self.assertEqual([], self.amphorae())
 
-    def test_an_amphora_that_never_comes_up_is_given_up_after_octavias_retries(self):
+    def test_an_amphora_that_never_becomes_active_fails_after_octavias_retries(self):
         self.configure(
             'amp_active_wait_sec = 1\namp_active_retries = 1\n[compute:noop]\nbuild_s = 600\n'
         )
@@ -82,12 +82,12 @@ class Creating(TaskCase):
         self.assertLess(time.monotonic() - started, 300)
         self.assertEqual([], self.amphorae())
 
-    def test_a_flow_that_is_resumed_adopts_its_amphora(self):
+    def test_a_resumed_flow_adopts_its_amphora(self):
         first = self.run_flow(self.create_flow())['compute_id']
         self.assertEqual(first, self.run_flow(self.create_flow())['compute_id'])
         self.assertEqual(1, len(self.amphorae()))
 
-    def test_an_outage_in_the_middle_is_lived_through(self):
+    def test_a_flow_survives_an_outage_in_the_middle(self):
         self.configure(
             'amp_active_wait_sec = 1\n'
             '[compute:noop]\nbuild_s = 1\nwatch_interval = 0.1\ncircuit_open = 0.5\n'
@@ -107,7 +107,7 @@ class Creating(TaskCase):
 
 
 class Together(TaskCase):
-    def test_ten_amphorae_on_five_threads_are_told_as_they_come_up(self):
+    def test_ten_amphorae_on_five_threads_are_returned_as_they_become_active(self):
         self.configure('amp_active_wait_sec = 300\n[compute:noop]\nbuild_s = 2\n')
         flow, store = unordered_flow.Flow('many'), {}
         for number in range(10):
@@ -122,7 +122,7 @@ class Together(TaskCase):
 
 
 class Deleting(TaskCase):
-    def test_a_delete_that_fails_once_is_repeated(self):
+    def test_a_failed_delete_is_repeated(self):
         built = self.build()
         self.fail_calls('delete', 'conflict', times=1)
         self.run_flow(
@@ -132,7 +132,7 @@ class Deleting(TaskCase):
         )
         self.assertEqual([], self.amphorae())
 
-    def test_a_port_is_attached_and_taken_off_when_the_flow_fails(self):
+    def test_a_port_is_attached_and_detached_when_the_flow_fails(self):
         built = self.build()
         flow = linear_flow.Flow('attach').add(compute_tasks.AttachPort(), Fails())
         with self.assertRaisesRegex(ValueError, 'goes wrong'):
@@ -140,7 +140,7 @@ class Deleting(TaskCase):
         other = self.build(name='other')
         self.compute.attach_network_or_port(other, port_id='vip')
 
-    def test_a_server_group_is_made_and_taken_back_when_the_flow_fails(self):
+    def test_a_server_group_is_created_and_removed_when_the_flow_fails(self):
         flow = linear_flow.Flow('group')
         flow.add(compute_tasks.NovaServerGroupCreate(provides='server_group_id'), Fails())
         with self.assertRaisesRegex(ValueError, 'goes wrong'):

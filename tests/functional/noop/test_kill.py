@@ -69,7 +69,7 @@ class KillTest(unittest.TestCase):
             # The whole of a build is there, or nothing of it.
             self.assertEqual(len(instance.addresses), 2)
 
-    def test_a_killed_process_leaves_its_acknowledged_builds_and_one_more_at_most(self):
+    def test_a_killed_process_leaves_its_acknowledged_builds_and_at_most_one_more(self):
         dice = random.Random(5)
         driver = NoopDriver(cloud=NoopCloud(self.path, build_s=0.02, delete_s=0.02))
         self.addCleanup(driver.close)

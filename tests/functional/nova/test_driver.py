@@ -73,7 +73,7 @@ class Building(DriverCase):
         self.session.post('/v2.0/subnets', json={'subnet': subnet}, **neutron)
         return network_id
 
-    def test_a_build_is_one_request_once_names_are_known(self):
+    def test_a_build_is_one_request_with_cached_names(self):
         self.driver.build()
         self.proxy.forget()
         self.driver.build(amphora_flavor='tiny')
@@ -81,7 +81,7 @@ class Building(DriverCase):
             [('POST', '/servers')], [(one.method, one.path) for one in self.proxy.requests]
         )
 
-    def test_everything_that_a_build_names_is_on_the_server(self):
+    def test_the_server_has_everything_that_the_build_names(self):
         group = self.driver.create_server_group('g', 'soft-anti-affinity')
         network_id = self.own_network()
         amphora_id = self.driver.build(
@@ -112,7 +112,7 @@ class Building(DriverCase):
         ))  # fmt: skip
         self.assertNotIn('OS-EXT-SRV-ATTR:user_data', amphora.raw)
 
-    def test_a_server_is_built_on_ports_that_are_given(self):
+    def test_a_server_is_built_on_given_ports(self):
         ports = [self.make_port(), self.make_port()]
         amphora_id = self.driver.build(port_ids=ports)
         self.settled(amphora_id)
@@ -126,7 +126,7 @@ class Building(DriverCase):
             {(address.network_id, address.port_id) for address in addresses},
         )
 
-    def test_a_port_that_is_taken_is_a_conflict_of_the_build(self):
+    def test_a_port_in_use_is_a_build_conflict(self):
         port = self.make_port()
         self.settled(self.driver.build(port_ids=[port]))
         with self.assertRaises(BuildConflict):
@@ -138,7 +138,7 @@ class Building(DriverCase):
         self.assertIn(b'ssh-ed25519 AAAAC3Nz second', sent)
         self.assertEqual('key1', self.shown(amphora_id)['key_name'])
 
-    def test_files_that_fit_in_no_user_data_come_by_nova_itself(self):
+    def test_files_that_do_not_fit_in_user_data_are_written_by_nova(self):
         files = {f'/etc/{n}': os.urandom(7_680) for n in range(5)}
         callers = os.urandom(12_000).hex()
         amphora_id = self.driver.build(config_drive_files=files, user_data=callers, build_key='k')
@@ -147,13 +147,13 @@ class Building(DriverCase):
         self.assertEqual(amphora_id, self.driver.find_build('k').id)
         self.assertEqual('True', self.shown(amphora_id)['config_drive'])
 
-    def test_files_larger_than_this_nova_puts_onto_servers_are_refused_before_the_build(self):
+    def test_files_above_novas_quota_are_refused_before_the_build(self):
         files = {f'/etc/{n}': os.urandom(10_240) for n in range(5)}
         with self.assertRaisesRegex(UserDataTooLarge, 'of which this Nova puts 10240'):
             self.driver.build(config_drive_files=files)
         self.assertEqual(0, self.proxy.count('POST'))
 
-    def test_files_that_fit_nowhere_are_refused_before_any_request(self):
+    def test_files_that_do_not_fit_at_all_are_refused_before_any_request(self):
         files = {f'/etc/{n}': (os.urandom(10_240), 0o600, 'root') for n in range(5)}
         self.driver.check()
         self.driver.validate_flavor('tiny')
@@ -163,7 +163,7 @@ class Building(DriverCase):
             self.driver.build(config_drive_files=files)
         self.assertEqual([], self.proxy.requests)
 
-    def test_large_user_data_is_compressed_whole(self):
+    def test_large_user_data_is_compressed(self):
         files = {f'/etc/{n}': 'x = 1\n' * 1700 for n in range(5)}
         many = '#cloud-config\n' + '# a comment that says little\n' * 1700
         amphora_id = self.driver.build(config_drive_files=files, user_data=many[:49_000])
@@ -171,7 +171,7 @@ class Building(DriverCase):
         self.assertLessEqual(len(sent), user_data.MAX_BYTES)
         self.assertIn(b'write_files', gzip.decompress(sent))
 
-    def test_what_there_is_not_is_told_by_its_name_before_anything_is_made(self):
+    def test_missing_objects_are_named_before_anything_is_created(self):
         wrong = {
             'flavor': {'amphora_flavor': 'gigantic'},
             'image': {'image_id': 'nowhere'},
@@ -182,7 +182,7 @@ class Building(DriverCase):
                 self.driver.build(name='w', **arguments)
         self.assertEqual(0, self.proxy.count('POST'))
 
-    def test_what_nova_itself_refuses_is_told_in_its_words(self):
+    def test_a_refusal_of_nova_has_novas_message(self):
         wrong = {
             'zone': {'availability_zone': 'az9'},
             'Network': {'network_ids': ['00000000-0000-0000-0000-000000000000']},
@@ -196,7 +196,7 @@ class Building(DriverCase):
             self.assertIs(Outcome.NOT_APPLIED, caught.exception.outcome)
             self.assertNotIn('\n', str(caught.exception))
 
-    def test_no_room_is_told_from_a_failure_when_the_build_ends(self):
+    def test_a_lack_of_capacity_is_distinguished_from_a_failed_build(self):
         status = self.settled(self.driver.build(amphora_flavor='impossible'))
         self.assertEqual((State.ERROR, InsufficientCapacity.code), (
             status.state, status.fault_code,
@@ -205,7 +205,7 @@ class Building(DriverCase):
         build = compute.build(amphora_flavor='impossible', until=Until.ACTIVE)
         self.assertIsInstance(build.exception(WAIT_S), InsufficientCapacity)
 
-    def test_builds_are_taken_to_active_by_lists_alone(self):
+    def test_builds_are_watched_by_lists_alone(self):
         compute = self.open_compute()
         began = time.monotonic()
         for build in [compute.build(until=Until.ACTIVE) for _ in range(4)]:
@@ -232,7 +232,7 @@ class Building(DriverCase):
 class SmallQuota(DriverCase):
     who = 'kiln-small'
 
-    def test_a_used_up_quota_is_told(self):
+    def test_an_exhausted_quota_is_reported(self):
         for _ in range(2):
             # Nova counts a server once it is in a cell, which takes a moment.
             self.settled(self.driver.build())
@@ -242,7 +242,7 @@ class SmallQuota(DriverCase):
 
 
 class Microversions(DriverCase):
-    def test_groups_are_made_on_both_sides_of_2_64(self):
+    def test_groups_are_created_before_and_after_2_64(self):
         for version in ('2.52', '2.63', '2.64', '2.96'):
             with self.subTest(version):
                 driver = self.open_driver(microversion=version)
@@ -251,7 +251,7 @@ class Microversions(DriverCase):
                 driver.delete_server_group(group.id)
                 driver.delete_server_group(group.id)
 
-    def test_the_oldest_of_the_window_does_all_that_the_newest_does(self):
+    def test_the_oldest_microversion_does_all_that_the_newest_does(self):
         driver = self.open_driver(microversion='2.52')
         amphora_id = driver.build(name='old', build_key='old', metadata={'a': 'b'})
         self.settled(amphora_id, driver)
@@ -289,13 +289,13 @@ class Lists(DriverCase):
         self.assertEqual((), self.driver.changes(cursor).statuses)
         self.assertEqual(1, len(self.proxy.requests))
 
-    def test_a_server_deleted_before_it_had_a_host_is_told_of_too(self):
+    def test_a_server_deleted_before_it_had_a_host_is_reported_too(self):
         cursor = self.driver.changes().cursor
         amphora_id = self.driver.build()
         self.driver.delete(amphora_id)
         self.eventually(lambda: amphora_id in self.driver.changes(cursor).gone)
 
-    def test_a_clock_that_is_wrong_loses_no_change(self):
+    def test_a_wrong_clock_loses_no_change(self):
         class Slow:
             def __getattr__(self, name):
                 return getattr(time, name)
@@ -319,12 +319,12 @@ class Lists(DriverCase):
 
 
 class Troubles(DriverCase):
-    def test_an_expired_token_is_renewed_without_a_word(self):
+    def test_an_expired_token_is_renewed_silently(self):
         self.driver.check()
         self.proxy.fault(token_expired(), times=1)
         self.assertTrue(self.driver.build())
 
-    def test_a_token_that_was_revoked_is_renewed_without_a_word(self):
+    def test_a_revoked_token_is_renewed_silently(self):
         self.driver.check()
         session = self.driver._services._session
         self.admin.delete(
@@ -334,7 +334,7 @@ class Troubles(DriverCase):
         )
         self.assertTrue(self.driver.build())
 
-    def test_credentials_that_are_refused_again_and_again_are_an_authentication_failure(self):
+    def test_credentials_refused_repeatedly_are_an_authentication_failure(self):
         self.driver.check()
         self.proxy.fault(token_expired())
         with self.assertRaises(AuthenticationFailed):
@@ -351,7 +351,7 @@ class Troubles(DriverCase):
                 found = self.driver.find_build(key)
                 self.assertEqual(found.id, self.driver.build(build_key=key))
 
-    def test_a_server_group_whose_answer_was_lost_is_the_one_that_was_made(self):
+    def test_a_server_group_whose_answer_was_lost_is_found(self):
         self.proxy.fault(LoseAnswer(Reset()), 'POST', '/os-server-groups', times=1)
         made = self.driver.create_server_group('lost', 'anti-affinity')
         answer = self.session.get('/os-server-groups', endpoint_filter={'service_type': 'compute'})
@@ -359,13 +359,13 @@ class Troubles(DriverCase):
         self.assertEqual([made.id], there)
         self.driver.delete_server_group(made.id)
 
-    def test_a_server_group_that_was_never_made_is_not_said_to_be_there(self):
+    def test_a_server_group_that_was_never_created_is_not_returned(self):
         self.proxy.fault(Reset(), 'POST', '/os-server-groups', times=1)
         with self.assertRaises(AmphoraComputeError) as caught:
             self.driver.create_server_group('lost', 'anti-affinity')
         self.assertIs(Outcome.UNKNOWN, caught.exception.outcome)
 
-    def test_a_request_that_comes_late_makes_no_second_server(self):
+    def test_a_late_request_creates_no_second_server(self):
         for locked in (False, True):
             with self.subTest(locked=locked):
                 compute = self.open_compute(timeout=3.0, port_lock=locked)
@@ -376,7 +376,7 @@ class Troubles(DriverCase):
                 self.eventually(lambda kept=kept: [one['id'] for one in self.servers()] == [kept])
                 compute.delete(kept, wait=True).result(WAIT_S)
 
-    def test_a_page_of_somebody_else_never_means_gone(self):
+    def test_a_404_of_a_proxy_never_means_gone(self):
         amphora_id = self.driver.build()
         with self.proxy.fault(html_page(404)):
             for call in (self.driver.status, self.driver.delete, self.driver.find_build):
@@ -384,7 +384,7 @@ class Troubles(DriverCase):
                     call(amphora_id)
         self.driver.status(amphora_id)
 
-    def test_a_hang_ends_with_the_timeout_of_the_request(self):
+    def test_a_hanging_request_ends_with_its_timeout(self):
         driver = self.open_driver(timeout=1.0)
         driver.check()
         # A proxy that hangs does so until it is released.
@@ -404,7 +404,7 @@ class Troubles(DriverCase):
             driver.check()
         self.assertTrue(driver.check().healthy)
 
-    def test_a_group_with_no_room_left_is_told_when_the_build_ends(self):
+    def test_a_full_group_is_reported_when_the_build_ends(self):
         group = self.driver.create_server_group('full', 'anti-affinity')
         ids = [
             self.driver.build(server_group_id=group.id, availability_zone='az1') for _ in range(2)
@@ -415,7 +415,7 @@ class Troubles(DriverCase):
 
 
 class Ports(DriverCase):
-    def test_a_lock_port_goes_when_its_server_has_gone(self):
+    def test_a_lock_port_is_deleted_after_its_server(self):
         driver = self.open_driver(port_lock=True)
         amphora_id = driver.build()
         self.settled(amphora_id, driver)
@@ -424,7 +424,7 @@ class Ports(DriverCase):
         driver.delete(amphora_id)
         self.eventually(lambda: not list(driver.list_resources()))
 
-    def test_a_server_that_never_had_a_host_takes_its_lock_port_whoever_deletes_it(self):
+    def test_a_lock_port_of_a_server_without_a_host_is_deleted_by_any_process(self):
         amphora_id = self.open_driver(port_lock=True).build(amphora_flavor='impossible')
         another = self.open_driver(port_lock=True)
         self.settled(amphora_id, another)

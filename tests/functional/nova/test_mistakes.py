@@ -56,22 +56,22 @@ class Mistakes(NovaCase):
     def test_a_name_that_does_not_resolve(self):
         self.told('Keystone cannot be reached', AUTH_URL='http://nowhere.invalid:5000/v3')
 
-    def test_a_url_that_is_no_keystone(self):
+    def test_a_url_of_another_service(self):
         nova = self.session.get_endpoint(service_type='compute', interface='public')
         self.told('no Keystone answers at auth_url', AUTH_URL=nova)
 
-    def test_tls_where_the_server_has_none(self):
+    def test_tls_to_a_server_without_tls(self):
         url = self.cloud.auth(self.who)['auth_url'].replace('http:', 'https:')
         self.told('TLS failed', AUTH_URL=url)
 
-    def test_a_region_that_is_none(self):
+    def test_an_unknown_region(self):
         self.told("the catalogue has no Nova in region 'Mars'", REGION_NAME='Mars')
 
-    def test_an_endpoint_that_is_another_service(self):
+    def test_an_endpoint_of_another_service(self):
         neutron = self.session.get_endpoint(service_type='network', interface='public')
         self.told('is not Nova', COMPUTE_ENDPOINT_OVERRIDE=neutron)
 
-    def test_an_unknown_way_to_authenticate(self):
+    def test_an_unknown_auth_type(self):
         self.told("auth_type 'magic'", AUTH_TYPE='magic')
 
     def test_an_unknown_cloud(self):
@@ -80,10 +80,10 @@ class Mistakes(NovaCase):
     def test_a_microversion_outside_of_the_window(self):
         self.told('must be from 2.52 to 2.96', MICROVERSION='2.200')
 
-    def test_a_flavor_that_is_none(self):
+    def test_an_unknown_flavor(self):
         self.told('there is no flavor .huge.', 'compute', 'build', '--wait', FLAVOR='huge')
 
-    def test_no_permission(self):
+    def test_a_missing_permission(self):
         self.told('403', 'compute', 'build', '--wait', AVAILABILITY_ZONE='az1:cmp1')
 
     def test_nothing_secret_is_in_a_debug_log(self):

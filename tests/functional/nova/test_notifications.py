@@ -67,7 +67,7 @@ class CountedCase(ListeningCase):
 
 
 class OneRequest(CountedCase):
-    def test_servers_cost_one_request_to_make_one_to_delete_and_a_list_for_each_minute(self):
+    def test_a_server_costs_a_create_a_delete_and_a_list_each_minute(self):
         built = self.build(MANY)
         asked = self.asked()
         self.assertEqual(MANY, asked.pop('POST /servers'))
@@ -83,7 +83,7 @@ class OneRequest(CountedCase):
         self.assertLessEqual(asked.keys(), {'GET /servers/detail'})
         self.assertLessEqual(asked.total(), 1 + (time.monotonic() - self.opened_at) // ASKED_S)
 
-    def test_what_somebody_else_deletes_is_noticed(self):
+    def test_a_delete_by_another_client_is_noticed(self):
         (built,) = self.build(1)
         gone = self.compute.watch(built, ['deleted'], timeout=SETTLE_S)
         self.admin.delete(f'/servers/{built}', endpoint_filter={'service_type': 'compute'})
@@ -92,25 +92,25 @@ class OneRequest(CountedCase):
 
 
 class Trouble(CountedCase):
-    def test_a_build_that_fails_says_why(self):
+    def test_a_failed_build_has_its_reason(self):
         (build,) = self.begin(1, **{'devcloud:spawn_abort': 'the disk is made of cheese'})
         self.assertIsInstance(build.exception(SETTLE_S), AmphoraBuildError)
         self.assertIn('the disk is made of cheese', str(build.exception()))
         self.assertFalse(self.looked())
 
-    def test_a_build_that_no_host_takes_says_so(self):
+    def test_a_build_without_a_valid_host_is_a_lack_of_capacity(self):
         build = self.compute.build(amphora_flavor='impossible', until=Until.ACTIVE)
         self.assertIsInstance(build.exception(SETTLE_S), InsufficientCapacity)
         self.assertFalse(self.looked())
 
-    def test_a_build_that_fails_on_one_host_goes_on_on_another(self):
+    def test_a_build_that_fails_on_one_host_continues_on_another(self):
         # The first host fails it, and so do the next two: only then it has failed.
         (build,) = self.begin(1, **{'devcloud:spawn_fail': 'as the host wills'})
         # A host whose sign of life is late is one less to try.
         last = 'Exceeded maximum number of retries|No valid host'
         self.assertRegex(str(build.exception(SETTLE_S)), last)
 
-    def test_nothing_is_lost_while_the_broker_is_away(self):
+    def test_no_change_is_lost_while_the_broker_is_down(self):
         doomed = self.build(3)
         builds = self.begin(4, **{'devcloud:spawn_delay': '12'})
         self.eventually_spawning(4)

@@ -74,7 +74,7 @@ class StormCase(NovaCase):
 class RandomFaults(StormCase):
     locked = False
 
-    def test_what_is_there_afterwards_is_what_was_said_to_be(self):
+    def test_the_servers_afterwards_match_the_reported_results(self):
         dice = random.Random(SEED)
         compute = self.open_compute(
             # So many keep a small cloud from answering any of them soon.
@@ -134,7 +134,7 @@ class Outage(StormCase):
     away_s = float(os.environ.get('KILN_OUTAGE_S', '15'))
     count = max(6, BUILDS // 5)
 
-    def test_callers_never_wait_and_everything_is_done_afterwards(self):
+    def test_callers_never_wait_and_all_calls_are_done_afterwards(self):
         compute = self.open_compute(
             build_timeout=SETTLE_S,
             call_timeout=SETTLE_S,

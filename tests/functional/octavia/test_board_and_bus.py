@@ -47,7 +47,7 @@ class WithBoardAndBus(OctaviaCase):
             [programs / 'python', '-W', 'ignore', programs / command[0], *command[1:]], check=True
         )
 
-    def test_the_worker_that_takes_over_adopts_the_server_that_the_dead_one_asked_for(self):
+    def test_the_next_worker_adopts_the_server_that_the_dead_worker_requested(self):
         self.proxy.fault(LoseAnswer(Hang()), 'POST', '/servers', times=1)
         identity = self.create('taken over')
         # Nova has made it, and the worker dies before it knows.
@@ -64,7 +64,7 @@ class WithBoardAndBus(OctaviaCase):
         self.assertIsNone(self.settled(identity))
         self.assert_nothing_left()
 
-    def test_a_worker_that_ends_while_it_repeats_a_build_leaves_the_server_in_place(self):
+    def test_a_worker_that_stops_while_it_repeats_a_build_leaves_the_server_in_place(self):
         self.proxy.fault(LoseAnswer(Hang()), 'POST', '/servers', times=1)
         identity = self.create('repeated')
         self.eventually(self.servers)
@@ -89,7 +89,7 @@ class WithBoardAndBus(OctaviaCase):
         self.assertIsNone(self.settled(identity))
         self.assert_nothing_left()
 
-    def test_a_failover_goes_on_with_the_server_that_a_dead_worker_asked_for(self):
+    def test_a_failover_continues_with_the_server_that_a_dead_worker_requested(self):
         keeper = self.new_program('octavia-housekeeping', self.compute_driver, **FORGETFUL)
         self.addCleanup(keeper.stop)
         keeper.start()
@@ -128,7 +128,7 @@ class WithBoardAndBus(OctaviaCase):
     def servers_but(self, amphora):
         return {server['id'] for server in self.servers()} - {amphora['compute_id']}
 
-    def test_load_balancers_are_built_without_looks_at_their_amphorae(self):
+    def test_load_balancers_are_built_without_polls_of_their_amphorae(self):
         began = time.monotonic()
         made = [self.create(f'told-{number}') for number in range(2)]
         self.all_settle(made, 'ACTIVE')

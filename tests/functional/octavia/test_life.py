@@ -67,7 +67,7 @@ class Life(OctaviaCase):
         self.assertIsNone(self.settled(identity))
         self.assert_nothing_left()
 
-    def test_what_was_under_way_when_nova_went_ends_well_when_it_is_back(self):
+    def test_flows_interrupted_by_an_outage_of_nova_finish_after_it(self):
         old = [self.create(f'old-{number}') for number in range(2)]
         self.all_settle(old, 'ACTIVE')
         self.proxy.forget()
@@ -90,7 +90,7 @@ class Life(OctaviaCase):
         self.all_settle([early, late], None)
         self.assert_nothing_left()
 
-    def test_however_the_answer_to_a_build_gets_lost_there_is_one_server(self):
+    def test_a_build_with_a_lost_answer_creates_one_server(self):
         faults = (LoseAnswer(Reset()), LoseAnswer(Answer(502)), LoseAnswer(Hang()))
         rule = self.proxy.fault(faults, 'POST', '/servers')
         made = [self.create(f'lost-{number}') for number in range(len(faults))]
@@ -103,7 +103,7 @@ class Life(OctaviaCase):
         self.all_settle(made, None)
         self.assert_nothing_left()
 
-    def test_a_load_balancer_that_nobody_works_on_any_more_is_made_good_by_a_failover(self):
+    def test_a_failover_repairs_a_load_balancer_whose_worker_died(self):
         self.proxy.fault(Knob('spawn_delay', '6'), 'POST', '/servers', times=1)
         identity = self.create('left alone')
         self.eventually(lambda: self.compute_ids(identity) and self.servers())

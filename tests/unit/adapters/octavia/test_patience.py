@@ -38,12 +38,12 @@ class Patience(unittest.TestCase):
 
         return patiently(call, within_s, clock=self.clock)
 
-    def test_what_is_refused_is_asked_again_with_the_time_that_is_left(self):
+    def test_a_refused_call_is_repeated_with_the_remaining_time(self):
         refused = CircuitOpenError('The circuit is open.', retry_after=20.0)
         self.assertEqual('done', self.ask(refused, refused, 'done'))
         self.assertEqual([60.0, 40.0, 20.0], self.left)
 
-    def test_a_refusal_that_outlasts_the_time_is_the_answer(self):
+    def test_a_refusal_that_outlasts_the_time_is_raised(self):
         refused = CircuitOpenError('The circuit is open.', retry_after=40.0)
         with self.assertRaises(CircuitOpenError):
             self.ask(refused, refused, 'done')
@@ -54,6 +54,6 @@ class Patience(unittest.TestCase):
             self.ask(CircuitOpenError('Opened by hand.'), 'done')
         self.assertEqual(1, len(self.left))
 
-    def test_any_other_error_is_the_answer(self):
+    def test_any_other_error_is_raised(self):
         with self.assertRaises(PermissionDenied):
             self.ask(PermissionDenied('No.'), 'done')

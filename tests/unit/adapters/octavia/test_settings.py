@@ -36,10 +36,10 @@ class Nova(unittest.TestCase):
     def defaults(self, auth=(), **groups):
         return settings.nova_defaults(octavia_conf(**groups), auth)
 
-    def test_what_octavia_leaves_unset_stays_unset(self):
+    def test_unset_options_of_octavia_stay_unset(self):
         self.assertEqual({'valid_interfaces': ['public'], 'config_drive': True}, self.defaults())
 
-    def test_credentials_are_those_of_service_auth(self):
+    def test_credentials_come_from_service_auth(self):
         auth = {'auth_type': 'password', 'auth_url': 'http://keystone/', 'password': 'pw'}
         given = auth | {'username': '', 'timeout': 20}
         found = self.defaults((*auth, 'username'), service_auth=given)
@@ -47,14 +47,14 @@ class Nova(unittest.TestCase):
         self.assertEqual(20, found['timeout'])
         self.assertNotIn('username', found)
 
-    def test_credentials_may_be_in_the_group_that_service_auth_names(self):
+    def test_credentials_can_be_in_the_group_that_service_auth_names(self):
         auth = {'auth_type': 'v3applicationcredential', 'application_credential_id': 'ac'}
         found = self.defaults(
             auth, service_auth={'auth_section': 'elsewhere', 'timeout': 9}, elsewhere=auth
         )
         self.assertEqual(auth | {'timeout': 9}, {name: found[name] for name in (*auth, 'timeout')})
 
-    def test_where_the_services_are_comes_from_their_groups(self):
+    def test_endpoints_come_from_the_groups_of_the_services(self):
         found = self.defaults(
             nova={
                 'region_name': 'east', 'endpoint_type': 'internalURL',
@@ -73,17 +73,17 @@ class Nova(unittest.TestCase):
             found,
         )  # fmt: skip
 
-    def test_an_interface_may_be_written_without_url(self):
+    def test_an_interface_can_be_written_without_url(self):
         found = self.defaults(nova={'endpoint_type': 'internal'})
         self.assertEqual(['internal'], found['valid_interfaces'])
 
-    def test_the_authorities_of_nova_go_before_those_of_keystone(self):
+    def test_the_ca_file_of_nova_takes_precedence_over_that_of_keystone(self):
         keystones = {'cafile': '/keystone.pem'}
         self.assertEqual('/keystone.pem', self.defaults(service_auth=keystones)['cafile'])
         found = self.defaults(service_auth=keystones, nova={'ca_certificates_file': '/nova.pem'})
         self.assertEqual('/nova.pem', found['cafile'])
 
-    def test_images_are_chosen_among_those_of_their_owner(self):
+    def test_images_are_limited_to_their_owner(self):
         found = self.defaults(controller_worker={'amp_image_owner_id': 'p1'})
         self.assertEqual('p1', found['image_owner'])
 
@@ -92,7 +92,7 @@ class Nova(unittest.TestCase):
         found = self.defaults(controller_worker=worker, cinder={'volume_type': 'fast'})
         self.assertEqual((16, 'fast'), (found['boot_volume_size'], found['boot_volume_type']))
 
-    def test_what_is_set_and_not_used_is_known(self):
+    def test_set_but_unused_options_are_listed(self):
         cinder = {'availability_zone': 'az1'}
         self.assertEqual([], settings.unused(octavia_conf(cinder=cinder)))
         conf = octavia_conf(
@@ -106,5 +106,5 @@ class Nova(unittest.TestCase):
 
 
 class Noop(unittest.TestCase):
-    def test_any_flavor_and_any_zone_will_do(self):
+    def test_any_flavor_and_zone_is_accepted(self):
         self.assertEqual({'flavors': None, 'zones': None}, settings.noop_defaults())

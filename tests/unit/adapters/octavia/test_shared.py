@@ -53,7 +53,7 @@ class SharedTest(unittest.TestCase):
 
 
 class Sharing(SharedTest):
-    def test_all_threads_have_one_facade(self):
+    def test_all_threads_share_one_facade(self):
         conf, found, start = self.conf(), [], threading.Barrier(8)
 
         def ask():
@@ -67,7 +67,7 @@ class Sharing(SharedTest):
             thread.join()
         self.assertEqual((8, 1), (len(found), len(set(map(id, found)))))
 
-    def test_after_closing_nothing_is_taken_and_the_next_facade_is_new(self):
+    def test_a_closed_facade_refuses_calls_and_the_next_facade_is_new(self):
         conf = self.conf()
         first = self.shared.get('noop', conf)
         self.shared.close()
@@ -75,7 +75,7 @@ class Sharing(SharedTest):
             first.build()
         self.assertIsNot(first, self.shared.get('noop', conf))
 
-    def test_a_build_in_flight_is_left_where_another_worker_goes_on_with_its_flow(self):
+    def test_an_unfinished_build_is_kept_if_another_worker_continues_its_flow(self):
         for resumed in (True, False):
             with self.subTest(resumed=resumed):
                 conf = self.conf(
@@ -90,7 +90,7 @@ class Sharing(SharedTest):
                 self.shared.close()
                 self.assertEqual(resumed, bool(compute.driver.cloud.count()))
 
-    def test_a_child_process_has_its_own_and_the_parent_keeps_its(self):
+    def test_a_child_process_has_its_own_facade_and_the_parent_keeps_its_facade(self):
         done = subprocess.run(
             [sys.executable, '-W', 'ignore', '-c', FORKING],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
@@ -103,24 +103,24 @@ class Sharing(SharedTest):
 
 
 class Opening(SharedTest):
-    def test_a_simulated_cloud_takes_any_flavor_and_zone_unless_its_group_says_which(self):
+    def test_a_simulated_cloud_accepts_any_flavor_and_zone_unless_its_group_lists_them(self):
         noop = self.shared.get('noop', self.conf('[compute:noop]\nflavors = f1\n'))
         catalogue = noop.driver.cloud.catalogue
         self.assertEqual((['f1'], None), (catalogue.flavors, catalogue.zones))
 
-    def test_amphorae_of_octavia_have_an_owner_of_their_own(self):
+    def test_amphorae_of_octavia_have_their_own_owner(self):
         self.assertEqual('octavia', self.shared.get('noop', self.conf()).driver.owner)
         self.shared.close()
         other = self.shared.get('noop', self.conf('[compute]\nowner = lb-east\n'))
         self.assertEqual('lb-east', other.driver.owner)
 
-    def test_any_backend_is_opened_as_its_group_says_and_no_other_way(self):
+    def test_another_backend_is_configured_only_by_its_group(self):
         conf = self.conf('[kiln]\nbackend = east\n[compute:east]\ndriver = noop\n')
         east = self.shared.get(None, conf)
         self.assertEqual('east', east.name)
         self.assertIn('tiny', east.driver.cloud.catalogue.flavors)
 
-    def test_an_outage_is_over_for_octavia_soon_after_it_is_over(self):
+    def test_the_end_of_an_outage_is_noticed_soon(self):
         conf = self.conf('[compute:noop]\ncircuit_open_max = 77\n')
         self.shared.get('noop', conf)
         values = conf['compute:noop']
@@ -128,11 +128,11 @@ class Opening(SharedTest):
             (5.0, 77.0, 120.0), (values.circuit_open, values.circuit_open_max, values.call_timeout)
         )
 
-    def test_no_backend_is_chosen_for_the_operator(self):
+    def test_the_backend_must_be_configured(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[kiln\] backend'):
             self.shared.get(None, self.conf())
 
-    def test_a_backend_that_cannot_be_opened_is_tried_again(self):
+    def test_a_backend_that_failed_to_open_is_opened_again(self):
         with self.assertRaises(DriverNotFound):
             self.shared.get(None, self.conf('[kiln]\nbackend = east\n'))
         conf = self.conf('[kiln]\nbackend = east\n[compute:east]\ndriver = noop\n')
@@ -140,7 +140,7 @@ class Opening(SharedTest):
 
 
 class Options(unittest.TestCase):
-    def test_every_option_has_words(self):
+    def test_every_option_has_a_help_text(self):
         ((group, opts),) = list_opts()
         self.assertEqual('kiln', group.name)
         self.assertTrue(all(opt.help for opt in opts))

@@ -13,7 +13,7 @@ from tests.unit.compute_drivers.noop.cloud_case import CloudCase
 
 
 class ManyTest(CloudCase):
-    def test_changes_tell_each_change_once_for_who_follows(self):
+    def test_a_reader_with_a_cursor_gets_each_change_once(self):
         driver = self.driver(build_s=10)
         ids = [driver.build() for _ in range(3)]
         first = driver.changes()
@@ -28,7 +28,7 @@ class ManyTest(CloudCase):
                          dict.fromkeys(ids[1:], State.ACTIVE))  # fmt: skip
         self.assertEqual(news.gone, (ids[0],))
 
-    def test_a_cursor_of_another_cloud_or_of_none_is_answered_with_everything(self):
+    def test_a_cursor_of_another_cloud_or_none_returns_everything(self):
         driver = self.driver()
         driver.build()
         cursor = driver.changes().cursor
@@ -39,7 +39,7 @@ class ManyTest(CloudCase):
                 self.assertTrue(changes.complete)
                 self.assertEqual(len(changes.statuses), 1)
 
-    def test_changes_and_lists_are_of_one_owner(self):
+    def test_changes_and_lists_have_one_owner(self):
         ours = self.driver()
         theirs = self.driver(owner='other', cloud=ours.cloud)
         cursor = ours.changes().cursor
@@ -49,14 +49,14 @@ class ManyTest(CloudCase):
         self.assertEqual((ours.changes(cursor).statuses, ours.changes(cursor).gone), ((), ()))
         self.assertEqual(len(theirs.changes(cursor).statuses), 1)
 
-    def test_long_lists_are_whole(self):
+    def test_long_lists_are_complete(self):
         driver = self.driver()
         ids = [driver.build() for _ in range(2001)]
         self.assertEqual([i.id for i in driver.list_amphorae()], ids)
         self.assertEqual(list(driver.statuses([*ids, 'none'])), ids)
         self.assertEqual([i.id for i in driver.cloud.instances()], ids)
 
-    def test_many_threads_make_what_one_would(self):
+    def test_many_threads_have_the_same_result_as_one(self):
         driver = self.driver(build_s=1)
 
         def work(n):
@@ -75,7 +75,7 @@ class ManyTest(CloudCase):
         self.assertEqual(len(keys), len(set(keys)))
         self.assertEqual(len(keys), driver.cloud.count())
 
-    def test_check_says_how_many_there_are(self):
+    def test_check_returns_the_number_of_instances(self):
         driver = self.driver()
         driver.build()
         self.assertTrue(driver.check().healthy)
@@ -83,11 +83,11 @@ class ManyTest(CloudCase):
 
 
 class OpenTest(unittest.TestCase):
-    def test_the_contract_is_kept_to_the_letter(self):
+    def test_the_contract_is_fulfilled_exactly(self):
         self.assertTrue(issubclass(NoopDriver, AmphoraComputeDriver))
         self.assertEqual(NoopDriver.__abstractmethods__, frozenset())
 
-    def test_a_missing_ability_is_refused_as_one(self):
+    def test_a_missing_ability_is_an_unsupported_operation(self):
         driver = NoopDriver()
         driver.missing_abilities = frozenset({Ability.SUSPEND})
         with self.assertRaises(UnsupportedOperation):

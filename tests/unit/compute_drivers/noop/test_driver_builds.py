@@ -19,11 +19,11 @@ from tests.unit.compute_drivers.noop.cloud_case import CloudCase
 
 
 class BuildTest(CloudCase):
-    def test_a_driver_without_a_word_of_configuration_builds(self):
+    def test_a_driver_without_configuration_builds(self):
         driver = NoopDriver()
         self.assertIs(driver.status(driver.build()).state, State.ACTIVE)
 
-    def test_every_ability_of_the_contract_is_there(self):
+    def test_every_ability_of_the_contract_is_supported(self):
         self.assertEqual(self.driver().abilities, frozenset(Ability))
 
     def test_every_type_of_amphora_can_be_built(self):
@@ -32,7 +32,7 @@ class BuildTest(CloudCase):
             built = driver.get_amphora(amphora_id=driver.build(kind))
             self.assertIs(built.amphora_type, kind)
 
-    def test_an_amphora_tells_what_it_was_asked_to_be(self):
+    def test_an_amphora_has_the_values_of_its_request(self):
         driver = self.driver()
         amphora_id = driver.build(
             amphora_flavor='small',
@@ -61,7 +61,7 @@ class BuildTest(CloudCase):
         self.assertEqual(len(found), 300)
         self.assertTrue(all(address.startswith('127.') for address in found))
 
-    def test_contents_and_keys_are_remembered_as_sizes_and_digests_only(self):
+    def test_contents_and_keys_are_stored_only_as_counts_and_digests(self):
         driver = self.driver()
         amphora_id = driver.build(
             keys=['ssh-rsa PLANTED'],
@@ -101,21 +101,21 @@ class BuildTest(CloudCase):
         after = driver.cloud.instances(), driver.cursor(), driver.changes().cursor
         self.assertEqual(before, after)
 
-    def test_what_a_machine_was_rebuilt_from_is_what_it_is(self):
+    def test_a_rebuilt_machine_has_its_new_image(self):
         driver = self.driver()
         first = driver.build(image_id='i-1', build_key='k')
         driver.rebuild(first, image_id='i-2')
         self.assertEqual(first, driver.build(image_id='i-2', build_key='k'))
         self.assertRaises(BuildDiffers, driver.build, image_id='i-1', build_key='k')
 
-    def test_two_sites_may_use_the_same_key(self):
+    def test_two_sites_can_use_the_same_key(self):
         ours = self.driver()
         theirs = self.driver(owner='other', cloud=ours.cloud)
         self.assertNotEqual(ours.build(build_key='one'), theirs.build(build_key='one'))
         self.assertEqual([a.owner for a in ours.list_amphorae()], ['kiln'])
         self.assertEqual([a.owner for a in ours.list_amphorae(owner='other')], ['other'])
 
-    def test_building_takes_its_time(self):
+    def test_a_build_takes_the_configured_time(self):
         driver = self.driver(build_s=30)
         amphora_id = driver.build()
         status = driver.status(amphora_id)
@@ -128,7 +128,7 @@ class BuildTest(CloudCase):
         self.assertEqual(status.observed_at, self.clock.time())
         self.assertEqual(status.raw['status'], 'active')
 
-    def test_times_vary_by_their_jitter_and_repeat_with_their_seed(self):
+    def test_times_vary_by_jitter_and_repeat_with_the_seed(self):
         def times(seed):
             clock = VirtualClock()
             driver = NoopDriver(cloud=NoopCloud(clock=clock, build_s=10, jitter=0.5, seed=seed))
@@ -144,7 +144,7 @@ class BuildTest(CloudCase):
         self.assertEqual(min(times(7).values()), 6)
         self.assertGreater(max(times(7).values()), 12)
 
-    def test_an_accepted_call_lasts_as_long_as_it_should(self):
+    def test_each_call_takes_the_configured_time(self):
         driver = self.driver(accept_s=3)
         thread = threading.Thread(target=driver.build)
         thread.start()
@@ -152,7 +152,7 @@ class BuildTest(CloudCase):
         thread.join()
         self.assertGreaterEqual(self.clock.monotonic(), 3)
 
-    def test_a_name_may_be_given_twice_and_is_then_ambiguous(self):
+    def test_a_name_used_twice_is_ambiguous(self):
         driver = self.driver()
         ids = [driver.build(name='twin'), driver.build(name='twin')]
         with self.assertRaises(AmbiguousInstanceError) as caught:
@@ -160,7 +160,7 @@ class BuildTest(CloudCase):
         for id_ in ids:
             self.assertIn(id_, str(caught.exception))
 
-    def test_what_is_not_on_offer_is_refused_by_name(self):
+    def test_unknown_names_are_refused(self):
         driver = self.driver(
             images=['i'], networks=['n'], ports={'p': 'n'}, keypairs=['k'], sec_groups=['s']
         )
@@ -186,7 +186,7 @@ class BuildTest(CloudCase):
             self.driver(keypairs=['k']).build(keys=['ssh-rsa ' + 'A' * 500])
         self.assertLess(len(str(caught.exception)), 200)
 
-    def test_validation_knows_what_a_build_would_refuse(self):
+    def test_validation_refuses_the_same_as_a_build(self):
         driver = self.driver(images=['i'])
         driver.validate_flavor('small')
         driver.validate_image('i')
@@ -196,18 +196,18 @@ class BuildTest(CloudCase):
                 refuse('none')
             self.assertEqual(caught.exception.resource_id, 'none')
 
-    def test_an_image_is_described_by_what_is_said_of_it(self):
+    def test_an_image_is_described_by_its_properties(self):
         driver = self.driver(images=['i', 'j'], image_properties={'i': {'os_distro': 'debian'}})
         self.assertEqual({'os_distro': 'debian'}, driver.describe_image('i').properties)
         self.assertEqual({}, driver.describe_image('j').properties)
         with self.assertRaises(InvalidRequest):
             driver.describe_image('k')
 
-    def test_003_1_its_zones_are_those_on_offer(self):
+    def test_003_1_the_offered_zones_are_listed(self):
         self.assertEqual(('a', 'b'), self.driver(zones=['b', 'a']).list_zones())
         self.assertEqual((), self.driver(zones=None).list_zones())
 
-    def test_the_quota_counts_what_is_there_now(self):
+    def test_the_quota_counts_existing_instances(self):
         driver = self.driver(quota=2, delete_s=5)
         first = driver.build()
         driver.build()
@@ -220,7 +220,7 @@ class BuildTest(CloudCase):
         self.clock.advance(5)
         driver.build()
 
-    def test_a_full_zone_has_no_room_and_others_still_have(self):
+    def test_a_full_zone_has_no_capacity_and_others_still_have(self):
         driver = self.driver(zones=['a', 'b'], capacity={'a': 1})
         for _ in range(3):
             driver.build()
@@ -229,13 +229,13 @@ class BuildTest(CloudCase):
         with self.assertRaises(InsufficientCapacity):
             driver.build(availability_zone='a')
 
-    def test_the_impossible_flavor_is_known_and_never_there(self):
+    def test_the_flavor_impossible_is_valid_and_never_has_capacity(self):
         driver = self.driver()
         driver.validate_flavor('impossible')
         with self.assertRaises(InsufficientCapacity):
             driver.build(amphora_flavor='impossible')
 
-    def test_a_cloud_may_have_any_zone_and_any_flavor(self):
+    def test_a_cloud_can_accept_any_zone_and_flavor(self):
         driver = self.driver(zones=None, flavors=None, capacity={'attic': 1})
         driver.validate_zone('attic')
         driver.validate_flavor('odd')
@@ -253,7 +253,7 @@ class BuildTest(CloudCase):
         zones = [i.availability_zone for i in driver.list_amphorae()]
         self.assertEqual(sorted(zones), ['az1', 'az1', 'az2', 'az2', 'az3', 'az3'])
 
-    def test_a_cloud_that_cannot_be_is_refused(self):
+    def test_an_impossible_cloud_is_refused(self):
         for offer in (
             {'zones': []},
             {'hosts_per_zone': 0},
@@ -298,7 +298,7 @@ class GroupTest(CloudCase):
         with self.assertRaises(InsufficientCapacity):
             driver.build(server_group_id=group.id, availability_zone=elsewhere)
 
-    def test_a_deleted_group_lets_its_members_go(self):
+    def test_members_of_a_deleted_group_stay(self):
         driver = self.driver()
         group = driver.create_server_group('g', 'soft-affinity')
         amphora_id = driver.build(server_group_id=group.id)

@@ -13,7 +13,7 @@ from tests.unit.compute_drivers.noop.cloud_case import CloudCase
 
 
 class LifeTest(CloudCase):
-    def test_a_deleted_amphora_goes_and_stays_gone(self):
+    def test_a_deleted_amphora_disappears_for_good(self):
         driver = self.driver(delete_s=5)
         amphora_id = driver.build(name='x', build_key='k')
         driver.delete(amphora_id)
@@ -31,7 +31,7 @@ class LifeTest(CloudCase):
         driver.delete(amphora_id)
         self.assertNotEqual(driver.build(build_key='k'), amphora_id)
 
-    def test_ids_that_were_never_given_are_not_found(self):
+    def test_unknown_ids_are_not_found(self):
         driver = self.driver()
         real = driver.build()
         prefix = real[:24]
@@ -39,7 +39,7 @@ class LifeTest(CloudCase):
             with self.subTest(id_), self.assertRaises(InstanceNotFoundError):
                 driver.status(id_)
 
-    def test_deleting_ends_a_build_under_way(self):
+    def test_a_delete_ends_an_unfinished_build(self):
         driver = self.driver(build_s=30, delete_s=1)
         amphora_id = driver.build()
         driver.delete(amphora_id)
@@ -48,7 +48,7 @@ class LifeTest(CloudCase):
         self.clock.advance(60)
         self.assertEqual(driver.cloud.count(), 0)
 
-    def test_suspending_and_resuming_takes_time_and_may_be_repeated(self):
+    def test_suspend_and_resume_take_time_and_are_repeatable(self):
         driver = self.driver(suspend_s=2, resume_s=3)
         amphora_id = driver.build()
         driver.suspend(amphora_id)
@@ -69,7 +69,7 @@ class LifeTest(CloudCase):
         with self.assertRaises(NotSuspendedError):
             driver.resume(amphora_id)
 
-    def test_a_busy_amphora_is_left_alone_and_the_error_says_to_wait(self):
+    def test_an_action_on_a_busy_amphora_is_refused_with_advice_to_wait(self):
         driver = self.driver(build_s=10)
         amphora_id = driver.build()
         for act in (
@@ -84,7 +84,7 @@ class LifeTest(CloudCase):
                 act(amphora_id)
             self.assertTrue(caught.exception.retryable)
 
-    def test_a_state_that_forbids_says_which_would_allow(self):
+    def test_a_refusal_names_the_allowed_states(self):
         driver = self.driver()
         amphora_id = driver.build()
         driver.suspend(amphora_id)
@@ -123,7 +123,7 @@ class LifeTest(CloudCase):
         with self.assertRaises(InvalidRequest):
             driver.rebuild(amphora_id, image_id='none')
 
-    def test_changing_what_is_not_there_is_not_found(self):
+    def test_changes_of_missing_amphorae_are_not_found(self):
         driver = self.driver()
         for act in (
             driver.suspend,
@@ -153,7 +153,7 @@ class LifeTest(CloudCase):
         driver.cloud.crash(amphora_id, 'out of memory')
         self.assertIn('out of memory', driver.console_log(amphora_id, lines=1))
 
-    def test_what_happens_behind_our_back_is_seen(self):
+    def test_changes_outside_of_kiln_are_seen(self):
         driver = self.driver()
         amphora_id = driver.build()
         driver.cloud.stop(amphora_id)
@@ -192,7 +192,7 @@ class PortTest(CloudCase):
         self.assertEqual(list(driver.list_resources()), [])
         driver.build(port_ids=['q'])
 
-    def test_attaching_twice_is_attaching_once(self):
+    def test_attaching_a_port_is_repeatable(self):
         driver = self.driver(ports={'p': 'net-7'})
         amphora_id = driver.build(network_ids=['n'])
         once = driver.attach_port(amphora_id, 'p')
@@ -202,7 +202,7 @@ class PortTest(CloudCase):
         built = driver.get_amphora(amphora_id=amphora_id)
         self.assertIn(once.addresses[0], [a.address for a in built.addresses])
 
-    def test_networks_come_and_go_with_their_ports(self):
+    def test_networks_are_attached_and_detached_with_their_ports(self):
         driver = self.driver()
         amphora_id = driver.build(network_ids=['a'])
         fixed = driver.attach_network(amphora_id, 'b', address='192.0.2.7')
@@ -222,7 +222,7 @@ class PortTest(CloudCase):
         again = driver.attach_port(amphora_id, 'p')
         self.assertEqual(again.addresses, (address.address,))
 
-    def test_an_address_is_given_once(self):
+    def test_an_address_is_used_once(self):
         twin, driver = self.driver(), self.driver()
         amphora_id = twin.build(network_ids=['n'])
         twin.attach_network(amphora_id, 'n')
@@ -239,7 +239,7 @@ class PortTest(CloudCase):
         with self.assertRaises(InvalidRequest):
             driver.attach_network(amphora_id, 'n', address='here')
 
-    def test_unknown_ports_and_networks_are_not_found_where_they_are_listed(self):
+    def test_unknown_ports_and_networks_are_not_found_if_the_cloud_lists_them(self):
         driver = self.driver(networks=['n'], ports={'p': 'n'})
         amphora_id = driver.build()
         with self.assertRaises(ResourceNotFoundError):
@@ -247,7 +247,7 @@ class PortTest(CloudCase):
         with self.assertRaises(ResourceNotFoundError):
             driver.attach_network(amphora_id, 'm')
 
-    def test_resources_are_what_the_cloud_made_for_this_site(self):
+    def test_resources_are_those_created_for_this_site(self):
         driver = self.driver()
         other = self.driver(owner='other', cloud=driver.cloud)
         other.build()

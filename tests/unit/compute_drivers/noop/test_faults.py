@@ -59,7 +59,7 @@ class FaultCase(unittest.TestCase):
 
 
 class ParseTest(unittest.TestCase):
-    def test_a_fault_is_written_in_one_line(self):
+    def test_a_fault_is_parsed_from_one_line(self):
         self.assertEqual(
             Fault.parse('build:timeout_after:times=2,probability=0.5'),
             Fault(call='build', action=Action.TIMEOUT_AFTER, times=2, probability=0.5),
@@ -81,7 +81,7 @@ class ParseTest(unittest.TestCase):
         )
         self.assertEqual(Fault.parse('delete:never').action, Action.STUCK)
 
-    def test_a_line_that_is_none_says_what_is_wrong_with_it(self):
+    def test_a_malformed_line_is_refused_with_the_reason(self):
         for text, clue in {
             'build': 'CALL:ACTION',
             'build:explode': 'refuse',
@@ -99,7 +99,7 @@ class ParseTest(unittest.TestCase):
 
 
 class GuideTest(unittest.TestCase):
-    def test_the_guide_to_rehearsals_tells_each_action_and_option(self):
+    def test_the_guide_has_each_action_and_option(self):
         text = GUIDE.read_text()
         told = re.findall(r'^``([a-z_]+)`` +', text, re.MULTILINE)
         self.assertEqual(sorted(Action), sorted(told))
@@ -122,14 +122,14 @@ class DecisionTest(FaultCase):
         self.script('build:refuse:after=1,times=2')
         self.assertEqual(self.outcomes(5), 'x--xx')
 
-    def test_clearing_ends_all_faults(self):
+    def test_clear_ends_all_faults(self):
         self.script('build:refuse')
         self.assertEqual(self.outcomes(2), '--')
         self.cloud.faults.clear()
         self.assertEqual(self.outcomes(2), 'xx')
         self.assertEqual(len(self.cloud.faults), 0)
 
-    def test_chances_repeat_with_the_seed(self):
+    def test_probabilities_repeat_with_the_seed(self):
         runs = set()
         for _ in range(2):
             self.driver = NoopDriver(
@@ -146,7 +146,7 @@ class DecisionTest(FaultCase):
         self.assertRaises(ServiceUnavailable, self.driver.build)
         self.assertRaises(RateLimited, self.driver.build)
 
-    def test_a_fault_may_be_for_one_amphora_or_for_some_metadata(self):
+    def test_a_fault_can_select_an_amphora_or_metadata(self):
         web = self.driver.build(metadata={'role': 'web'})
         db = self.driver.build(metadata={'role': 'db'})
         self.script(f'status:refuse:amphora_id={db}')
@@ -161,7 +161,7 @@ class DecisionTest(FaultCase):
         with self.assertRaises(ServiceUnavailable):
             self.driver.build(metadata={'role': 'web', 'more': 'x'})
 
-    def test_a_request_may_bring_its_own_fault(self):
+    def test_a_request_can_script_its_own_fault(self):
         def build(fault, key=None):
             return self.driver.build(metadata={'noop:fault': fault}, build_key=key)
 
@@ -180,7 +180,7 @@ class DecisionTest(FaultCase):
 
 
 class PreventedTest(FaultCase):
-    def test_what_is_refused_was_not_done(self):
+    def test_a_refused_call_has_no_effect(self):
         for action, error in {
             'refuse': ServiceUnavailable,
             'rate_limit=9': RateLimited,
@@ -197,7 +197,7 @@ class PreventedTest(FaultCase):
             if error is RateLimited:
                 self.assertEqual(caught.exception.retry_after, 9)
 
-    def test_what_is_refused_may_be_told_when_to_come_again(self):
+    def test_a_refusal_can_have_retry_after(self):
         for fault, pause_s in {
             'refuse': None,
             'refuse:retry_after=9': 9,
@@ -210,7 +210,7 @@ class PreventedTest(FaultCase):
                 self.driver.build()
             self.assertEqual(caught.exception.retry_after, pause_s)
 
-    def test_a_conflict_of_a_change_is_one_of_state(self):
+    def test_a_conflict_of_an_action_is_a_state_conflict(self):
         amphora_id = self.driver.build()
         self.script('delete:conflict')
         with self.assertRaises(InstanceStateConflict) as caught:
@@ -223,7 +223,7 @@ class PreventedTest(FaultCase):
         self.assertRaises(InstanceNotFoundError, self.driver.status, amphora_id)
         self.assertRaises(QuotaExceeded, self.driver.build)
 
-    def test_a_timeout_does_not_say_whether_it_was_done(self):
+    def test_a_timeout_leaves_the_outcome_unknown(self):
         for action, count in {'timeout_before': 0, 'timeout_after': 1, 'lose_answer': 1}.items():
             self.script(f'build:{action}:times=1')
             with self.subTest(action), self.assertRaises(BuildOutcomeUnknown) as caught:
@@ -242,7 +242,7 @@ class PreventedTest(FaultCase):
         self.script('status:timeout_before')
         self.assertRaises(ServiceTimeout, self.driver.status, amphora_id)
 
-    def test_a_hanging_call_takes_its_time(self):
+    def test_a_hanging_call_takes_the_scripted_time(self):
         self.script('build:hang=30:times=1')
         self.assertIn(self.hanging(self.driver.build), [i.id for i in self.cloud.instances()])
         self.assertGreaterEqual(self.clock.monotonic(), 30)
@@ -251,14 +251,14 @@ class PreventedTest(FaultCase):
         self.assertGreaterEqual(self.clock.monotonic(), 60)
         self.assertEqual(self.cloud.count(), 1)
 
-    def test_a_crash_is_the_driver_s_own_defect(self):
+    def test_a_crash_is_a_defect_of_the_driver(self):
         self.script('build:crash')
         with self.assertRaises(AmphoraComputeError) as caught:
             self.driver.build()
         self.assertIsInstance(caught.exception.__cause__, RuntimeError)
         self.assertIs(caught.exception.circuit, Verdict.FAILURE)
 
-    def test_a_late_build_turns_up_when_nobody_expects_it(self):
+    def test_a_late_build_appears_after_its_error(self):
         self.script('build:late=10:times=1')
         self.assertRaises(BuildOutcomeUnknown, lambda: self.driver.build(build_key='z'))
         self.clock.advance(9)
@@ -267,14 +267,14 @@ class PreventedTest(FaultCase):
         zombie = self.driver.find_build('z')
         self.assertIs(zombie.state, State.ACTIVE)
 
-    def test_a_late_build_does_not_double_one_that_was_repeated(self):
+    def test_a_late_build_does_not_duplicate_a_repeated_build(self):
         self.script('build:late=10:times=1')
         self.assertRaises(BuildOutcomeUnknown, lambda: self.driver.build(build_key='z'))
         again = self.driver.build(build_key='z')
         self.clock.advance(20)
         self.assertEqual([i.id for i in self.cloud.instances()], [again])
 
-    def test_late_things_happen_at_their_own_moment(self):
+    def test_late_effects_happen_at_their_own_time(self):
         cloud = NoopCloud(clock=self.clock, build_s=5, delete_s=5)
         driver = NoopDriver(cloud=cloud)
         amphora_id = driver.build()
@@ -283,7 +283,7 @@ class PreventedTest(FaultCase):
         self.clock.advance(16)
         self.assertEqual(cloud.count(), 0)
 
-    def test_what_comes_too_late_for_its_amphora_harms_nobody(self):
+    def test_a_late_effect_on_a_missing_amphora_is_ignored(self):
         amphora_id = self.driver.build()
         self.script('suspend:late=10:times=1')
         self.assertRaises(ServiceTimeout, self.driver.suspend, amphora_id)
@@ -298,7 +298,7 @@ class BadEndTest(FaultCase):
         self.cloud = NoopCloud(clock=self.clock, build_s=5, suspend_s=5, delete_s=5)
         self.driver = NoopDriver(cloud=self.cloud)
 
-    def test_a_build_may_end_in_error_with_the_code_of_its_fault(self):
+    def test_a_build_can_end_in_error_with_the_code_of_its_fault(self):
         for text, code in {
             'No valid host was found': 'insufficient_capacity',
             'Exceeded maximum number of retries': 'insufficient_capacity',
@@ -314,13 +314,13 @@ class BadEndTest(FaultCase):
             self.assertEqual(status.fault_code, code)
             self.assertEqual(self.driver.get_amphora(amphora_id=amphora_id).fault_code, code)
 
-    def test_an_error_without_words_still_has_some(self):
+    def test_an_error_without_a_text_has_a_default_text(self):
         self.script('build:error')
         amphora_id = self.driver.build()
         self.clock.advance(5)
         self.assertIn('build', self.driver.status(amphora_id).fault)
 
-    def test_a_stuck_change_never_ends_but_can_be_deleted(self):
+    def test_a_stuck_action_never_ends_but_the_amphora_can_be_deleted(self):
         amphora_id = self.driver.build()
         self.clock.advance(5)
         self.script('suspend:stuck')
@@ -341,7 +341,7 @@ class BadEndTest(FaultCase):
         self.clock.advance(5)
         self.assertEqual(self.cloud.count(), 0)
 
-    def test_what_only_a_build_can_meet_is_refused_for_other_calls_and_not_used_up_by_them(self):
+    def test_build_only_faults_are_refused_for_other_calls_and_not_used_up_by_them(self):
         for action in ('vanish', 'leak', 'quota', 'capacity', 'duplicate_name'):
             with (
                 self.subTest(action),
@@ -355,7 +355,7 @@ class BadEndTest(FaultCase):
         with self.assertRaises(InstanceNotFoundError):
             self.driver.status(amphora_id)
 
-    def test_an_amphora_may_vanish_and_changes_tell_so(self):
+    def test_a_vanished_amphora_is_in_the_changes(self):
         self.script('build:vanish=60')
         amphora_id = self.driver.build()
         self.clock.advance(59)
@@ -381,7 +381,7 @@ class BadEndTest(FaultCase):
         self.assertRaises(AmbiguousInstanceError, self.driver.get_amphora, 'x')
         self.assertEqual(self.driver.find_build('k').id, amphora_id)
 
-    def test_a_stale_list_lacks_the_newest_and_a_look_by_key_does_not(self):
+    def test_a_stale_list_lacks_the_newest_amphora_and_a_search_by_key_finds_it(self):
         old = self.driver.build()
         self.clock.advance(10)
         new = self.driver.build(build_key='new')

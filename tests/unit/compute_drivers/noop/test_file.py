@@ -33,7 +33,7 @@ class FileTest(unittest.TestCase):
         self.addCleanup(cloud.close)
         return NoopDriver(cloud=cloud)
 
-    def test_what_one_does_the_other_sees(self):
+    def test_changes_of_one_process_are_seen_by_the_other(self):
         one, two = self.open(build_s=10, delete_s=5), self.open()
         amphora_id = one.build(name='x', build_key='k', port_ids=['p'])
         self.assertEqual(two.build(name='x', build_key='k'), amphora_id)
@@ -48,7 +48,7 @@ class FileTest(unittest.TestCase):
         self.assertRaises(InstanceNotFoundError, two.status, amphora_id)
         self.assertEqual(two.changes(cursor).gone, (amphora_id,))
 
-    def test_ids_are_not_given_again_after_a_restart(self):
+    def test_ids_are_not_reused_after_a_restart(self):
         one = self.open()
         old = one.build()
         one.delete(old)
@@ -62,7 +62,7 @@ class FileTest(unittest.TestCase):
         self.assertEqual(self.open().cloud.count(), 1)
         self.open().build(port_ids=['q'])
 
-    def test_a_closed_cloud_says_so(self):
+    def test_a_closed_cloud_raises_an_error(self):
         one = self.open()
         one.close()
         for call in (one.build, one.check):
@@ -70,7 +70,7 @@ class FileTest(unittest.TestCase):
                 call()
             self.assertIn(str(self.path), str(caught.exception))
 
-    def test_a_file_that_is_no_cloud_is_refused(self):
+    def test_a_file_without_a_cloud_is_refused(self):
         self.path.write_text('not a database at all, but long enough to be taken for one' * 50)
         with self.assertRaises(ConfigurationError) as caught:
             self.open()
@@ -95,7 +95,7 @@ class FileTest(unittest.TestCase):
 
 
 class TombstoneTest(unittest.TestCase):
-    def test_a_cursor_older_than_the_oldest_tombstone_is_answered_with_everything(self):
+    def test_a_cursor_older_than_the_oldest_tombstone_returns_everything(self):
         store, catalogue = Store(None, None, tombstones=1000), Catalogue()
         machines = Machines(store, catalogue, Groups(store), VirtualClock())
 

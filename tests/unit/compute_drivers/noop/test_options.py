@@ -33,7 +33,7 @@ class OptionsTest(unittest.TestCase):
         self.addCleanup(driver.close)
         return driver
 
-    def test_the_defaults_are_those_of_a_cloud_made_by_hand(self):
+    def test_the_defaults_are_those_of_the_constructor(self):
         driver = self.open()
         by_hand = NoopDriver()
         for field, value in vars(by_hand.cloud.catalogue).items():
@@ -44,7 +44,7 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual((driver.name, driver.owner), ('east', 'site'))
         self.assertEqual(driver.abilities, by_hand.abilities)
 
-    def test_the_cloud_runs_on_the_clock_it_is_opened_with(self):
+    def test_the_cloud_uses_the_clock_it_is_opened_with(self):
         driver = self.open('build_s = 30\nzones = z1,z2\nquota = 1\ncapacity = z1:0,z2:5')
         amphora_id = driver.build()
         self.assertEqual(driver.get_amphora(amphora_id=amphora_id).availability_zone, 'z2')
@@ -53,21 +53,21 @@ class OptionsTest(unittest.TestCase):
         self.assertIs(driver.status(amphora_id).state, State.ACTIVE)
         self.assertRaises(QuotaExceeded, driver.build)
 
-    def test_faults_are_listed_between_semicolons(self):
+    def test_faults_are_separated_by_semicolons(self):
         driver = self.open('faults = build:refuse:times=1;\n  status:refuse')
         self.assertRaises(ServiceUnavailable, driver.build)
         self.assertRaises(ServiceUnavailable, driver.status, driver.build())
 
-    def test_the_environment_may_bring_a_fault(self):
+    def test_a_fault_can_come_from_the_environment(self):
         driver = self.open(environment={'KILN_COMPUTE_EAST__FAULTS': 'build:refuse'})
         self.assertRaises(ServiceUnavailable, driver.build)
 
-    def test_a_fault_that_cannot_be_read_is_found_at_once(self):
+    def test_a_malformed_fault_is_refused_at_once(self):
         with self.assertRaises(ConfigurationError) as caught:
             self.open('faults = build:explode')
         self.assertIn('explode', str(caught.exception))
 
-    def test_abilities_can_be_missing(self):
+    def test_abilities_can_be_left_out(self):
         driver = self.open('missing_abilities = suspend,console_log')
         self.assertRaises(UnsupportedOperation, driver.suspend, driver.build())
         with self.assertRaises(ConfigurationError) as caught:
@@ -82,7 +82,7 @@ class OptionsTest(unittest.TestCase):
         first.close()
         self.assertEqual(self.open(text).get_amphora('kept').id, amphora_id)
 
-    def test_every_option_has_words(self):
+    def test_every_option_has_a_help_text(self):
         for option in NoopDriver.options:
             self.assertIsInstance(option, cfg.Opt)
             self.assertTrue(option.help.endswith('.'), option.name)
