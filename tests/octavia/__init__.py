@@ -1,1 +1,1 @@
-"""The adapter inside Octavia itself; run with a Python that has Octavia installed."""
+"""Tests of the adapter inside Octavia; run with a Python that has Octavia installed."""

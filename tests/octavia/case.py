@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a configuration, and a simulated cloud."""
+"""Base class of the tests inside Octavia: configuration and simulated cloud."""
 
 import pathlib
 import tempfile
@@ -11,7 +11,7 @@ from kiln.adapters.octavia.shared import SHARED
 from kiln.compute_drivers.noop.faults import Fault
 
 CONF = config.cfg.CONF
-# Its programs do so at their start; its tasks read what this declares.
+# Octavia's programs do this at their start; its tasks read the options registered here.
 config.register_cli_opts()
 
 AMPHORA = '3a9f1f86-3f3e-4c44-8f32-1f0e9a1e3a11'
@@ -19,7 +19,7 @@ NAME = f'amphora-{AMPHORA}'
 
 
 class OctaviaCase(unittest.TestCase):
-    """Octavia's own configuration, read from a file as its programs do."""
+    """Octavia's own configuration, read from a file as its programs read it."""
 
     compute_driver = 'kiln_noop'
 
@@ -30,18 +30,18 @@ class OctaviaCase(unittest.TestCase):
         self.configure()
 
     def configure(self, text=''):
-        """Begin anew with these lines of octavia.conf."""
+        """Start again with these lines of octavia.conf."""
         SHARED.close()
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         path = folder / 'octavia.conf'
-        # A group may come twice in a file, and its later value counts.
+        # A group can occur twice in a file, and the later value takes precedence.
         worker = f'compute_driver = {self.compute_driver}\namp_boot_network_list = lb-mgmt\n'
         path.write_text(f'[controller_worker]\n{worker}{text}')
         CONF([], project='octavia', default_config_files=[str(path)])
 
     @property
     def compute(self):
-        """Make a driver, as each of Octavia's tasks does."""
+        """Create a driver, as each of Octavia's tasks does."""
         return stevedore_driver.DriverManager(
             namespace='octavia.compute.drivers',
             name=CONF.controller_worker.compute_driver,
@@ -56,7 +56,7 @@ class OctaviaCase(unittest.TestCase):
         return list(self.noop.list_amphorae().result())
 
     def fail_calls(self, call, action, **facts):
-        """Have calls to the cloud go wrong from now on."""
+        """Let calls to the cloud fail from now on."""
         self.noop.driver.cloud.faults.add(Fault(call=call, action=action, **facts))
 
     def build(self, **changes):

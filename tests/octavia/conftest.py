@@ -1,4 +1,4 @@
-"""Warnings are errors in kiln's tests, but not those of what Octavia imports."""
+"""pytest configuration: warnings of Octavia's own imports are not errors."""
 
 
 def pytest_configure(config):

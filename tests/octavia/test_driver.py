@@ -1,4 +1,4 @@
-"""What Octavia asks of a compute driver, asked of kiln through Octavia's loader."""
+"""Octavia's contract for compute drivers, tested on kiln through Octavia's loader."""
 
 import inspect
 import threading
@@ -38,7 +38,7 @@ class Contract(OctaviaCase):
             with self.subTest(name):
                 wanted = self.parameters(getattr(compute_base.ComputeBase, name))
                 found = self.parameters(getattr(KilnDriver, name))
-                # Octavia's worker gives the ports too, which its contract has forgotten.
+                # Octavia's worker also passes the ports, which its contract omits.
                 found.pop('port_ids', None)
                 self.assertEqual(wanted, found)
 
@@ -158,7 +158,7 @@ class Outages(OctaviaCase):
     quick = '[compute:noop]\ncall_timeout = 3\ncircuit_open = 0.2\ncircuit_open_max = 0.2\n'
 
     def break_down(self):
-        """Have the circuits opened by calls that fail; whoever asks then is refused."""
+        """Open the circuits by failing calls; calls are refused then."""
         self.fail_calls('*', 'refuse')
         for name in ('build', 'change'):
             while self.circuit(name).state == 'closed':
@@ -173,7 +173,7 @@ class Outages(OctaviaCase):
         return found
 
     def test_a_call_is_repeated_until_the_outage_is_over(self):
-        # On a busy machine the outage takes longer than a second.
+        # On a busy machine the outage can take longer than a second.
         self.configure(self.quick.replace('call_timeout = 3', 'call_timeout = 15'))
         doomed = self.build(name='doomed')
         self.break_down()
@@ -194,7 +194,7 @@ class Outages(OctaviaCase):
             self.build()
         with self.assertRaises(exceptions.ComputeDeleteException):
             self.compute.delete('i')
-        # It may end by the length of a pause before its time.
+        # It can end earlier by the length of a pause.
         self.assertGreater(time.monotonic() - started, 2)
         self.assertLess(time.monotonic() - started, 300)
 
@@ -226,7 +226,7 @@ class Waiting(OctaviaCase):
                 amphora.vrrp_ip, fault,
             ),
         )  # fmt: skip
-        # Octavia's own driver would sleep first.
+        # Octavia's own driver would sleep before.
         self.assertLess(took_s, 300)
 
     def test_the_wait_replaces_octavias_sleep_and_is_as_long(self):
@@ -249,13 +249,13 @@ class Waiting(OctaviaCase):
         self.assertEqual('ACTIVE', self.timed(built)[0].status)
 
     def test_a_refused_read_lets_octavia_sleep(self):
-        # The retries of a second may be enough to open the circuit, and then nobody looks.
+        # The retries within a second could open the circuit, and then there is no read.
         self.configure(
             'amp_active_wait_sec = 1\n[compute:noop]\nwatch_interval = 0.2\n'
             'circuit_minimum_calls = 100\n'
         )
         built = self.build()
-        # The watcher asks for statuses, so that it sees the amphora all the same.
+        # The watcher requests statuses, so it still sees the amphora.
         self.fail_calls('get', 'refuse')
         amphora, fault, _ = self.timed(built)
         self.assertEqual(('BUILD', None), (amphora.status, fault))
@@ -417,7 +417,7 @@ class ServerGroups(OctaviaCase):
             self.compute.create_server_group('octavia-lb-1', 'anti-gravity')
 
     def test_reverting_a_group_that_was_never_created_is_octavias_error(self):
-        # Its task hands in the failure of the creation as if it were the id.
+        # Its task passes the failure of the creation as the id.
         failed = failure.Failure.from_exception(ValueError('no group'))
         with self.assertRaises(exceptions.ServerGroupObjectDeleteException):
             self.compute.delete_server_group(failed)

@@ -1,4 +1,4 @@
-"""The translation of a real octavia.conf, read with Octavia's own options."""
+"""Translation of a real octavia.conf, read with Octavia's own options."""
 
 from keystoneauth1 import loading
 from octavia.common import exceptions
@@ -39,7 +39,7 @@ application_credential_secret = pw
 class Nova(OctaviaCase):
     def setUp(self):
         super().setUp()
-        # Some of what is declared here must be set, also in the tests to come.
+        # Some of the options registered here are required, also in the following tests.
         self.addCleanup(self.undeclare, 'clouds_of_ours', 'v3applicationcredential')
         self.addCleanup(self.undeclare, 'service_auth', 'password')
 
@@ -99,7 +99,7 @@ class Reloading(OctaviaCase):
         self.assertEqual(1, len(self.amphorae()))
 
     def test_no_option_of_kilns_drivers_prevents_a_reload(self):
-        # It refuses to read on as soon as any group lacks a required one.
+        # Octavia cannot reload if any group lacks a required option.
         for driver in installed_drivers():
             options = load_compute_driver(driver.name).options
             self.assertEqual([], [opt.name for opt in options if opt.required], driver.name)

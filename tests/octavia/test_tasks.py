@@ -1,4 +1,4 @@
-"""Octavia's own tasks and retries, run by its own engine, on kiln."""
+"""Octavia's own tasks and retries on kiln, run by Octavia's engine."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from taskflow.patterns import linear_flow, unordered_flow
 
 from tests.octavia.case import AMPHORA, OctaviaCase
 
-#: What its flows hand to the tasks.
+#: The arguments that Octavia's flows pass to the tasks.
 STORE = {
     'amphora_id': AMPHORA, 'server_group_id': None, 'build_type_priority': 40, 'ports': [],
     'flavor': None, 'availability_zone': None,
@@ -18,10 +18,10 @@ STORE = {
 
 
 class Fails(task.Task):
-    """A later step of a flow, which goes wrong."""
+    """A later task of a flow, which fails."""
 
     def execute(self):
-        raise ValueError('a later step goes wrong')
+        raise ValueError('a later task fails')
 
 
 class TaskCase(OctaviaCase):
@@ -76,7 +76,7 @@ class Creating(TaskCase):
         started = time.monotonic()
         with self.assertRaises(exceptions.ComputeWaitTimeoutException):
             self.run_flow(self.create_flow())
-        # As many looks as Octavia's own driver would have, and as long; its
+        # As many polls as with Octavia's own driver, for the same time; Octavia's
         # engine takes up to a second to end.
         self.assertGreaterEqual(time.monotonic() - started, 2)
         self.assertLess(time.monotonic() - started, 300)
@@ -117,7 +117,7 @@ class Together(TaskCase):
         found = self.run_flow(flow, **store)
         took_s = time.monotonic() - started
         self.assertEqual({'ACTIVE'}, {found[f'compute_obj{n}']['status'] for n in range(10)})
-        # With a sleep of five minutes after a look it would be longer than one of them.
+        # With a sleep of five minutes after a poll, it would take longer than one sleep.
         self.assertLess(took_s, 300)
 
 

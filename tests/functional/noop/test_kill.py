@@ -1,4 +1,4 @@
-"""One cloud, several processes, and death at any moment."""
+"""Several processes on one simulated cloud that are killed at any time."""
 
 import os
 import pathlib
@@ -42,7 +42,7 @@ class KillTest(unittest.TestCase):
         said = {'asks': [], 'has': {}, 'drops': set()}
         for line in process.stdout.read().splitlines(keepends=True):
             word, *rest = line.split()
-            # The last line may be cut where the process died.
+            # The last line can be incomplete if the process was killed.
             if not line.endswith('\n'):
                 continue
             if word == 'asks':
@@ -55,7 +55,7 @@ class KillTest(unittest.TestCase):
         return said
 
     def check(self, driver, said):
-        """Compare what a dead process was told with what there is."""
+        """Compare the answers that a dead process got with the cloud."""
         there = {i.build_key: i for i in driver.list_amphorae()}
         mine = {key: i for key, i in there.items() if key in said['asks']}
         for key, amphora_id in said['has'].items():
@@ -78,7 +78,7 @@ class KillTest(unittest.TestCase):
             self.assertTrue(process.stdout.readline())
             time.sleep(dice.uniform(0.0, 0.1))
             self.check(driver, self.kill(process))
-        # Nobody has to be alive for what was begun to come to its end.
+        # Accepted builds finish without a running process.
         time.sleep(0.05)
         for instance in driver.list_amphorae():
             self.assertIs(instance.state, State.ACTIVE)
@@ -90,7 +90,7 @@ class KillTest(unittest.TestCase):
         )
 
     def test_processes_that_build_at_once_see_one_cloud(self):
-        # All of them make the file, too: whoever is first.
+        # All of them also create the file: the first one does.
         processes = [self.start('shared', '60') for _ in range(4)]
         ids = {}
         for process in processes:

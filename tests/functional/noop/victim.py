@@ -1,8 +1,8 @@
-"""A process that builds on a shared cloud and says so, until somebody kills it.
+"""A process that builds on a shared cloud and prints its progress until it is killed.
 
     python -m tests.functional.noop.victim FILE PREFIX [COUNT]
 
-It writes a line before each build and one after it was acknowledged.
+It writes a line before each build, and another after the build was acknowledged.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""A site on the real Nova, and clusters there whose processes die; on Noop, too."""
+"""Crash tests of clusters on the real Nova and on Noop: site and scenario."""
 
 import contextlib
 import dataclasses
@@ -21,12 +21,12 @@ SLOW = EngineSettings(lease_s=3.0, quiesce_s=1.0, poll_s=0.2, settle_s=1.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NovaSite(Site):
-    """Has its store in a folder, and its machines on Nova; can be pickled."""
+    """A site with its store in a folder and its machines on Nova; can be pickled."""
 
     settings: EngineSettings = SLOW
     #: The options of the backend, by name.
     options: Mapping[str, object]
-    #: The kiln site whose machines they are.
+    #: The kiln site that owns the machines.
     owner: str
 
     backend = 'nova'
@@ -44,7 +44,7 @@ class NovaSite(Site):
 
 
 class LivesThatEndRight(AtRandom):
-    """Clusters that are created, resized, repaired and deleted, whoever is killed."""
+    """Clusters that are created, resized, repaired and deleted while processes are killed."""
 
     driver = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
     life = (CREATE, RESIZE, REPLACE, DELETE)

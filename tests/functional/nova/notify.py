@@ -1,4 +1,4 @@
-"""A Nova that tells of its servers on the message bus."""
+"""Switch for the real Nova's notifications on the message bus."""
 
 import configparser
 
@@ -9,7 +9,7 @@ WISHES = {
 
 
 def notify(cloud):
-    """Have Nova tell, from now on; return the URL of the bus."""
+    """Let Nova send notifications from now on; return the URL of the bus."""
     cloud.run('up', *(word for option in WISHES.items() for word in ('--set', '='.join(option))))
     nova = configparser.RawConfigParser()
     nova.read(cloud.home / 'etc' / 'nova' / 'cmp1.conf')

@@ -1,4 +1,4 @@
-"""A site of kiln's on the real OpenStack, with proxies between that misbehave on demand."""
+"""A kiln site on the real OpenStack, behind proxies that inject faults on demand."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from tests.functional.cloud import CloudTestCase
 from tests.functional.proxy_bench import ProxyBench
 
 GROUP = 'compute:nova'
-#: One server: how requests about it are told from requests for lists.
+#: The path of one server, which distinguishes its requests from requests for lists.
 ONE = r'/servers/[0-9a-f-]{36}'
 
 
@@ -35,7 +35,7 @@ def options_of(given):
 
 
 class NovaCase(CloudTestCase):
-    """Drivers of one project, which all ask Nova through one proxy."""
+    """Drivers of one project, which all reach Nova through one proxy."""
 
     who = 'kiln-user'
     clock = None
@@ -52,7 +52,7 @@ class NovaCase(CloudTestCase):
         cls.proxy = FaultProxy(nova)
         cls.proxy.start()
         cls.addClassCleanup(cls.proxy.close)
-        # Whose a key pair is decides the user, not the project.
+        # A key pair belongs to the user, not to the project.
         cls.session.post(
             '/os-keypairs',
             endpoint_filter={'service_type': 'compute'},
@@ -112,7 +112,7 @@ class NovaCase(CloudTestCase):
         return compute
 
     def servers(self, owner=None):
-        """What Nova itself says there is, asked around the proxy."""
+        """The servers that Nova itself returns, without the proxy."""
         tag = f'kiln-site:{owner or self.owner}'
         return self.list('compute', 'servers/detail', tags=tag)
 
@@ -133,7 +133,7 @@ class NovaCase(CloudTestCase):
 
 @dataclasses.dataclass(frozen=True)
 class Knob(Fault):
-    """Turns a knob of the hypervisor for the server that a request creates."""
+    """Sets a knob of the hypervisor for the server that a request creates."""
 
     name: str
     value: str
@@ -167,7 +167,7 @@ _REQUESTS = {
 
 
 class NovaBench(ProxyBench):
-    """Makes the real Nova fail: by the proxy before it, and by its hypervisor's knobs."""
+    """Makes the real Nova fail: by the proxy in front of it, and by knobs of its hypervisor."""
 
     requests = _REQUESTS
 

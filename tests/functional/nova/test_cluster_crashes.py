@@ -1,6 +1,6 @@
-"""Clusters on the real Nova, whose processes are killed with -9 while they work.
+"""Crash tests of clusters on the real Nova: working processes are killed with -9.
 
-KILN_NOVA_CRASHES is how many are killed; a soak takes 30.
+KILN_NOVA_CRASHES is the number of killed processes; a soak uses 30.
 """
 
 import os
@@ -32,7 +32,7 @@ class OnNova(LivesThatEndRight, NovaCase):
         return site
 
     def remove(self, site):
-        # Where a life ended wrongly, nobody else takes its machines away.
+        # After a failed run, no other code removes its machines.
         left = site.machines()
         driver = site.open_driver()
         self.addCleanup(driver.close)
@@ -41,7 +41,7 @@ class OnNova(LivesThatEndRight, NovaCase):
 
 
 class OnNoop(LivesThatEndRight, unittest.TestCase):
-    """The same without a cloud: what is wrong here is not Nova's fault."""
+    """The same without a cloud: a failure here is not caused by Nova."""
 
     crashes = 1
 

@@ -1,4 +1,4 @@
-"""The conformance kit on the real Nova, bare and with all that kiln can put around a driver."""
+"""Conformance kit on the real Nova, for the bare driver and for each wrapper."""
 
 import os
 
@@ -23,10 +23,10 @@ from tests.functional.nova.site import NovaBench, NovaCase
 
 
 class OnNova:
-    """Shows each behaviour that Nova has a way to show.
+    """Tests each behaviour that can be caused in Nova.
 
-    Not shown, with the reason in the run's output: a build refused for lack of
-    room, because Nova accepts it and fails it later (test_builds shows that).
+    Not tested, with the reason in the run's output: a build refused for lack of
+    capacity, because Nova accepts it and fails it later (test_builds tests that).
     """
 
     timeout_s = 120.0
@@ -37,19 +37,19 @@ class OnNova:
         super().setUp()
 
     def pass_time(self, seconds):
-        # A look costs Nova half of what a build does in that time.
+        # A poll costs Nova half as much as a build in that time.
         super().pass_time(max(seconds, 0.5))
 
     def port_id(self):
-        # The fake hypervisor remembers where a port once hung, and refuses it
-        # elsewhere: so each behaviour that needs a port has one of its own.
+        # The fake hypervisor remembers the server of a port, and refuses the port
+        # elsewhere: so each behaviour that needs a port has its own.
         return self.make_port()
 
     def make_driver(self):
         return self.open_driver(**self.more())
 
     def more(self):
-        """Return options of the driver beside the usual ones."""
+        """Return further options of the driver."""
         return {}
 
     def make_faults(self, driver):
@@ -57,7 +57,7 @@ class OnNova:
 
 
 class Guarded(OnNova):
-    """Through executor, circuits and all."""
+    """Through the executor, the circuits and all other wrappers."""
 
     def make_driver(self):
         stack = assemble(super().make_driver(), stack_settings(self.options()))
@@ -66,14 +66,14 @@ class Guarded(OnNova):
 
 
 class Locked(OnNova):
-    """With a port made as a lock for each build."""
+    """With a lock port for each build."""
 
     def more(self):
         return {**super().more(), 'port_lock': True}
 
 
 class Listening(OnNova):
-    """With Nova itself telling of its servers on the message bus."""
+    """With Nova's notifications on the message bus."""
 
     @classmethod
     def setUpClass(cls):
@@ -88,13 +88,13 @@ class NovaConformance(
     OnNova, Building, Deleting, Errors, Execution, Files, Finding, Groups, Listing, Ports,
     Repeating, FaultConformance, NovaCase,
 ):  # fmt: skip
-    """The driver as it is, for what Nova and its neighbours have a part in."""
+    """The bare driver, for the behaviours that involve Nova and the other services."""
 
 
 class FullNovaConformance(
     Guarded, Locked, Listening, Building, States, Values, Watching, NovaCase
 ):
-    """All three at once, for what of the contract each of them could break."""
+    """All three at once, for the behaviours that each of them could break."""
 
 
 # The whole kit for each takes ten minutes.

@@ -1,4 +1,4 @@
-"""What the Nova driver does, seen on the real Nova from both of its sides."""
+"""Nova driver on the real Nova, checked through kiln and through Nova's API."""
 
 import base64
 import dataclasses
@@ -29,7 +29,7 @@ from tests.functional.nova.site import ONE, NovaCase
 from tests.functional.nova.test_storm import Late
 
 WAIT_S = 300
-#: The option watch_interval, as it is unless somebody says otherwise.
+#: The default of the option watch_interval.
 LOOK_S = 1.0
 
 
@@ -54,7 +54,7 @@ class DriverCase(NovaCase):
             time.sleep(0.5)
 
     def shown(self, amphora_id):
-        """The server as an administrator sees it, user data and all."""
+        """The server as an administrator sees it, with its user data."""
         answer = self.admin.get(
             f'/servers/{amphora_id}',
             endpoint_filter={'service_type': 'compute'},
@@ -65,7 +65,7 @@ class DriverCase(NovaCase):
 
 class Building(DriverCase):
     def own_network(self):
-        """Make a network; who chooses an address must own the network."""
+        """Create a network; a project that chooses an address must own the network."""
         neutron = {'endpoint_filter': {'service_type': 'network'}}
         made = self.session.post('/v2.0/networks', json={'network': {'name': 'own'}}, **neutron)
         network_id = made.json()['network']['id']
@@ -234,7 +234,7 @@ class SmallQuota(DriverCase):
 
     def test_an_exhausted_quota_is_reported(self):
         for _ in range(2):
-            # Nova counts a server once it is in a cell, which takes a moment.
+            # Nova counts a server only when it is in a cell, which takes a moment.
             self.settled(self.driver.build())
         with self.assertRaisesRegex(QuotaExceeded, 'Quota exceeded') as caught:
             self.driver.build()
@@ -273,7 +273,7 @@ class Microversions(DriverCase):
 class Lists(DriverCase):
     def test_a_list_of_many_pages_has_each_server_once(self):
         ids = [self.driver.build() for _ in range(5)]
-        # While Nova moves one into a cell, its page may be short, and look like the last.
+        # While Nova moves a server into a cell, its page can be short, like the last page.
         for amphora_id in ids:
             self.settled(amphora_id)
         driver = self.open_driver(page_size=2)
@@ -398,7 +398,7 @@ class Troubles(DriverCase):
         driver = self.open_driver(compute_endpoint_override=None)
         driver.check()
         known = driver._services._endpoints[1]
-        # Nothing listens there: what an endpoint of yesterday looks like.
+        # Nothing listens there, as at an outdated endpoint.
         known['compute'] = 'http://127.0.0.1:1/v2.1'
         with self.assertRaises(ServiceUnavailable):
             driver.check()

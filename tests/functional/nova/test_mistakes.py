@@ -1,4 +1,4 @@
-"""What an operator got wrong is told in one line that says what to do."""
+"""Configuration mistakes on the real cloud: one line that says what to do."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""A site that listens to the real Nova's notifications through the real RabbitMQ."""
+"""Notifications of the real Nova through the real RabbitMQ."""
 
 import collections
 import os
@@ -11,10 +11,10 @@ from tests.functional.nova.notify import notify
 from tests.functional.nova.site import ONE, NovaCase
 
 SETTLE_S = 600
-#: Seconds after which Nova is asked all the same, in case a message was lost.
+#: Seconds after which Nova is polled anyway, in case a message was lost.
 ASKED_S = 60
 MANY = 24 if os.environ.get('KILN_FULL') else 10
-#: After so long Nova is believed to have lost what it was told to delete.
+#: Seconds after which Nova is assumed to have lost the order to delete.
 LOST_S = 30
 
 
@@ -30,7 +30,7 @@ class CountedCase(ListeningCase):
         super().setUp()
         self.opened_at = time.monotonic()
         self.compute = self.open_compute(notification_url=self.url, build_timeout=SETTLE_S)
-        # Versions, names and the first token are asked for once, and not counted.
+        # Versions, names and the first token are requested once, and not counted.
         (first,) = self.build(1)
         self.compute.delete(first, wait=True, timeout=SETTLE_S).result(SETTLE_S)
         self.proxy.forget()
@@ -52,13 +52,13 @@ class CountedCase(ListeningCase):
             delete.result(SETTLE_S)
 
     def looked(self):
-        """Say whether Nova had to be asked what nobody had told."""
+        """Return True if Nova had to be polled without a notification."""
         looked = any('changes-since' in one.target for one in self.proxy.requests)
-        # On a busy machine all of this may take a minute.
+        # On a busy machine all of this can take a minute.
         return looked and time.monotonic() - self.opened_at < ASKED_S
 
     def asked(self):
-        """Return how often Nova was asked what since this was last asked."""
+        """Return the number of requests of each kind since the last call."""
         found = collections.Counter(
             f'{one.method} {re.sub(ONE, "/servers/ID", one.path)}' for one in self.proxy.requests
         )
@@ -104,7 +104,7 @@ class Trouble(CountedCase):
         self.assertFalse(self.looked())
 
     def test_a_build_that_fails_on_one_host_continues_on_another(self):
-        # The first host fails it, and so do the next two: only then it has failed.
+        # The first host fails it, and so do the next two: only then the build has failed.
         (build,) = self.begin(1, **{'devcloud:spawn_fail': 'as the host wills'})
         # A host whose sign of life is late is one less to try.
         last = 'Exceeded maximum number of retries|No valid host'
@@ -126,15 +126,15 @@ class Trouble(CountedCase):
         said = {b.result() for b, error in zip(builds, ended, strict=True) if not error}
         states = {server['id']: server['status'] for server in self.servers()}
         self.assertLessEqual({one for one, state in states.items() if state == 'ACTIVE'}, said)
-        # Whether Nova survives it in the middle of a build is its own affair: it may take
-        # back that one is ACTIVE, when what it has to write down meanwhile is lost.
+        # Nova itself might not survive this in the middle of a build: it can reset a server
+        # from ACTIVE if its own messages are lost meanwhile.
         self.assertLessEqual({states[one] for one in said}, {'ACTIVE', 'ERROR'})
         self.proxy.forget()
         self.build(3)
         self.assertEqual(3, self.asked()['POST /servers'])
 
     def gone_or_known_to_be_stuck(self, amphora_id, delete):
-        """Nova may agree to a delete and lose its own order for it with the broker."""
+        """Repeat deletes: Nova can accept a delete and lose its own message with the broker."""
         if delete.exception(SETTLE_S) is None:
             return
         self.assertIsInstance(delete.exception(), DeleteTimeout)
@@ -142,7 +142,7 @@ class Trouble(CountedCase):
         # Where the broker was away for longer than a delete may take, Nova never took it.
         if stuck['OS-EXT-STS:task_state'] is not None:
             self.assertEqual('deleting', stuck['OS-EXT-STS:task_state'])
-            # Nova ignores whoever asks again, until an operator sets its state.
+            # Nova ignores repeated requests until an operator sets the state of the server.
             self.admin.post(
                 f'/servers/{amphora_id}/action',
                 endpoint_filter={'service_type': 'compute'},

@@ -1,4 +1,4 @@
-"""Builds and deletes through everything that a network and a Nova can do to them.
+"""Storm of builds and deletes on the real Nova, with random faults and outages.
 
 KILN_STORM_BUILDS sets the size; a soak runs 500.
 """
@@ -33,7 +33,7 @@ SETTLE_S = 600 + 6 * BUILDS
 
 
 class Late(Fault):
-    """The client loses patience, and the server gets the request all the same, later."""
+    """The client times out, and the server gets the request later anyway."""
 
     async def play(self, visit):
         await asyncio.sleep(8)
@@ -42,10 +42,10 @@ class Late(Fault):
 
 
 class StormCase(NovaCase):
-    """Many at once, and afterwards a comparison of what is with what was said."""
+    """Many calls at once, and then a comparison of the servers with the reported results."""
 
     def calm(self):
-        """Make everything work again, and wait until nothing is under way any more."""
+        """End all faults, and wait until no server is changing."""
         for rule in self.proxy.faults:
             rule.remove()
         self.proxy.up()
@@ -61,7 +61,7 @@ class StormCase(NovaCase):
         deadline = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > deadline:
-                self.fail(f'not so in time: servers {self.servers()}, ports {self.ports()}')
+                self.fail(f'not settled in time: servers {self.servers()}, ports {self.ports()}')
             time.sleep(1.0)
 
     def server_ids(self):
@@ -77,7 +77,7 @@ class RandomFaults(StormCase):
     def test_the_servers_afterwards_match_the_reported_results(self):
         dice = random.Random(SEED)
         compute = self.open_compute(
-            # So many keep a small cloud from answering any of them soon.
+            # This many calls keep a small cloud from answering any of them soon.
             timeout=6.0 if BUILDS < 100 else 20.0,
             call_timeout=120.0,
             build_timeout=SETTLE_S,
@@ -129,7 +129,7 @@ class RandomFaultsWithLocks(RandomFaults):
 
 
 class Outage(StormCase):
-    """Nova is away for a while in the middle of work."""
+    """Nova is down for a while in the middle of builds and deletes."""
 
     away_s = float(os.environ.get('KILN_OUTAGE_S', '15'))
     count = max(6, BUILDS // 5)
@@ -180,7 +180,7 @@ class Outage(StormCase):
         self.eventually(lambda: self.server_ids() == built)
 
     def until_taken(self, timed, call, **arguments):
-        """A refusal by an open circuit is an answer: whoever gets it comes back."""
+        """Repeat a call that an open circuit refuses, as callers do."""
         while True:
             try:
                 return timed(call, **arguments)

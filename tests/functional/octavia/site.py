@@ -1,4 +1,4 @@
-"""The real Octavia, whose worker has kiln in it, with a proxy between it and Nova."""
+"""The real Octavia with kiln in its worker, and a proxy between the worker and Nova."""
 
 import contextlib
 import json
@@ -31,14 +31,14 @@ READY_TEXTS = {
 
 
 class Program:
-    """A program of Octavia's that is the test's own, beside or in place of the cloud's."""
+    """An Octavia program that a test starts, beside or instead of the cloud's."""
 
     def __init__(self, home, config, name, program='octavia-worker'):
         self._python = str(home / 'octavia-venv' / 'bin' / 'python')
         self._ready = READY_TEXTS[program]
         program = str(home / 'octavia-venv' / 'bin' / program)
         shipped = str(home / 'etc' / 'octavia' / 'octavia.conf')
-        # Of two files that say something of one option the later one counts.
+        # If two files set the same option, the later file takes precedence.
         self._command = [
             # A worker that outlives its test takes the messages of another cloud on
             # the same ports.
@@ -68,20 +68,20 @@ class Program:
             time.sleep(0.1)
 
     def kill(self):
-        """End it and its children at once, as a lack of memory or of power does."""
+        """Kill it and its children at once, as a lack of memory or a power cut does."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
 
     def stop(self):
-        """End it politely; to say so twice does no harm."""
+        """Terminate it gracefully; safe to repeat."""
         if self._process is None:
             return
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
-        # Also what it may have left.
+        # Also any child that it left behind.
         self.kill()
 
 
@@ -92,12 +92,13 @@ def _environment():
 
 
 class OctaviaCase(CloudTestCase):
-    """Load balancers of the administrator's, whose amphorae kiln builds."""
+    """Load balancers of the administrator, with amphorae that kiln builds."""
 
     services = ('octavia',)
-    #: Of the worker that serves all tests of a class; without one they have their own.
+    #: The options of the worker that serves all tests of a class; without them, each test
+    #: has its own worker.
     compute_driver = 'kiln_nova'
-    #: Sections of octavia.conf, over those of the cloud.
+    #: Sections of octavia.conf, which override those of the cloud.
     options = {}  # noqa: RUF012  # replaced, never changed
 
     @classmethod
@@ -112,7 +113,7 @@ class OctaviaCase(CloudTestCase):
         cls.proxy = FaultProxy(cls.session.get_endpoint(service_type='compute'))
         cls.proxy.start()
         cls.addClassCleanup(cls.proxy.close)
-        # The cloud's own would take half of the work.
+        # The cloud's own worker would take half of the work.
         cls.cloud.run('down', 'octavia-worker')
         cls.addClassCleanup(cls.cloud.run, 'up')
         if cls.compute_driver:
@@ -122,16 +123,16 @@ class OctaviaCase(CloudTestCase):
 
     @classmethod
     def prepare(cls):
-        """Do what must be done before a worker starts."""
+        """Prepare a worker before it starts."""
 
     @classmethod
     def new_worker(cls, compute_driver, **more):
-        """Return a worker, not started yet, that asks Nova through the proxy."""
+        """Return a worker, not started, that reaches Nova through the proxy."""
         return cls.new_program('octavia-worker', compute_driver, **more)
 
     @classmethod
     def new_program(cls, program, compute_driver, **more):
-        """Return a program, not started yet, that asks Nova through the proxy."""
+        """Return a program, not started, that reaches Nova through the proxy."""
         sections = {
             'controller_worker': {'compute_driver': compute_driver, **PATIENCE},
             'nova': {'endpoint': cls.proxy.url},
@@ -162,14 +163,14 @@ class OctaviaCase(CloudTestCase):
         self.addCleanup(self.nova_up)
 
     def nova_up(self):
-        """Start it again, and only it: `up` would start the cloud's worker too."""
+        """Start only this program again: `up` would start the cloud's worker too."""
         nova = Nova(self.place, Wishes.load(self.place.wishes))
         (api,) = (process for process in nova.processes() if process.name == 'nova-api')
         supervisor = Supervisor(self.place)
         supervisor.start(api)
         until(lambda: answers(api.url), lambda: supervisor.death(api.name), READY_S, api.name)
 
-    # ---- what there is ----------------------------------------------------
+    # ---- reading ----------------------------------------------------------
 
     def ask(self, method, path, **more):
         endpoint = {'service_type': 'load-balancer'}
@@ -201,14 +202,14 @@ class OctaviaCase(CloudTestCase):
         return {port['id'] for port in self.ports()} - self.ports_before
 
     def amphorae(self, identity):
-        """What Octavia knows of those that serve a load balancer."""
+        """The amphorae of a load balancer in Octavia's database."""
         answer = self.ask('GET', f'/../octavia/amphorae?loadbalancer_id={identity}')
         return [one for one in answer.json()['amphorae'] if one['status'] == 'ALLOCATED']
 
-    # ---- what is done ------------------------------------------------------
+    # ---- actions -----------------------------------------------------------
 
     def create(self, name, *, whole=False, **more):
-        """Have a load balancer made; ``whole`` is with a listener, a pool and a member."""
+        """Create a load balancer; ``whole`` adds a listener, a pool and a member."""
         wanted = {'name': name, 'vip_subnet_id': self.subnet, **more}
         if whole:
             member = {'address': '198.51.100.7', 'protocol_port': 80}
@@ -228,7 +229,7 @@ class OctaviaCase(CloudTestCase):
         self.ask('DELETE', f'/loadbalancers/{identity}?cascade=true')
 
     def status(self, identity):
-        """Return a load balancer's provisioning status, or None when it has gone."""
+        """Return a load balancer's provisioning status, or None if it is gone."""
         answer = self.ask('GET', f'/loadbalancers/{identity}', raise_exc=False)
         if answer.status_code == 404:
             return None
@@ -265,7 +266,7 @@ class OctaviaCase(CloudTestCase):
 
     def assert_nothing_left(self):
         """Check that Nova and Neutron are as before the test."""
-        # Octavia does not wait until Nova has done what it asked for.
+        # Octavia does not wait until Nova has finished its requests.
         self.eventually(lambda: not self.servers())
         self.assertEqual([], self.groups())
         self.eventually(lambda: not self.new_ports())

@@ -1,10 +1,10 @@
-"""Octavia's own API tests, with kiln_noop and with Octavia's own driver; and whether they agree.
+"""Comparison of Octavia's own API tests with kiln_noop and with Octavia's own driver.
 
     python -m tests.functional.octavia.tempest                    # all of api.v2, twice
     python -m tests.functional.octavia.tempest --drivers kiln_noop --regex test_flavor
 
-It takes the better part of an hour, so that it is a part of a soak. The cloud is the one
-of the functional tests; it must not be in use by them.
+A run takes most of an hour, so it belongs to a soak. It uses the cloud of the functional
+tests, which must not run at the same time.
 """
 
 import argparse
@@ -21,7 +21,7 @@ REQUIREMENTS = ('tempest==47.0.0', 'octavia-tempest-plugin==3.5.0')
 PREFIX = r'octavia_tempest_plugin\.tests\.api\.v2'
 DRIVERS = ('kiln_noop', 'compute_noop_driver')
 PROVIDERS = 'amphora:Amphora,octavia:alias,noop_driver:Noop,noop_driver-alt:Noop'
-#: What the cloud has when no test asks for anything else.
+#: The drivers of the cloud unless a test sets others.
 REAL = {
     'compute_driver': 'compute_nova_driver',
     'network_driver': 'allowed_address_pairs_driver',
@@ -36,7 +36,7 @@ group_regex=([^\\.]*\\.)*
 
 
 class Tempest:
-    """An environment and a workspace, both in the home of the cloud."""
+    """A Tempest environment and workspace, both in the home of the cloud."""
 
     def __init__(self, cloud):
         self._cloud = cloud
@@ -101,14 +101,14 @@ class Tempest:
                 'test_with_ipv6': True,
                 'provider': 'amphora',
                 'enabled_provider_drivers': PROVIDERS,
-                # The roles that Octavia goes by where new defaults are enforced.
+                # The roles that Octavia checks if new defaults are enforced.
                 'RBAC_test_type': 'keystone_default_roles',
                 'region': 'RegionOne',
                 'build_interval': 1, 'build_timeout': 120,
                 'check_interval': 1, 'check_timeout': 60,
                 'lb_build_interval': 1, 'lb_build_timeout': 300,
                 'log_user_roles': False,
-                # Without zones the tests of them get a 501.
+                # Without zones, the tests of zones get a 501.
                 'availability_zone': 'az1', 'availability_zone2': 'az2',
                 'availability_zone3': 'az3',
             },
@@ -124,7 +124,7 @@ class Tempest:
     def run(self, regex, concurrency):
         """Run the tests; return the outcome of each."""
         path = f'{self._programs}{os.pathsep}{os.environ["PATH"]}'
-        # Or a run that was broken off would be taken for the one before it.
+        # Otherwise an aborted run would show the results of the run before it.
         shutil.rmtree(self._folder / '.stestr', ignore_errors=True)
         command = [
             'tempest', 'run', '--config-file', 'etc/tempest.conf',
@@ -147,7 +147,7 @@ class Tempest:
 
 
 def use(cloud, drivers):
-    """Have Octavia use these drivers."""
+    """Let Octavia use these drivers."""
     settings = [
         word
         for name, driver in drivers.items()
@@ -183,7 +183,7 @@ def main():
 
 
 def report(found):
-    """Print how many had which outcome, and which outcomes differ; return an exit status."""
+    """Print the counts of outcomes and the differing tests; return an exit status."""
     for driver, outcomes in found.items():
         counted = [f'{sum(one == kind for one in outcomes.values())} {kind}'
                    for kind in sorted(set(outcomes.values()))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A worker with a board of jobs, which also hears from Nova itself when amphorae are ready."""
+"""Octavia worker with a jobboard and with Nova's notifications."""
 
 import pathlib
 import subprocess
@@ -12,10 +12,10 @@ from tests.functional.octavia.site import OctaviaCase
 from tools.devcloud.settings import render
 
 CLAIM_S = 5
-#: Seconds after which Nova is asked all the same, in case a message was lost.
+#: Seconds after which Nova is polled anyway, in case a message was lost.
 ASKED_S = 60
 
-#: Housekeeping that looks each second, and forgets what has been gone for one.
+#: Housekeeping that runs each second, and purges rows that were deleted a second ago.
 FORGETFUL = {
     'house_keeping': {
         'cleanup_interval': 1, 'amphora_expiry_age': 1, 'load_balancer_expiry_age': 1,
@@ -26,7 +26,7 @@ FORGETFUL = {
 class WithBoardAndBus(OctaviaCase):
     @classmethod
     def prepare(cls):
-        """Give the worker a board of jobs, and a memory of flows, that outlive it."""
+        """Give the worker a jobboard and a flow storage that outlive it."""
         board = RedisServer()
         cls.addClassCleanup(board.close)
         cls.cloud.run('up', '--octavia-package', 'redis')
@@ -50,7 +50,7 @@ class WithBoardAndBus(OctaviaCase):
     def test_the_next_worker_adopts_the_server_that_the_dead_worker_requested(self):
         self.proxy.fault(LoseAnswer(Hang()), 'POST', '/servers', times=1)
         identity = self.create('taken over')
-        # Nova has made it, and the worker dies before it knows.
+        # Nova has created the server, and the worker dies before it gets the answer.
         self.eventually(self.servers)
         self.worker.kill()
         (server,) = self.servers()
@@ -71,7 +71,7 @@ class WithBoardAndBus(OctaviaCase):
         self.worker.kill()
         (server,) = self.servers()
         self.eventually(lambda: self.servers()[0]['status'] == 'ACTIVE')
-        # Each of the next ones repeats the build, and ends while it looks for what there is.
+        # Each of the next workers repeats the build, and stops while it searches for the server.
         for end in (self.worker.kill, self.worker.stop):
             self.proxy.release()
             look = self.proxy.fault(Hang(), 'GET', '/servers/detail', times=1)
@@ -104,11 +104,11 @@ class WithBoardAndBus(OctaviaCase):
         self.proxy.release()
         self.worker.start()
         self.assertEqual('ACTIVE', self.settled(identity))
-        # Octavia 19 tells the next worker nothing of the amphora that is to be replaced
-        # (its flow takes it off the list that is then saved), so its server stays as well.
+        # Octavia 19 does not pass the replaced amphora to the next worker (its flow removes
+        # it from the list that is then saved), so its server stays as well.
         self.assertEqual({server}, self.servers_but(first))
         self.assertIn(server, [one['compute_id'] for one in self.amphorae(identity)])
-        # One more, undisturbed, leaves one amphora; housekeeping forgets the others.
+        # An undisturbed failover leaves one amphora; housekeeping purges the others.
         self.failover(identity)
         self.assertEqual('ACTIVE', self.settled(identity))
         self.eventually(lambda: len(self.rows(identity)) == 1)
@@ -119,7 +119,7 @@ class WithBoardAndBus(OctaviaCase):
         self.assert_nothing_left()
 
     def rows(self, identity):
-        """Return the ids of the amphorae that the database has of a load balancer."""
+        """Return the ids of a load balancer's amphorae in the database."""
         found = self.database.query(
             f"select id from octavia.amphora where load_balancer_id = '{identity}'"
         )
@@ -133,7 +133,7 @@ class WithBoardAndBus(OctaviaCase):
         made = [self.create(f'told-{number}') for number in range(2)]
         self.all_settle(made, 'ACTIVE')
         self.assertEqual(2, self.proxy.count('POST', '/servers'))
-        # One before the bus is heard, and one after.
+        # One poll before the bus is connected, and one after.
         looks = self.proxy.count('GET', '/servers/detail')
         self.assertLessEqual(looks, 2 + (time.monotonic() - began) / ASKED_S)
         for identity in made:

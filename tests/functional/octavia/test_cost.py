@@ -1,4 +1,4 @@
-"""What an amphora costs Nova and Glance through kiln, beside Octavia's own driver."""
+"""Requests to Nova and Glance per amphora, with kiln and with Octavia's own driver."""
 
 import collections
 import os
@@ -8,10 +8,10 @@ from kiln.testing.proxy import FaultProxy
 from tests.functional.octavia.site import OctaviaCase
 
 OWN = 'compute_nova_driver'
-#: In full as many as a worker has threads.
+#: In a full run, as many as a worker has threads.
 FULL = bool(os.environ.get('KILN_FULL'))
 COUNT = 5 if FULL else 2
-#: What is asked again and again while Nova builds, and so the more often the longer it takes.
+#: Requests that are repeated while Nova builds, so their number grows with its duration.
 LOOK = re.compile(r'GET \S*/servers/(ID|detail)(\?|$)')
 
 
@@ -26,7 +26,7 @@ class Requests(OctaviaCase):
         cls.addClassCleanup(cls.images.close)
 
     def requests_of(self, compute_driver):
-        """Have load balancers made and deleted; return the requests by their kind."""
+        """Create and delete load balancers; return the requests by their kind."""
         worker = self.new_worker(compute_driver, glance={'endpoint': self.images.url})
         self.addCleanup(worker.stop)
         worker.start()
@@ -50,7 +50,7 @@ class Requests(OctaviaCase):
         for driver, kinds in found.items():
             print(f'{driver}: {kinds.total() / COUNT:.1f} requests per amphora: {dict(kinds)}')
             if not FULL:
-                # Looks that serve several amphorae at once pay with more than a few.
+                # Polls that serve several amphorae at once save requests only with more than a few.
                 found[driver] = collections.Counter(
                     {kind: count for kind, count in kinds.items() if not LOOK.search(kind)}
                 )

@@ -1,8 +1,8 @@
-"""Load balancers of the real Octavia live and end on amphorae that kiln builds.
+"""Life cycle of load balancers of the real Octavia on amphorae that kiln builds.
 
-Nova goes away, answers get lost, the worker dies: what Octavia is told of it through kiln.
-One worker serves all of it, for to start one takes longer than most of what is shown.
-KILN_OUTAGE_S sets how long Nova is away; a soak takes 60.
+Includes outages of Nova, lost answers and dead workers. One worker serves all tests,
+because starting a worker takes longer than most tests. KILN_OUTAGE_S sets the length of
+the outage; a soak uses 60.
 """
 
 import json
@@ -19,7 +19,7 @@ AWAY_S = float(os.environ.get('KILN_OUTAGE_S', '15'))
 class Life(OctaviaCase):
     options = {  # noqa: RUF012
         'nova': {'enable_anti_affinity': True},
-        # So long kiln waits for an answer; the default is a minute.
+        # The timeout of kiln's requests; the default is a minute.
         'compute:nova': {'timeout': 5},
     }
 
@@ -46,7 +46,7 @@ class Life(OctaviaCase):
         )
 
     def pair_flavor(self):
-        # The API takes the topology from the flavor, or else from its own file.
+        # The API reads the topology from the flavor, or else from its own file.
         profile = {
             'name': 'pair',
             'provider_name': 'amphora',
@@ -111,7 +111,7 @@ class Life(OctaviaCase):
         self.eventually(lambda: self.servers()[0]['status'] == 'ACTIVE')
         self.worker.start()
         time.sleep(3)
-        # No worker knows of it; Octavia's guide says to set it by hand.
+        # No worker has its flow; Octavia's guide says to set its status by hand.
         self.assertEqual('PENDING_CREATE', self.status(identity))
         self.database.query(
             "update octavia.load_balancer set provisioning_status = 'ERROR' "

@@ -1,4 +1,4 @@
-"""Calls that an open circuit refuses, asked again until their time is over."""
+"""Retries of calls that an open circuit refuses."""
 
 import unittest
 
@@ -8,7 +8,7 @@ from kiln.testing.clock import VirtualClock
 
 
 class Passing(VirtualClock):
-    """Time that passes for who sleeps."""
+    """A clock on which a sleep only advances the time."""
 
     def sleep(self, seconds):
         self.advance(seconds)

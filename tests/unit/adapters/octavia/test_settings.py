@@ -1,4 +1,4 @@
-"""octavia.conf in the words of kiln's drivers."""
+"""Options of octavia.conf as defaults of kiln's drivers."""
 
 import unittest
 
@@ -24,7 +24,7 @@ OCTAVIA = {
 
 
 def octavia_conf(**groups):
-    """Return a configuration with Octavia's options; ``nova={...}`` changes some, or adds."""
+    """Return a configuration with Octavia's options; ``nova={...}`` changes or adds some."""
     conf = cfg.ConfigOpts()
     for group in OCTAVIA.keys() | groups.keys():
         for name, value in (OCTAVIA.get(group, {}) | groups.get(group, {})).items():

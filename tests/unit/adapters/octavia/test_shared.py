@@ -1,4 +1,4 @@
-"""One facade for each backend and process."""
+"""Facades shared by the drivers of a process, one for each backend."""
 
 import pathlib
 import subprocess
@@ -15,8 +15,8 @@ from kiln.exceptions import ConfigurationError, DriverNotFound, OperationRejecte
 
 ROOT = pathlib.Path(__file__).parents[4]
 
-#: A worker as Octavia's is: it forks after its parent has used the backend, and
-#: while a thread of the parent is just opening another.
+#: A worker like Octavia's: it forks after its parent has used the backend, and
+#: while a thread of the parent is opening another backend.
 FORKING = """
 import os, sys
 from oslo_config import cfg

@@ -1,4 +1,4 @@
-"""Octavia's words and ours, by tables."""
+"""Translation between Octavia's values and kiln's."""
 
 import unittest
 

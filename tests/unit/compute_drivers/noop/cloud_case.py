@@ -1,4 +1,4 @@
-"""The ground that tests of the simulated cloud stand on."""
+"""Base class for tests of the simulated cloud."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What the simulated cloud tells of all that it holds, and how it keeps the contract."""
+"""Changes and lists of the simulated cloud, and its conformance to the contract."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the simulated cloud builds, and where, while nothing goes wrong."""
+"""Builds of the simulated cloud and their placement, without faults."""
 
 import threading
 

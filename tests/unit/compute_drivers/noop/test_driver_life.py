@@ -1,4 +1,4 @@
-"""What becomes of amphorae and their ports once the simulated cloud has built them."""
+"""Actions on built amphorae and their ports in the simulated cloud."""
 
 from kiln.exceptions import (
     BuildConflict,
@@ -228,7 +228,7 @@ class PortTest(CloudCase):
         twin.attach_network(amphora_id, 'n')
         (third,) = twin.attach_network(amphora_id, 'n').addresses
         amphora_id = driver.build(network_ids=['n'])
-        # The automatic address of the next port, taken by name before its turn.
+        # The automatic address of the next port, requested explicitly before.
         driver.attach_network(amphora_id, 'n', address=third)
         driver.attach_network(amphora_id, 'n')
         addresses = [a.address for a in driver.get_amphora(amphora_id=amphora_id).addresses]

@@ -1,4 +1,4 @@
-"""Scripted faults: what is decided, and what it does to a call."""
+"""Scripted faults: their parsing, their selection, and their effect on calls."""
 
 import pathlib
 import re
@@ -42,7 +42,7 @@ class FaultCase(unittest.TestCase):
         self.cloud.faults.add(Fault.parse(text))
 
     def hanging(self, function, *args):
-        """Return the threads' outcome of a call that needs time to pass."""
+        """Return the outcome of a call in a thread, advancing the clock meanwhile."""
         outcome = []
 
         def run():

@@ -1,4 +1,4 @@
-"""A cloud in a file, as several who open it see it."""
+"""Simulated cloud in a file that several processes open."""
 
 import pathlib
 import sqlite3
@@ -104,7 +104,7 @@ class TombstoneTest(unittest.TestCase):
 
         cursor = changes().cursor
         with store.write(0) as db:
-            # One more than are kept, each with a number of its own.
+            # One more than are kept, each with its own number.
             db.execute(
                 'WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1001)'
                 " INSERT INTO machines SELECT n, 'kiln', n, n, 'vm', NULL, NULL, 'az1', 'h', NULL,"

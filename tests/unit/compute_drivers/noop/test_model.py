@@ -1,4 +1,4 @@
-"""The simulated cloud against a dictionary that says what it should do."""
+"""Model test of the simulated cloud against a dictionary."""
 
 import tempfile
 
@@ -46,7 +46,7 @@ class Life(RuleBasedStateMachine):
         latencies = {f'{verb}_s': seconds for verb, seconds in LATENCY.items()}
         self.driver = NoopDriver(cloud=NoopCloud(self.file(), clock=self.clock, **latencies))
         self.model = {}
-        # What somebody knows who only ever asks for changes.
+        # The states known to a reader that requests only changes.
         self.followed = {}
         self.cursor = ''
 
@@ -152,7 +152,7 @@ class Life(RuleBasedStateMachine):
 
 
 class LifeInFile(Life):
-    """The same, where all that is known is in a file."""
+    """The same model test for a cloud in a file."""
 
     def file(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""A cloud as kiln.conf describes it."""
+"""Options of a simulated cloud in kiln.conf."""
 
 import pathlib
 import tempfile
