@@ -248,4 +248,4 @@ def _none(
 ) -> AmphoraComputeError:
     names = sorted(there_are)
     known = f' Known: {", ".join(names[:_NAMED])}.' if names else ''
-    return _invalid(asked, f'there is no {kind} {name!r}.{known}')
+    return _invalid(asked, f'{kind} {name!r} was not found.{known}')

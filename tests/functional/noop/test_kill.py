@@ -66,7 +66,7 @@ class KillTest(unittest.TestCase):
         for key in in_flight & mine.keys():
             self.assertEqual(driver.find_build(key).id, mine[key].id)
         for instance in mine.values():
-            # The whole of a build is there, or nothing of it.
+            # A build exists completely, or not at all.
             self.assertEqual(len(instance.addresses), 2)
 
     def test_a_killed_process_leaves_its_acknowledged_builds_and_at_most_one_more(self):

@@ -48,6 +48,6 @@ class LivesThatEndRight(AtRandom):
 
     driver = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
     life = (CREATE, RESIZE, REPLACE, DELETE)
-    #: What the cloud does is its own affair.
+    #: Changes of the cloud itself are not checked.
     troubles: Mapping[str, tuple[str, ...]] = {}
     within_s = 120.0

@@ -39,7 +39,7 @@ class NovaCase(CloudTestCase):
 
     who = 'kiln-user'
     clock = None
-    # What each test makes is of an owner of its own.
+    # The servers of each test have their own owner.
     alone = False
 
     @classmethod

@@ -97,7 +97,7 @@ class FullNovaConformance(
     """All three at once, for the behaviours that each of them could break."""
 
 
-# The whole kit for each takes ten minutes.
+# The whole kit takes ten minutes for each.
 if os.environ.get('KILN_FULL'):
 
     class WholeNovaConformance(OnNova, ComputeDriverConformance, FaultConformance, NovaCase):

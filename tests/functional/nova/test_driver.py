@@ -149,7 +149,7 @@ class Building(DriverCase):
 
     def test_files_above_novas_quota_are_refused_before_the_build(self):
         files = {f'/etc/{n}': os.urandom(10_240) for n in range(5)}
-        with self.assertRaisesRegex(UserDataTooLarge, 'of which this Nova puts 10240'):
+        with self.assertRaisesRegex(UserDataTooLarge, 'while this Nova allows 10240'):
             self.driver.build(config_drive_files=files)
         self.assertEqual(0, self.proxy.count('POST'))
 
@@ -213,7 +213,7 @@ class Building(DriverCase):
         asked = {one.path for one in self.proxy.requests if one.path.startswith('/servers')}
         self.assertLessEqual(asked, {'/servers', '/servers/detail'})
         lists = [one for one in self.proxy.requests if one.path == '/servers/detail']
-        # One look at a time serves all of them, however long they take.
+        # One poll at a time serves all of them, even if the builds take long.
         self.assertLessEqual(len(lists), 1 + (time.monotonic() - began) / LOOK_S)
 
     def test_a_hostname_has_the_domain_of_the_site(self):
@@ -309,7 +309,7 @@ class Lists(DriverCase):
         self.driver._services._clock = self.driver.clock = Slow()
         cursor = self.driver.changes().cursor
         amphora_id = self.driver.build()
-        # One without a host is in Nova's answer whatever the cursor.
+        # A server without a host is in Nova's answer for any cursor.
         self.settled(amphora_id)
         told = {status.amphora_id for status in self.driver.changes(cursor).statuses}
         self.assertIn(amphora_id, told)

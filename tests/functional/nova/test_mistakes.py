@@ -81,7 +81,7 @@ class Mistakes(NovaCase):
         self.told('must be from 2.52 to 2.96', MICROVERSION='2.200')
 
     def test_an_unknown_flavor(self):
-        self.told('there is no flavor .huge.', 'compute', 'build', '--wait', FLAVOR='huge')
+        self.told('flavor .huge. was not found', 'compute', 'build', '--wait', FLAVOR='huge')
 
     def test_a_missing_permission(self):
         self.told('403', 'compute', 'build', '--wait', AVAILABILITY_ZONE='az1:cmp1')

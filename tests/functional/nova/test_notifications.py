@@ -106,7 +106,7 @@ class Trouble(CountedCase):
     def test_a_build_that_fails_on_one_host_continues_on_another(self):
         # The first host fails it, and so do the next two: only then the build has failed.
         (build,) = self.begin(1, **{'devcloud:spawn_fail': 'as the host wills'})
-        # A host whose sign of life is late is one less to try.
+        # A host with a late heartbeat is not tried.
         last = 'Exceeded maximum number of retries|No valid host'
         self.assertRegex(str(build.exception(SETTLE_S)), last)
 
@@ -139,7 +139,7 @@ class Trouble(CountedCase):
             return
         self.assertIsInstance(delete.exception(), DeleteTimeout)
         (stuck,) = [one for one in self.servers() if one['id'] == amphora_id]
-        # Where the broker was away for longer than a delete may take, Nova never took it.
+        # If the broker was down for longer than a delete can take, Nova never got it.
         if stuck['OS-EXT-STS:task_state'] is not None:
             self.assertEqual('deleting', stuck['OS-EXT-STS:task_state'])
             # Nova ignores repeated requests until an operator sets the state of the server.

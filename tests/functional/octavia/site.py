@@ -40,7 +40,7 @@ class Program:
         shipped = str(home / 'etc' / 'octavia' / 'octavia.conf')
         # If two files set the same option, the later file takes precedence.
         self._command = [
-            # A worker that outlives its test takes the messages of another cloud on
+            # A worker that outlives its test would take the messages of another cloud on
             # the same ports.
             'setpriv', '--pdeathsig', 'TERM',
             self._python, program, '--config-file', shipped, '--config-file', str(config),

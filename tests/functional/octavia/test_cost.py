@@ -50,7 +50,7 @@ class Requests(OctaviaCase):
         for driver, kinds in found.items():
             print(f'{driver}: {kinds.total() / COUNT:.1f} requests per amphora: {dict(kinds)}')
             if not FULL:
-                # Polls that serve several amphorae at once save requests only with more than a few.
+                # Shared polls save requests only with more than a few amphorae.
                 found[driver] = collections.Counter(
                     {kind: count for kind, count in kinds.items() if not LOOK.search(kind)}
                 )

@@ -14,7 +14,7 @@ from kiln.testing.clock import VirtualClock
 from tests.examples import examples
 
 LATENCY = {'build': 7, 'delete': 3, 'suspend': 2, 'resume': 0, 'reboot': 4, 'rebuild': 5}
-# verb: the states it is allowed in, what the machine is meanwhile, its end.
+# action: the allowed states, the state meanwhile, the final state.
 VERBS = {
     'suspend': ({State.ACTIVE}, None, State.SUSPENDED),
     'resume': ({State.SUSPENDED}, None, State.ACTIVE),

@@ -132,7 +132,7 @@ class Flavors(CatalogueCase):
 
     def test_an_unknown_flavor_is_refused_with_the_known_ones(self):
         self.answer('GET /flavors/nope', recorded('nova/flavor_unknown'))
-        text = "there is no flavor 'nope'. Known: 1, small, small-id."
+        text = "flavor 'nope' was not found. Known: 1, small, small-id."
         self.refuses(InvalidBuildRequest, f'Cannot build web-1: {text}', self.flavor, 'nope')
         use = Asked(verb='use flavor', subject='nope')
         self.refuses(InvalidRequest, f'Cannot use flavor nope: {text}', self.flavor, 'nope', use)
@@ -270,7 +270,7 @@ class Images(CatalogueCase):
 
     def test_a_missing_image_is_looked_up_each_time(self):
         self.answer('GET /v2/images', {'images': []})
-        text = "Cannot build web-1: there is no active image 'amphora'."
+        text = "Cannot build web-1: active image 'amphora' was not found."
         self.refuses(InvalidBuildRequest, text, self.image, 'amphora')
         self.answer('GET /v2/images', {'images': [{'id': UUID}]})
         self.assertEqual(UUID, self.image('amphora'))
@@ -296,7 +296,7 @@ class Images(CatalogueCase):
     def test_an_unknown_image_is_refused(self):
         self.answer(f'GET /v2/images/{UUID}', recorded('glance/image_unknown'))
         self.refuses(
-            InvalidRequest, f"Cannot use image {UUID}: there is no image '{UUID}'.",
+            InvalidRequest, f"Cannot use image {UUID}: image '{UUID}' was not found.",
             self.check, UUID,
         )  # fmt: skip
 
@@ -331,7 +331,7 @@ class Zones(CatalogueCase):
         for zone in ('az3', 'mars'):
             self.refuses(
                 InvalidRequest,
-                f"Cannot use zone {zone}: there is no available zone '{zone}'. "
+                f"Cannot use zone {zone}: available zone '{zone}' was not found. "
                 'Known: az1, az2.',
                 self.check, zone,
             )  # fmt: skip
@@ -386,7 +386,7 @@ class Keys(CatalogueCase):
     def test_an_unknown_key_pair_is_an_invalid_build(self):
         self.answer('GET /os-keypairs/nope', recorded('nova/keypair_unknown'))
         self.refuses(
-            InvalidBuildRequest, "Cannot build web-1: there is no key pair 'nope'.",
+            InvalidBuildRequest, "Cannot build web-1: key pair 'nope' was not found.",
             self.key, 'nope',
         )  # fmt: skip
 
