@@ -249,7 +249,7 @@ class Waiting(OctaviaCase):
         self.assertEqual('ACTIVE', self.timed(built)[0].status)
 
     def test_a_refused_read_lets_octavia_sleep(self):
-        # The retries within a second could open the circuit, and then there is no read.
+        # The retries within a second could open the circuit, and then nothing is read.
         self.configure(
             'amp_active_wait_sec = 1\n[compute:noop]\nwatch_interval = 0.2\n'
             'circuit_minimum_calls = 100\n'

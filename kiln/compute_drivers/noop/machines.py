@@ -152,7 +152,7 @@ class Machines:
         return Changes(
             statuses=tuple(self._statuses(rows)),
             gone=tuple(self._store.id_of(row['number']) for row in gone),
-            # The next answer must report what the lag hid.
+            # The next answer must report the changes that the lag hid.
             cursor=f'{self._store.prefix}{last}' if lag_s is None else '',
             complete=seen is None,
         )

@@ -104,7 +104,7 @@ class Builds:
             return self._make(asked, request, chosen, content, again=True)
 
     def _choose(self, asked: Asked, request: BuildRequest) -> tuple[body.Chosen, body.Content]:
-        """Resolve all names of the request; raise what is wrong before anything is created."""
+        """Resolve all names of the request; raise an error before anything is created."""
         conf, catalogue = self._conf, self._catalogue
         flavor, image = request.flavor or conf.flavor, request.image_id or conf.image
         if flavor is None:
@@ -307,7 +307,7 @@ class Builds:
     def accepted(self, asked: Asked, server: dict[str, Any]) -> dict[str, Any]:
         """Return a server with the state that kiln takes it to have.
 
-        A server whose delete was accepted is deleting, even if its build goes on.
+        A server whose delete was accepted is deleting, even if its build continues.
         A server that lost its port is in error: when two requests compete for a
         port, the clean-up of the loser takes the port from the winner, which Nova
         still reports as ACTIVE.

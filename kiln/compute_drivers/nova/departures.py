@@ -1,7 +1,7 @@
 """Deleted servers whose end Nova might never report in a list of changes.
 
 A server that is deleted before it has a host leaves no row behind, so it is in no
-list of changes. And while it is being deleted, its build can go on and briefly
+list of changes. And while it is being deleted, its build can continue and briefly
 make it ACTIVE.
 """
 

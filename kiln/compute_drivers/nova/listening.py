@@ -130,7 +130,7 @@ class ListeningDriver(NovaDriver):
         told = self._news.since(place) if self._recent(moment) else None
         if told is not None:
             return dataclasses.replace(self._told(told.servers), cursor=f'{moment}/{told.place}')
-        # The place first: what is reported while Nova answers is then reported again.
+        # The place first: changes reported while Nova answers are then reported again.
         place = self._news.place()
         changes = super()._changes(moment)
         return dataclasses.replace(changes, cursor=f'{changes.cursor}/{place}')

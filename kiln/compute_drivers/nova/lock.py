@@ -1,7 +1,7 @@
 """Neutron ports as build locks: at most one of two create requests gets the port.
 
-Nova has no idempotency token for a create. But a port is attached to one server
-only, Neutron shows at once to which, and a create whose port is gone can no
+Nova has no idempotency token for a create. But a port is attached to only one
+server, Neutron shows the server at once, and a create whose port is gone can no
 longer end in a running server.
 """
 
