@@ -1,1 +1,1 @@
-"""Tests of the adapter inside Octavia; run with a Python that has Octavia installed."""
+"""Tests of the adapter inside Octavia; they need a Python with Octavia installed."""

@@ -1,4 +1,4 @@
-"""A process that builds on a shared cloud and prints its progress until it is killed.
+"""A process that builds on a shared cloud until it is killed.
 
     python -m tests.functional.noop.victim FILE PREFIX [COUNT]
 

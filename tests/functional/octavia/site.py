@@ -1,4 +1,4 @@
-"""The real Octavia with kiln in its worker, and a proxy between the worker and Nova."""
+"""The real Octavia with kiln in its worker, and a proxy in front of Nova."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Comparison of Octavia's own API tests with kiln_noop and with Octavia's own driver.
+"""Comparison of Octavia's API tests with kiln_noop and with Octavia's driver.
 
     python -m tests.functional.octavia.tempest                    # all of api.v2, twice
     python -m tests.functional.octavia.tempest --drivers kiln_noop --regex test_flavor

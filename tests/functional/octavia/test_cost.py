@@ -1,4 +1,4 @@
-"""Requests to Nova and Glance per amphora, with kiln and with Octavia's own driver."""
+"""Requests per amphora, with kiln and with Octavia's own driver."""
 
 import collections
 import os

@@ -151,7 +151,7 @@ class Flavors(CatalogueCase):
         with self.assertRaises(ServiceUnavailable):
             self.flavor('nope')
 
-    def test_any_other_refusal_stays_what_it_is(self):
+    def test_any_other_refusal_is_unchanged(self):
         self.answer('GET /flavors/nope', recorded('nova/policy'))
         with self.assertRaises(PermissionDenied):
             self.flavor('nope')
@@ -401,7 +401,7 @@ class Keys(CatalogueCase):
         with self.assertRaises(ServiceUnavailable):
             self.key('nope')
 
-    def test_any_other_refusal_stays_what_it_is(self):
+    def test_any_other_refusal_is_unchanged(self):
         self.answer('GET /os-keypairs/nope', recorded('nova/policy'))
         with self.assertRaises(PermissionDenied):
             self.key('nope')

@@ -1,4 +1,4 @@
-"""Servers adopted after a doubt: none is reported ACTIVE before its port is proven."""
+"""Servers adopted after a doubt are not reported ACTIVE before a check of ports."""
 
 import copy
 import unittest

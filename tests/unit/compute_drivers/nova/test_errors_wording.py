@@ -1,4 +1,4 @@
-"""Error messages about a response: the request and the service's message in one line."""
+"""Error messages: the request and the service's message in one line."""
 
 import unittest
 

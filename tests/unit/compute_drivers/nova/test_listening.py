@@ -1,4 +1,4 @@
-"""Listening driver: its remaining requests to Nova, over a real connection and bus."""
+"""Listening driver and its remaining requests, over a real connection and bus."""
 
 import copy
 import sys

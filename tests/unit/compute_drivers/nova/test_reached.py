@@ -1,4 +1,4 @@
-"""Servers in one state by a list of ids, for which Nova sends no request to Neutron."""
+"""Lists of ids in one state, for which Nova sends no request to Neutron."""
 
 from kiln.models import State
 from tests.unit.compute_drivers.nova.test_doubts import PORT, DoubtsCase, active
