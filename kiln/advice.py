@@ -1,4 +1,4 @@
-"""What an error says as data: what to do, what is left, how the backend is.
+"""Advice, outcome and circuit verdict: what an error states as data.
 
 Part of :mod:`kiln.exceptions`, where callers import it from.
 """
@@ -9,7 +9,7 @@ import enum
 
 
 class Outcome(enum.StrEnum):
-    """What a failed request left behind in the backend."""
+    """State of the backend after a failed request."""
 
     NOT_APPLIED = 'not_applied'
     UNKNOWN = 'unknown'
@@ -17,43 +17,43 @@ class Outcome(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """What an error says about the health of the backend that gave it."""
+    """Effect of an error on the health of the backend that returned it."""
 
     FAILURE = 'failure'
-    # The backend answered, so it is alive; but a refusal proves no recovery
-    # either, and must not wipe the history of earlier failures.
+    # The backend answered, so it is alive; but a refusal does not prove a recovery,
+    # and must not erase the history of earlier failures.
     NEUTRAL = 'neutral'
     SUCCESS = 'success'
 
 
 class Advice(enum.StrEnum):
-    """What a caller does after an error: the one word that is enough to go on.
+    """What a caller does after an error; sufficient for continuing.
 
-    The first three are for a program to follow by itself, and then ``retryable`` is
-    true: none of them makes a second machine of a build that has a key.
+    A program can follow the first three by itself, and ``retryable`` is then true: none
+    of them makes a second machine of a build that has a key.
     """
 
     #: Make the same call again, a build with the same ``build_key``.
     REPEAT = 'repeat'
     #: This call has left nothing. Build again with the same ``build_key``, in the same
-    #: place or in one that may have more room. Another key is safe only for one who knows
-    #: that no earlier call left something under this one.
+    #: place or in a place with more room. Another key is safe only if no earlier call
+    #: left something under this key.
     BUILD_ANEW = 'build_anew'
-    #: What is in the way passes by itself. Make the same call again after
-    #: ``retry_after`` seconds, or where there are none after pauses that grow.
+    #: The obstacle passes by itself. Make the same call again after ``retry_after``
+    #: seconds, or if that is None, after increasing pauses.
     WAIT = 'wait'
-    #: It may have happened. Look at the state of the object, and repeat the call only if
-    #: it has not: to do it twice is not the same as to do it once.
+    #: The request might have taken effect. Check the state of the object, and repeat the
+    #: call only if it did not take effect: a second call can have a second effect.
     LOOK = 'look'
-    #: Somebody must change what the message names, such as an argument, a quota, the
-    #: configuration or a machine. Until then each repeat ends in the same error.
+    #: Change what the message names, such as an argument, a quota, the configuration or
+    #: a machine. Until then each repeat ends in the same error.
     REPAIR = 'repair'
-    #: There is nothing to repeat and nothing to repair.
+    #: Nothing can be repeated or repaired.
     GIVE_UP = 'give_up'
 
     @property
     def again(self) -> bool:
-        """True if the same call can succeed later though nobody changes anything."""
+        """True if the same call can succeed later although nobody changes anything."""
         return self in _AGAIN
 
 

@@ -1,4 +1,4 @@
-"""From a checked request to the operation that builds it, as far and where it may."""
+"""Builder: operations for checked build requests, with placements tried in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kiln.wrappers.errand import Errand
 
 
 class Builder:
-    """Starts the builds of one backend."""
+    """Starts and resumes the builds of one backend."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
@@ -32,7 +32,7 @@ class Builder:
         seconds: float | None,
         placements: Sequence[Placement],
     ) -> Errand[str]:
-        """Return the operation of a build; ``placements`` are tried where there is no room."""
+        """Return the operation of a build; try ``placements`` in turn if a place is full."""
         key = BuildKey(request.build_key, drawn=request.fresh)
         if not placements:
             return self._build(request, goal, seconds, key)
@@ -77,7 +77,7 @@ class Builder:
             self.stack.executor.discard_build(key, amphora_id)
 
     def take_up(self, operation: Errand[str], goal: BuildGoal) -> None:
-        """Go on with a build of an earlier process, which is looked for and never sent."""
+        """Resume a build of an earlier process: look it up by its key, never send it again."""
         executor = self.stack.executor
         if goal.until is Until.ACCEPTED:
             executor.take_up(operation)
@@ -91,7 +91,7 @@ class Builder:
         flow.start(sent)
 
     def longest_s(self, goal: BuildGoal) -> float:
-        """Return the seconds that a build may take where its caller names none."""
+        """Return the default time limit of a build in seconds."""
         settings = self.stack.settings
         accepted = goal.until is Until.ACCEPTED
         return settings.executor.timeout_s if accepted else settings.effect_timeout_s

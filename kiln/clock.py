@@ -1,4 +1,4 @@
-"""Time as a thing that is handed in, and deadlines made of it."""
+"""Clocks and deadlines: time as an injected dependency."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What kiln needs of time; ``kiln.testing.VirtualClock`` is the other one."""
+    """The clock interface of kiln; ``kiln.testing.VirtualClock`` implements it for tests."""
 
     def monotonic(self) -> float:
-        """Return seconds that never step back; the origin means nothing."""
+        """Return seconds that never decrease; their origin is arbitrary."""
 
     def time(self) -> float:
-        """Return seconds since the epoch, as all processes of a host see them."""
+        """Return seconds since the epoch, the same in all processes of a host."""
 
     def sleep(self, seconds: float) -> None:
         """Block the calling thread."""
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
-        """Wait on a held condition; return False where the time ran out."""
+        """Wait on a held condition; return False if the timeout expired."""
 
 
 _LONGEST_S = threading.TIMEOUT_MAX / 2
 
 
 class SystemClock:
-    """The clock of the machine."""
+    """The clock of the operating system."""
 
     def __init__(self) -> None:
-        # Bound once: they are on the path of every guarded call.
+        # Bound once, because every guarded call uses them.
         self.monotonic: Callable[[], float] = time.monotonic
         self.time: Callable[[], float] = time.time
         self.sleep: Callable[[float], None] = time.sleep
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
-        """Wait on a held condition; return False where the time ran out."""
-        # The system refuses to wait for ever by number, be it infinity or just
-        # large; and a thread that keeps the appointments must not die of it.
+        """Wait on a held condition; return False if the timeout expired."""
+        # The system refuses infinite and very large timeouts, and the scheduler thread
+        # must not die of that error.
         return condition.wait(timeout if timeout is None else min(timeout, _LONGEST_S))
 
 
@@ -50,7 +50,7 @@ SYSTEM_CLOCK: Clock = SystemClock()
 
 
 class ClockEvent:
-    """A ``threading.Event`` whose waiters go by a clock."""
+    """A ``threading.Event`` whose waits follow a clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -59,20 +59,20 @@ class ClockEvent:
         self._set = False
 
     def set(self) -> None:
-        """Wake all waiters, also those to come."""
+        """Wake all waiters, and let later waits return at once."""
         with self._lock:
             self._set = True
             self._changed.notify_all()
 
     def is_set(self) -> bool:
-        """Return whether it was set."""
+        """Return True if the event was set."""
         return self._set
 
     def wait(self, timeout: float) -> bool:
-        """Block until it is set or the time is over; return whether it is set."""
+        """Block until the event is set or the timeout expires; return True if it is set."""
         give_up = self._clock.monotonic() + timeout
         with self._lock:
-            # Whoever waits by a clock may be woken by others before its time.
+            # A wait by a clock can be woken before its timeout.
             while not self._set and (left_s := give_up - self._clock.monotonic()) > 0:
                 self._clock.wait(self._changed, left_s)
             return self._set
@@ -80,7 +80,7 @@ class ClockEvent:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deadline:
-    """One moment that bounds queue, retries, call and wait together."""
+    """A point in time that bounds queue, retries, call and wait together."""
 
     at: float
     clock: Clock = dataclasses.field(default=SYSTEM_CLOCK, compare=False, repr=False)
@@ -91,12 +91,12 @@ class Deadline:
         return cls(clock.monotonic() + seconds, clock)
 
     def remaining_s(self) -> float:
-        """Return the seconds left; negative once it has passed."""
+        """Return the seconds left; negative after the deadline has passed."""
         return self.at - self.clock.monotonic()
 
     @property
     def passed(self) -> bool:
-        """Whether there is no time left."""
+        """True if no time is left."""
         return self.remaining_s() <= 0
 
 
@@ -106,13 +106,13 @@ _current: contextvars.ContextVar[Deadline | None] = contextvars.ContextVar(
 
 
 def current_deadline() -> Deadline | None:
-    """Return the deadline of the call being made, for a driver's own timeouts."""
+    """Return the deadline of the current call, for a driver's own timeouts."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def deadline_scope(deadline: Deadline | None) -> Iterator[None]:
-    """Bound everything called inside; the nearer of two deadlines wins."""
+    """Bound every call inside the block; the earlier of two nested deadlines applies."""
     outer = _current.get()
     if deadline is None or (outer is not None and outer.at <= deadline.at):
         yield

@@ -1,4 +1,4 @@
-"""The facade a controller holds: every call returns at once with an Operation."""
+"""Compute: the facade for controllers; every call returns an Operation at once."""
 
 from __future__ import annotations
 
@@ -36,37 +36,36 @@ from kiln.wrappers.operation import Operation, Priority
 from kiln.wrappers.probe import Probe
 from kiln.wrappers.workers import IMPORTING
 
-#: All of this process, for the child of a fork.
+#: All facades of this process, for the child of a fork.
 _COMPUTES: weakref.WeakSet[Compute] = weakref.WeakSet()
-#: What the parents of this process had opened when they forked.
+#: Builders that the parent processes had opened when they forked.
 _OF_PARENTS: list[Builder] = []
 
 
 class Compute(OptionalCalls):
     """One backend behind all its guards.
 
-    Arguments are checked on the caller's thread and raise at once; so do a
-    full queue and an open circuit. Everything else happens on kiln's threads
-    and ends in the :class:`Operation` that each method returns.
+    Arguments are checked on the caller's thread and a wrong one raises at once, and so do
+    a full queue and an open circuit. Everything else happens on kiln's threads and ends
+    in the :class:`Operation` that each method returns.
 
-    As a context manager, ``with`` or ``async with``, it is closed at the end of the
-    block as :meth:`close` does by default: **builds that are still in flight are
-    removed**, whether the block ends by itself or by an exception, KeyboardInterrupt
-    and SystemExit included. A controller that wants them kept calls
-    ``close(keep_builds=True)`` within the block; the end of the block then changes
-    nothing any more.
+    As a context manager, ``with`` or ``async with``, a facade is closed at the end of the
+    block with the defaults of :meth:`close`: **builds that are still in flight are
+    removed**, whether the block ends normally or by an exception, KeyboardInterrupt and
+    SystemExit included. To keep these builds, call ``close(keep_builds=True)`` within the
+    block; the end of the block then has no effect.
 
-    One that is not closed warns of it (ResourceWarning) when it is collected, and its
-    threads end as soon as its last operation has; nothing is removed or cancelled, and
-    the driver is not closed, as somebody may have it from :attr:`driver`. The
-    exit of the interpreter waits for none of its threads, removes nothing either, and
-    leaves what is in flight in the backend.
+    A facade that is collected without being closed emits a ResourceWarning, and its
+    threads end as soon as its last operation is done. Nothing is removed or cancelled, and
+    the driver is not closed, because a caller can hold it from :attr:`driver`. The exit of
+    the interpreter does not wait for kiln's threads, removes nothing, and leaves builds in
+    flight in the backend.
 
     In the child of ``os.fork()`` the operations of the parent end at once with
-    ForkedError, without their callbacks, and nothing the child does removes or cancels
-    what is the parent's. One that ``open_compute`` opened opens its driver anew when
-    the child first uses it. Around a driver that was handed in it cannot, so that there
-    every call raises ForkedError.
+    ForkedError, without their callbacks, and the child never removes or cancels anything
+    of the parent. A facade from ``open_compute`` opens its driver again when the child
+    first uses it. A facade around a driver that was passed in cannot do so, and each of
+    its calls raises ForkedError.
     """
 
     def __init__(
@@ -80,11 +79,11 @@ class Compute(OptionalCalls):
         check_parts(driver, settings, reopen)
         self._name = driver.name
         self._settings, self._listeners = settings or StackSettings(), check_listeners(listeners)
-        # How a child of a fork gets a driver of its own.
+        # Opens a driver for the child of a fork.
         self._reopen = reopen
         self._opening = threading.Lock()
         self._is_closed = False
-        # None in the child of a fork until it is used there.
+        # None in the child of a fork until the child uses it.
         self._opened: Builder | None = None
         self._opened = Builder(assemble(driver, self._settings, self._listeners))
         _COMPUTES.add(self)
@@ -101,21 +100,21 @@ class Compute(OptionalCalls):
 
     @property
     def driver(self) -> AmphoraComputeDriver:
-        """The vendor's driver, without any guard; for tests and repairs."""
+        """The vendor's driver without any guard, for tests and repairs."""
         return self._stack.driver
 
     @property
     def guarded(self) -> AmphoraComputeDriver:
-        """The whole stack as a plain driver, whose calls block until they are done."""
+        """The whole stack as a plain driver; its calls block until they are done."""
         return self._stack.executor
 
     def capabilities(self) -> Capabilities:
-        """Return what the driver can do; asks nobody."""
+        """Return the driver's capabilities, without a request to the backend."""
         return self._stack.driver.capabilities()
 
     @at_the_door
     def check(self, *, timeout: float | None = None) -> Operation[DriverHealth]:
-        """Look at the backend without changing anything."""
+        """Check the health of the backend without changing anything."""
         return self._submit(Call.CHECK, timeout=timeout)
 
     # ---- build, delete, find ---------------------------------------------
@@ -146,25 +145,24 @@ class Compute(OptionalCalls):
         placements: Iterable[Placement] = (),
         discard: bool = True,
     ) -> Operation[str]:
-        """Build an amphora; the result is its id, once it has come as far as asked.
+        """Build an amphora; the result is its id, once the build is as far as ``until``.
 
         A build that fails, is cancelled or misses its deadline removes what it made.
-        Repeating it with the same ``build_key`` adopts what exists; where that is of
-        another type, flavor, image or name the operation ends with BuildDiffers, and
-        nothing was done. Under a key that is given here, or was read from the
-        operation, a machine that has run is never removed: the error names it.
-        Where there is no room, ``placements`` are tried in turn, those that
-        were full lately last.
+        Repeating a build with the same ``build_key`` adopts what exists; if the existing
+        amphora has another type, flavor, image or name, the operation ends with
+        BuildDiffers, and nothing was done. Under a key that was passed in, or was read
+        from the operation, a machine that has run is never removed: the error names it.
+        If a place has no room, ``placements`` are tried in turn, recently full places last.
 
-        Without ``discard`` a build that is only to be accepted is left as it is where
-        nobody can tell whether it was: for a caller who looks for its key later, or
-        whose successor does and may have adopted it by then.
+        With ``discard=False`` and ``until='accepted'``, an amphora that the backend might
+        have accepted is left in place if its acceptance is uncertain: for a caller that
+        looks for its key later, or whose successor does and might already have adopted it.
 
         :raises InvalidBuildRequest: wrong arguments.
         :raises OperationRejected: the queue is full.
-        :raises CircuitOpenError: the backend is being left in peace.
+        :raises CircuitOpenError: the circuit of the backend is open.
         """
-        # The arguments go on by their names: the request checks the type of each.
+        # Passed on by name: the request checks the type of each argument.
         given, driver = locals(), self._stack.driver
         request = validation.build_request(driver.limits, given, owner=driver.owner)
         goal = BuildGoal.checked(until, probe, on_status, priority=priority, discards=discard)
@@ -181,7 +179,7 @@ class Compute(OptionalCalls):
         wait: bool = False,
         priority: Priority = Priority.NORMAL,
     ) -> Operation[None]:
-        """Delete an amphora; safe to repeat. With ``wait`` it ends when that is gone."""
+        """Delete an amphora; safe to repeat. With ``wait`` it ends when the amphora is gone."""
         validation.check_member('priority', priority, Priority)
         return self._effect(
             Call.DELETE,
@@ -194,15 +192,15 @@ class Compute(OptionalCalls):
 
     @at_the_door
     def status(self, amphora_id: str, *, timeout: float | None = None) -> Operation[ComputeStatus]:
-        """Ask for the status of an amphora."""
+        """Return the status of an amphora."""
         return self._submit(Call.STATUS, amphora_id, timeout=timeout)
 
     @at_the_door
     def latest(self, amphora_id: str) -> ComputeStatus | None:
-        """Return what the watcher saw last, marked stale where it is; asks nobody.
+        """Return the status that the watcher polled last, marked stale if it is outdated.
 
-        None of what it has not seen, which a build on its way may be: who wants to
-        follow one gives it ``on_status``.
+        None for an amphora that the watcher has not polled, such as a build in flight; to
+        follow a build, pass ``on_status`` to it. Makes no request to the backend.
         """
         return self._stack.watcher.latest(validation.check_text('amphora_id', amphora_id))
 
@@ -214,7 +212,7 @@ class Compute(OptionalCalls):
         *,
         timeout: float | None = None,
     ) -> Operation[Amphora]:
-        """Find an amphora by name or by id; where both are given both must fit."""
+        """Find an amphora by name or by id; if both are given, both must match."""
         driver = self._stack.driver
         call, subject = driver.look_up(amphora_name, amphora_id)
         found = self._submit(call, subject, timeout=timeout)
@@ -226,7 +224,7 @@ class Compute(OptionalCalls):
     def find_build(
         self, build_key: str, *, timeout: float | None = None
     ) -> Operation[Amphora | None]:
-        """Ask for the amphora built with a key; None only if certain there is none."""
+        """Return the amphora built with a key; None only if it certainly does not exist."""
         return self._submit(Call.FIND_BUILD, build_key, timeout=timeout)
 
     # ---- many at once ----------------------------------------------------
@@ -235,7 +233,7 @@ class Compute(OptionalCalls):
     def list_amphorae(
         self, *, owner: str | None = None, timeout: float | None = None
     ) -> Operation[Sequence[Amphora]]:
-        """Ask for every amphora of an owner, this site where none is named."""
+        """Return every amphora of an owner, by default of this site."""
         owner = self._stack.driver.owner if owner is None else owner
         return self._submit(Call.LIST, owner, timeout=timeout)
 
@@ -243,12 +241,12 @@ class Compute(OptionalCalls):
     def statuses(
         self, amphora_ids: Iterable[str], *, timeout: float | None = None
     ) -> Operation[Mapping[str, ComputeStatus]]:
-        """Ask for the status of many; an id not in the answer does not exist."""
+        """Return the status of many amphorae; an id missing from the result does not exist."""
         return self._submit(Call.STATUSES, amphora_ids, timeout=timeout)
 
     @at_the_door
     def changes(self, since: str = '', *, timeout: float | None = None) -> Operation[Changes]:
-        """Ask what changed since an earlier answer's cursor; with none, for all there is."""
+        """Return changes since an earlier cursor; without a cursor, everything."""
         return self._submit(Call.CHANGES, since, timeout=timeout)
 
     @at_the_door
@@ -260,7 +258,7 @@ class Compute(OptionalCalls):
         timeout: float | None = None,
         on_status: OnStatus | None = None,
     ) -> Operation[ComputeStatus]:
-        """Wait for one of the states; any other end, gone or in ERROR, is the error."""
+        """Wait for one of the states; any other final state, gone or ERROR, is an error."""
         amphora_id = validation.check_text('amphora_id', amphora_id)
         goals = validation.check_states(goal)
         if on_status is not None:
@@ -279,18 +277,18 @@ class Compute(OptionalCalls):
         probe: Probe | None = None,
         on_status: OnStatus | None = None,
     ) -> Operation[Any]:
-        """Take up an operation that another process saved with ``to_dict()``.
+        """Resume an operation that another process saved with ``to_dict()``.
 
-        It goes on to the same goal: a build until it is as far as was asked, a wait
-        until the effect shows. A build is looked up by its key and never sent again;
-        what is safe to repeat is repeated; of anything else that nobody saw accepted
-        the outcome is said to be unknown. What was done stays done. Time that is over
-        is given anew.
+        It continues to the same goal: a build until it is as far as its ``until``, a wait
+        until the effect shows. A build is looked up by its key and never sent again.
+        Other operations are repeated if that is safe; otherwise, if their acceptance was
+        never observed, they report an unknown outcome. What was done stays done. A
+        deadline that has passed is renewed.
 
-        ``probe`` takes the place of the one saved. It is needed where that was a
-        function of the caller's own, which no record can hold.
+        ``probe`` replaces the saved probe. It is required if the saved probe was a
+        function of the caller, which a record cannot hold.
 
-        :raises InvalidRequest: this is no such record, or one of another backend.
+        :raises InvalidRequest: not a record of an operation of this backend.
         :raises OperationRejected: the queue is full.
         """
         return Recovery(self._builder).take_up(saved, probe=probe, on_status=on_status)
@@ -315,30 +313,30 @@ class Compute(OptionalCalls):
 
     @property
     def builds_in_flight(self) -> int:
-        """How many builds wait for their goal."""
+        """Number of builds that have not reached their goal."""
         return self._builder.in_flight.count
 
     @at_the_door
     def close(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:
         """Stop; every operation that is not done ends with OperationCancelled.
 
-        Calls that the backend has may end within ``wait_s``; callbacks have as long, and a
-        second at least. Builds in flight are removed as far as ``wait_s`` allows; under a
-        key that the caller gave or has read, never a machine that has run. With
-        ``keep_builds`` they are left in the backend instead, for a later build with the
-        same key to adopt: the error of each names the key, and its outcome says whether the
-        build was never sent, may have been sent, or is there.
+        Calls in progress at the backend can end within ``wait_s``; callbacks have the same
+        time, and at least a second. Builds in flight are removed as far as ``wait_s``
+        allows, but a machine that has run is never removed under a key that the caller
+        gave or has read. With ``keep_builds`` builds in flight are left in the backend, for
+        a later build with the same key to adopt: the error of each names the key, and its
+        outcome states whether the build was never sent, might have been sent, or exists.
 
-        Safe to repeat, from a callback and from several threads at once. Once somebody has
-        asked to keep the builds, those that are not being removed yet are kept. A signal
-        handler should rather raise SystemExit, or wake another thread: it may have
-        interrupted kiln itself.
+        Safe to repeat, from a callback and from several threads at once. Once a caller has
+        passed ``keep_builds``, the builds whose removal has not started are kept. A signal
+        handler should rather raise SystemExit, or wake another thread, because it might
+        have interrupted kiln itself.
         """
         wait_s = validation.check_wait('wait_s', wait_s)
         validation.check_flag('keep_builds', keep_builds)
         self._is_closed = True
         opened = self._opened
-        # In the child of a fork that never used it there is nothing to close.
+        # The child of a fork that never used the facade has nothing to close.
         if opened is None:
             return
         stack = opened.stack
@@ -349,8 +347,8 @@ class Compute(OptionalCalls):
         stack.close(wait_s)
 
     async def aclose(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:
-        """Do what :meth:`close` does, on another thread, without blocking the event loop."""
-        # Who awaits has imported it; nobody else pays for it.
+        """Call :meth:`close` on another thread, without blocking the event loop."""
+        # A caller that awaits has already imported asyncio; other callers do not need it.
         import asyncio
 
         await asyncio.to_thread(self.close, wait_s, keep_builds=keep_builds)
@@ -373,7 +371,7 @@ class Compute(OptionalCalls):
             return
         warnings.warn(f'unclosed Compute of backend {self._name!r}', ResourceWarning,
                       stacklevel=2, source=self)  # fmt: skip
-        # On a thread that holds no lock, as this one may. At exit there is none to be had.
+        # On a thread that holds no lock, since this thread might. At exit no thread can start.
         scheduler = opened.stack.scheduler
         if scheduler.started and not sys.is_finalizing():
             scheduler.call_later(0.0, opened.stack.retire)
@@ -406,11 +404,11 @@ class Compute(OptionalCalls):
             return self._opened
 
     def _disown(self) -> None:
-        """Forget what is under way, in the child of a fork."""
+        """Forget all operations in progress, in the child of a fork."""
         self._opening = threading.Lock()
         opened, self._opened = self._opened, None
         if opened is not None:
-            # Its driver may have threads and connections that are the parent's: it is
+            # The driver can have threads and connections of the parent, so it is
             # neither closed nor collected.
             _OF_PARENTS.append(opened)
             opened.stack.disown()
@@ -418,7 +416,7 @@ class Compute(OptionalCalls):
     def _circuit(self, name: str) -> Any:
         name = validation.check_text('name', name)
         circuits = {circuit.name: circuit for circuit in self._stack.breaker.circuits.values()}
-        # 'build' is as good as 'east/build' where the backend is named already.
+        # 'build' is accepted for 'east/build', because the backend is already known.
         circuit = circuits.get(name) or circuits.get(f'{self.name}/{name}')
         if circuit is None:
             raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""The root of all errors, and those of what is configured and installed.
+"""KilnError, the root of all errors, and the configuration errors.
 
 Part of :mod:`kiln.exceptions`, where callers import them from.
 """
@@ -12,18 +12,18 @@ from kiln.masking import redact
 
 
 class KilnError(Exception):
-    """The root of all errors that kiln raises."""
+    """Root of all errors that kiln raises."""
 
     code: ClassVar[str] = 'kiln_error'
     remedy: ClassVar[str] = 'Read the message; it names the object and the next step.'
-    #: What to do now, and whether the same call may succeed later, which agree. An
-    #: instance may know better than its class.
+    #: What to do now, and whether the same call can succeed later. The two always agree,
+    #: and an instance can override the default of its class.
     advice: Advice = Advice.REPAIR
     retryable: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A class of a vendor that says one of both must not contradict itself.
+        # A vendor's class that sets only one of the two must not contradict itself.
         own = vars(cls)
         if 'advice' in own:
             cls.retryable = cls.advice.again
@@ -35,32 +35,32 @@ class KilnError(Exception):
 
 
 def agreeing(advice: Advice, *, retryable: bool) -> Advice:
-    """Return the advice, or the nearest one that agrees with ``retryable``."""
+    """Return the advice, or the closest advice that agrees with ``retryable``."""
     if advice.again == retryable:
         return advice
     return Advice.WAIT if retryable else Advice.REPAIR
 
 
 class ConfigurationError(KilnError):
-    """The configuration cannot be used as it is written."""
+    """The configuration is invalid."""
 
     code = 'configuration_error'
     remedy = 'Correct the named option or group.'
 
 
 class DriverNotFound(ConfigurationError):
-    """No installed driver has the name asked for."""
+    """No installed driver has the requested name."""
 
     code = 'driver_not_found'
-    remedy = 'Choose one of the listed drivers, or install the package that has it.'
+    remedy = 'Choose one of the listed drivers, or install the package that provides it.'
 
 
 class DriverLoadError(ConfigurationError):
     """A driver is installed but cannot be loaded."""
 
     code = 'driver_load_error'
-    remedy = 'Repair the driver, or install a version of it that works.'
-    #: The command that installs the extra it needs; None where no extra is the cause.
+    remedy = 'Repair the driver, or install a working version.'
+    #: The command that installs the missing extra; None if no extra is missing.
     install: str | None = None
 
     def __init__(self, message: str, *, install: str | None = None) -> None:
@@ -69,7 +69,7 @@ class DriverLoadError(ConfigurationError):
 
 
 class DriverConflict(ConfigurationError):
-    """Two installed packages offer a driver of one name."""
+    """Two installed packages provide a driver of the same name."""
 
     code = 'driver_conflict'
     remedy = 'Uninstall one of the named packages.'

@@ -1,4 +1,4 @@
-"""From configuration to working backends: load, configure, wrap."""
+"""DriverManager and open_compute: configured backends, loaded and assembled."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def open_compute(
 ) -> Compute:
     """Open a backend by the name of its [compute:NAME] group, or of its driver.
 
-    ``conf`` is an oslo.config ConfigOpts, such as ``kiln.conf.load()`` returns;
-    without it kiln.conf is looked for where OpenStack programs look.
+    ``conf`` is an oslo.config ConfigOpts, such as ``kiln.conf.load()`` returns. Without
+    it kiln.conf is read from the usual directories of OpenStack programs.
 
     It reads files and imports the driver: on an event loop use ``asyncio.to_thread``.
 
-    :raises ConfigurationError: no such backend, or it is configured wrongly.
-    :raises InvalidRequest: an argument is not what it should be.
+    :raises ConfigurationError: the backend does not exist or its configuration is invalid.
+    :raises InvalidRequest: an argument is invalid.
     """
     if conf is not None and not callable(getattr(conf, 'register_opts', None)):
         raise InvalidRequest(
@@ -50,7 +50,7 @@ def open_compute(
 
 
 class DriverManager:
-    """Opens the backends that one configuration describes."""
+    """Opens the backends of one configuration."""
 
     def __init__(self, conf: Any) -> None:
         self._conf = conf
@@ -58,12 +58,12 @@ class DriverManager:
 
     @property
     def default_backend(self) -> str:
-        """The backend to use where none is named."""
+        """Name of the default backend."""
         name: str = self._site.default_backend
         return name
 
     def backends(self) -> list[str]:
-        """Return the names of the backends that are configured."""
+        """Return the names of the configured backends."""
         return kiln_conf.backend_names(self._conf)
 
     def open(
@@ -74,10 +74,10 @@ class DriverManager:
         listeners: Iterable[Listener] = (),
         defaults: Mapping[str, Any] | None = None,
     ) -> Compute:
-        """Return a backend, assembled; its driver has touched no network yet.
+        """Return an assembled backend; its driver has not used the network so far.
 
-        ``defaults`` are for options of the driver that its group leaves unset:
-        a controller may have its own names for what they say.
+        ``defaults`` are for options of the driver that its group leaves unset, for a
+        controller that has its own names for these options.
         """
         name = name or self.default_backend
         reopen, settings = self._configured(name, clock, defaults or {})
@@ -87,7 +87,7 @@ class DriverManager:
     def open_driver(
         self, name: str | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> AmphoraComputeDriver:
-        """Return the driver of a backend alone, without any guard; for tests and repairs."""
+        """Return the bare driver of a backend without any guard, for tests and repairs."""
         reopen, _ = self._configured(name or self.default_backend, clock, {})
         return reopen()
 
@@ -118,7 +118,7 @@ class DriverManager:
                 return driver_class.open(options, name=name, owner=owner, clock=clock)
             except ConfigurationError as exc:
                 raise ConfigurationError(f'Cannot open backend {name!r}: {exc}') from exc
-            # A vendor's constructor may raise anything; the operator needs one line.
+            # A vendor's constructor can raise anything; operators need one line.
             except Exception as exc:
                 raise ConfigurationError(
                     f'Cannot open backend {name!r}: its driver refuses the options of '
@@ -131,7 +131,7 @@ class DriverManager:
 def _checked(
     backend: object, clock: object, listeners: Iterable[Listener]
 ) -> tuple[Listener, ...]:
-    """Return the listeners, or say which argument is wrong and what it must be."""
+    """Return the listeners; raise if an argument is wrong, and name what it must be."""
     if backend is not None:
         validation.check_text('backend', backend)
     for needed in ('monotonic', 'time', 'sleep', 'wait'):
@@ -144,7 +144,7 @@ def _checked(
 
 
 def stack_settings(values: Any) -> StackSettings:
-    """Return the settings of the wrappers from the options of one backend."""
+    """Return the settings of the wrappers from a backend's options."""
     return StackSettings(
         executor=ExecutorSettings(
             max_workers=values.max_workers,

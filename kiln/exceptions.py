@@ -1,10 +1,10 @@
-"""Every error a caller of kiln may see.
+"""Errors of kiln: every exception a caller can receive.
 
-Each class answers, as data, the questions a controller has after a failure:
-which error is it (``code``), what do I do now (``advice``), may I make the same
-call again and when (``retryable``, ``retry_after``), what is left in the backend
-(``outcome``), and does it say something about the backend's health (``circuit``).
-Nobody needs to read the text to decide what to do.
+Each class states, as data, what a controller needs after a failure: the name of the
+error (``code``), what to do now (``advice``), whether and when the same call can be made
+again (``retryable``, ``retry_after``), what is left in the backend (``outcome``), and
+whether the error counts against the backend's health (``circuit``). No program has to
+parse the text.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kiln.masking import redact as redact
 
 
 class AmphoraComputeError(KilnError):
-    """Root of all errors of compute drivers, and the one for the unforeseen."""
+    """Root of all errors of compute drivers, and the error for unforeseen failures."""
 
     code = 'compute_error'
-    remedy = 'See the cause in the log; nothing is known of what was done.'
-    # Defaults of the class; an instance may know better and override each.
+    remedy = 'See the cause in the log; what was done in the backend is not known.'
+    # Defaults of the class; an instance can override each.
     retry_after: float | None = None
     outcome: Outcome = Outcome.UNKNOWN
     circuit: Verdict = Verdict.FAILURE
 
-    #: Facts an error may carry beside its text; all default to None.
+    #: Facts that an error can carry beside its text; all default to None.
     FACTS: ClassVar[tuple[str, ...]] = (
         'backend',
         'operation',
@@ -85,23 +85,22 @@ class AmphoraComputeError(KilnError):
             self.advice, self.retryable = advice, advice.again
 
     def _advised(self, retryable: bool | None, outcome: Outcome | None) -> Advice:
-        """Return the advice that agrees with what an instance knows better than its class."""
+        """Return the advice that agrees with the facts of an instance."""
         advice = self.advice
         if retryable is not None:
             advice = agreeing(advice, retryable=retryable)
         if advice is Advice.BUILD_ANEW and outcome not in (None, Outcome.NOT_APPLIED):
-            # What may be left is found and taken up, or removed, by its key alone.
+            # Only its key finds what might be left, to adopt or remove it.
             advice = Advice.REPEAT
         return advice
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception's own way calls the class with args alone and then sets
-        # __dict__, which is what we want; said here because a subclass that
-        # adds a required argument would break it.
+        # Exception.__reduce__ does the same; defined here because a subclass that adds a
+        # required argument would break it.
         return (type(self), (str(self),), self.__dict__)
 
     def name_missing(self, **facts: str | None) -> None:
-        """Add facts that the error does not carry yet, such as its backend."""
+        """Add facts that the error does not carry so far, such as its backend."""
         for name, value in facts.items():
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
@@ -124,8 +123,8 @@ class AmphoraComputeError(KilnError):
     def from_dict(cls, data: Mapping[str, Any]) -> AmphoraComputeError:
         """Return the error that :meth:`to_dict` described.
 
-        Its class is found by its code, among this class and those below it; a
-        code that nobody has, of a package not installed, makes it this class.
+        Its class is found by its code, among this class and its subclasses. For an
+        unknown code, such as that of a package that is not installed, it is this class.
         """
         kinds = [cls]
         for kind in kinds:
@@ -135,7 +134,7 @@ class AmphoraComputeError(KilnError):
         else:
             kind = cls
         return kind(
-            data.get('message', 'Cannot tell what failed: the record of the error is empty.'),
+            data.get('message', 'The cause is unknown: the record of the error has no message.'),
             advice=Advice(data['advice']) if 'advice' in data else None,
             retryable=data.get('retryable'),
             retry_after=data.get('retry_after'),
@@ -146,10 +145,10 @@ class AmphoraComputeError(KilnError):
 
 
 class InvalidRequest(AmphoraComputeError):
-    """The request can never succeed as it is written."""
+    """The request can never succeed as written."""
 
     code = 'invalid_request'
-    remedy = 'Correct the argument the message names.'
+    remedy = 'Correct the argument that the message names.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
@@ -158,33 +157,33 @@ class InvalidRequest(AmphoraComputeError):
 
 
 class AmphoraBuildError(AmphoraComputeError):
-    """An amphora of the specified type could not be built."""
+    """An amphora could not be built."""
 
     code = 'build_error'
-    remedy = 'See the fault for the reason the backend gave.'
+    remedy = 'See the fault for the reason that the backend gave.'
     circuit = Verdict.NEUTRAL
 
 
 class InvalidBuildRequest(AmphoraBuildError, InvalidRequest):
-    """The build request is wrong, by kiln's own check or by the backend's."""
+    """The build request is wrong, according to kiln's own checks or to the backend."""
 
     code = 'invalid_build_request'
-    remedy = 'Correct the argument the message names.'
+    remedy = 'Correct the argument that the message names.'
     outcome = Outcome.NOT_APPLIED
 
 
 class UserDataTooLarge(InvalidBuildRequest):
-    """User data and files do not fit into what the backend accepts."""
+    """User data and files exceed the size that the backend accepts."""
 
     code = 'user_data_too_large'
-    remedy = 'Make the named content smaller, or fetch it from inside the instance.'
+    remedy = 'Make the named content smaller, or let the instance download it.'
 
 
 class QuotaExceeded(AmphoraBuildError):
-    """The backend has room; the project has none left."""
+    """The quota of the project is exhausted, although the backend has room."""
 
     code = 'quota_exceeded'
-    remedy = 'Delete some instances, or have the quota raised.'
+    remedy = 'Delete some instances, or request a larger quota.'
     outcome = Outcome.NOT_APPLIED
 
 
@@ -192,72 +191,72 @@ class InsufficientCapacity(AmphoraBuildError):
     """The backend has no room for this flavor, zone or server group."""
 
     code = 'insufficient_capacity'
-    remedy = 'Build again in another zone or flavor, or when machines have been freed.'
+    remedy = 'Build again in another zone or flavor, or after machines have been deleted.'
     advice = Advice.BUILD_ANEW
     outcome = Outcome.NOT_APPLIED
 
 
 class BuildConflict(AmphoraBuildError):
-    """Something the build needs belongs to somebody else."""
+    """A resource that the build needs is in use elsewhere."""
 
     code = 'build_conflict'
-    remedy = 'Free the named port, name or network, or use another.'
+    remedy = 'Release the named port, name or network, or use another.'
     outcome = Outcome.NOT_APPLIED
 
 
 class BuildDiffers(BuildConflict):
-    """The build key has built a machine before, with other arguments."""
+    """The build key was used for a machine with other arguments."""
 
     code = 'build_differs'
     remedy = (
-        'Use another build key, or delete the named amphora first; find_build(key) returns '
-        'it as it is.'
+        'Use another build key, or delete the named amphora first. find_build(key) returns '
+        'the amphora as it is.'
     )
 
 
 class BuildTimeout(AmphoraBuildError):
-    """The instance was accepted but was not ready by its deadline."""
+    """The backend accepted the build, but the instance was not ready by the deadline."""
 
     code = 'build_timeout'
     remedy = (
-        'Build again with the same build key and more time; look at the console log of '
-        'one like it.'
+        'Build again with the same build key and more time. Check the console log of a '
+        'similar instance.'
     )
     advice = Advice.REPEAT
     outcome = Outcome.APPLIED
 
 
 class BuildFailed(AmphoraBuildError):
-    """The backend accepted the build, and the instance went to ERROR."""
+    """The backend accepted the build, but the instance went to ERROR."""
 
     code = 'build_failed'
-    remedy = 'See the fault for the reason the backend gave; build again with the same build key.'
+    remedy = 'See the fault for the reason, then build again with the same build key.'
     advice = Advice.BUILD_ANEW
     outcome = Outcome.NOT_APPLIED
 
 
 class BuildNotRunning(AmphoraBuildError):
-    """The build key has a machine that was built before, and rests in a state but ACTIVE."""
+    """The build key names an existing machine that is neither active nor becoming active."""
 
     code = 'build_not_running'
     remedy = (
-        'Resume or start the named amphora, then build again with the same build key; or '
-        'delete it.'
+        'Resume or start the named amphora, then build again with the same build key, or '
+        'delete the amphora.'
     )
     outcome = Outcome.APPLIED
 
 
 class BuildVanished(AmphoraBuildError):
-    """The instance was deleted by somebody else before it was ready."""
+    """The instance was deleted from outside before it was ready."""
 
     code = 'build_vanished'
-    remedy = 'See who deletes instances of this owner; build again with the same build key.'
+    remedy = 'Find out what deletes instances of this owner; build again with the same build key.'
     advice = Advice.BUILD_ANEW
     outcome = Outcome.NOT_APPLIED
 
 
 class BuildNotFound(AmphoraBuildError):
-    """Nothing was built with the key of an operation that was to be recovered."""
+    """Recovery of an operation found nothing that was built with its key."""
 
     code = 'build_not_found'
     remedy = 'Build again with the same build key.'
@@ -266,13 +265,13 @@ class BuildNotFound(AmphoraBuildError):
 
 
 class BuildOutcomeUnknown(AmphoraBuildError):
-    """The backend gave no answer; the instance may exist.
+    """The backend did not answer; the instance might exist.
 
     Look for ``build_key`` before building again; kiln itself does so.
     """
 
     code = 'build_outcome_unknown'
-    remedy = 'Build again with the same build key; what exists will be adopted.'
+    remedy = 'Build again with the same build key; an existing instance is adopted.'
     advice = Advice.REPEAT
     outcome = Outcome.UNKNOWN
     circuit = Verdict.FAILURE
@@ -282,7 +281,7 @@ class BuildOutcomeUnknown(AmphoraBuildError):
 
 
 class DeleteFailed(AmphoraComputeError):
-    """The amphora could not be deleted; it still exists."""
+    """The amphora could not be deleted and still exists."""
 
     code = 'delete_failed'
     remedy = 'Resolve what the backend objects to, then delete again.'
@@ -291,19 +290,19 @@ class DeleteFailed(AmphoraComputeError):
 
 
 class DeleteTimeout(DeleteFailed):
-    """The delete was accepted, but the instance was not gone by the deadline."""
+    """The backend accepted the delete, but the instance still existed at the deadline."""
 
     code = 'delete_timeout'
-    remedy = 'Delete once more, which is safe, and allow more time.'
+    remedy = 'Delete again, which is safe, and allow more time.'
     advice = Advice.REPEAT
     outcome = Outcome.APPLIED
 
 
 class InstanceNotFoundError(AmphoraComputeError):
-    """No instance matches; the backend itself said so."""
+    """The backend reported that no instance matches."""
 
     code = 'instance_not_found'
-    remedy = 'Check the id or name; the instance may have been deleted.'
+    remedy = 'Check the id or name; the instance might have been deleted.'
     advice = Advice.GIVE_UP
     outcome = Outcome.NOT_APPLIED
     # A clear answer to a clear question: the backend works.
@@ -314,16 +313,16 @@ class ResourceNotFoundError(AmphoraComputeError):
     """A port, network, group or other resource does not exist in the backend."""
 
     code = 'resource_not_found'
-    remedy = 'Check the id the message names.'
+    remedy = 'Check the id that the message names.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.SUCCESS
 
 
 class AmbiguousInstanceError(AmphoraComputeError):
-    """More than one instance has the name; none is chosen for the caller."""
+    """More than one instance has the name; kiln does not choose between them."""
 
     code = 'ambiguous_instance'
-    remedy = 'Ask by id; the message lists the candidates.'
+    remedy = 'Use one of the ids that the message lists.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.SUCCESS
 
@@ -332,25 +331,25 @@ class InstanceStateConflict(AmphoraComputeError):
     """The instance's state does not allow the operation now."""
 
     code = 'instance_state_conflict'
-    remedy = 'Bring the instance to the state named first; where it is busy, wait.'
+    remedy = 'Bring the instance to the named state first; if it is busy, wait.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
 
 class ChangeFailed(AmphoraComputeError):
-    """The backend agreed to a change of the amphora, which then went to ERROR."""
+    """The backend accepted a change of the amphora, which then went to ERROR."""
 
     code = 'change_failed'
-    remedy = 'See the fault for the reason; bring the amphora back to work, or delete it.'
+    remedy = 'See the fault for the reason, then repair the amphora or delete it.'
     outcome = Outcome.APPLIED
     circuit = Verdict.NEUTRAL
 
 
 class NotSuspendedError(InstanceStateConflict):
-    """resume() was attempted on an instance that was not suspended."""
+    """resume() was called for an instance that was not suspended."""
 
     code = 'not_suspended'
-    remedy = 'Nothing to resume; look at the status first.'
+    remedy = 'Check the status of the instance; it does not need to be resumed.'
     advice = Advice.GIVE_UP
 
 
@@ -358,34 +357,35 @@ class NotSuspendedError(InstanceStateConflict):
 
 
 class ComputeServiceError(AmphoraComputeError):
-    """The backend's service, not the request, is the trouble."""
+    """The backend's service failed, regardless of the request."""
 
     code = 'compute_service_error'
-    remedy = 'Look at the health of the backend.'
+    remedy = 'Check the health of the backend.'
 
 
 class ServiceUnavailable(ComputeServiceError):
-    """The backend cannot be reached or says it cannot serve."""
+    """The backend cannot be reached, or reports that it is unavailable."""
 
     code = 'service_unavailable'
-    remedy = 'Wait; kiln tries again by itself where that is safe.'
+    remedy = 'Wait; kiln retries by itself where that is safe.'
     advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
 
 
 class ServiceTimeout(ComputeServiceError):
-    """The backend gave no answer in time; the request may have taken effect."""
+    """The backend did not answer in time; the request might have taken effect."""
 
     code = 'service_timeout'
     remedy = (
-        'Repeat a read, a delete or a build with its key; look before you repeat any other change.'
+        'Repeat a read, a delete or a build with its key. Before repeating any other change, '
+        'check its effect.'
     )
     advice = Advice.REPEAT
     outcome = Outcome.UNKNOWN
 
 
 class RateLimited(ComputeServiceError):
-    """The backend, or kiln's own bucket for it, asks for fewer calls."""
+    """The backend, or kiln's own rate limit for it, requires fewer calls."""
 
     code = 'rate_limited'
     remedy = 'Repeat after retry_after seconds.'
@@ -395,7 +395,7 @@ class RateLimited(ComputeServiceError):
 
 
 class AuthenticationFailed(ComputeServiceError):
-    """The backend does not accept kiln's credentials."""
+    """The backend rejects kiln's credentials."""
 
     code = 'authentication_failed'
     remedy = 'Correct the credentials of the backend in the configuration.'
@@ -403,10 +403,10 @@ class AuthenticationFailed(ComputeServiceError):
 
 
 class PermissionDenied(ComputeServiceError):
-    """The credentials are good, but they do not allow this."""
+    """The credentials are valid, but do not permit this request."""
 
     code = 'permission_denied'
-    remedy = 'Give the user the role the message names, or use another user.'
+    remedy = 'Give the user the role that the message names, or use another user.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
@@ -415,13 +415,13 @@ class PermissionDenied(ComputeServiceError):
 
 
 class CircuitOpenError(AmphoraComputeError):
-    """The circuit is open: the backend failed lately and is left in peace.
+    """The circuit is open: the backend failed recently and is not called.
 
-    ``__cause__`` is the error that opened it, where this process saw it.
+    ``__cause__`` is the error that opened it, if this process received that error.
     """
 
     code = 'circuit_open'
-    remedy = 'Repeat after retry_after seconds, or see what the cause says.'
+    remedy = 'Repeat after retry_after seconds, or resolve the cause.'
     advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
@@ -431,44 +431,44 @@ class OperationRejected(AmphoraComputeError):
     """The queue of the backend is full, the facade is closed, or the interpreter is ending."""
 
     code = 'operation_rejected'
-    remedy = 'Offer less work at a time, or repeat after retry_after seconds.'
+    remedy = 'Submit fewer operations at a time, or repeat after retry_after seconds.'
     advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
 
 class OperationTimeout(AmphoraComputeError):
-    """The deadline of an operation passed before it was done."""
+    """The deadline of the operation passed before it was done."""
 
     code = 'operation_timeout'
-    remedy = 'Repeat with more time, or look at the health of the backend.'
+    remedy = 'Repeat with more time, or check the health of the backend.'
     advice = Advice.REPEAT
     circuit = Verdict.NEUTRAL
 
 
 class OperationCancelled(AmphoraComputeError):
-    """The caller cancelled the operation, or the facade was closed under it."""
+    """The caller cancelled the operation, or the facade was closed before it was done."""
 
     code = 'operation_cancelled'
-    remedy = 'Nothing to do; where it had been sent, the message says what may be left.'
+    remedy = 'Nothing to do; if the request was sent, the message states what might be left.'
     advice = Advice.GIVE_UP
     circuit = Verdict.NEUTRAL
 
 
 class ForkedError(AmphoraComputeError):
-    """It was begun, or opened, before a fork, and belongs to the parent process."""
+    """The operation or facade dates from before a fork and belongs to the parent process."""
 
     code = 'forked'
-    remedy = 'Open a backend in this process; there, build again with the same build key.'
+    remedy = 'Open a backend in this process, and build again there with the same build key.'
     advice = Advice.REPAIR
     circuit = Verdict.NEUTRAL
 
 
 class UnsupportedOperation(AmphoraComputeError, NotImplementedError):
-    """The driver lacks this ability; it is not in its capabilities."""
+    """The driver does not support this operation; capabilities() does not list it."""
 
     code = 'unsupported_operation'
-    remedy = 'Ask capabilities() first, or use a backend that can.'
+    remedy = 'Check capabilities() first, or use a backend that supports the operation.'
     advice = Advice.GIVE_UP
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL

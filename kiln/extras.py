@@ -1,4 +1,4 @@
-"""Extras of installed packages: which of them would bring a Python package that is missing."""
+"""Package extras: finds the extra that provides a missing Python package."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class NeededExtra:
-    """An extra that an import needs."""
+    """An extra that an import requires."""
 
-    #: The Python package that was to be imported.
+    #: The Python package that the import requires.
     module: str
     distribution: str
     extra: str
-    #: False where the package is there, but not as it should be.
+    #: False if the package is installed but unusable.
     absent: bool
 
     @property
     def command(self) -> str:
-        """The command that installs it."""
+        """Command that installs the extra."""
         return f"pip install '{self.distribution}[{self.extra}]'"
 
     def __str__(self) -> str:
@@ -41,10 +41,10 @@ class NeededExtra:
 def needed_extra(
     error: BaseException, owner: Distribution | None = None, *, driver: str = ''
 ) -> NeededExtra | None:
-    """Return the extra that an import failed for; None where no extra is the cause.
+    """Return the extra whose absence made an import fail; None if no extra is the cause.
 
     ``owner`` is the distribution whose code was imported (default: kiln), and ``driver``
-    the name of the driver that is in it.
+    is the name of its driver.
     """
     lacking = _import_error(error)
     if lacking is None:
@@ -59,7 +59,7 @@ def needed_extra(
     for dist in _candidates(lacking, owner):
         extras = _extras(dist)
         extra = _bringing(extras, module, driver)
-        # An import of the driver's own modules lacks no library.
+        # A failed import of the driver's own modules is not a missing library.
         if extra is None and absent and _importer(lacking) not in ('', 'kiln', 'stevedore', top):
             extra = _of_driver(extras, driver)
         if extra is not None:
@@ -69,9 +69,9 @@ def needed_extra(
 
 @contextlib.contextmanager
 def importing(cannot: str, raises: Callable[[str], Exception]) -> Iterator[None]:
-    """Raise a failed import as an error of kiln's, with the extra that is missing.
+    """Raise a failed import as a kiln error that names the missing extra.
 
-    Where no extra is the cause, the error says what cannot be imported, and nothing of extras.
+    If no extra is the cause, the error names what cannot be imported.
     """
     try:
         yield
@@ -82,7 +82,7 @@ def importing(cannot: str, raises: Callable[[str], Exception]) -> Iterator[None]
 
 
 def _import_error(error: BaseException | None) -> ImportError | None:
-    """Return the failed import that an error is, or that caused it."""
+    """Return the failed import that an error is or was caused by."""
     while error is not None and not (isinstance(error, ImportError) and error.name):
         error = error.__cause__
     return error
@@ -91,16 +91,16 @@ def _import_error(error: BaseException | None) -> ImportError | None:
 def _candidates(lacking: ImportError, owner: Distribution | None) -> Iterator[Distribution]:
     if owner is not None:
         yield owner
-    # A vendor's package has to say itself what its own code imports.
+    # A vendor's package must itself declare what its code imports.
     if owner is None or (owner.name != KILN and _importer(lacking) == 'kiln'):
         try:
             yield importlib.metadata.distribution(KILN)
         except importlib.metadata.PackageNotFoundError:
-            return  # run from a checkout, of which nothing is known
+            return  # run from a checkout, without metadata
 
 
 def _importer(lacking: ImportError) -> str:
-    """Return the top-level package of the module that has the import statement."""
+    """Return the top-level package of the module with the import statement."""
     frames = [frame for frame, _ in traceback.walk_tb(lacking.__traceback__)]
     names = (str(frame.f_globals.get('__name__', '')) for frame in reversed(frames))
     tops = (name.partition('.')[0] for name in names)
@@ -108,7 +108,7 @@ def _importer(lacking: ImportError) -> str:
 
 
 def _extras(dist: Distribution) -> Mapping[str, Sequence[str]]:
-    """Return the distributions that each extra brings."""
+    """Return the distributions of each extra."""
     found: dict[str, list[str]] = {}
     for line in dist.requires or ():
         name, extra = _REQUIREMENT.match(line), _EXTRA.search(line)
@@ -118,9 +118,9 @@ def _extras(dist: Distribution) -> Mapping[str, Sequence[str]]:
 
 
 def _bringing(extras: Mapping[str, Sequence[str]], module: str, driver: str) -> str | None:
-    """Return the extra that has a distribution called like a module."""
+    """Return the extra with a distribution named like a module."""
     found = [extra for extra, names in extras.items() if any(_brings(n, module) for n in names)]
-    # That for tests brings all there is; the smallest is for this alone.
+    # The extra for tests contains everything; the smallest extra is specific.
     return min(
         found,
         key=lambda extra: (_normal(extra) != _normal(driver), len(extras[extra]), extra),
@@ -129,9 +129,9 @@ def _bringing(extras: Mapping[str, Sequence[str]], module: str, driver: str) -> 
 
 
 def _of_driver(extras: Mapping[str, Sequence[str]], driver: str) -> str | None:
-    """Return the extra that has the name of the driver, unless all of it is installed.
+    """Return the extra named like the driver, unless it is completely installed.
 
-    A library may be called as nothing like its distribution: PIL comes with Pillow.
+    A library can have another name than its distribution: PIL comes with Pillow.
     """
     for extra, names in extras.items():
         if _normal(extra) == _normal(driver) and not all(map(_is_installed, names)):
@@ -140,7 +140,7 @@ def _of_driver(extras: Mapping[str, Sequence[str]], driver: str) -> str | None:
 
 
 def _brings(distribution: str, module: str) -> bool:
-    """Whether a distribution is called as one that brings a module, such as python-acmeclient."""
+    """Return True if a distribution is named after a module, such as python-acmeclient."""
     word = re.escape(_normal(module))
     pattern = rf'(python-?|py-?)?{word}(-?(python|py|sdk|api|client|lib))?'
     return re.fullmatch(pattern, _normal(distribution)) is not None

@@ -1,4 +1,4 @@
-"""Errors of operations of several steps, which say what is left at their end."""
+"""Errors of multi-step operations, with what the operation left behind."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kiln.models import Amphora, State
 
 
 def with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> BaseException:
-    """Return the error of a build that found, or left, a machine which has run."""
+    """Return the error of a build that found, or left, a machine that has run."""
     if left.state is State.ACTIVE:
         advice, to_do = Advice.REPEAT, 'Build again with its key to take it up, or delete it'
     else:
-        # To build again would wait for the same machine, and in vain.
+        # Another build would wait for the same machine, without success.
         advice, to_do = Advice.REPAIR, 'Bring it back to work, or delete it'
     return told(
         error,
@@ -27,7 +27,7 @@ def with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> Ba
 
 
 def left_alone(error: BaseException, build_key: str | None = None) -> BaseException:
-    """Return the error of a wait, which removes nothing and so says what is left."""
+    """Return the error of a wait; it names what is left, because a wait removes nothing."""
     if not isinstance(error, AmphoraBuildError):
         return error
     where = f' under build key {build_key!r}' if build_key else ''
@@ -37,10 +37,10 @@ def left_alone(error: BaseException, build_key: str | None = None) -> BaseExcept
 
 
 def told(error: BaseException, text: str, **known: Any) -> BaseException:
-    """Return an error that says more, and knows better what is left."""
+    """Return a copy of an error with more text and facts."""
     if not isinstance(error, AmphoraComputeError):
         return error
-    # What is to be done follows from what is left, unless that is known too.
+        # The advice follows from the outcome, unless the advice is given too.
     facts = {name: getattr(error, name) for name in error.FACTS}
     told = type(error)(
         text,
@@ -51,7 +51,7 @@ def told(error: BaseException, text: str, **known: Any) -> BaseException:
 
 
 def as_kind(kind: type[AmphoraComputeError], error: BaseException, **facts: Any) -> BaseException:
-    """Return an error of another class that says the same, caused by the first."""
+    """Return an error of another class with the same text, caused by the first."""
     facts.setdefault('amphora_id', getattr(error, 'amphora_id', None))
     changed = kind(str(error), **facts)
     changed.__cause__ = error

@@ -1,8 +1,7 @@
-"""Operations of several steps: send, wait for the effect, clean up if it fails.
+"""Multi-step operations: send, wait for the effect, clean up after a failure.
 
-Nothing here blocks. Each step ends in a callback of the executor or of the
-watcher, which takes the next one; the operation the caller holds is resolved
-by the last.
+Nothing here blocks. Each step ends in a callback of the executor or of the watcher, which
+starts the next step; the last step resolves the operation that the caller holds.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from kiln.wrappers.waiter import GoneWaiter, Waiter
 
 
 class InFlight:
-    """The builds on their way; listeners hear how many."""
+    """Builds in flight; reports their number to listeners."""
 
     def __init__(self, backend: str, listener: Listener) -> None:
         self._backend, self._listener = backend, listener
@@ -51,7 +50,7 @@ class InFlight:
 
     @property
     def count(self) -> int:
-        """How many builds are not at their goal yet."""
+        """Number of builds that have not reached their goal."""
         return len(self._flows)
 
     def add(self, flow: BuildFlow) -> None:
@@ -62,14 +61,14 @@ class InFlight:
         self._listener.builds_changed(self._backend, count)
 
     def drop(self, flow: BuildFlow) -> None:
-        """Forget a build that has ended."""
+        """Remove a build that has ended."""
         with self._lock:
             self._flows.discard(flow)
             count = len(self._flows)
         self._listener.builds_changed(self._backend, count)
 
     def close(self) -> None:
-        """End the builds that only wait for their probe: nobody would ask it any more."""
+        """End the builds that wait only for their probe, because probes no longer run."""
         with self._lock:
             flows = list(self._flows)
         for flow in flows:
@@ -77,7 +76,7 @@ class InFlight:
 
 
 class EffectFlow:
-    """Waits until a change that the backend agreed to has really happened."""
+    """Waits until a change that the backend accepted has taken effect."""
 
     def __init__(self, stack: Stack, operation: Errand[Any]) -> None:
         self._stack = stack
@@ -88,7 +87,7 @@ class EffectFlow:
         self._repeated = False
 
     def start(self, sent: Errand[Any], goal: Collection[State]) -> None:
-        """Wait for one of the states, once what was sent is agreed to."""
+        """Wait for one of the states, once the backend has accepted what was sent."""
         gone = State.DELETED in goal
         self._operation.stands_on(sent)
         self._operation.then(lambda _: self._stop(sent))
@@ -116,16 +115,16 @@ class EffectFlow:
         self._again = self._stack.scheduler.call_later(seconds, lambda: self._repeat(seconds))
 
     def _repeat(self, seconds: float) -> None:
-        """Delete once more: a backend may agree, and lose the order on its way within."""
+        """Delete again, because a backend can accept a request and then lose it."""
         operation = self._operation
         if self._repeated and self._leaving is not None:
-            # The order arrived twice, and the amphora rests in error all the same.
+            # The request arrived twice, and the amphora is still in ERROR.
             self._leaving.give_up()
         if operation.done():
             return
         self._repeated = True
         operation.note('repeated')
-        # Whatever this one is answered, the watcher sees whether the amphora goes.
+        # Whatever the result, the watcher notices if the amphora disappears.
         with contextlib.suppress(AmphoraComputeError):
             self._stack.executor.submit(Call.DELETE, operation.subject)
         self._repeat_later(2 * seconds)
@@ -140,7 +139,7 @@ class EffectFlow:
             if self._operation.kind == Call.DELETE.label:
                 self._operation.fail(as_kind(DeleteTimeout, error))
             else:
-                # It was agreed to, so to send it again could do it twice.
+                # The backend accepted it, so sending it again could have a second effect.
                 self._operation.fail(as_kind(OperationTimeout, error, advice=Advice.LOOK))
         elif isinstance(error, BuildFailed):
             self._operation.fail(as_kind(ChangeFailed, left_alone(error), fault=error.fault))
@@ -164,7 +163,7 @@ def _is_well(status: ComputeStatus | None) -> bool:
 
 
 class BuildFlow:
-    """Takes a build from its acceptance to its goal, or leaves nothing behind."""
+    """Takes a build from its acceptance to its goal, or removes what it made."""
 
     def __init__(
         self,
@@ -185,14 +184,14 @@ class BuildFlow:
         self._since = since
         self._sent: Errand[str] | None = None
         self._waiting: Waiter[ComputeStatus] | None = None
-        # Since it is active and only its probe is missing.
+        # Set when the amphora is active and only its probe is missing.
         self._probing = False
-        # What it built is left, or about to be removed.
+        # Set when the amphora is left in place, or its removal begins.
         self._concluded = False
         self._not_ready = ''
 
     def start(self, sent: Errand[str]) -> None:
-        """Go on as soon as the backend has agreed."""
+        """Continue as soon as the backend has accepted."""
         self._in_flight.add(self)
         self._sent = sent
         self._operation.stands_on(sent)
@@ -201,13 +200,13 @@ class BuildFlow:
 
     def _agreed(self, sent: Errand[str]) -> None:
         if (error := sent.exception()) is not None:
-            # Whatever the lost call may have made, the executor removes it.
+            # The executor removes whatever the lost call might have made.
             self._operation.fail(error)
             return
         amphora_id = sent.result()
         self._operation.amphora_id = amphora_id
-        # The longest part begins: what has done its work is let go, since ten
-        # thousand builds may wait here.
+        # The longest wait begins. Release what is no longer needed, since ten thousand
+        # builds can wait here.
         self._sent = None
         if self._operation.done():
             self._discard()
@@ -222,7 +221,7 @@ class BuildFlow:
             on_status=self._status,
             soonest_s=self._stack.driver.soonest_build_s,
             since=None if self._since is None else self._since.sent(sent.began_at),
-            # Each step on the way is of interest to nobody but who asked to hear of it.
+            # Only a caller that passed on_status needs each step.
             brief=self._goal.on_status is None,
             fails_at_rest=True,
         )
@@ -234,7 +233,7 @@ class BuildFlow:
             self._operation.call_out(self._goal.on_status, status)
 
     def close(self) -> None:
-        """End as kiln closes, if only the probe is missing; else its call or waiter ends it."""
+        """End because kiln closes, if only the probe is missing."""
         if self._probing:
             operation = self._operation
             self._closed(
@@ -248,7 +247,7 @@ class BuildFlow:
             )
 
     def _closed(self, error: OperationCancelled) -> None:
-        """Leave what was built, or remove it, as kiln was told when it was closed."""
+        """Leave or remove what was built, as the caller of close() requested."""
         if not self._stack.executor.keeps_builds:
             self._fail(error)
         elif not self._concluded:
@@ -260,10 +259,10 @@ class BuildFlow:
             return
         error = waiter.exception()
         if isinstance(error, OperationCancelled):
-            # Nobody has the waiter but this, and the watcher that closes.
+            # Only this flow and the closing watcher hold the waiter.
             self._closed(error)
         elif isinstance(error, BuildNotRunning) and (key := self._key.known) is not None:
-            # It has run, so there is nothing to look for and to remove.
+            # The amphora has run, so nothing has to be looked up or removed.
             self._concluded = True
             self._operation.fail(left_alone(error, key))
         elif error is not None:
@@ -272,12 +271,12 @@ class BuildFlow:
             self._operation.resolve(self._operation.amphora_id or '')
         else:
             self._probing = True
-            # A probe that hangs must not hold up the verdict.
+            # A hanging probe must not delay the result.
             self._stack.scheduler.call_later(self._deadline.remaining_s(), self._look)
             self._look()
 
     def _look(self) -> None:
-        """Read the amphora and ask the probe about it, until that agrees."""
+        """Read the amphora and run the probe, until the probe succeeds."""
         operation = self._operation
         if operation.done():
             return
@@ -287,7 +286,7 @@ class BuildFlow:
         try:
             read = self._stack.executor.submit(Call.GET, operation.amphora_id, once=True)
         except AmphoraComputeError as exc:
-            # A full queue is no verdict on the amphora: ask again later.
+            # A full queue proves nothing about the amphora: repeat later.
             self._look_later(str(exc))
             return
         read.then(self._ask)
@@ -296,7 +295,7 @@ class BuildFlow:
         operation, key = self._operation, self._key.known
         error = BuildTimeout(
             f'Cannot wait longer for {operation.subject}: it is active, but its '
-            f'probe never agreed ({self._not_ready or "it was not asked yet"}).',
+            f'probe never succeeded ({self._not_ready or "it was not run"}).',
             outcome=Outcome.UNKNOWN,
             amphora_id=operation.amphora_id,
             build_key=key,
@@ -304,7 +303,7 @@ class BuildFlow:
         if key is None:
             self._fail(error)
         elif not self._concluded:
-            # It was seen to be active, and so it stays.
+            # The amphora was observed as active and stays so in the error.
             self._concluded = True
             text = (
                 f'{error} Amphora {operation.amphora_id} has run, so it is left under build '
@@ -324,14 +323,14 @@ class BuildFlow:
             probes.submit(functools.partial(self._ask_probe, read.result()))
 
     def _ask_probe(self, amphora: Amphora) -> None:
-        """Ask the probe, on a thread for probes."""
+        """Run the probe on a thread for probes."""
         if self._operation.done():
             return
-        self._not_ready = 'it has not answered since it was asked last'
+        self._not_ready = 'its last run did not return'
         probe = self._goal.probe
         try:
             agrees = probe is None or _verdict(probe(amphora))
-        # A probe says by raising that it is not ready, and may raise anything.
+        # A probe can report "not ready" by raising, and can raise anything.
         except BaseException as exc:
             self._look_later(str(exc) or type(exc).__name__)
             return
@@ -339,7 +338,7 @@ class BuildFlow:
             self._operation.note('ready')
             self._operation.resolve(self._operation.amphora_id or '')
         else:
-            self._look_later('it answered no')
+            self._look_later('it returned False')
 
     def _look_later(self, why: str) -> None:
         self._not_ready = why
@@ -357,7 +356,7 @@ class BuildFlow:
         return error
 
     def _fail(self, error: BaseException) -> None:
-        """Remove what was built, then say why and what is left; never after the deadline."""
+        """Remove what was built, then report why and what is left, before the deadline."""
         operation = self._operation
         if self._concluded:
             return
@@ -382,7 +381,7 @@ class BuildFlow:
         self._stack.scheduler.call_later(remaining_s, lambda: operation.fail(self._unsure(error)))
 
     def _unsure(self, error: BaseException) -> BaseException:
-        # Under a key that others may know, what has run is never removed.
+        # Under a key that others can know, a machine that has run is never removed.
         if (key := self._key.known) is None:
             text = (
                 f'{error} What it had built is being removed, unless it has run and its '
@@ -405,20 +404,20 @@ class BuildFlow:
         sent, waiting = self._sent, self._waiting
         if waiting is not None:
             waiting.cancel()
-        # Where the call cannot be called back, its answer finds the operation
-        # done, and discards; where it was answered, that is done here.
+        # If the call cannot be cancelled, its result finds the operation done and
+        # discards the amphora; if it already has a result, the discard happens here.
         if sent is None or (not sent.cancel() and sent.exception() is None):
             self._discard()
 
 
 def _verdict(answer: object) -> bool:
-    """Return what a probe answered, or raise where that is not an answer."""
+    """Return the result of a probe as a bool; raise if it is not valid."""
     if answer is None or isinstance(answer, bool):
         return bool(answer)
     if inspect.iscoroutine(answer):
-        # Python would warn that nothing awaited it.
+        # Otherwise Python would warn that the coroutine was never awaited.
         answer.close()
-    # Nearly everything is true: operations and generators, whatever comes of them.
+    # Nearly every object is true, also operations and generators, regardless of their result.
     name = 'Operation' if isinstance(answer, Operation) else type(answer).__name__
     raise TypeError(
         f'it returned an object of type {name}, which is not an answer: it must return True or '
@@ -429,7 +428,7 @@ def _verdict(answer: object) -> bool:
 def derived(
     operation: Errand[Any], source: Errand[Any], convert: Callable[[Any], Any]
 ) -> Errand[Any]:
-    """Have an operation give another's result in another form; return it."""
+    """Resolve an operation with another's result, converted; return it."""
 
     def done(source: Errand[Any]) -> None:
         if (error := source.exception()) is not None:
@@ -449,7 +448,7 @@ def derived(
 def watched(
     stack: Stack, operation: Errand[Any], goal: Collection[State], on_status: OnStatus | None
 ) -> Errand[Any]:
-    """Let an operation end once its amphora is in one of the states; return it."""
+    """End an operation once its amphora is in one of the states; return it."""
     waiter = stack.watcher.watch(
         operation.subject,
         goal,

@@ -1,4 +1,4 @@
-"""From the name of a driver to its class; the only home of stevedore."""
+"""Driver loading: from the name of a driver to its class, with stevedore."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ HOOK_NAMESPACE = 'kiln.hooks'
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledDriver:
-    """A driver that some installed package offers, loadable or not."""
+    """A driver of an installed package, loadable or not."""
 
     name: str
     distribution: str
     version: str
-    # Why it cannot be used; None where it can.
+    # Why it cannot be used; None if it can.
     error: str | None = None
-    # The command that installs the extra it needs; None where no extra is the cause.
+    # The command that installs the missing extra; None if no extra is missing.
     install: str | None = None
 
 
 def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
     """Return the class of a compute driver.
 
-    :raises DriverNotFound: none is installed; the message lists what is.
-    :raises DriverConflict: two packages offer one of that name.
-    :raises DriverLoadError: it cannot be imported, or breaks the contract.
+    :raises DriverNotFound: not installed; the message lists the installed drivers.
+    :raises DriverConflict: two packages provide a driver of this name.
+    :raises DriverLoadError: it cannot be imported, or violates the contract.
     """
     try:
         found = stevedore_driver.DriverManager(
@@ -74,28 +74,28 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
 
 
 def installed_drivers() -> list[InstalledDriver]:
-    """Return every compute driver on offer, with the reason if it cannot be used."""
+    """Return every installed compute driver, with the reason if it cannot be used."""
     offered = sorted(_entry_points(COMPUTE_NAMESPACE), key=lambda entry: entry.name)
     return [_describe(entry) for entry in offered]
 
 
 def cluster_driver_entries() -> list[importlib.metadata.EntryPoint]:
-    """Return what installed packages offer as cluster drivers; nothing is imported.
+    """Return the cluster drivers of installed packages as entry points, not imported.
 
-    Not loaded by stevedore: two packages may offer two versions of one driver.
+    stevedore does not load them, because two packages can provide two versions of a driver.
     """
     return _entry_points(CLUSTER_NAMESPACE)
 
 
 def hook_entries() -> list[importlib.metadata.EntryPoint]:
-    """Return what installed packages offer as hooks; nothing is imported."""
+    """Return the hooks of installed packages as entry points, not imported."""
     return _entry_points(HOOK_NAMESPACE)
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:
-    """Yield, one by one, what makes a class unfit to be a compute driver."""
+    """Yield each violation of the compute driver contract by a class."""
     if not inspect.isclass(driver_class) or not issubclass(driver_class, AmphoraComputeDriver):
-        yield f'{driver_class!r} is no subclass of AmphoraComputeDriver'
+        yield f'{driver_class!r} is not a subclass of AmphoraComputeDriver'
         return
     if driver_class.contract_version != CONTRACT_VERSION:
         yield (
@@ -131,7 +131,7 @@ def _describe(entry: importlib.metadata.EntryPoint) -> InstalledDriver:
 
 
 def _load_failed(_manager: Any, entry: Any, exc: BaseException) -> NoReturn:
-    # What stevedore keeps of an entry point does not say which package has it.
+    # stevedore does not record which package an entry point comes from.
     owners = (one.dist for one in _entry_points(COMPUTE_NAMESPACE) if one.name == entry.name)
     needed = needed_extra(exc, next(owners, None), driver=entry.name)
     if needed is None or not needed.absent:

@@ -1,4 +1,4 @@
-"""Masks credentials in texts that come from backends and configurations.
+"""Masking of credentials in texts from backends and configurations.
 
 Part of :mod:`kiln.exceptions`, where callers import it from.
 """
@@ -9,13 +9,13 @@ import re
 
 _SECRETS = (
     re.compile(r'(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)', re.DOTALL),
-    # A password may hold an @ of its own; a user may have no name.
+    # A password can contain an @; a user name can be empty.
     re.compile(r'(://[^/\s:@]*:)[^\s/]+(@)'),
     re.compile(
         r'(\b(?:bearer|authorization["\']?\s*[:=]\s*["\']?basic)\s+)[\w.~+/=-]+()', re.IGNORECASE
     ),
     re.compile(
-        # A sentence may follow "credentials: ", which is none of them.
+        # A sentence that follows "credentials: " is not a credential.
         r'((?:password|passwd|secret|token|api[_-]?key|private[_-]?key'
         r'|credential(?!s: (?-i:[A-Z][a-z]+ [a-z]+ [a-z]+)))\w*'
         r'["\']?\s*[:=]\s*["\']?)[^"\'\s,;&}]+()',
@@ -27,8 +27,8 @@ _SIGNS = ('pass', 'secret', 'token', 'key', 'credential', 'bearer', 'authorizati
 
 
 def redact(text: str) -> str:
-    """Mask what looks like a credential in a text from a backend."""
-    # Most texts have none of it, and errors are made on the path of refusals.
+    """Mask anything that looks like a credential in a text."""
+    # Most texts contain no credentials, and errors are created thousands of times.
     lowered = text.lower()
     for sign in _SIGNS:
         if sign in lowered:

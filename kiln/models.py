@@ -1,4 +1,4 @@
-"""The values that cross kiln's interfaces: frozen, typed, plain; no I/O."""
+"""Values of kiln's interfaces: frozen, typed, plain data; no I/O."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NO_FACTS: Mapping[str, str] = MappingProxyType({})
 
 
 def _frozen(facts: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    # The type itself has no importable name by which a pickle could find it.
+    # The type itself has no importable name, so pickle cannot find it.
     return MappingProxyType(facts)
 
 
-# Python can neither copy nor pickle a read-only mapping, and so no value below
-# that holds one; with this, dataclasses.asdict() and other processes get them.
+# Python can neither copy nor pickle a read-only mapping, nor any value below that holds
+# a mapping. This reduction lets dataclasses.asdict() and other processes receive them.
 copyreg.pickle(MappingProxyType, lambda proxy: (_frozen, (dict(proxy),)))
 
 
 class AmphoraType(enum.StrEnum):
-    """What kind of machine an amphora is."""
+    """Type of machine that an amphora is."""
 
     VM = 'vm'
     CONTAINER = 'container'
@@ -34,7 +34,7 @@ class AmphoraType(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """Where an instance is in its life, in one vocabulary for all backends."""
+    """State of an instance, in one vocabulary for all backends."""
 
     PENDING = 'pending'
     BUILDING = 'building'
@@ -44,23 +44,23 @@ class State(enum.StrEnum):
     ERROR = 'error'
     DELETING = 'deleting'
     DELETED = 'deleted'
-    # The backend answered, but with something no entry above describes, or
-    # the part of it that knows is out of reach. Never taken for "gone".
+    # The backend answered, but with a state that no entry above describes, or the part
+    # of it that has the state is unreachable. Never taken for "gone".
     UNKNOWN = 'unknown'
 
     @property
     def settled(self) -> bool:
-        """Whether the instance stays here until somebody acts on it."""
+        """True if the instance stays in this state until somebody acts on it."""
         return self in _SETTLED
 
 
-#: What no instance is before it has run.
+#: States of an instance that has run.
 _RUNNABLE = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED})
 _SETTLED = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR, State.DELETED})
 
 
 class Ability(enum.StrEnum):
-    """What a backend may lack; a driver has one by overriding its hook."""
+    """Abilities that a backend can lack; a driver has an ability by overriding its hook."""
 
     SUSPEND = 'suspend'
     RESUME = 'resume'
@@ -93,7 +93,7 @@ class InjectedFile:
 
     @property
     def digest(self) -> str:
-        """A short digest that may be logged where the content may not."""
+        """Short digest that can be logged where the content cannot."""
         return hashlib.sha256(self.content).hexdigest()[:12]
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class InjectedFile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """Where a build may go instead; what is None is as the build says."""
+    """Alternative place for a build; None keeps what the build specifies."""
 
     availability_zone: str | None = None
     amphora_flavor: str | None = None
@@ -111,19 +111,19 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    """Everything a backend is told about one build, checked and frozen.
+    """Everything a backend receives for one build, checked and frozen.
 
-    Files, user data and keys are held in confidence: never shown, never
-    logged. Metadata is not: a backend shows it to everybody who may look.
+    Files, user data and keys are confidential: never shown, never logged. Metadata is
+    not: a backend shows it to all of its users.
     """
 
     build_key: str
     name: str
     owner: str
-    # True where kiln has drawn the key for this very request: nothing can
-    # carry it yet, and no backend needs to look.
+    # True if kiln drew the key for this request: nothing has the key so far, and no
+    # backend needs to look it up.
     fresh: bool = False
-    # The name that kiln makes of the key where a caller gives none.
+    # The name that kiln derives from the key if the caller gives none.
     made_name: str | None = None
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
@@ -139,7 +139,7 @@ class BuildRequest:
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
 
     def summary(self) -> str:
-        """Return what may be logged: names and sizes, never contents."""
+        """Return what can be logged: names and sizes, never contents."""
         user_data = len(self.user_data or b'')
         return (
             f'{self.name} key={self.build_key} type={self.amphora_type.value} '
@@ -158,36 +158,36 @@ class Address:
     mac: str | None = None
 
     def on_port_of(self, other: Address) -> bool:
-        """Whether both are addresses of one port."""
+        """True if both are addresses of one port."""
         mine = self.network_id, self.port_id, self.mac
         return mine == (other.network_id, other.port_id, other.mac)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ComputeStatus:
-    """What a backend says of one instance at one moment."""
+    """Status of one instance at one point in time, as its backend reports it."""
 
     amphora_id: str
     state: State
-    # The backend's own words for what went wrong, and the code of the build
-    # error it amounts to where the driver can tell ('insufficient_capacity').
+    # The backend's own description of the fault, and the code of the matching build
+    # error if the driver can determine it ('insufficient_capacity').
     fault: str | None = None
     fault_code: str | None = None
-    # What the backend is busy doing with the instance; None when it rests.
+    # The task that the backend is performing on the instance; None if idle.
     task_state: str | None = None
-    # Seconds since the epoch at which the backend was asked.
+    # Seconds since the epoch at which the backend was polled.
     observed_at: float = 0.0
-    # True where the answer is older than it should be, because the backend
-    # could not be asked again.
+    # True if the status is older than it should be, because the backend could not be
+    # polled again.
     stale: bool = False
-    # The backend's own answer, as plain data.
+    # The backend's original answer, as plain data.
     raw: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
 
     @property
     def ready(self) -> bool:
-        """Whether the instance runs and nothing is being done to it."""
+        """True if the instance is active and idle."""
         return self.state is State.ACTIVE and self.task_state is None
 
 
@@ -211,8 +211,8 @@ class Amphora:
     fault: str | None = None
     fault_code: str | None = None
     task_state: str | None = None
-    # True once it has run, False as long as it never has, None where the backend
-    # does not say.
+    # True once it has run, False as long as it has not, None if the backend does not
+    # report it.
     served: bool | None = None
     raw: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
@@ -220,23 +220,23 @@ class Amphora:
 
     @property
     def past_building(self) -> bool:
-        """True where somebody may rely on it, because it runs, has run, or may have run."""
+        """True if it is in use, because it runs, has run, or might have run."""
         if self.state in (State.PENDING, State.BUILDING):
             return self.served is True
         if self.served is None and self.state is State.ERROR:
-            # What is known to have failed as a build never ran.
+            # An instance that is known to have failed as a build never ran.
             return self.fault_code is None
         return self.served is not False or self.state in _RUNNABLE
 
     @property
     def address(self) -> str | None:
-        """Where it is reached: at its first port, and there by IPv4 if it has both."""
+        """Address of its first port; the IPv4 address if the port has both."""
         first = [one.address for one in self.addresses if one.on_port_of(self.addresses[0])]
-        # In which order those of one port come is the backend's whim.
+        # The backend can return the addresses of one port in any order.
         return next((one for one in first if ':' not in one), first[0] if first else None)
 
     def status(self, observed_at: float) -> ComputeStatus:
-        """Return the part of this that changes with time."""
+        """Return the status part of the instance."""
         return ComputeStatus(
             amphora_id=self.id,
             state=self.state,
@@ -250,34 +250,33 @@ class Amphora:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What changed since a cursor that an earlier answer gave."""
+    """Changes since the cursor of an earlier answer."""
 
     statuses: tuple[ComputeStatus, ...]
-    #: Ids the backend knows to be deleted; absence alone is never a deletion.
+    #: Ids that the backend reports as deleted; absence alone never means deleted.
     gone: tuple[str, ...] = ()
-    #: Where to go on from: the ``since`` of the next call.
+    #: Cursor to continue from: the ``since`` of the next call.
     cursor: str = ''
-    #: True where ``statuses`` is everything there is, as for no cursor or one too old, and
-    #: not only what changed.
+    #: True if ``statuses`` is complete, as after no cursor or an expired cursor; False if
+    #: it has only the changes.
     complete: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """A port as it hangs on an instance."""
+    """Port of an instance."""
 
     amphora_id: str
     port_id: str
     network_id: str | None = None
     addresses: tuple[str, ...] = ()
-    # The subnet of each address, in their order; empty where the backend has
-    # no notion of subnets.
+    # The subnet of each address, in the same order; empty if the backend has no subnets.
     subnet_ids: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ServerGroup:
-    """Instances that must, or must not, share a host."""
+    """Group of instances that must, or must not, share a host."""
 
     id: str
     name: str
@@ -287,7 +286,7 @@ class ServerGroup:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Resource:
-    """Something beside instances that this site made: a port, a volume."""
+    """Resource of this site other than an instance: a port, a volume."""
 
     kind: str
     id: str
@@ -299,7 +298,7 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What a backend accepts in a build, declared as data by its driver."""
+    """Limits of a build, declared as data by the backend's driver."""
 
     amphora_types: frozenset[AmphoraType] = frozenset({AmphoraType.VM})
     max_files: int = 5
@@ -307,37 +306,37 @@ class Limits:
     max_user_data_bytes: int = 49_149
     max_name_length: int = 255
     max_metadata_items: int = 128
-    # Arguments of build() this backend has no notion of, such as
+    # Arguments of build() that this backend does not support, such as
     # 'availability_zone'; a request that uses one is refused.
     refused_options: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ImageFacts:
-    """An image as its backend describes it."""
+    """Image, as its backend describes it."""
 
     id: str
     name: str = ''
-    #: What its owner said of it; properties whose values are no text are left out.
+    #: Properties set by its owner; properties whose values are not text are left out.
     properties: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ImageFile:
-    """An image on its way into a backend: a root file system as a tar file."""
+    """Image to upload to a backend: a root file system as a tar file."""
 
-    #: As builds will call it, with a tag where the backend knows tags: ``kiln/node:1f3c``.
+    #: Its name in builds, with a tag if the backend has tags: ``kiln/node:1f3c``.
     name: str
     path: Path
-    #: What a machine of it runs first, where the backend does not boot a kernel.
+    #: First command of a machine, if the backend does not boot a kernel.
     command: tuple[str, ...] = ()
-    #: Kept with the image, and returned in its facts.
+    #: Stored with the image, and returned in its facts.
     properties: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Capabilities:
-    """What a driver can do now, and within which limits."""
+    """Current abilities and limits of a driver."""
 
     driver: str
     abilities: frozenset[Ability]
@@ -346,7 +345,7 @@ class Capabilities:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DriverHealth:
-    """The answer of a cheap and harmless look at the backend."""
+    """Result of a cheap and harmless health check of the backend."""
 
     healthy: bool
     detail: str = ''

@@ -1,4 +1,4 @@
-"""The calls of the facade that a backend may lack, and how each call is sent."""
+"""OptionalCalls: facade calls that a backend can lack, and how each call is sent."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kiln.wrappers.operation import Operation, Priority
 P = ParamSpec('P')
 T = TypeVar('T')
 
-#: What operations call a method whose own name they do not bear.
+#: Labels of operations whose method has another name.
 _KINDS = {'get_amphora': 'get', 'list_amphorae': 'list'}
 
 
 def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
-    """Let each error that a call raises at once name its backend, operation and machine."""
-    # All that can be known before, as refusals by an open circuit come by thousands.
+    """Add backend, operation and machine to each error that a call raises at once."""
+    # Computed in advance, because an open circuit can refuse thousands of calls.
     code = cast(types.FunctionType, method).__code__
     names = code.co_varnames[: code.co_argcount]
     kind = _KINDS.get(method.__name__, method.__name__)
@@ -49,7 +49,7 @@ def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
                 exc.operation = kind
             for name, place in subjects:
                 value = args[place] if place < len(args) else kwargs.get(name)
-                # What is wrong with an argument itself is for the message alone to show.
+                # An invalid argument itself appears only in the message.
                 if (
                     isinstance(value, str)
                     and getattr(exc, name) is None
@@ -62,7 +62,7 @@ def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class OptionalCalls(abc.ABC):
-    """Returns at once with an Operation; what a backend lacks is refused at once.
+    """Optional calls: each returns an Operation at once, or is refused at once.
 
     :raises UnsupportedOperation: the backend lacks the ability.
     """
@@ -82,7 +82,7 @@ class OptionalCalls(abc.ABC):
     def resume(
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
-        """Let a suspended amphora go on."""
+        """Resume a suspended amphora."""
         return self._effect(
             Call.RESUME, amphora_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
@@ -96,7 +96,7 @@ class OptionalCalls(abc.ABC):
         wait: bool = False,
         timeout: float | None = None,
     ) -> Operation[None]:
-        """Reboot an amphora; hard means as by its power switch."""
+        """Reboot an amphora; ``hard`` resets it as by its power switch."""
         return self._effect(
             Call.REBOOT, amphora_id, hard, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
@@ -110,7 +110,7 @@ class OptionalCalls(abc.ABC):
         wait: bool = False,
         timeout: float | None = None,
     ) -> Operation[None]:
-        """Make an amphora anew under its id, from its image or another."""
+        """Rebuild an amphora under its id, from its image or another."""
         return self._effect(
             Call.REBUILD, amphora_id, image_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
@@ -121,14 +121,14 @@ class OptionalCalls(abc.ABC):
     def attach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[Attachment]:
-        """Attach a port; one that hangs there already is a success."""
+        """Attach a port; succeed if it is already attached."""
         return self._submit(Call.ATTACH_PORT, amphora_id, port_id, timeout=timeout)
 
     @at_the_door
     def detach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
-        """Detach a port; one that does not hang there is a success."""
+        """Detach a port; succeed if it is not attached."""
         return self._submit(Call.DETACH_PORT, amphora_id, port_id, timeout=timeout)
 
     @at_the_door
@@ -166,38 +166,38 @@ class OptionalCalls(abc.ABC):
 
     @at_the_door
     def validate_flavor(self, flavor: str, *, timeout: float | None = None) -> Operation[None]:
-        """Succeed if builds may use the flavor."""
+        """Succeed if builds can use the flavor."""
         return self._submit(Call.VALIDATE_FLAVOR, flavor, timeout=timeout)
 
     @at_the_door
     def validate_image(self, image_id: str, *, timeout: float | None = None) -> Operation[None]:
-        """Succeed if builds may use the image."""
+        """Succeed if builds can use the image."""
         return self._submit(Call.VALIDATE_IMAGE, image_id, timeout=timeout)
 
     @at_the_door
     def validate_zone(
         self, availability_zone: str, *, timeout: float | None = None
     ) -> Operation[None]:
-        """Succeed if builds may use the availability zone."""
+        """Succeed if builds can use the availability zone."""
         return self._submit(Call.VALIDATE_ZONE, availability_zone, timeout=timeout)
 
     @at_the_door
     def describe_image(
         self, image_id: str, *, timeout: float | None = None
     ) -> Operation[ImageFacts]:
-        """Ask for what is said of an image."""
+        """Return the facts of an image."""
         return self._submit(Call.DESCRIBE_IMAGE, image_id, timeout=timeout)
 
     @at_the_door
     def list_zones(self, *, timeout: float | None = None) -> Operation[Sequence[str]]:
-        """Ask for the names of the zones in which builds may be made now."""
+        """Return the names of the zones that accept builds now."""
         return self._submit(Call.LIST_ZONES, timeout=timeout)
 
     @at_the_door
     def list_resources(
         self, owner: str | None = None, *, timeout: float | None = None
     ) -> Operation[Sequence[Resource]]:
-        """Ask for what this site made beside amphorae."""
+        """Return the resources of this site other than amphorae."""
         owner = self._stack.driver.owner if owner is None else owner
         return self._submit(Call.LIST_RESOURCES, owner, timeout=timeout)
 
@@ -212,7 +212,7 @@ class OptionalCalls(abc.ABC):
     def console_log(
         self, amphora_id: str, *, lines: int | None = None, timeout: float | None = None
     ) -> Operation[str]:
-        """Ask for what an amphora wrote on its console."""
+        """Return the console log of an amphora."""
         return self._submit(Call.CONSOLE_LOG, amphora_id, lines, timeout=timeout)
 
     # ---- how each call is sent --------------------------------------------
@@ -220,7 +220,7 @@ class OptionalCalls(abc.ABC):
     @property
     @abc.abstractmethod
     def _stack(self) -> Stack:
-        """The driver with all that guards it."""
+        """The driver with all of its guards."""
 
     def _submit(
         self,

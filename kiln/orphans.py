@@ -1,9 +1,9 @@
-"""What nobody needs any more: found by two sightings, never by one.
+"""Orphans: unneeded amphorae and resources, found by two polls and then removed.
 
-Pure, but for the last part. A single look proves little: a build may be on its
-way, a list may lag behind, a controller may not have written down yet what it
-made. So a suspect must be seen twice, at least a grace apart, and fit the rules
-each time and once more right before it is removed.
+Pure, except for the last part. A single poll proves little: a build might be in flight, a
+list might lag behind, a controller might not have stored what it made. So a suspect must
+match the rules in two polls, at least a grace period apart, and again right before it is
+removed.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from kiln.compute import Compute
 
 AMPHORA = 'amphora'
-#: Kinds of resources that exist for one amphora. A server group does not: an
-#: empty one may wait for its first member.
+#: Kinds of resources that exist for one amphora. A server group does not: an empty group
+#: can wait for its first member.
 KINDS = frozenset({'port', 'volume'})
 
-# In any other state something is under way, or nobody knows what is.
+# In any other state an operation is in progress, or the state is unknown.
 _AT_REST = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What counts as an orphan of one site."""
+    """Rules for the orphans of one site."""
 
     owner: str
-    #: Seconds between the two sightings, and the age below which nothing is one.
+    #: Seconds between the two polls, and the minimum age of an orphan.
     grace_s: float
-    #: Ids or build keys of the amphorae that somebody needs; None: not known.
+    #: Ids or build keys of the amphorae that are needed; None if not known.
     known: frozenset[str] | None = None
-    #: Whether an amphora in ERROR that nobody is known to need is one, too.
+    #: True if an amphora in ERROR that is not known to be needed is an orphan, too.
     errors: bool = False
-    #: Ids or build keys of what belongs to clusters: never an orphan, whatever else is known.
+    #: Ids or build keys of what belongs to clusters: never an orphan, regardless of the rest.
     kept: frozenset[str] = frozenset()
-    #: Ids or build keys of what was given up with its cluster: an orphan if it is there.
+    #: Ids or build keys of what was given up with its cluster: an orphan if it exists.
     abandoned: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Rules:
         if not self.grace_s > 0:
             raise InvalidRequest(f'grace must be above 0 seconds, not {self.grace_s}.')
         if self.known is not None and not self.known:
-            # An empty answer is what a broken query looks like, too.
+            # A broken query returns an empty result, too.
             raise InvalidRequest(
                 'Cannot take an empty list of known amphorae: all would be orphans. '
                 'Delete them by name if that is what you want.'
@@ -58,7 +58,7 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Look:
-    """What there was of one site at one moment, in seconds since the epoch."""
+    """Result of one poll of a site, with its time in seconds since the epoch."""
 
     at: float
     amphorae: Sequence[Amphora] = ()
@@ -67,7 +67,7 @@ class Look:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """Something that may be an orphan, and how often it looked like one."""
+    """A possible orphan, and the number of polls that found it."""
 
     kind: str
     id: str
@@ -80,16 +80,16 @@ class Suspect:
 
     @property
     def key(self) -> tuple[str, str, float | None]:
-        """What makes it the same thing at the next look; an id may be used again."""
+        """Identity of the suspect across polls, because an id can be reused."""
         return self.kind, self.id, self.created_at
 
     def age_s(self) -> float:
-        """Return its age when it was last seen, as far as that is known."""
+        """Return its age at the last poll, as far as it is known."""
         born = self.first_seen if self.created_at is None else self.created_at
         return self.last_seen - born
 
     def confirmed(self, grace_s: float) -> bool:
-        """Whether two sightings, far enough apart, say so."""
+        """Return True if two polls, far enough apart, found it."""
         return self.sightings > 1 and self.last_seen - self.first_seen >= grace_s
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,13 +97,13 @@ class Suspect:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return what ``to_dict`` made plain.
+        """Return the suspect that ``to_dict`` described.
 
-        :raises ValueError: it was made by something else.
+        :raises ValueError: not the result of ``to_dict``.
         """
         expected = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(data, Mapping) or set(data) != expected:
-            raise ValueError('it is no list of sightings')
+            raise ValueError('it is not a list of sightings')
         suspect = cls(**data)
         numbers = (suspect.first_seen, suspect.last_seen, suspect.sightings)
         if not all(isinstance(number, int | float) for number in numbers):
@@ -112,17 +112,17 @@ class Suspect:
 
 
 def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> list[Suspect]:
-    """Return the suspects of a look, with the sightings of earlier ones counted.
+    """Return the suspects of a poll, with the sightings of earlier polls counted.
 
-    One that no longer fits the rules is forgotten: if it does so again later,
-    that is a first sighting. Which are orphans, ``confirmed`` tells.
+    A suspect that no longer matches the rules is forgotten: if it matches again later,
+    that is a first sighting. ``confirmed`` returns which suspects are orphans.
     """
     before = {suspect.key: suspect for suspect in earlier}
     found = []
     for suspect in _suspects(look, rules):
         seen = before.get(suspect.key)
-        # A sighting from the future was made by a clock that has been set
-        # back since: it proves nothing about how much time has passed.
+        # A sighting in the future was recorded by a clock that has been set back since:
+        # it proves nothing about the elapsed time.
         if seen is not None and seen.first_seen <= seen.last_seen <= look.at:
             suspect = dataclasses.replace(
                 suspect, first_seen=seen.first_seen, sightings=seen.sightings + 1
@@ -151,7 +151,7 @@ def _suspects(look: Look, rules: Rules) -> Iterable[Suspect]:
 
 
 def _old_enough(created_at: float | None, now: float, rules: Rules) -> bool:
-    # Of unknown age: the two sightings alone prove that it is old enough.
+    # If the age is unknown, the two polls alone prove that it is old enough.
     return created_at is None or now - created_at >= rules.grace_s
 
 
@@ -188,9 +188,9 @@ def _why_amphora(amphora: Amphora, rules: Rules) -> str | None:
 
 
 def take_look(compute: Compute, owner: str) -> Look:
-    """Ask a backend for all that carries an owner's tag."""
-    # Resources first: what an amphora that is built meanwhile brings along is
-    # then not seen without it.
+    """Return everything at a backend that carries an owner's tag."""
+    # Resources first: otherwise the resources of an amphora that is built in between
+    # would be listed without the amphora.
     resources: Sequence[Resource] = ()
     if Ability.LIST_RESOURCES in compute.capabilities().abilities:
         resources = compute.list_resources(owner).result()
@@ -199,14 +199,14 @@ def take_look(compute: Compute, owner: str) -> Look:
 
 
 def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | None:
-    """Ask about one suspect alone; return it if it still fits the rules."""
+    """Poll one suspect alone; return it if it still matches the rules."""
     now = compute.driver.clock.time()
     if suspect.kind == AMPHORA:
         look = Look(at=now, amphorae=_get(compute, suspect.id))
     else:
         listed = compute.list_resources(rules.owner).result()
         resources = [one for one in listed if (one.kind, one.id) == (suspect.kind, suspect.id)]
-        # A list may lag; whether the amphora is gone is asked by its id.
+        # A list can lag behind, so the amphora itself is read by its id.
         owners = [
             amphora
             for resource in resources
@@ -221,13 +221,13 @@ def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | No
 
 
 def is_orphan(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
-    """Whether a suspect is an orphan by now, asked of the backend once more."""
+    """Return True if a suspect is an orphan now, after another poll of the backend."""
     again = look_again(compute, suspect, rules)
     return again is not None and suspect.confirmed(rules.grace_s)
 
 
 def remove(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
-    """Remove an orphan, and say so; leave it alone if it is none any more."""
+    """Remove an orphan and return True; leave it alone if it is no longer an orphan."""
     if not is_orphan(compute, suspect, rules):
         return False
     if suspect.kind == AMPHORA:

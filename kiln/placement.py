@@ -1,4 +1,4 @@
-"""Where a build may go: several places in turn, those with room lately first."""
+"""Placement of builds: several places in turn, places with recent room first."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from kiln.wrappers.errand import Errand
 Place = tuple[str | None, str | None, str | None]
 
 FIRST_S, LONGEST_S = 30.0, 600.0
-#: Places that are remembered to be full.
+#: Maximum number of full places that are remembered.
 _MEMORY = 10_000
 
 
 class FullPlaces:
-    """Remembers which zone, flavor and group had no room, each time for longer.
+    """Full places: avoids a zone, flavor and group without room, longer each time.
 
-    A place that is full is no failure of the backend: its circuits never hear
-    of it.
+    A full place is not a failure of the backend, and its circuits do not count it.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # By place: until when it is avoided, and for how long that was.
+        # For each place: the end of the period in which it is avoided, and its length.
         self._full: dict[Place, tuple[float, float]] = {}
 
     def avoid(self, place: Place) -> None:
-        """Note that a place had no room."""
+        """Record that a place had no room."""
         now = self._clock.monotonic()
         with self._lock:
             until, pause_s = self._full.pop(place, (now, 0.0))
-            # Builds that were sent side by side learn of one lack of room.
+            # Concurrent builds report the same lack of room.
             if pause_s == 0.0 or until <= now:
                 pause_s = min(LONGEST_S, 2 * pause_s or FIRST_S)
                 until = now + pause_s
@@ -46,26 +45,26 @@ class FullPlaces:
                 del self._full[next(iter(self._full))]
 
     def welcome(self, place: Place) -> None:
-        """Note that a place had room."""
+        """Record that a place had room."""
         with self._lock:
             self._full.pop(place, None)
 
     def wait_s(self, place: Place) -> float:
-        """Return for how long a place is avoided yet; 0 where it is not."""
+        """Return for how many seconds a place is still avoided; 0 if it is not."""
         until, _ = self._full.get(place, (0.0, 0.0))
         return max(0.0, until - self._clock.monotonic())
 
     def in_order(self, places: Sequence[Place]) -> list[Place]:
-        """Return the places as they were given, those that are avoided last.
+        """Return the given places, with avoided places last.
 
-        None is left out: where all are full the one that was so the longest
-        ago is the best guess.
+        Every place is returned: if all are full, the place that has been full for the
+        longest time is the best guess.
         """
         return sorted(dict.fromkeys(places), key=self.wait_s)
 
 
 class PlacedBuild:
-    """Builds in one place after the other until one has room, or has the machine already."""
+    """Builds in one place after another until one has room or already has the machine."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class PlacedBuild:
         self._trying: Errand[str] | None = None
 
     def start(self) -> None:
-        """Try the best place; what is wrong with the request raises here."""
+        """Try the best place; an invalid request raises here."""
         self._operation.then(self._ended)
         self._try_next()
 
@@ -108,7 +107,7 @@ class PlacedBuild:
         self._trying = attempt
         self._operation.stands_on(attempt)
         attempt.then(lambda done: self._tried(place, done))
-        # A cancel that came before this attempt was known could not cancel it.
+        # A cancel before this attempt was recorded could not cancel it.
         self._ended(self._operation)
 
     def _tried(self, place: Place, attempt: Errand[str]) -> None:
@@ -118,14 +117,14 @@ class PlacedBuild:
             self._full.welcome(place)
             operation.amphora_id = attempt.result()
             if not operation.resolve(attempt.result()):
-                # A cancel came when the attempt was over already.
+                # The cancel came after the attempt had ended.
                 self._discard(attempt.result())
             return
         if isinstance(error, InsufficientCapacity):
             self._full.avoid(place)
             operation.note('no room', str(error))
         elif isinstance(error, BuildDiffers):
-            # An earlier build of the key may have found its room at a later place.
+            # An earlier build of the key might have found room at a later place.
             operation.note('differs', str(error))
         else:
             operation.fail(error)
@@ -139,7 +138,7 @@ class PlacedBuild:
         try:
             self._try_next()
         except AmphoraComputeError as exc:
-            # Its circuit has opened since, or the queue is full.
+            # The circuit has opened since, or the queue is full.
             self._operation.fail(exc)
 
     def _in_time(self) -> bool:

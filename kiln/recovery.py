@@ -1,4 +1,4 @@
-"""Takes up what another process began: checks its record, and goes on to its goal."""
+"""Recovery of operations from another process: checks a record and resumes it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kiln.wrappers.operation import OperationState, Priority
 from kiln.wrappers.probe import Probe
 from kiln.wrappers.recovery import restored_arguments
 
-#: The kind of an operation that sends nothing and waits for a state.
+#: The kind of an operation that sends nothing and only waits for a state.
 WATCH = 'watch'
 _KINDS = frozenset({WATCH, *(call.label for call in Call)})
-#: The kinds whose one result is chosen among what a look-up answers.
+#: The kinds whose single result is selected from the results of a look-up.
 _LOOK_UPS = frozenset({Call.GET.label, Call.FIND.label})
 _BY_NAME_OR_ID = 2
 _NUMBER = (int, float)
-#: Seconds since the epoch at which nothing happens.
+#: Upper limit of times, in seconds since the epoch.
 _LATEST_S = 1e12
 _OPTIONAL_TEXT = (str, type(None))
 _FIELDS: Mapping[str, tuple[type, ...]] = {
@@ -62,7 +62,7 @@ _CHOICES: Mapping[str, type[enum.Enum]] = {'state': OperationState, 'priority': 
 
 
 class Recovery:
-    """Goes on with operations of earlier processes on one backend."""
+    """Resumes operations of earlier processes on one backend."""
 
     def __init__(self, builder: Builder) -> None:
         self._stack = builder.stack
@@ -71,9 +71,9 @@ class Recovery:
     def take_up(
         self, saved: Mapping[str, Any], *, probe: Probe | None, on_status: OnStatus | None
     ) -> Errand[Any]:
-        """Return the operation of a record, under its id and on its way again.
+        """Return the operation of a record, with its id, in progress again.
 
-        :raises InvalidRequest: it is no record of this backend.
+        :raises InvalidRequest: not a record of this backend.
         :raises OperationRejected: the queue is full, or kiln is closed.
         """
         for name, function in (('probe', probe), ('on_status', on_status)):
@@ -92,7 +92,7 @@ class Recovery:
         return operation
 
     def _check_arguments(self, operation: Errand[Any]) -> None:
-        """Refuse what the public call of that kind refuses, before anything is done."""
+        """Refuse what the public call of that kind refuses, before anything is sent."""
         driver = self._stack.driver
         if not _is_look_up(operation):
             restored_arguments(operation, driver.owner)
@@ -132,7 +132,7 @@ class Recovery:
         derived(operation, found, lambda answer: driver.choose(answer, name))
 
     def _renew(self, operation: Errand[Any], seconds: float) -> None:
-        """Give one whose time is over the time of a new one."""
+        """Renew a deadline that has passed."""
         if operation.deadline is None or operation.deadline.passed:
             operation.deadline = self._stack.deadline(seconds)
 
@@ -151,7 +151,7 @@ class Recovery:
         )
         sent.amphora_id, sent.arguments = operation.amphora_id, operation.arguments
         if any(event.name == 'accepted' for event in operation.events):
-            # The backend has agreed already; some of this must not be asked for twice.
+            # The backend has already accepted; some calls must not be sent twice.
             sent.resolve(None)
         else:
             self._stack.executor.take_up(sent)
@@ -163,9 +163,9 @@ def _is_look_up(operation: Errand[Any]) -> bool:
 
 
 def checked(saved: Mapping[str, Any], *, backend: str) -> Mapping[str, Any]:
-    """Return the record of an operation.
+    """Return the checked record of an operation.
 
-    :raises InvalidRequest: it is none, or that of another backend.
+    :raises InvalidRequest: not a record, or a record of another backend.
     """
     if not isinstance(saved, Mapping):
         raise _unusable(f'it is {type(saved).__name__}, not the mapping that to_dict() gave')
@@ -175,10 +175,10 @@ def checked(saved: Mapping[str, Any], *, backend: str) -> Mapping[str, Any]:
     _check_types(record, _FIELDS)
     for event in record.get('events') or ():
         if not isinstance(event, dict) or event.keys() != _EVENT.keys():
-            raise _unusable(f'{validation.quoted(event)} is none of its events')
+            raise _unusable(f'{validation.quoted(event)} is not an event')
         _check_types(event, _EVENT)
     if record['kind'] not in _KINDS:
-        raise _unusable(f'its kind is {validation.quoted(record["kind"])}, which no call is')
+        raise _unusable(f'its kind is {validation.quoted(record["kind"])}, which is not a call')
     if record['backend'] != backend:
         raise _unusable(
             f'it is of backend {validation.quoted(record["backend"])}, and this is {backend!r}; '
@@ -199,7 +199,7 @@ def _check_texts(record: Mapping[str, Any]) -> None:
         if record['state'] == OperationState.SUCCEEDED:
             needed.append('amphora_id')
     elif record['kind'] == WATCH or record.get('goal') is not None:
-        # All machines that are waited for are asked for at once: a wrong id fails them all.
+        # All awaited machines are polled together: one invalid id would fail the poll.
         needed = ['subject']
     if record.get('amphora_id') is not None:
         needed.append('amphora_id')
@@ -215,11 +215,11 @@ def _check_types(
 ) -> None:
     for name, kinds in fields.items():
         value = record.get(name)
-        # A truth value is a number to Python, and a deadline of true to nobody.
+        # In Python a bool is a number, but it is not valid as a deadline.
         odd = isinstance(value, bool) and bool not in kinds
         if name in record and (odd or not isinstance(value, kinds)):
             raise _unusable(f'{of} {name} is {validation.quoted(value)}')
-        # One that is no number would stand before all that waits for its time.
+        # NaN would sort before everything else in the scheduler.
         if isinstance(value, _NUMBER) and not abs(value) < _LATEST_S:
             raise _unusable(f'{of} {name} is {validation.quoted(value)}')
 

@@ -1,4 +1,4 @@
-"""Whether a class can be called as the contract that it fills in says."""
+"""Signature check of drivers: compares the methods of a class with its contract."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 def differing_signatures(
     contract: type, driver_class: type, names: Iterable[str]
 ) -> Iterator[str]:
-    """Yield a sentence on each method that takes other arguments than the contract's."""
+    """Yield a sentence for each method whose arguments differ from the contract."""
     for name in names:
         ours, theirs = getattr(contract, name), getattr(driver_class, name)
         if not inspect.isfunction(ours):
             continue
         expected = _plain(ours)
         if not callable(theirs):
-            yield f'{name} is no method, and should be {name}{expected}'
+            yield f'{name} is not a method, and should be {name}{expected}'
         elif _plain(theirs) != expected:
             yield f'{name}{_plain(theirs)} should be {name}{expected}'
 
 
 def _plain(function: Any) -> inspect.Signature:
-    # Names, kinds and defaults are what a caller depends on; annotations may
-    # be written in more than one way.
+    # Callers depend on names, kinds and defaults; annotations can be written in
+    # several ways.
     signature = inspect.signature(function)
     return signature.replace(
         parameters=[

@@ -1,4 +1,4 @@
-"""The working parts around one driver, put together in the one right order."""
+"""Stack: the guards around one driver, assembled in order."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from kiln.wrappers.rate import RateDriver, RateSettings
 from kiln.wrappers.scheduler import Scheduler
 from kiln.wrappers.watcher import Watcher, WatcherSettings
 
-#: How long the callbacks have at the end, even where a call that hangs took all the time.
+#: Minimum time for callbacks at the end, even if a hanging call took all of wait_s.
 _CALLBACKS_S = 1.0
-#: How often a stack that nobody can call looks whether its last operation is done.
+#: How often a stack without callers checks whether its last operation is done.
 _RETIRE_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StackSettings:
-    """How the wrappers around a driver behave."""
+    """Settings of the wrappers around a driver."""
 
     executor: ExecutorSettings = dataclasses.field(default_factory=ExecutorSettings)
     circuit: CircuitSettings = dataclasses.field(default_factory=CircuitSettings)
-    #: How circuits are stored, by their name; None keeps them in this process.
+    #: Creates the storage of each circuit by name; None keeps circuits in this process.
     circuit_storage: Callable[[str], Any] | None = None
     rate: RateSettings | None = None
     watcher: WatcherSettings = dataclasses.field(default_factory=WatcherSettings)
-    #: Seconds an operation may take that waits for an effect, not for a yes.
+    #: Time limit in seconds of an operation that waits for an effect.
     effect_timeout_s: float = 600.0
-    #: Seconds after which a delete that had no effect yet is sent again, then twice that.
+    #: Seconds until a delete without effect is sent again, doubled each time.
     delete_again_s: float = 60.0
     probe_interval_s: float = 2.0
-    #: Threads at most for the callbacks of callers, and for their probes.
+    #: Maximum number of threads for callers' callbacks, and of threads for probes.
     callback_threads: int = 8
     probe_threads: int = 64
 
@@ -60,33 +60,33 @@ class StackSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stack:
-    """One driver and all that guards it."""
+    """One driver and all of its guards."""
 
     driver: AmphoraComputeDriver
     breaker: BreakerDriver
     executor: ExecutorDriver
     watcher: Watcher
     scheduler: Scheduler
-    #: Where the callbacks of callers are called, and their probes asked.
+    #: Threads for the callbacks and probes of callers.
     callbacks: CallerThreads
     probes: CallerThreads
     listener: Listener
     settings: StackSettings
-    #: Operations of several steps that are not done.
+    #: Multi-step operations that are not done.
     operations: set[Errand[Any]] = dataclasses.field(default_factory=set)
 
     @property
     def name(self) -> str:
-        """The name of the backend."""
+        """Name of the backend."""
         return self.driver.name
 
     @property
     def clock(self) -> Clock:
-        """The clock all parts go by."""
+        """Clock of all parts."""
         return self.driver.clock
 
     def deadline(self, seconds: float) -> Deadline:
-        """Return the deadline that comes in so many seconds."""
+        """Return the deadline in that many seconds."""
         return Deadline.after(seconds, self.clock)
 
     def operation(
@@ -99,7 +99,7 @@ class Stack:
         build_key: BuildKey | None = None,
         goal: Goal | None = None,
     ) -> Errand[Any]:
-        """Return a new operation of several steps."""
+        """Return a new multi-step operation."""
         operation: Errand[Any] = Errand(
             kind,
             backend=self.name,
@@ -114,37 +114,37 @@ class Stack:
         return operation
 
     def take_in(self, operation: Errand[Any]) -> None:
-        """Count an operation of several steps among those that are not done."""
+        """Count a multi-step operation until it is done."""
         self.operations.add(operation)
         operation.then(self.operations.discard)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """True if nothing is in progress."""
         return not self.operations and self.executor.idle and self.watcher.idle
 
     def close(self, wait_s: float, *, driver: bool = True) -> None:
-        """Stop the parts, those that give out work first, and the driver unless told not to."""
+        """Stop the parts, producers of work first, and by default the driver."""
         deadline = Deadline.after(wait_s)
         self.watcher.close()
         self.executor.close(wait_s, inner=driver)
         self.scheduler.close()
-        # What the probes would say is of no use any more; the callbacks are owed.
+        # Results of probes are no longer of use; callbacks still have to run.
         self.probes.close(0.0)
         self.callbacks.close(max(_CALLBACKS_S, deadline.remaining_s()))
 
     def retire(self) -> None:
-        """Close once nothing is under way; for a stack that nobody can call any more."""
+        """Close once nothing is in progress; for a stack that nobody can call again."""
         if self.idle:
             self.close(0.0, driver=False)
         else:
             self.scheduler.call_later(_RETIRE_S, self.retire)
 
     def disown(self) -> None:
-        """Forget all that is under way in the child of a fork: it is the parent's.
+        """Forget everything in progress in the child of a fork: it is the parent's.
 
-        No lock is waited for: a thread of the parent may have held it, and no
-        thread but the caller's came along.
+        Does not wait for locks: a thread of the parent might have held one, and only the
+        calling thread exists in the child.
         """
         self.scheduler.disown()
         self.watcher.disown()
@@ -156,7 +156,7 @@ class Stack:
 
 @contextlib.contextmanager
 def beginning(operation: Errand[Any]) -> Iterator[None]:
-    """End an operation of several steps that cannot begin, as its caller never gets it."""
+    """End a multi-step operation that cannot begin, because its caller never gets it."""
     try:
         yield
     except AmphoraComputeError as exc:
@@ -165,9 +165,9 @@ def beginning(operation: Errand[Any]) -> Iterator[None]:
 
 
 def check_parts(driver: object, settings: object, reopen: Any) -> None:
-    """Say so where a stack cannot be made of these.
+    """Check that a stack can be made of these parts.
 
-    :raises InvalidRequest: one of them is of another type.
+    :raises InvalidRequest: a part has the wrong type.
     """
     kinds: list[tuple[str, object, type]] = [('driver', driver, AmphoraComputeDriver)]
     if settings is not None:
@@ -183,7 +183,7 @@ def check_parts(driver: object, settings: object, reopen: Any) -> None:
 
 
 def check_listeners(listeners: object) -> tuple[Listener, ...]:
-    """Return the listeners of a caller, or say what is wrong with them.
+    """Return the checked listeners of a caller.
 
     :raises InvalidRequest: they are not a list of listeners.
     """
@@ -202,10 +202,9 @@ def assemble(
     settings: StackSettings,
     listeners: Iterable[Listener] = (),
 ) -> Stack:
-    """Put the guards around a driver, from the inside out."""
+    """Assemble the guards around a driver, innermost first."""
     told = Listeners(listeners)
-    # A plain Listener tells the parts that nobody listens, so they need not
-    # gather what nobody hears.
+        # With a plain Listener nobody listens, so the parts need not collect anything.
     listener: Listener = told if told else Listener()
     guarded: AmphoraComputeDriver = ObserverDriver(driver, listener) if told else driver
     if settings.rate is not None:
@@ -228,7 +227,7 @@ def assemble(
             listener=listener,
             callers=callbacks,
         ),
-        # The watcher asks the guarded driver on its own thread: it must look
+        # The watcher polls the guarded driver on its own thread, so that it polls
         # even while every worker is held up.
         watcher=Watcher(
             breaker, scheduler=scheduler, settings=settings.watcher, listener=listener
