@@ -1,1 +1,1 @@
-"""Compute drivers: the contract in base.py, and one folder per backend."""
+"""Compute drivers: the contract in base.py, and one folder for each backend."""

@@ -1,11 +1,11 @@
-"""Whether a machine found under a build key is the one that a build asks for; pure."""
+"""Adoption check: whether the amphora of a build key matches the request; pure."""
 
 from __future__ import annotations
 
 from kiln.exceptions import BuildDiffers
 from kiln.models import Amphora, BuildRequest
 
-#: Fields that a request and an amphora have in common, by the argument of ``build()``.
+#: Fields that a request and an amphora share, by the argument of ``build()``.
 _COMPARED = {
     'amphora_type': 'amphora_type',
     'amphora_flavor': 'flavor',
@@ -15,13 +15,13 @@ _COMPARED = {
 
 
 def adopted(request: BuildRequest, found: Amphora) -> str:
-    """Return the id of the machine found under the key of a build.
+    """Return the id of the amphora found under the key of a build.
 
-    Compared are type, flavor, image and name, each where both sides know it; a name that
-    kiln made of the key counts as unknown. Everything else may differ: a machine may have
+    Type, flavor, image and name are compared if both sides have them; a name that kiln
+    derived from the key counts as unknown. Everything else can differ: an amphora can have
     been migrated or attached elsewhere since, and files and user data hold secrets that
-    callers make anew for each try. ``found`` must have flavor and image in the words of
-    the request that made it, or None.
+    callers create again for each attempt. ``found`` must have the flavor and image exactly
+    as in the request that made it, or None.
 
     :raises BuildDiffers: it was built with other arguments; nothing was done.
     """

@@ -1,4 +1,4 @@
-"""Argument checks of each compute call, for calls made now and for calls restored; pure."""
+"""Argument checks for each compute call, new or restored; pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kiln.compute_drivers.calls import Call
 from kiln.exceptions import InvalidRequest
 from kiln.models import State
 
-#: Returns an argument as the hook gets it.
+#: Returns an argument as the hook receives it.
 _Check = Callable[[Any], Any]
 
 
 def count(call: Call) -> int:
-    """Return how many arguments the hook of a call takes."""
+    """Return the number of arguments of a call's hook."""
     return len(_CHECKS[call])
 
 
 def checked(call: Call, owner: str, *args: Any) -> tuple[Any, ...]:
-    """Return the arguments of a call's hook, for the site of an owner.
+    """Return the checked arguments of a call's hook, for the site of an owner.
 
-    :raises InvalidRequest: an argument is wrong, or is not this site's to act on.
+    :raises InvalidRequest: an argument is wrong, or belongs to another site.
     """
     checks = _CHECKS[call]
     if len(args) != len(checks):
@@ -32,7 +32,7 @@ def checked(call: Call, owner: str, *args: Any) -> tuple[Any, ...]:
     if checks is _RESOURCE:
         validation.check_own_resource(args[0], owner)
         return args
-    # Each submit of each caller passes here, and most calls have one argument.
+    # A fast path, because each submitted call passes here, and most have one argument.
     if len(args) == 1:
         return (checks[0](args[0]),)
     return tuple(map(operator.call, checks, args))
@@ -59,10 +59,10 @@ _AMPHORA = _text('amphora_id')
 _IMAGE = _text('image_id')
 _NETWORK = _text('network_id')
 _PORT = _text('port_id')
-#: Takes the owner of the site to check: checked() itself does.
+#: Checked against the owner of the site by checked() itself.
 _RESOURCE: tuple[_Check, ...] = (lambda value: value,)
 
-#: By call, a check for each argument of its hook. A build has many arguments and is
+#: For each call, a check for each argument of its hook. A build has many arguments and is
 #: checked by :func:`kiln.compute_drivers.validation.build_request`.
 _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.DELETE: (_AMPHORA,),

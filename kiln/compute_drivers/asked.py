@@ -1,4 +1,4 @@
-"""What a driver asked its backend for, as the errors tell it in which that ends."""
+"""Error context of a backend request: the words and facts of its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.exceptions import AmphoraComputeError
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What a request was for: the words and facts of the errors it may end in."""
+    """Purpose of a backend request, as its errors state it."""
 
     verb: str
     subject: str
@@ -20,13 +20,13 @@ class Asked:
 
     @property
     def building(self) -> bool:
-        """Whether it is about a build, and so are its errors."""
+        """True if the request is about a build, and so are its errors."""
         return self.verb == 'build'
 
     def error(
         self, kind: type[AmphoraComputeError], why: str, **facts: Any
     ) -> AmphoraComputeError:
-        """Return an error that says what could not be done, and why."""
+        """Return an error that states what failed, and why."""
         return kind(
             f'Cannot {self.verb} {self.subject}: {why}',
             amphora_id=self.amphora_id,

@@ -1,8 +1,8 @@
-"""The compute contract: what a controller calls and what a vendor fills in.
+"""The compute contract: public calls for a controller, hooks for a vendor.
 
-The public methods check their arguments once and then ask one *hook*, through
-:meth:`AmphoraComputeDriver.perform`. A vendor writes hooks; a wrapper
-overrides ``perform`` alone. Nothing here waits, retries or starts threads.
+The public methods check their arguments once and then call one *hook*, through
+:meth:`AmphoraComputeDriver.perform`. A vendor writes hooks; a wrapper overrides
+``perform`` alone. Nothing here waits, retries or starts threads.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from kiln.models import (
     State,
 )
 
-#: Raised when a driver written for the old contract could no longer work.
+#: Increased when a driver written for the old contract could no longer work.
 CONTRACT_VERSION = 1
 
 
 class AmphoraComputeDriver(ComputeHooks):
     """Builds, finds, watches and deletes amphorae on one backend.
 
-    A vendor writes ``_build``, ``_delete``, ``_get``, ``_list`` and ``limits``;
-    the other hooks have defaults on top of these, or are abilities that a
-    driver has by overriding them.
+    A vendor writes ``_build``, ``_delete``, ``_get``, ``_list`` and ``limits``. The other
+    hooks have defaults based on these, or are abilities that a driver gains by overriding
+    them.
     """
 
     contract_version: ClassVar[int] = CONTRACT_VERSION
-    #: Seconds from a build's acceptance in which it cannot be done: so long nobody looks.
+    #: Seconds after acceptance in which a build cannot finish, and so is not polled.
     soonest_build_s: ClassVar[float] = 0.0
-    #: oslo.config options of the driver, read from its backend's own group.
+    #: oslo.config options of the driver, read from the group of its backend.
     options: ClassVar[Sequence[Any]] = ()
-    #: Abilities the class has but this instance lacks: an old API, a missing right.
+    #: Abilities of the class that this instance lacks: an old API, a missing permission.
     missing_abilities: frozenset[Ability] = frozenset()
-    #: Set by :meth:`open`; a driver made by hand may keep these.
+    #: Set by :meth:`open`; a driver that is constructed directly can keep these defaults.
     name: str = 'compute'
     owner: str = 'kiln'
     clock: Clock = SYSTEM_CLOCK
@@ -76,7 +76,7 @@ class AmphoraComputeDriver(ComputeHooks):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend; touch no network yet.
+        """Return the driver of one configured backend, without using the network.
 
         ``conf`` has an attribute for each of the class's ``options``.
         """
@@ -89,19 +89,19 @@ class AmphoraComputeDriver(ComputeHooks):
     @property
     @abc.abstractmethod
     def limits(self) -> Limits:
-        """What the backend accepts in a build; usually a class attribute."""
+        """Limits of builds on the backend; usually a class attribute."""
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What this driver can do beside build, delete, find and list."""
+        """Abilities of this driver beside build, delete, find and list."""
         return self._declared - self.missing_abilities
 
     def capabilities(self) -> Capabilities:
-        """Return what the driver can do, as data; never asks the backend."""
+        """Return abilities and limits as data; never calls the backend."""
         return Capabilities(driver=self.name, abilities=self.abilities, limits=self.limits)
 
     def check(self) -> DriverHealth:
-        """Look at the backend, cheaply and without changing anything.
+        """Check the health of the backend, cheaply and without changing anything.
 
         :raises ComputeServiceError: it cannot be used now.
         """
@@ -109,7 +109,7 @@ class AmphoraComputeDriver(ComputeHooks):
         return health
 
     def close(self) -> None:
-        """Give back connections and threads; safe to repeat."""
+        """Release connections and threads; safe to repeat."""
 
     # ---- the four of the founding note ----------------------------------
 
@@ -132,45 +132,45 @@ class AmphoraComputeDriver(ComputeHooks):
         metadata: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> str:
-        """Ask for a new amphora; return its id once the backend has agreed.
+        """Request a new amphora; return its id once the backend has accepted.
 
-        Safe to repeat with the same ``build_key``: the first instance's id is
-        returned, and nothing is built. Does not wait until it runs. A repeat must
-        ask for the same type, flavor, image and name.
+        Safe to repeat with the same ``build_key``: the id of the first amphora is
+        returned, and nothing is built. Does not wait until the amphora is active. A
+        repeat must request the same type, flavor, image and name.
 
         :raises InvalidBuildRequest: wrong arguments; nothing was sent.
-        :raises QuotaExceeded: the project may have no more; nothing was built.
-        :raises InsufficientCapacity: no room there; nothing was built.
+        :raises QuotaExceeded: the quota of the project is exhausted; nothing was built.
+        :raises InsufficientCapacity: the place has no room; nothing was built.
         :raises BuildConflict: a port or name is taken; nothing was built.
-        :raises BuildDiffers: the key built something else; nothing was done.
-        :raises BuildOutcomeUnknown: no answer; it may exist, see ``build_key``.
+        :raises BuildDiffers: the key was used for another request; nothing was done.
+        :raises BuildOutcomeUnknown: no answer; it might exist, see ``build_key``.
         :raises ServiceUnavailable: the request never arrived.
         """
-        # The arguments go on by their names: the request checks the type of each.
+        # Passed on by name: the request checks the type of each argument.
         request = validation.build_request(self.limits, locals(), owner=self.owner)
         with self._within(timeout):
             amphora_id: str = self.perform(Call.BUILD, request)
         return amphora_id
 
     def delete(self, amphora_id: str, *, timeout: float | None = None) -> None:
-        """Ask the backend to remove an amphora; return once it has agreed.
+        """Request the removal of an amphora; return once the backend has accepted.
 
-        Safe to repeat: an amphora already gone is a success.
+        Safe to repeat: an amphora that is already gone is a success.
         Does not wait: poll ``status`` until it raises InstanceNotFoundError.
 
         :raises DeleteFailed: refused; the amphora still exists.
-        :raises ServiceTimeout: no answer; it may or may not go.
+        :raises ServiceTimeout: no answer; it might or might not be deleted.
         """
         with self._within(timeout):
             self._perform_checked(Call.DELETE, amphora_id)
 
     def status(self, amphora_id: str) -> ComputeStatus:
-        """Return what the backend says of an amphora now.
+        """Return the current status of an amphora.
 
-        ``.raw`` is the backend's own answer. DELETED is returned only where
-        the backend itself says so.
+        ``.raw`` is the backend's original answer. DELETED is returned only if the backend
+        itself reports it.
 
-        :raises InstanceNotFoundError: the backend knows none of that id.
+        :raises InstanceNotFoundError: the backend has no amphora with that id.
         """
         status: ComputeStatus = self._perform_checked(Call.STATUS, amphora_id)
         return status
@@ -178,9 +178,9 @@ class AmphoraComputeDriver(ComputeHooks):
     def get_amphora(
         self, amphora_name: str | None = None, amphora_id: str | None = None
     ) -> Amphora:
-        """Find an amphora by name or by id; where both are given both must fit.
+        """Find an amphora by name or by id; if both are given, both must match.
 
-        :raises InstanceNotFoundError: there is none.
+        :raises InstanceNotFoundError: not found.
         :raises AmbiguousInstanceError: several have the name; none is chosen.
         """
         call, subject = self.look_up(amphora_name, amphora_id)
@@ -189,19 +189,19 @@ class AmphoraComputeDriver(ComputeHooks):
     # ---- many at once ---------------------------------------------------
 
     def find_build(self, build_key: str) -> Amphora | None:
-        """Return the amphora built with that key; None only if certain there is none."""
+        """Return the amphora built with that key; None only if it certainly does not exist."""
         found: Amphora | None = self._perform_checked(Call.FIND_BUILD, build_key)
         return found
 
     def list_amphorae(self, *, owner: str | None = None) -> Iterator[Amphora]:
-        """Return every amphora of one owner, this site where none is named."""
+        """Return every amphora of an owner, by default of this site."""
         owner = self.owner if owner is None else owner
         return iter(self._perform_checked(Call.LIST, owner))
 
     def statuses(self, amphora_ids: Iterable[str]) -> Mapping[str, ComputeStatus]:
-        """Return the status of each amphora that exists, for few requests.
+        """Return the status of each amphora that exists, with few requests.
 
-        An id that is not in the answer does not exist: the backend said so.
+        An id missing from the result does not exist: the backend reported so.
         """
         ids = validation.check_ids(amphora_ids)
         if not ids:
@@ -212,75 +212,75 @@ class AmphoraComputeDriver(ComputeHooks):
     def changes(self, since: str = '') -> Changes:
         """Return what changed among this site's amphorae since a cursor.
 
-        The empty cursor, and one too old, answer with everything
-        (``complete``). A change may be told twice, or in a later answer,
-        never left out by who goes on from cursor to cursor.
+        The empty cursor, and an expired cursor, return everything (``complete``). A change
+        can be returned twice, or in a later answer, but a caller that continues from
+        cursor to cursor never misses a change.
         """
         changes: Changes = self._perform_checked(Call.CHANGES, since)
         return changes
 
     def reached(self, state: State, since: str) -> Collection[str] | None:
-        """Return the ids of those in a state, among what changed since a cursor.
+        """Return the ids of changed amphorae in a state, among the changes since a cursor.
 
-        For who waits for nothing else, where that costs the backend far less than
-        :meth:`changes`; None where it does not, or now cannot be told. It tells of
-        ACTIVE and of ERROR, and of tasks under way nothing.
+        For callers that wait for nothing else, if this costs the backend far less than
+        :meth:`changes`; None if it does not, or is not available now. Supports ACTIVE and
+        ERROR, and reports nothing about tasks in progress.
         """
         ids: Collection[str] | None = self._perform_checked(Call.REACHED, state, since)
         return ids
 
     def cursor(self) -> str:
-        """Return a cursor that tells of what changes from now on; asks nobody.
+        """Return a cursor for all changes from now on; calls no backend.
 
-        Empty, as here, where only an answer of :meth:`changes` can give one. A driver
-        whose cursors are moments has one at hand, and who watches a few of its many
-        amphorae need not ask for all of them first.
+        Empty, as here, if only :meth:`changes` can return a cursor. A driver whose cursors
+        are timestamps can return one at once, so that watching a few of many amphorae does
+        not require polling all of them first.
         """
         return ''
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Have ``hurry`` called when there may be something new to look at.
+        """Call ``hurry`` whenever there might be a change to poll.
 
-        A driver that is told of changes by its backend does so, from any
-        thread; one that has to ask never does. It may be asked for changes
-        several times a second then.
+        A driver that receives notifications from its backend calls it, from any thread; a
+        driver that has to poll never does. ``changes`` can then be called several times a
+        second.
         """
 
     # ---- execution state ------------------------------------------------
 
     def suspend(self, amphora_id: str) -> None:
-        """Ask that an active amphora be suspended; a suspended one is left so.
+        """Request that an active amphora be suspended; a suspended amphora stays so.
 
-        :raises InstanceStateConflict: it is in no state to be suspended.
+        :raises InstanceStateConflict: its state does not allow suspending.
         """
         self._perform_checked(Call.SUSPEND, amphora_id)
 
     def resume(self, amphora_id: str) -> None:
-        """Ask that a suspended amphora go on.
+        """Request that a suspended amphora be resumed.
 
         :raises NotSuspendedError: it was not suspended.
         """
         self._perform_checked(Call.RESUME, amphora_id)
 
     def reboot(self, amphora_id: str, *, hard: bool = False) -> None:
-        """Ask that an amphora be rebooted; hard means as by its power switch.
+        """Request a reboot of an amphora; ``hard`` resets it as by its power switch.
 
-        :raises InstanceStateConflict: it is in no state to be rebooted.
+        :raises InstanceStateConflict: its state does not allow a reboot.
         """
         self._perform_checked(Call.REBOOT, amphora_id, bool(hard))
 
     def rebuild(self, amphora_id: str, *, image_id: str | None = None) -> None:
-        """Ask that an amphora be made anew under its id, from its image or another.
+        """Request that an amphora be rebuilt under its id, from its image or another.
 
-        :raises InvalidRequest: there is no such image.
-        :raises InstanceStateConflict: it is in no state to be rebuilt.
+        :raises InvalidRequest: the image does not exist.
+        :raises InstanceStateConflict: its state does not allow a rebuild.
         """
         self._perform_checked(Call.REBUILD, amphora_id, image_id)
 
     # ---- ports, networks, groups ----------------------------------------
 
     def attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        """Attach a port; one that hangs there already is a success.
+        """Attach a port; succeed if it is already attached.
 
         :raises InstanceStateConflict: the port is in use elsewhere.
         """
@@ -288,7 +288,7 @@ class AmphoraComputeDriver(ComputeHooks):
         return attachment
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
-        """Detach a port; one that does not hang there is a success."""
+        """Detach a port; succeed if it is not attached."""
         self._perform_checked(Call.DETACH_PORT, amphora_id, port_id)
 
     def attach_network(
@@ -301,7 +301,7 @@ class AmphoraComputeDriver(ComputeHooks):
         return attachment
 
     def detach_network(self, amphora_id: str, network_id: str) -> None:
-        """Detach all ports of a network; where none hangs it is a success."""
+        """Detach all ports of a network; succeed if none is attached."""
         self._perform_checked(Call.DETACH_NETWORK, amphora_id, network_id)
 
     def create_server_group(self, name: str, policy: str) -> ServerGroup:
@@ -310,64 +310,64 @@ class AmphoraComputeDriver(ComputeHooks):
         return group
 
     def delete_server_group(self, server_group_id: str) -> None:
-        """Delete a group, its members stay; one already gone is a success."""
+        """Delete a group but not its members; a group already gone is a success."""
         self._perform_checked(Call.DELETE_SERVER_GROUP, server_group_id)
 
     # ---- validation, resources, console ---------------------------------
 
     def validate_flavor(self, flavor: str) -> None:
-        """Return if builds may use the flavor.
+        """Return if builds can use the flavor.
 
-        :raises InvalidRequest: they may not.
+        :raises InvalidRequest: they cannot.
         """
         self._perform_checked(Call.VALIDATE_FLAVOR, flavor)
 
     def validate_image(self, image_id: str) -> None:
-        """Return if builds may use the image.
+        """Return if builds can use the image.
 
-        :raises InvalidRequest: they may not.
+        :raises InvalidRequest: they cannot.
         """
         self._perform_checked(Call.VALIDATE_IMAGE, image_id)
 
     def validate_zone(self, availability_zone: str) -> None:
-        """Return if builds may use the availability zone.
+        """Return if builds can use the availability zone.
 
-        :raises InvalidRequest: they may not.
+        :raises InvalidRequest: they cannot.
         """
         self._perform_checked(Call.VALIDATE_ZONE, availability_zone)
 
     def describe_image(self, image_id: str) -> ImageFacts:
-        """Return what is said of an image that is given by its id or its name.
+        """Return the facts of an image that is given by its id or its name.
 
-        :raises InvalidRequest: builds may not use it.
+        :raises InvalidRequest: builds cannot use it.
         """
         described: ImageFacts = self._perform_checked(Call.DESCRIBE_IMAGE, image_id)
         return described
 
     def list_zones(self) -> tuple[str, ...]:
-        """Return the names of the zones in which builds may be made now, in order."""
+        """Return the sorted names of the zones that accept builds now."""
         return tuple(sorted(self.perform(Call.LIST_ZONES)))
 
     def list_resources(self, owner: str | None = None) -> Iterator[Resource]:
-        """Return what this site made beside amphorae: ports, volumes, groups."""
+        """Return this site's resources other than amphorae: ports, volumes, groups."""
         owner = self.owner if owner is None else owner
         return iter(self._perform_checked(Call.LIST_RESOURCES, owner))
 
     def delete_resource(self, resource: Resource) -> None:
-        """Delete a resource of this site; one already gone is a success.
+        """Delete a resource of this site; a resource already gone is a success.
 
-        :raises InvalidRequest: it is not this site's.
+        :raises InvalidRequest: it belongs to another site.
         """
         self._perform_checked(Call.DELETE_RESOURCE, resource)
 
     def console_log(self, amphora_id: str, *, lines: int | None = None) -> str:
-        """Return the last lines an amphora wrote on its console, or all of them."""
+        """Return the last lines of an amphora's console log, or the whole log."""
         return str(self._perform_checked(Call.CONSOLE_LOG, amphora_id, lines))
 
-    # ---- the one door to the hooks --------------------------------------
+    # ---- the only way to the hooks --------------------------------------
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Ask one hook with checked arguments; every error leaves as kiln's own.
+        """Call one hook with checked arguments; every error is raised as a kiln error.
 
         Wrappers override this and nothing else. Callers use the methods above.
         """
@@ -376,10 +376,10 @@ class AmphoraComputeDriver(ComputeHooks):
         try:
             result = getattr(self, call.hook)(*args)
             if isinstance(result, Iterator):
-                # A lazy answer would fail later, outside of every guard.
+                # A lazy result would fail later, outside of every guard.
                 result = tuple(result)
             return result
-        # A vendor's code: what is none of kiln's errors becomes one.
+        # A vendor's code: an error that is not a kiln error becomes one.
         except Exception as exc:
             if call is Call.DELETE and isinstance(exc, InstanceNotFoundError):
                 return None
@@ -392,7 +392,7 @@ class AmphoraComputeDriver(ComputeHooks):
         return self.perform(call, *checked(call, self.owner, *args))
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Return the error such a call would be refused with now, without making it."""
+        """Return the error that would refuse such a call now, without making the call."""
         if call.ability is not None and call.ability not in self.abilities:
             return self._unsupported(call)
         return None
@@ -404,7 +404,7 @@ class AmphoraComputeDriver(ComputeHooks):
         seconds = validation.check_timeout(timeout)
         return deadline_scope(None if seconds is None else Deadline.after(seconds, self.clock))
 
-    # ---- the two halves of get_amphora, for who asks in another way ------
+    # ---- the two halves of get_amphora, for callers of other calls --------
 
     def look_up(self, amphora_name: str | None, amphora_id: str | None) -> tuple[Call, str]:
         """Return the call, and its argument, that finds an amphora by name or id."""
@@ -417,7 +417,7 @@ class AmphoraComputeDriver(ComputeHooks):
         raise InvalidRequest('Cannot find an amphora: give its name or its id.')
 
     def choose(self, found: Amphora | Sequence[Amphora], amphora_name: str | None) -> Amphora:
-        """Return the one amphora that the answer to a look-up is about, or raise."""
+        """Return the one amphora that matches the result of a look-up, or raise."""
         candidates = [found] if isinstance(found, Amphora) else found
         matching = [a for a in candidates if amphora_name is None or a.name == amphora_name]
         if not matching:

@@ -1,4 +1,4 @@
-"""The calls a compute driver can be asked, as data that every wrapper reads."""
+"""Calls of a compute driver, as data for every wrapper."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kiln.models import Ability
 
 
 class Traffic(enum.StrEnum):
-    """The kinds of call that fail, queue and recover apart from each other.
+    """Kinds of calls that fail, queue and recover independently of each other.
 
-    Deleting must work while building is broken, and looking must work while
-    either is: so each kind has its own circuit and its own share of threads.
+    Deletes must work while builds fail, and reads must work while either fails. So each
+    kind has its own circuit and its own share of threads.
     """
 
     READ = 'read'
@@ -20,10 +20,10 @@ class Traffic(enum.StrEnum):
 
 
 class Call(enum.Enum):
-    """One call: the hook that serves it, its traffic, and how safe it is.
+    """One call: the hook that serves it, its traffic, and whether it is safe to repeat.
 
-    ``repeatable`` means that sending it twice does what sending it once does,
-    so it may be retried without looking first.
+    ``repeatable`` means that sending the call twice has the effect of sending it once, so
+    it can be retried without checking first.
     """
 
     hook: str
@@ -72,9 +72,9 @@ class Call(enum.Enum):
         self.traffic = traffic
         self.repeatable = repeatable
         self.ability = ability
-        # The name people, logs and metrics use: 'build', 'find_build'.
+        # The name in messages, logs and metrics: 'build', 'find_build'.
         self.label = hook[1:]
 
-    # Members are singletons; the enum's own hash is Python code and this is
-    # looked up on the path of every call.
+    # Members are singletons. The enum's own hash is slow Python code, and every call
+    # looks up a member.
     __hash__ = object.__hash__

@@ -1,4 +1,4 @@
-"""A driver's options that are imported only when somebody asks for them."""
+"""Lazy driver options: imported on first access."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LazyOptions:
-    """The ``opts`` of a module: what they are made with takes long to import."""
+    """The ``opts`` of a module, imported on first access because they load slow libraries."""
 
     def __init__(self, module: str) -> None:
         self._module = module

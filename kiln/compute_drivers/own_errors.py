@@ -1,4 +1,4 @@
-"""How whatever a driver raises becomes an error of kiln's own."""
+"""Error mapping: turns whatever a driver raises into kiln's own errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kiln.models import Ability
 
 
 def unsupported(call: Call, backend: str, abilities: Collection[Ability]) -> UnsupportedOperation:
-    """Return the error of a call for which a driver lacks the ability."""
+    """Return the error for a call whose ability the driver lacks."""
     can = ', '.join(sorted(ability.value for ability in abilities)) or 'nothing optional'
     return UnsupportedOperation(
         f'Cannot {call.label}: driver {backend!r} lacks this ability (it has: {can}).',
@@ -39,10 +39,10 @@ def own_error(
     backend: str,
     abilities: Collection[Ability],
 ) -> KilnError:
-    """Return what a hook raised as an error of kiln's own: itself, if it is one.
+    """Return what a hook raised as a kiln error: unchanged, if it already is one.
 
-    It says at which backend and in which call it came about, and quotes nothing that a
-    build holds in confidence.
+    The error names the backend and the call, and quotes no confidential content of a
+    build.
     """
     error: KilnError
     if isinstance(exc, AmphoraComputeError):
@@ -54,7 +54,7 @@ def own_error(
     elif isinstance(exc, NotImplementedError):
         error = unsupported(call, backend, abilities)
     else:
-        # The last resort for what a driver's own translation does not know.
+        # The last resort for errors that a driver's own translation does not cover.
         error = _unclassified(exc, call, args, backend)
     if error is not exc:
         error.__cause__ = exc
@@ -62,7 +62,7 @@ def own_error(
 
 
 def look_first(error: AmphoraComputeError, call: Call) -> AmphoraComputeError:
-    """Return the error of a call, which advises to look where a repeat could do it twice."""
+    """Return the error of a call; advise LOOK if a repeat could have a second effect."""
     if (
         error.retryable
         and error.outcome is Outcome.UNKNOWN
@@ -76,7 +76,7 @@ def look_first(error: AmphoraComputeError, call: Call) -> AmphoraComputeError:
 def _unclassified(
     exc: Exception, call: Call, args: tuple[Any, ...], backend: str
 ) -> AmphoraComputeError:
-    # Only ids: other arguments may hold what must not be shown.
+    # Only ids: other arguments can hold secrets.
     subject = args[0] if args and isinstance(args[0], str) else ''
     error = DeleteFailed if call is Call.DELETE else AmphoraComputeError
     return error(

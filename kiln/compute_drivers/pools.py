@@ -1,7 +1,7 @@
-"""What a backend of enrolled machines lets an operator do; beside the contract.
+"""Machine pool: operator commands for a backend of enrolled machines.
 
-A driver whose machines are there before and after every build has this, too. Commands
-ask for it by this class, and so know no driver.
+For drivers whose machines exist before and after every build, in addition to the compute
+contract. Commands look this class up and so do not depend on a driver.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Sequence
 
 
 class Standing(enum.StrEnum):
-    """Whether an enrolled machine may be claimed, and why not."""
+    """Availability of an enrolled machine for claims."""
 
     FREE = 'free'
     CLAIMED = 'claimed'
-    # Its wipe failed: nobody gets it before one has succeeded.
+    # Its wipe failed: it cannot be claimed until a wipe succeeds.
     UNWIPED = 'unwiped'
-    # It failed its last claims, and is left alone for a time.
+    # Its last claims failed, and it is not claimed for a while.
     QUARANTINE = 'quarantine'
     MAINTENANCE = 'maintenance'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class EnrolledMachine:
-    """A machine of a pool as its operator sees it."""
+    """A machine of a pool, as its operator sees it."""
 
     name: str
     standing: Standing
@@ -34,41 +34,41 @@ class EnrolledMachine:
     addresses: tuple[str, ...] = ()
     flavors: tuple[str, ...] = ()
     zone: str | None = None
-    #: The amphora that is this machine now, and what its claim is at.
+    #: The amphora that uses this machine now, and the progress of its claim.
     amphora_id: str | None = None
     amphora_name: str | None = None
     phase: str | None = None
-    #: Why it is not free, in words; and until when, in seconds since the epoch.
+    #: Why it is not free, as text; and until when, in seconds since the epoch.
     reason: str | None = None
     until: float | None = None
-    #: False where it is claimed, and no longer in the inventory.
+    #: False if it is claimed but no longer in the inventory.
     enrolled: bool = True
 
 
 class MachinePool(abc.ABC):
-    """Mixed into a compute driver whose machines are enrolled, not made."""
+    """Mixin for a compute driver whose machines are enrolled, not made."""
 
     @abc.abstractmethod
     def machines(self) -> Sequence[EnrolledMachine]:
-        """Return every machine of the pool, by name; those that are claimed and gone, too."""
+        """Return every machine of the pool, by name, including claimed machines that are gone."""
 
     @abc.abstractmethod
     def maintain(self, name: str, reason: str | None) -> None:
-        """Put a machine into maintenance, or out of it where there is no reason.
+        """Put a machine into maintenance, or out of it if the reason is None.
 
         Safe to repeat. A machine in maintenance is neither claimed nor probed, and no
-        command is run on it; one that is claimed stays claimed.
+        command runs on it; a claimed machine stays claimed.
 
-        :raises ResourceNotFoundError: there is no such machine.
-        :raises InvalidRequest: the inventory says that it is in maintenance.
+        :raises ResourceNotFoundError: the machine does not exist.
+        :raises InvalidRequest: the inventory itself puts it into maintenance.
         """
 
     @abc.abstractmethod
     def release(self, name: str) -> None:
-        """Take a machine back that a person has wiped; end its quarantine.
+        """Release a machine from quarantine after an operator has wiped it.
 
-        Safe to repeat. No command is run.
+        Safe to repeat. No command runs.
 
-        :raises ResourceNotFoundError: there is no such machine.
+        :raises ResourceNotFoundError: the machine does not exist.
         :raises InstanceStateConflict: it serves as an amphora, or is being wiped now.
         """

@@ -1,8 +1,8 @@
-"""Keeps what a build request holds in confidence out of errors.
+"""Redaction of errors: masks the confidential contents of a build request.
 
-A driver's error, or the one of a client library behind it, may quote the
-request it failed on: user data, files, keys. All errors of a build pass here
-on their way out, and whatever they quote is masked.
+The error of a driver, or of a client library behind it, can quote the request that
+failed: user data, files, keys. All errors of a build pass here before they are raised,
+and every quotation is masked.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TypeVar
 from kiln.exceptions import AmphoraComputeError, KilnError
 from kiln.models import BuildRequest
 
-# So many characters in common with a content are taken for a quotation of it;
-# that finds whole contents, single lines, and pieces a library cut off.
+# This many characters in common with a content count as a quotation of it, which covers
+# whole contents, single lines, and truncated pieces.
 _RUN = 12
-# An error longer than this quotes whole documents; nobody reads its end.
+# An error longer than this quotes whole files, and its end is cut off.
 _MAX_TEXT = 2000
-# Contents shorter than this are no secret, and are part of many words.
+# Contents shorter than this are not secret, and occur in many words.
 _SHORTEST = 4
 _MAX_CAUSES = 50
 
@@ -28,11 +28,11 @@ _E = TypeVar('_E', bound=KilnError)
 
 
 class QuotingError(Exception):
-    """Stands for a foreign error whose text quoted a request; its text is masked."""
+    """Replaces a foreign error whose text quoted a request; its text is masked."""
 
 
 def sealed(error: _E, request: BuildRequest) -> _E:
-    """Return the error, with all that it and its causes quote of a request masked."""
+    """Return the error with all quotations of a request masked, in its causes too."""
     mask = _Mask(request)
     error.args = tuple(mask(arg) if isinstance(arg, str) else arg for arg in error.args)
     if isinstance(error, AmphoraComputeError) and error.fault is not None:
@@ -45,13 +45,13 @@ def sealed(error: _E, request: BuildRequest) -> _E:
 
 
 def _sealed_cause(error: BaseException | None, mask: _Mask, depth: int) -> BaseException | None:
-    """Return an error, or a stand-in where it or one behind it quotes the request."""
+    """Return an error, or a replacement if it or its causes quote the request."""
     if error is None or depth == 0:
         return None
     behind = _behind(error)
     cause = _sealed_cause(behind, mask, depth - 1)
     text = ''.join(traceback.format_exception_only(error)).strip()
-    # The text of a group leaves out its members, its repr does not.
+    # The text of a group omits its members; its repr includes them.
     whole = repr(error)
     if mask(text) == text and mask(whole) == whole and cause is behind:
         return error
@@ -61,30 +61,30 @@ def _sealed_cause(error: BaseException | None, mask: _Mask, depth: int) -> BaseE
 
 
 def _behind(error: BaseException) -> BaseException | None:
-    """Return the error that a traceback would show before this one."""
+    """Return the error that a traceback would show before this error."""
     if error.__cause__ is not None or error.__suppress_context__:
         return error.__cause__
     return error.__context__
 
 
 class _Mask:
-    """Masks what a text has in common with the contents of a request."""
+    """Masks whatever a text has in common with the contents of a request."""
 
     def __init__(self, request: BuildRequest) -> None:
         contents = [file.content for file in request.files]
-        # A key may be a mere name, which an error had better tell; a whole
-        # public key has spaces in it.
+        # A key can be a mere name, which an error should show; a whole public key has
+        # spaces in it.
         contents += [key.encode() for key in request.keys if ' ' in key]
         if request.user_data is not None:
             contents.append(request.user_data)
         texts = [content.decode('utf-8', 'replace') for content in contents]
         self._short = {text for text in texts if _SHORTEST <= len(text) < _RUN}
         encoded = [base64.b64encode(content).decode() for content in contents]
-        # No quotation runs over the zero that parts two contents. What a request is
-        # called is no secret, though its contents may say it, too.
+        # No quotation extends over the zero that separates two contents. The name of the
+        # request is not secret, even if a content includes it.
         self._all = '\0'.join([*texts, *encoded])
         for word in (request.name, request.build_key):
-            # A shorter one is never masked for itself, and would part all contents.
+            # A shorter content is never masked by itself, and would split all contents.
             if word is not None and len(word) >= _RUN:
                 self._all = self._all.replace(word, '\0')
 
@@ -110,5 +110,5 @@ class _Mask:
                 end += 1
             kept.append('***')
             at = end
-        # Two masks side by side are one quotation.
+        # Two adjacent masks are one quotation.
         return re.sub(r'\*{4,}', '***', ''.join(kept))

@@ -1,4 +1,4 @@
-"""SQLite files that several processes open at once: how drivers open and lay out theirs."""
+"""SQLite files shared by several processes: opening, locking and schema."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import weakref
 from collections.abc import Iterator
 from typing import ClassVar
 
-#: Seconds to wait for another process that writes.
+#: Seconds to wait for another process that is writing.
 BUSY_S = 30.0
 
 
 class ForkSafeLock:
-    """A lock to hold wherever SQLite is called: no fork comes while somebody holds it.
+    """A lock to hold around every SQLite call, so that no fork happens during one.
 
-    The child of a fork inherits what SQLite knows of each file in the whole process: what
-    another thread was just locking there stays locked for the child, which then waits for
-    ever, also with a connection of its own.
+    The child of a fork inherits SQLite's state of each file in the process. A file that
+    another thread was just locking stays locked in the child, which then waits for ever,
+    even with a connection of its own.
     """
 
     _all: ClassVar[weakref.WeakSet[ForkSafeLock]] = weakref.WeakSet()
-    #: Those that a thread holds while it forks.
+    #: Locks that a thread holds while it forks.
     _held: ClassVar[tuple[ForkSafeLock, ...]] = ()
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class ForkSafeLock:
 
     @classmethod
     def before_fork(cls) -> None:
-        """Hold all of them."""
-        # In one order, as several threads may fork at a time.
+        """Acquire all locks."""
+        # In a fixed order, because several threads can fork at a time.
         held = tuple(sorted(cls._all, key=id))
         for one in held:
             one._lock.acquire()
@@ -47,7 +47,7 @@ class ForkSafeLock:
 
     @classmethod
     def after_fork(cls) -> None:
-        """Let all of them go, in the parent and in the child."""
+        """Release all locks, in the parent and in the child."""
         held, cls._held = cls._held, ()
         for one in held:
             one._lock.release()
@@ -61,9 +61,9 @@ os.register_at_fork(
 
 
 def connected(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    """Return a connection that any thread may use, one at a time; rows have names.
+    """Return a connection that any thread can use, one at a time; rows have names.
 
-    Nothing is written before a statement says so, and no transaction begins by itself.
+    Nothing is written before an explicit statement, and no transaction begins by itself.
     """
     db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
@@ -71,9 +71,9 @@ def connected(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 
 def share(db: sqlite3.Connection) -> None:
-    """Let processes read a file while another writes it."""
-    # SQLite's own patience does not cover this change, which another process that
-    # opens or leaves the file may be in the way of.
+    """Allow processes to read a file while another process writes it."""
+    # SQLite's busy timeout does not cover this change, which can collide with another
+    # process that opens or closes the file.
     give_up = time.monotonic() + BUSY_S
     while True:
         try:
@@ -86,11 +86,11 @@ def share(db: sqlite3.Connection) -> None:
 
 
 def lay_out(db: sqlite3.Connection, schema: str, version: int) -> bool:
-    """Begin a write, make the tables where there are none, and return whether there were none.
+    """Begin a write, create missing tables, and return True if they were missing.
 
     The caller fills new tables, and commits.
 
-    :raises sqlite3.DatabaseError: the tables are of another version.
+    :raises sqlite3.DatabaseError: the tables have another version.
     """
     db.execute('BEGIN IMMEDIATE')
     found = db.execute('PRAGMA user_version').fetchone()[0]
@@ -105,8 +105,8 @@ def lay_out(db: sqlite3.Connection, schema: str, version: int) -> bool:
 
 
 def _statements(script: str) -> Iterator[str]:
-    # executescript() would commit first, and two processes that open one new
-    # file at a time must not both make its tables.
+    # executescript() would commit first, and two processes that open a new file at the
+    # same time must not both create its tables.
     statement = ''
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,7 +1,7 @@
-"""How files and keys travel in user data, for cloud-init to unpack; pure.
+"""User data for cloud-init that carries files and public keys; pure.
 
-Nova takes at most 65,535 characters of base64 there. So what does not fit is
-compressed, files one by one and then all of it.
+Nova accepts at most 65,535 characters of base64. Larger content is compressed, first each
+file and then the whole.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kiln.models import InjectedFile
 MAX_BYTES = 49_149
 
 _GZIP = b'\x1f\x8b'
-# Two parts that both write files would replace one another; with this ours is
-# appended to what the caller's own part says.
+# Of two parts that both write files one would replace the other; with this merge type
+# kiln's part is appended to the caller's part.
 _MERGE = 'list(append)+dict(no_replace,recurse_list)+str()'
 
 
 def compose(
     user_data: bytes | None, files: Sequence[InjectedFile], keys: Sequence[str] = ()
 ) -> bytes | None:
-    """Return user data that holds the caller's own, files and public keys.
+    """Return user data with the caller's own content, files and public keys.
 
-    What it returns may still be too large; who sends it must look.
+    The result can still be too large; the caller must check its size.
     """
     if not files and not keys:
         return user_data
@@ -38,8 +38,8 @@ def compose(
         config['write_files'] = [_entry(file) for file in files]
     if keys:
         config['ssh_authorized_keys'] = list(keys)
-    # YAML has another escape than JSON for what is beyond sixteen bits, so
-    # there is none.
+    # YAML and JSON escape characters beyond sixteen bits differently, so these
+    # characters are not escaped.
     ours = '#cloud-config\n' + json.dumps(config, sort_keys=True, ensure_ascii=False)
     parts = [_callers(user_data)] if user_data else []
     parts.append(_part('cloud-config', ours.encode(), f'Merge-Type: {_MERGE}\n'))
@@ -48,34 +48,34 @@ def compose(
 
 
 def _multipart(parts: Sequence[bytes]) -> bytes:
-    """Return one message of parts that are whole messages, byte by byte as they are."""
-    # The same parts have the same boundary, so that a repeated build sends the
-    # same bytes; and none of them can hold it.
+    """Return one message that contains the parts, which are whole messages, unchanged."""
+    # The same parts have the same boundary, so that a repeated build sends the same
+    # bytes; and no part can contain it.
     boundary = f'kiln-{hashlib.sha256(b"".join(parts)).hexdigest()[:32]}'
-    # cloud-init looks for the version near the beginning, and nowhere else.
+    # cloud-init searches for the version only near the beginning.
     head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{boundary}"\n'
     mark = f'\n--{boundary}'.encode()
     return head.encode() + b''.join(mark + b'\n' + part for part in parts) + mark + b'--\n'
 
 
 def _callers(user_data: bytes) -> bytes:
-    """Return the caller's user data as a part, of whatever kind it is."""
+    """Return the caller's user data, of any kind, as a part."""
     if user_data.startswith(_GZIP):
         try:
             user_data = gzip.decompress(user_data)
         except (OSError, EOFError, zlib.error):
-            # Then cloud-init would not have unpacked it either.
+            # cloud-init would not have unpacked it either.
             pass
     if b'mime-version:' in user_data[:4096].lower():
-        # A message of its own: cloud-init walks through both.
+        # A message by itself: cloud-init reads both.
         return user_data
-    # cloud-init looks for itself what a plain part begins with.
+    # cloud-init detects the kind of a plain part from its beginning.
     return _part('plain', user_data)
 
 
 def _part(kind: str, content: bytes, more: str = '') -> bytes:
     head = f'Content-Type: text/{kind}; charset="utf-8"\n{more}'
-    # The line end before a boundary belongs to it, and a return before that too.
+    # The line end before a boundary belongs to the boundary, and so does a return before it.
     if content.isascii() and b'\r' not in content:
         return f'{head}\n'.encode() + content
     head += 'Content-Transfer-Encoding: base64\n\n'
@@ -94,7 +94,7 @@ def _entry(file: InjectedFile) -> dict[str, object]:
         'owner': file.owner,
     }
     if file.owner.partition(':')[0] != 'root':
-        # One whose owner is made later by a package or by the caller's part
-        # would keep all others from being written.
+        # A file whose owner is created later, by a package or by the caller's part, would
+        # prevent all other files from being written.
         entry['defer'] = True
     return entry

@@ -1,4 +1,4 @@
-"""Checks of the contract's arguments, made once, before any backend is asked.
+"""Argument checks of the compute contract, before any request to a backend.
 
 Pure functions: arguments in, frozen values out, or one clear error.
 """
@@ -27,37 +27,37 @@ from kiln.models import (
     State,
 )
 
-#: Metadata keys that begin so are kiln's own, on every backend.
+#: Metadata keys with this prefix are reserved for kiln, on every backend.
 RESERVED_METADATA = 'kiln:'
-#: The longest a caller may allow an operation to take.
+#: Maximum timeout of an operation.
 MAX_TIMEOUT_S = 366 * 86_400.0
-#: The most items that any list of a caller may have; one without end has more.
+#: Maximum number of items in any list; an endless iterator has more.
 MAX_ITEMS = 1_000_000
-#: The longest cursor of an answer.
+#: Maximum length of a cursor.
 MAX_CURSOR = 65_536
-#: The longest id, key or other short text.
+#: Maximum length of an id, key or other short text.
 MAX_TEXT = 255
 
 _NO_FACTS: Mapping[str, str] = MappingProxyType({})
-#: The most lines of a console that can be asked for.
+#: Maximum number of console lines that can be requested.
 _MAX_LINES = 2**31 - 1
 
 _E = TypeVar('_E', bound=enum.Enum)
 _F = TypeVar('_F', bound=Callable[..., object])
 
-# As strict as the strictest backend: Nova allows 60 characters in a tag, with
-# neither '/' nor ',', and kiln puts its own prefix before the key.
+# As strict as the strictest backend: Nova allows 60 characters in a tag, without '/' and
+# ',', and kiln puts its own prefix before the key.
 _BUILD_KEY = re.compile(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}')
 _OWNER = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,31}')
 
 
 def build_request(limits: Limits, given: Mapping[str, Any], *, owner: str) -> BuildRequest:
-    """Return the request that the arguments of ``build()`` describe, by their names.
+    """Return the request that the named arguments of ``build()`` describe.
 
     An argument that is not in ``given`` has its default. Other entries are ignored: a
-    public ``build()`` passes all that it was called with, its timeout included.
+    public ``build()`` passes all of its arguments, its timeout included.
 
-    :raises InvalidBuildRequest: an argument can never be right.
+    :raises InvalidBuildRequest: an argument can never be valid.
     :raises UserDataTooLarge: a content is larger than the limits allow.
     """
 
@@ -100,12 +100,12 @@ def build_request(limits: Limits, given: Mapping[str, Any], *, owner: str) -> Bu
 
 
 def check_text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> str:
-    """Return a non-empty, printable string, or say which argument is not one."""
+    """Return a non-empty, printable string, or name the argument that is not one."""
     if not isinstance(value, str):
         raise InvalidRequest(f'{argument} must be a string, not {_kind(value)}.')
     value = _plain(value)
     if not value or value != value.strip():
-        # Not quoted: the argument may be a whole key, read with its line end.
+        # Not quoted: the argument can be a whole key, read with its line end.
         raise InvalidRequest(f'{argument} is empty or has spaces around it.')
     if len(value) > max_length:
         raise InvalidRequest(
@@ -122,18 +122,18 @@ def check_optional(argument: str, value: object) -> str | None:
 
 
 def is_text(value: str) -> bool:
-    """Whether a text could be an id or a key."""
+    """Return True if a text can be an id or a key."""
     text = _plain(value)
     return 0 < len(text) <= MAX_TEXT and text == text.strip() and text.isprintable()
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a number; a truth value is one to Python alone."""
+    """Return True if a value is a number; a bool is not a number here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_owner(owner: object) -> str:
-    """Return the owner tag of a site, or say why it cannot be one."""
+    """Return the owner tag of a site, or raise with the reason why it is invalid."""
     if not isinstance(owner, str) or not _OWNER.fullmatch(owner):
         raise InvalidRequest(
             f'owner must be 1 to 32 letters, digits, dots, dashes or underscores, '
@@ -150,30 +150,30 @@ def check_timeout(timeout: object) -> float | None:
         raise InvalidRequest(
             f'timeout must be a positive number of seconds, not {quoted(timeout)}.'
         )
-    # Neither the system's own timers nor a vendor's client take an infinite one.
+    # Neither the system's timers nor a vendor's client accept an infinite timeout.
     if timeout > MAX_TIMEOUT_S:
         raise InvalidRequest(f'timeout must be a year at most, in seconds, not {quoted(timeout)}.')
     return float(timeout)
 
 
 def check_wait(argument: str, seconds: object) -> float:
-    """Return how long a caller is ready to wait, nothing and for ever included."""
-    # Of all numbers, only what is none differs from itself.
+    """Return the time that a caller waits; zero and infinity are allowed."""
+        # Only NaN differs from itself.
     if not is_number(seconds) or seconds != seconds:
         raise InvalidRequest(f'{argument} must be a number of seconds, not {quoted(seconds)}.')
-    # What is left of a caller's own deadline may be less than nothing.
+    # The remaining time of a caller's own deadline can be negative.
     return float(min(max(seconds, 0.0), MAX_TIMEOUT_S))
 
 
 def check_flag(argument: str, value: object) -> bool:
-    """Return True or False; no other value is taken for one of them."""
+    """Return True or False; no other value is accepted."""
     if not isinstance(value, bool):
         raise InvalidRequest(f'{argument} must be True or False, not {quoted(value)}.')
     return value
 
 
 def check_member(argument: str, value: object, kind: type[_E]) -> _E:
-    """Return a member of an enumeration, which only itself will do for."""
+    """Return a member of an enumeration; its value is not accepted."""
     if not isinstance(value, kind):
         allowed = ', '.join(f'{kind.__name__}.{member.name}' for member in kind)
         raise InvalidRequest(f'{argument} must be one of {allowed}, not {quoted(value)}.')
@@ -181,7 +181,7 @@ def check_member(argument: str, value: object, kind: type[_E]) -> _E:
 
 
 def check_choice(argument: str, value: object, kind: type[_E]) -> _E:
-    """Return a member of an enumeration, given as itself or by its value."""
+    """Return a member of an enumeration, given as the member or as its value."""
     member = _member(value, kind)
     if member is None:
         allowed = ', '.join(str(member.value) for member in kind)
@@ -190,12 +190,12 @@ def check_choice(argument: str, value: object, kind: type[_E]) -> _E:
 
 
 def check_callable(argument: str, value: _F) -> _F:
-    """Return what can be called, or say that this cannot."""
+    """Return a callable, or raise if the value is not callable."""
     if not callable(value):
         raise InvalidRequest(
             f'{argument} must be a function or another callable, not {quoted(value)}.'
         )
-    # It would do nothing.
+    # Calling it would have no effect.
     for function in value, type(value).__call__:
         if inspect.iscoroutinefunction(function):
             kind = 'a coroutine function'
@@ -211,7 +211,7 @@ def check_callable(argument: str, value: _F) -> _F:
 
 
 def check_ids(amphora_ids: object) -> tuple[str, ...]:
-    """Return the ids of amphorae, or say what is wrong with them."""
+    """Return the ids of amphorae, or raise with what is wrong."""
     return tuple(
         check_text('amphora_ids', amphora_id)
         for amphora_id in check_items('amphora_ids', amphora_ids, 'strings')
@@ -219,7 +219,7 @@ def check_ids(amphora_ids: object) -> tuple[str, ...]:
 
 
 def check_cursor(since: object) -> str:
-    """Return a cursor of an earlier answer, or say that it is none."""
+    """Return a cursor of an earlier answer, or raise if it is not a cursor."""
     cursor = _plain(since) if isinstance(since, str) else None
     if cursor is None or len(cursor) > MAX_CURSOR or not cursor.isprintable():
         raise InvalidRequest(
@@ -229,7 +229,7 @@ def check_cursor(since: object) -> str:
 
 
 def check_states(goal: object) -> frozenset[State]:
-    """Return the states somebody waits for, or say which there are."""
+    """Return the states to wait for, or raise with the list of valid states."""
     of = f'one or more of {", ".join(state.value for state in State)}'
     states = [_member(state, State) for state in check_items('goal', goal, of)]
     known = frozenset(state for state in states if state is not None)
@@ -239,7 +239,7 @@ def check_states(goal: object) -> frozenset[State]:
 
 
 def check_placements(placements: object, limits: Limits) -> tuple[Placement, ...]:
-    """Return the places a build may go to instead, or say what is wrong with one."""
+    """Return the alternative places of a build, or raise with what is wrong."""
     try:
         given = check_items('placements', placements, 'Placement')
         return tuple(_placement(place, limits) for place in given)
@@ -248,18 +248,18 @@ def check_placements(placements: object, limits: Limits) -> tuple[Placement, ...
 
 
 def check_lines(lines: object) -> None:
-    """Say so where this is no number of lines to show."""
+    """Check the number of console lines."""
     if lines is None:
         return
     if isinstance(lines, bool) or not isinstance(lines, int) or lines < 1:
         raise InvalidRequest(f'lines must be a positive number, not {quoted(lines)}.')
-    # No backend keeps so many, and a client may not even be able to write the number.
+    # No backend keeps more, and a client might not be able to write the number.
     if lines > _MAX_LINES:
         raise InvalidRequest(f'lines must be {_MAX_LINES} at most, not {quoted(lines)}.')
 
 
 def check_own_resource(resource: object, owner: str) -> None:
-    """Refuse what is no resource, or is not this site's to delete."""
+    """Refuse a value that is not a resource or belongs to another site."""
     if not isinstance(resource, Resource):
         raise InvalidRequest(f'resource must be one of list_resources(), not {quoted(resource)}.')
     check_text('the kind of resource', resource.kind)
@@ -276,12 +276,12 @@ def check_own_resource(resource: object, owner: str) -> None:
 
 
 def _plain(value: str) -> str:
-    """Return a text as one of the class str: a subclass may compare and hash as it likes."""
+    """Return a plain str, because a subclass can compare and hash arbitrarily."""
     return value if type(value) is str else str.__str__(value)
 
 
 def _member(value: object, kind: type[_E]) -> _E | None:
-    # Whatever is neither has a text of any kind, which the error of an enumeration shows.
+    # Any other value can have an arbitrary text, which the error of an enumeration would show.
     if isinstance(value, kind):
         return value
     if not isinstance(value, str):
@@ -293,14 +293,14 @@ def _member(value: object, kind: type[_E]) -> _E | None:
 
 
 def check_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
-    """Return what a caller has listed, or say that this is not a list."""
+    """Return the items of a caller's list, or raise if it is not a list."""
     # A lone string is iterable too, and would become a list of letters.
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        # Not quoted: it may be a whole key that was meant to be in a list.
+        # Not quoted: it can be a whole key that was meant to be in a list.
         raise InvalidRequest(f'{argument} must be a list of {of}, not {_kind(values)}.')
     try:
         items = list(itertools.islice(values, MAX_ITEMS + 1))
-    # The caller's own iterator, which may raise anything.
+    # The caller's own iterator, which can raise anything.
     except Exception as exc:
         raise InvalidRequest(
             f'{argument} must be a list of {of}; this {_kind(values)} cannot be read '
@@ -312,7 +312,7 @@ def check_items(argument: str, values: object, of: str) -> tuple[Any, ...]:
 
 
 def _of_a_build(exc: InvalidRequest) -> InvalidBuildRequest:
-    """Return what is wrong with an argument as what is wrong with the build."""
+    """Return the error of an argument as an error of the build."""
     if isinstance(exc, InvalidBuildRequest):
         return exc
     return InvalidBuildRequest(f'Cannot build: {exc}')
@@ -323,7 +323,7 @@ def _entries(argument: str, values: object, of: str) -> dict[Any, Any]:
         raise InvalidRequest(f'{argument} must {of}, not {_kind(values)}.')
     try:
         return dict(values)
-    # The caller's own mapping, which may raise anything.
+    # The caller's own mapping, which can raise anything.
     except Exception as exc:
         raise InvalidRequest(
             f'{argument} must {of}; this {_kind(values)} cannot be read ({_kind(exc)}).'
@@ -352,7 +352,7 @@ def _placement(place: object, limits: Limits) -> Placement:
     flavor = check_optional('the flavor of one of placements', place.amphora_flavor)
     for option in ('availability_zone', 'amphora_flavor'):
         if option in limits.refused_options and getattr(place, option):
-            raise InvalidRequest(f'this backend has no notion of {option}.')
+            raise InvalidRequest(f'this backend does not support {option}.')
     return Placement(availability_zone=zone, amphora_flavor=flavor)
 
 
@@ -373,7 +373,7 @@ def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraTyp
         return kind
     allowed = ', '.join(sorted(one.value for one in limits.amphora_types))
     if kind is not None:
-        raise InvalidRequest(f'this backend builds no {kind.value}, only {allowed}.')
+        raise InvalidRequest(f'this backend does not build {kind.value}, only {allowed}.')
     raise InvalidRequest(
         f'amphora_type must be one of {allowed} on this backend, not {quoted(amphora_type)}.'
     )
@@ -439,7 +439,7 @@ def _is_mode(value: object) -> bool:
 
 
 def _is_encodable(value: str) -> bool:
-    # Half of a surrogate pair has no bytes, so no backend can be sent it.
+    # Half of a surrogate pair cannot be encoded, so it cannot be sent to a backend.
     return not any('\ud800' <= character <= '\udfff' for character in value)
 
 
@@ -452,12 +452,12 @@ def _user_data(user_data: Any, limits: Limits) -> bytes | None:
 def _content(what: str, value: Any, max_bytes: int) -> bytes:
     try:
         if hasattr(value, 'read'):
-            # One more than allowed is enough to know that it is too much, and a
-            # file without end cannot fill the memory.
+            # One character more than allowed proves that it is too much, and an endless
+            # file cannot fill the memory.
             value = value.read(max_bytes + 1)
         if isinstance(value, str):
             value = value.encode()
-    # The caller's own file, which may raise anything.
+    # The caller's own file, which can raise anything.
     except Exception as exc:
         # Neither quoted nor chained: the error of a codec holds the content.
         raise InvalidRequest(f'{what} cannot be read ({_kind(exc)}).') from None
@@ -465,8 +465,8 @@ def _content(what: str, value: Any, max_bytes: int) -> bytes:
         raise InvalidRequest(f'{what} must be a string, bytes or a file, not {_kind(value)}.')
     if len(value) > max_bytes:
         raise UserDataTooLarge(
-            f'Cannot build: {what} is larger than {max_bytes} bytes, which is all this '
-            f'backend takes.'
+            f'Cannot build: {what} is larger than {max_bytes} bytes, the limit of this '
+            f'backend.'
         )
     return bytes(value)
 
@@ -480,4 +480,4 @@ _OPTIONS = {
 def _refuse_unknown_options(request: BuildRequest, limits: Limits) -> None:
     for option in sorted(limits.refused_options):
         if getattr(request, _OPTIONS.get(option, option)):
-            raise InvalidRequest(f'this backend has no notion of {option}.')
+            raise InvalidRequest(f'this backend does not support {option}.')

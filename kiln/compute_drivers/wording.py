@@ -1,16 +1,16 @@
-"""How errors tell what could not be done: 'attach port p1 to web-1'."""
+"""Wording of errors: phrases for calls, such as 'attach port p1 to web-1'."""
 
 from __future__ import annotations
 
-#: By the label of a call; any other is told by its own name and its subject.
+#: By the label of a call; any other call has the phrase of its name and subject.
 _PHRASES = {
     'find_build': 'look for build {subject}',
     'list': 'list the amphorae of {subject}',
     'status': 'read the status of {subject}',
     'statuses': 'read statuses',
-    # Their subject is a cursor, which tells nobody anything.
+    # Their subject is a cursor, which is meaningless in a message.
     'changes': 'read changes',
-    'reached': 'read who is {subject}',
+    'reached': 'read which amphorae are {subject}',
     'check': 'check the backend',
     'attach_port': 'attach port {other} to {subject}',
     'detach_port': 'detach port {other} from {subject}',
@@ -21,14 +21,14 @@ _PHRASES = {
     'console_log': 'read the console log of {subject}',
 }
 
-#: The longest value that an error quotes.
+#: Maximum length of a quoted value.
 _MAX_QUOTED = 60
 
 
 def attempt(kind: str, subject: str = '', other: str = '') -> str:
-    """Return what was to be done, to follow "Cannot".
+    """Return the phrase that follows "Cannot".
 
-    ``other`` is what was to be brought to the subject, such as a port.
+    ``other`` is a second object, such as a port to attach.
     """
     phrase = _PHRASES.get(kind, '')
     words = {'{subject}': subject, '{other}': other}
@@ -38,7 +38,7 @@ def attempt(kind: str, subject: str = '', other: str = '') -> str:
 
 
 def quoted(value: object) -> str:
-    """Return what an error shows of a wrong argument: its type, and a plain value itself."""
+    """Return how an error quotes a wrong argument: its type, and a plain value itself."""
     if value is None or isinstance(value, bool):
         return repr(value)
     kind = type(value).__name__
@@ -46,7 +46,7 @@ def quoted(value: object) -> str:
         return f'{_article(kind)} {kind}'
     try:
         text = repr(value)
-    # A number of many thousand digits has no text; a subclass may have a text of any kind.
+    # A number of many thousand digits has no text; a subclass can have any text.
     except Exception:
         return f'{_article(kind)} {kind}'
     if len(text) > _MAX_QUOTED:

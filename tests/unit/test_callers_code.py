@@ -203,7 +203,7 @@ class Probes(CallersCode):
     def test_one_that_blocks_ends_its_build_at_its_deadline_and_says_so(self):
         error = self.settled_error(self.ready(self.block, timeout=60))
         self.assertIsInstance(error, BuildTimeout)
-        self.assertIn('it has not answered since it was asked last', str(error))
+        self.assertIn('its last run did not return', str(error))
 
     def test_a_build_that_ended_while_its_probe_waited_asks_it_no_more(self):
         for _ in range(30):

@@ -69,7 +69,7 @@ class TheSameGoal(RecoveryTest):
     def test_a_build_until_ready_goes_on_with_its_probe(self):
         before = self.building(build_key='k', until=Until.READY, probe=TcpProbe(9), timeout=60)
         error = self.settled_error(self.successor.recover(saved(before)))
-        self.assertRegex(str(error), 'its probe never agreed .*:9')
+        self.assertRegex(str(error), 'its probe never succeeded .*:9')
 
     def test_a_probe_of_the_callers_own_is_asked_for_and_heard(self):
         record = saved(self.building(build_key='k', until=Until.READY, probe=lambda _: False))

@@ -26,7 +26,7 @@ SENTENCES = {
     Call.STATUS: (('m1',), 'Cannot read the status of m1'),
     Call.STATUSES: ((('m1', 'm2'),), 'Cannot read statuses'),
     Call.CHANGES: (('cursor-7',), 'Cannot read changes'),
-    Call.REACHED: ((State.ACTIVE, 'cursor-7'), 'Cannot read who is active'),
+    Call.REACHED: ((State.ACTIVE, 'cursor-7'), 'Cannot read which amphorae are active'),
     Call.CHECK: ((), 'Cannot check the backend'),
     Call.SUSPEND: (('m1',), 'Cannot suspend m1'),
     Call.RESUME: (('m1',), 'Cannot resume m1'),

@@ -86,7 +86,7 @@ class Able(PoolCase):
     def test_limits_follow_the_types_and_claim_commands_of_the_machines(self):
         driver = self.open_driver(pool(1))
         self.assertEqual({AmphoraType.BARE_METAL}, driver.limits.amphora_types)
-        with self.assertRaisesRegex(InvalidBuildRequest, 'no notion of user_data'):
+        with self.assertRaisesRegex(InvalidBuildRequest, 'does not support user_data'):
             driver.build(user_data='#!', **METAL)
         self.assertEqual(Standing.FREE, driver.machines()[0].standing)
         self.inventory.write_text(pool(1, each='claim = ["/bin/true"]\n'))
