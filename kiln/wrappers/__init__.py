@@ -1,1 +1,1 @@
-"""Drivers around drivers: executor, circuit breaker, rate limit, observer, watcher."""
+"""Driver wrappers: executor, circuit breaker, rate limit, observer, watcher."""

@@ -1,4 +1,4 @@
-"""Poll for finished builds, by ids alone, where a backend answers that for far less."""
+"""Active poll: only the ids of finished builds, where the backend makes that cheap."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from kiln.models import State
 from kiln.wrappers.cursors import Cursor, Cursors
 from kiln.wrappers.waiter_table import WaiterTable
 
-#: Seconds that a waiter can wait for its build until a poll for everything is due.
+#: Seconds that a waiter can wait for its build until a full poll is due.
 FULL_S = 60.0
-#: Seconds between two polls for the builds that failed.
+#: Seconds between two polls for failed builds.
 TROUBLE_S = 10.0
 
 
 class ActivePoll:
-    """Polls for those who wait for builds, and knows when more has to be polled.
+    """Polls for waiters of builds, and reports when a full poll is due.
 
-    Its cursors are its own: what it leaves out is left to a poll for everything.
+    It has its own cursors: changes that it omits are left to the next full poll.
     """
 
     def __init__(self, driver: AmphoraComputeDriver) -> None:
         self._driver = driver
-        # Up to which it is known who is ACTIVE and who failed. Several, as a build
-        # may be on its way while the poll moves on.
+        # Cursors up to which ACTIVE and failed amphorae are known. Several, because a
+        # build can be in flight while the poll advances.
         self._cursors = Cursors()
         self._full_at = self._trouble_at = -math.inf
 
     def begin(self, cursor: Cursor) -> None:
-        """Note that everything before a cursor has been reported."""
+        """Record that everything before a cursor has been reported."""
         self._cursors.add(cursor)
 
     def all_polled(self, now: float) -> None:
-        """Note a poll for everything."""
+        """Record a full poll."""
         self._full_at = self._trouble_at = now
 
     def reached(
@@ -58,7 +58,7 @@ class ActivePoll:
         if found is None:
             return None
         active = table.among(found)
-        # Of others, ACTIVE may not mean that nothing is being done to them.
+        # For other amphorae, ACTIVE does not exclude a task in progress.
         if not table.all_building(active):
             return None
         return self._reached(table, active, since, present, now)

@@ -1,4 +1,4 @@
-"""Retries of an operation: what follows each answer, when, and when to stop; pure."""
+"""Retries of an operation: decides the next step after each result; pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Again:
     why: str = ''
 
 
-#: How an operation goes on after an answer.
+#: The next step of an operation after a result.
 Step = Done | Failed | Again
 
 
@@ -59,33 +59,33 @@ class Backoff:
     def pause_s(self, attempt: int, error: BaseException | None = None) -> float:
         """Return the pause after an attempt, the first being 1: doubled, with full jitter.
 
-        Never less than a tenth, or chance would now and then make a tight loop. A
-        pause that the backend requested is kept, and then some, lest all who were
-        given the same time come back at once.
+        At least a tenth of the full pause, because a shorter jitter would make a tight
+        loop. A pause that the backend requested is kept and extended at random, so that
+        callers with the same pause do not all return at once.
         """
         if isinstance(error, AmphoraComputeError) and error.retry_after is not None:
             return error.retry_after + self._first_s * self._rng.random()
         if isinstance(error, CircuitOpenError):
-            # Opened by hand, for nobody knows how long.
+            # Opened by hand, so its end is unknown.
             return math.inf
         ceiling: float = min(self._max_s, self._first_s * 2 ** min(attempt - 1, 30))
         return ceiling * self._rng.uniform(0.1, 1.0)
 
 
 def may_repeat(call: Call, error: AmphoraComputeError) -> bool:
-    """Return True if sending a call again can do no harm and may do good.
+    """Return True if sending a call again is safe and can succeed.
 
-    What never reached the backend may always be sent again. What may have
-    taken effect is repeated only where doing it twice is doing it once.
+    A call that never reached the backend can always be sent again. A call that might have
+    taken effect is repeated only if a second call has the same effect as one.
     """
-    # A build that needs another place is repeated by its caller, who chooses the place.
+    # A build that needs another place is repeated by its caller, which chooses the place.
     if not error.retryable or error.advice is Advice.BUILD_ANEW:
         return False
     return error.outcome is Outcome.NOT_APPLIED or call.repeatable
 
 
 class CallPlan:
-    """One call, sent until it is answered, where that can do no harm."""
+    """One call, sent until it is answered, as far as repeating it is safe."""
 
     __slots__ = (
         'args',
@@ -98,13 +98,13 @@ class CallPlan:
         'operation',
     )
 
-    #: The build key of which only one operation may be under way; None for other calls.
+    #: The build key for which only one operation runs at a time; None for other calls.
     key: str | None = None
-    #: True if the backend may have a machine that was reported to nobody.
+    #: True if the backend might have a machine that was not reported to any caller.
     doubt = False
     #: True if that machine is removed, False if it is left for a caller to find.
     discards = True
-    #: True if a build was sent twice, so that the first request may still arrive.
+    #: True if a build was sent twice, so that the first request can still arrive.
     resent = False
 
     def __init__(
@@ -117,11 +117,11 @@ class CallPlan:
         once: bool = False,
     ) -> None:
         self.operation = operation
-        # The call to be sent next; a plan of several steps changes it.
+        # The next call; a plan of several steps changes it.
         self.call = call
         self.args = args
         self.backoff = backoff
-        # True if the first error is the last, as the caller decides what follows it.
+        # True if the first error is final, because the caller decides what follows.
         self.once = once
         self.attempt = 0
         self.last_error: BaseException | None = None
@@ -133,23 +133,23 @@ class CallPlan:
         return driver.perform(self.call, *self.args)
 
     def answered(self, value: Any) -> Step:
-        """Decide what follows a result."""
+        """Return the next step after a result."""
         return Done(value)
 
     def failed(self, error: BaseException) -> Step:
-        """Decide what follows an error."""
+        """Return the next step after an error."""
         self.last_error = error
         if self.once or not isinstance(error, AmphoraComputeError):
             return Failed(error)
         return self.again(error) if may_repeat(self.call, error) else Failed(error)
 
     def again(self, error: BaseException) -> Again:
-        """Pause after an error, longer each time."""
+        """Return a step that repeats after a pause, longer each time."""
         self.attempt += 1
         return Again(self.backoff.pause_s(self.attempt, error), str(error))
 
     def unforeseen(self, exc: BaseException) -> BaseException:
-        """Return the error for what no driver should raise, such as SystemExit."""
+        """Return the error for an exception that no driver should raise, such as SystemExit."""
         kind = DeleteFailed if self.call is Call.DELETE else AmphoraComputeError
         error = kind(
             f'{self.about}: the driver raised {type(exc).__name__}: {exc}. '
@@ -161,7 +161,7 @@ class CallPlan:
         return error
 
     def overdue(self, *, in_flight: bool) -> BaseException:
-        """Return the error of an operation whose time is over."""
+        """Return the error of an operation whose deadline has passed."""
         if not in_flight:
             why = (
                 'an earlier build of its key had not ended before its deadline'
@@ -183,10 +183,10 @@ class CallPlan:
         return error
 
     def threadless(self) -> BaseException:
-        """Return the error of an operation for which no thread can be started again."""
+        """Return the error of an operation for which no thread can be started."""
         error = self.overdue(in_flight=False)
         if not isinstance(error, OperationTimeout) or error.outcome is not Outcome.NOT_APPLIED:
-            # It was sent before, by this process or another one.
+            # It was sent before, by this process or an earlier process.
             return error
         return OperationRejected(
             f'{self.about}: the interpreter is ending and starts no more threads. It was never '
@@ -206,17 +206,17 @@ class CallPlan:
         self.operation.cancel('kiln was closed')
 
     def leave(self) -> None:
-        """End because kiln closes, and leave what it builds to the next user of its key."""
+        """End because kiln closes; leave what it builds to the next build with its key."""
         self.call_off()
 
     @property
     def about(self) -> str:
-        """How each of its errors begins."""
+        """The common beginning of its errors."""
         return f'Cannot {self.operation.attempt}'
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What each of its errors carries."""
+        """The common facts of its errors."""
         operation = self.operation
         return {
             'backend': operation.backend,

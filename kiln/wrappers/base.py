@@ -1,4 +1,4 @@
-"""What every wrapper is: a driver that asks another driver."""
+"""DriverWrapper: base of all drivers that wrap another driver."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class DriverWrapper(AmphoraComputeDriver):
 
     @property
     def limits(self) -> Limits:
-        """What the wrapped driver accepts."""
+        """Limits of the wrapped driver."""
         return self.inner.limits
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What the wrapped driver can do."""
+        """Abilities of the wrapped driver."""
         return self.inner.abilities
 
     def perform(self, call: Call, *args: Any) -> Any:
@@ -44,19 +44,19 @@ class DriverWrapper(AmphoraComputeDriver):
         return self.inner.cursor()
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Ask the layers below whether they would refuse."""
+        """Return the error with which a lower layer would refuse the call now, or None."""
         return self.inner.refusal(call)
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Have the wrapped driver tell of its news."""
+        """Pass the callback on to the wrapped driver."""
         self.inner.on_news(hurry)
 
     def close(self) -> None:
         """Close the wrapped driver."""
         self.inner.close()
 
-    # The contract wants these four of every driver. perform() reaches the
-    # hooks of the innermost driver, so here they only lead back to it.
+    # The contract requires these four hooks of every driver. perform() reaches the hooks
+    # of the innermost driver, so here they only call it.
 
     def _build(self, request: BuildRequest) -> str:
         amphora_id: str = self.perform(Call.BUILD, request)

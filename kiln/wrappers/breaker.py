@@ -24,8 +24,8 @@ __all__ = ['BreakerDriver', 'Circuit', 'CircuitSettings', 'CircuitSnapshot']
 class BreakerDriver(DriverWrapper):
     """A driver with one circuit for each kind of traffic.
 
-    Each outcome is settled by the error's own verdict; an error that is not
-    kiln's counts as a failure. No lock is held during a call to the backend.
+    Each result counts by the error's own verdict; an error that is not a kiln error counts
+    as a failure. No lock is held during a call to the backend.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class BreakerDriver(DriverWrapper):
                 rng=rng,
             )
 
-        #: The circuits, to be shown, and opened and closed by hand.
+        #: The circuits, for display and for opening and closing by hand.
         self.circuits: Mapping[Traffic, Circuit] = MappingProxyType(
             {traffic: circuit(traffic) for traffic in Traffic}
         )
@@ -64,7 +64,7 @@ class BreakerDriver(DriverWrapper):
     def perform(self, call: Call, *args: Any) -> Any:
         """Pass a call on if its circuit admits it, and record the outcome."""
         if call.ability is not None and call.ability not in self.abilities:
-            # This says nothing of the backend's health and needs no probe.
+            # Such a call proves nothing about the backend's health and needs no probe.
             raise self._unsupported(call)
         circuit = self._circuit_of[call]
         try:
@@ -74,7 +74,7 @@ class BreakerDriver(DriverWrapper):
             raise
         try:
             result = self.inner.perform(call, *args)
-        # Every outcome is settled, an interrupt too, then passed on.
+        # Every outcome is recorded, an interrupt too, then raised again.
         except BaseException as exc:
             circuit.settle(ticket, exc)
             raise
@@ -100,7 +100,7 @@ class BreakerDriver(DriverWrapper):
 
 
 class _Messenger(pybreaker.CircuitBreakerListener):
-    """Passes changes of state from pybreaker to a listener of kiln's."""
+    """Forwards changes of state from pybreaker to a kiln listener."""
 
     def __init__(self, listener: Listener, backend: str, traffic: Traffic) -> None:
         self._listener = listener

@@ -1,12 +1,12 @@
-"""Safe builds on backends that may lose an answer, and removal of what a build left.
+"""Safe builds after lost answers, and removal of what a failed build left.
 
-A create cannot be repeated like a read: the lost one may have made an
-instance. So after every answer that leaves a doubt the backend is asked for
-the build key; what is found is adopted, and only the certainty that there is
-nothing allows the request to be sent again.
+A create cannot be repeated like a read, because the lost request might have made a
+machine. So after every uncertain result the build key is looked up in the backend: an
+existing machine is adopted, and the request is sent again only if the key certainly has
+no machine.
 
-A machine that has run is never removed here under a key that somebody outside can know:
-another call, or another process, may have been given it.
+A machine that has run is never removed here under a key that can be known outside of
+kiln: another call, or another process, might have received the machine.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kiln.wrappers.errand import Errand
 
 
 class BuildPlan(CallPlan):
-    """Builds, looks for the key after each doubt, adopts what is found.
+    """Builds, looks the key up after each uncertain result, and adopts what is found.
 
-    Without a request it is a build of an earlier process, which can be looked
-    for but not sent.
+    Without a request it is a build of an earlier process, which can be looked up but not
+    sent.
     """
 
     __slots__ = ('_lost', '_request', 'discards', 'doubt', 'key', 'resent')
@@ -56,16 +56,16 @@ class BuildPlan(CallPlan):
             self.call, self.args = Call.BUILD, (request,)
         self._request = request
         self._lost: BaseException | None = None
-        # A build of an earlier process is not removed because it could not be
-        # found in time: whoever recovers it decides.
+        # A build of an earlier process that could not be found in time is not removed:
+        # the caller that recovers it decides.
         self.doubt = False
         self.discards = discards
         self.resent = False
 
     def answered(self, value: Any) -> Step:
-        """Take the id; after a look adopt what it found, or send again."""
+        """Take the id; after a look-up adopt what it found, or send again."""
         if self.call is Call.BUILD:
-            # Until the caller has it, it is what may have to be removed.
+            # Until the caller has the id, the machine might have to be removed.
             self.doubt = True
             self.operation.amphora_id = value
             return Done(value)
@@ -85,7 +85,7 @@ class BuildPlan(CallPlan):
         return Again()
 
     def failed(self, error: BaseException) -> Step:
-        """Look before anything else where the error leaves a doubt."""
+        """Look the key up first if the error leaves the outcome uncertain."""
         if self.call is Call.FIND_BUILD:
             step = super().failed(error)
             return Failed(self._unknown(error)) if isinstance(step, Failed) else step
@@ -94,7 +94,7 @@ class BuildPlan(CallPlan):
         outcome = getattr(error, 'outcome', Outcome.UNKNOWN)
         if outcome is Outcome.NOT_APPLIED:
             step = super().failed(error)
-            # The request that was lost may be what fills the quota, and land
+            # The lost request itself might have filled the quota, and might arrive
             # later: no refusal is certain after it.
             final = isinstance(step, Failed)
             return Failed(self._unknown(error)) if final and self.doubt else step
@@ -109,13 +109,13 @@ class BuildPlan(CallPlan):
         return self.again(error)
 
     def overdue(self, *, in_flight: bool) -> BaseException:
-        """Return the error that it may exist, unless it cannot."""
+        """Return the error that the machine might exist, unless it cannot."""
         if in_flight or self.doubt or self._request is None:
             return self._unknown(self.last_error)
         return super().overdue(in_flight=False)
 
     def call_off(self) -> None:
-        """End; a machine that was only looked for is left to the next recovery."""
+        """End; a machine that was only looked up is left to the next recovery."""
         if self._request is None:
             self.operation.fail(
                 OperationCancelled(
@@ -131,15 +131,15 @@ class BuildPlan(CallPlan):
             self.operation.leave('kiln was closed')
 
     def leave(self) -> None:
-        """End because kiln closes, and leave what it makes to the next user of its key."""
+        """End because kiln closes, and leave the machine to the next build with its key."""
         self.discards = False
         self.call_off()
 
     def _difference(self, found: Amphora) -> BuildDiffers | None:
         if self._request is None:
             return None
-        # Not every backend describes flavor and image in the words of the request, and
-        # here the machine may well be what the lost request has made.
+        # Not every backend describes flavor and image exactly as in the request, and here
+        # the machine might well come from the lost request.
         sure = dataclasses.replace(self._request, flavor=None, image_id=None)
         try:
             adopted(sure, found)
@@ -149,7 +149,7 @@ class BuildPlan(CallPlan):
         return None
 
     def _refused(self, error: BuildDiffers) -> Failed:
-        # The machine was there first: nothing under this key is this build's to remove.
+        # The machine existed before, so this build must not remove anything under this key.
         self.doubt = False
         return Failed(error)
 
@@ -166,7 +166,7 @@ class BuildPlan(CallPlan):
         error = BuildOutcomeUnknown(
             f'Cannot tell whether {self.operation.subject} was built: {why}. '
             f'Build again with build_key={self.key!r}.',
-            # A look that is refused until then would be refused to a repeat at once too.
+            # A repeat would be refused for as long as the look-up is.
             advice=Advice.WAIT if pause_s else None,
             retry_after=pause_s,
             **self.facts | {'build_key': self.key},
@@ -176,47 +176,47 @@ class BuildPlan(CallPlan):
 
 
 def _may_resend(lost: BaseException | None) -> bool:
-    # An answer that got lost may arrive the next time; a driver that failed in
-    # a way nobody foresaw will fail so again.
+    # After a lost answer the next one can arrive; after an unforeseen failure a driver
+    # will fail again in the same way.
     return isinstance(lost, BuildOutcomeUnknown) or bool(getattr(lost, 'retryable', False))
 
 
 class TwinPlan(CallPlan):
-    """Looks again, some time after, for a build that was sent twice.
+    """Looks the key up again later, after a build that was sent twice.
 
-    A driver that finds several instances of one key keeps the first of them.
+    A driver that finds several machines of one key keeps the first.
     """
 
     __slots__ = ('_looks_left', '_pause_s')
 
     def __init__(self, operation: Errand[Any], *, grace_s: float, backoff: Backoff) -> None:
         super().__init__(operation, Call.FIND_BUILD, (operation.subject,), backoff)
-        # The later a request comes the less likely it is to come at all.
+        # The later a lost request would arrive, the less likely it is to arrive.
         self._pause_s = 10 * grace_s
         self._looks_left = 2
 
     def answered(self, value: Any) -> Step:
-        """Look once more, much later."""
+        """Look the key up once more, much later."""
         self._looks_left -= 1
         return Again(self._pause_s) if self._looks_left else Done(None)
 
     def failed(self, error: BaseException) -> Step:
-        """Look again whatever the error: outages end."""
+        """Look the key up again after any error, because outages end."""
         self.last_error = error
         return self.again(error)
 
 
 class DiscardPlan(CallPlan):
-    """Deletes what carries a build key, and looks again until nothing does.
+    """Deletes what carries a build key, and looks the key up until nothing is left.
 
-    Goes through outages: each step that fails is taken again later. A request
-    whose answer was lost may still be on its way, so where the id was never
-    known the last look comes after a grace.
+    It continues through outages: each failed step is repeated later. A request whose
+    answer was lost might still arrive, so if the id was never known, the last look-up
+    comes after a grace period.
 
-    Only under a private key, which nobody else can have built with, is a machine
-    deleted whatever its state. Under any other key each delete follows a look at once,
-    and a machine that has run is left: it is the result. A private key may be read at
-    any time, so this is decided again before each call.
+    A machine is deleted in any state only under a private key, with which no other build
+    can have been made. Under any other key each delete directly follows a look-up, and a
+    machine that has run is left: it is the result. A private key can be read at any time,
+    so this is decided again before each call.
     """
 
     __slots__ = ('_build_key', '_deleted', '_grace_s', '_in_grace', '_looks_left', 'key')
@@ -229,7 +229,7 @@ class DiscardPlan(CallPlan):
         self._grace_s = grace_s
         self._looks_left = 2
         self._deleted: str | None = None
-        # Nothing was found, and only the second look is missing.
+        # Nothing was found, and only the second look-up is missing.
         self._in_grace = False
         if operation.amphora_id is not None:
             self._looks_left = 1
@@ -239,21 +239,21 @@ class DiscardPlan(CallPlan):
             self._look_and_delete()
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
-        """Make the next call; where others may build with the key, look before a delete."""
+        """Make the next call; if others can build with the key, look up before a delete."""
         if not self._build_key.private:
             self._look_and_delete()
         if self.args:
             return super().send(driver)
-        # In one go: while it waited between the two the machine might come to run.
+        # In one step: the machine could start to run during a pause between the two.
         found: Amphora | None = driver.perform(Call.FIND_BUILD, self.key)
         if found is not None and _removable(found):
             driver.perform(Call.DELETE, found.id)
         return found
 
     def answered(self, value: Any) -> Step:
-        """After a delete look; after a look delete, leave, or look once more."""
+        """Look up after a delete; after a look-up delete, leave, or look up again."""
         self._in_grace = False
-        # It was sent as it says, whoever has read the key since.
+            # It was sent as recorded, even if the key has been read since.
         if self.args and self.call is Call.DELETE:
             self.call, self.args = Call.FIND_BUILD, (self.key,)
             return Again()
@@ -278,13 +278,13 @@ class DiscardPlan(CallPlan):
         return Again() if first else self._later()
 
     def failed(self, error: BaseException) -> Step:
-        """Take the same step again later, whatever the error: outages end."""
+        """Repeat the same step later after any error, because outages end."""
         self.last_error = error
         self.operation.note('failed', str(error))
         return self._later(getattr(error, 'retry_after', None) or 0.0)
 
     def overdue(self, *, in_flight: bool) -> BaseException:
-        """Return the error that names what may be left, by key and id."""
+        """Return the error that names what might be left, by key and id."""
         why = str(self.last_error or 'there was no time').rstrip('.')
         error = DeleteFailed(
             f'Cannot make sure that nothing of build {self.key} is left on '
@@ -298,11 +298,11 @@ class DiscardPlan(CallPlan):
 
     @property
     def outlives_closing(self) -> bool:
-        """True if something may be left; a last look need not be waited for."""
+        """True if something might be left; kiln does not wait for a last look-up."""
         return not self._in_grace
 
     def call_off(self) -> None:
-        """Give up, and report what may be left, unless nothing is."""
+        """Give up, and report what might be left, unless nothing is."""
         if self._in_grace:
             self.operation.resolve(None)
         else:
@@ -313,7 +313,7 @@ class DiscardPlan(CallPlan):
         self.call, self.args = Call.DELETE, (amphora_id,)
 
     def _look_and_delete(self) -> None:
-        # One step, among those that change something; what it is about is known by the key.
+        # One step with the traffic of a change, although its argument is the key.
         self.call, self.args = Call.DELETE, ()
 
     def _later(self, at_least_s: float = 0.0) -> Again:
@@ -322,6 +322,6 @@ class DiscardPlan(CallPlan):
 
 
 def _removable(found: Amphora) -> bool:
-    """Return True if a machine that others may have built with its key cannot be serving."""
+    """Return True if a machine that others might have built with its key cannot be serving."""
     leaving = found.state in (State.DELETING, State.DELETED)
     return not leaving and not found.past_building

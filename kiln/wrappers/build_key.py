@@ -1,4 +1,4 @@
-"""A build key, and whether anybody but kiln can know it."""
+"""Build key of one build, and whether it can be known outside of kiln."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 
 
 class BuildKey:
-    """The key of one build, shared by all that works on that build.
+    """The key of one build, shared by everything that works on that build.
 
-    A key that kiln drew is *private* until somebody can have read it: from the operation,
-    from its record, from an error, or from the memory of a forked process. Whoever has
-    read it can build with it, here or in another process, and be given the machine.
+    A key that kiln drew is *private* until it can have been read: from the operation,
+    from its record, from an error, or from the memory of a forked process. A caller that
+    has read it can build with it, here or in another process, and receive the machine.
     """
 
     __slots__ = ('_drawn_at', 'text')
 
     def __init__(self, text: str, *, drawn: bool = False) -> None:
         self.text = text
-        # By the count of forks, since what a child reads is not seen here.
+        # Compared with the count of forks, because reads in a child are not visible here.
         self._drawn_at = _forks if drawn else None
 
     @property
     def private(self) -> bool:
-        """True if kiln drew the key and nobody can have read it."""
+        """True if kiln drew the key and it cannot have been read."""
         return self._drawn_at == _forks
 
     @property
@@ -31,7 +31,7 @@ class BuildKey:
         return None if self.private else self.text
 
     def read(self) -> str:
-        """Return the key to somebody outside of kiln, who can build with it from now on."""
+        """Return the key to a caller, which can build with it from now on."""
         self._drawn_at = None
         return self.text
 
@@ -44,5 +44,5 @@ def _forked() -> None:
     _forks += 1
 
 
-# Before, for the keys drawn until then; after, for those drawn while the fork began.
+# Before a fork, for keys drawn until then; after it, for keys drawn while the fork began.
 os.register_at_fork(before=_forked, after_in_parent=_forked)

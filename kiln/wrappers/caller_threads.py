@@ -1,4 +1,4 @@
-"""Threads for the code of callers: callbacks and probes, which may take their time."""
+"""Threads for callers' code: callbacks and probes, which can block."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kiln.clock import Deadline
 
 LOG = logging.getLogger(__name__)
 
-#: How long a thread stays when it has nothing to do.
+#: Seconds until an idle thread ends.
 LINGER_S = 5.0
 
 
 class CallerThreads:
-    """Runs functions that callers gave, in the order they come, on a few daemon threads.
+    """Runs callers' functions in order on a few daemon threads.
 
-    A thread is started when a function has none to run on, as long as there are fewer
-    than ``size``; then the function waits for one. Nothing of kiln's runs here, so code
-    that blocks holds up code of its own kind, of its own backend, and nothing else.
+    A thread is started when a function finds no idle thread, up to ``size`` threads; then
+    the function waits for a thread. None of kiln's own code runs here, so code that blocks
+    delays only code of the same kind, of the same backend.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -36,7 +36,7 @@ class CallerThreads:
         self._closed = False
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Have a function run; after :meth:`close` too, as its caller waits for it."""
+        """Run a function; after :meth:`close` too, because its caller waits for it."""
         with self._lock:
             self._waiting.append(function)
             if self._idle >= len(self._waiting):
@@ -45,21 +45,20 @@ class CallerThreads:
                 self._start()
 
     def close(self, wait_s: float) -> None:
-        """End the idle threads, and the others when they are; wait for them so long."""
+        """End idle threads now and busy threads when they are idle; wait that long."""
         deadline = Deadline.after(wait_s)
         with self._lock:
             self._closed = True
             self._wake.notify_all()
-            # A callback that closes would wait for its own end.
+            # A callback that calls close() would wait for its own end.
             if threading.current_thread() in self._threads:
                 return
             while self._threads and not deadline.passed:
                 self._wake.wait(max(0.0, deadline.remaining_s()))
 
     def disown(self) -> None:
-        """Forget the threads and what waits: they are the parent's of this process."""
-        self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)
+        """Forget threads and waiting functions: they belong to the parent process."""
+        self._wake = threading.Condition(threading.Lock())
         self._waiting = collections.deque()
         self._threads, self._idle, self._closed = set(), 0, True
 
@@ -71,7 +70,7 @@ class CallerThreads:
         self._threads.add(thread)
         try:
             thread.start()
-        # No thread can be had: one that is there takes it, or the next to come.
+        # No thread can be started: an existing thread runs the function, or the next one.
         except RuntimeError:
             self._threads.discard(thread)
             LOG.exception('Cannot start thread %s', thread.name)
@@ -80,13 +79,13 @@ class CallerThreads:
         while (function := self._next()) is not None:
             try:
                 function()
-            # Also SystemExit: it is not this thread's to end.
+            # Includes SystemExit, which must not end this thread.
             except BaseException:
                 LOG.exception('Code that the caller of kiln gave, %r, failed', function)
             del function
 
     def _next(self) -> Callable[[], object] | None:
-        """Return what is to be run next, or None where the thread is to end."""
+        """Return the next function, or None if the thread is to end."""
         with self._lock:
             if not self._waiting and not self._closed:
                 self._idle += 1
@@ -101,7 +100,7 @@ class CallerThreads:
 
 
 class CallbackLine:
-    """The callbacks of one operation: one after the other, in their order."""
+    """The callbacks of one operation, called one after another, in order."""
 
     __slots__ = ('_at_work', '_lock', '_threads', '_waiting')
 
@@ -112,7 +111,7 @@ class CallbackLine:
         self._at_work = False
 
     def call(self, function: Callable[[Any], object], argument: Any) -> None:
-        """Have a function called after those before it."""
+        """Call a function after the functions added before it."""
         with self._lock:
             self._waiting.append((function, argument))
             if self._at_work:
@@ -131,10 +130,10 @@ class CallbackLine:
 
 
 def call_guarded(function: Callable[[Any], object], argument: Any) -> None:
-    """Call a caller's callback; log what it raises as the caller's."""
+    """Call a caller's callback; log any exception as the caller's error."""
     try:
         function(argument)
-    # Also SystemExit: in a callback it ends neither the thread nor the process.
+    # Includes SystemExit: in a callback it ends neither the thread nor the process.
     except BaseException:
         LOG.exception('A callback given by the caller failed: %r, called with %r',
                       function, argument)  # fmt: skip

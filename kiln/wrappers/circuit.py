@@ -1,4 +1,4 @@
-"""A circuit breaker that holds no lock while a guarded call runs."""
+"""Circuit breaker that holds no lock while a guarded call runs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from kiln.wrappers.circuit_window import OutcomeWindow
 
 
 class Circuit:
-    """A circuit breaker: refuses calls to a backend that failed lately.
+    """A circuit breaker: refuses calls to a backend that failed recently.
 
-    Closed, calls pass without any lock. Too large a share of failed (or slow)
-    calls opens it for a period; after that it admits one probe at a time, and
-    the outcome of a probe closes the circuit or opens it for longer.
+    While it is closed, calls pass without any lock. If the share of failed or slow calls
+    is too large it opens for a period. After that it admits one probe at a time, and the
+    result of the probe closes the circuit or opens it for longer.
 
-    What an outcome means is the error's own ``circuit`` verdict. An error
-    that is a clear answer, such as "not found", has the verdict SUCCESS: it
-    proves a probe's backend alive, but it is left out of the window. Counted
-    there it would heal, since looking for things that are gone is quick where
-    working with things that exist is broken; and so it neither trips nor heals.
+    The effect of a result is the error's own ``circuit`` verdict. An error that is a clear
+    answer, such as "not found", has the verdict SUCCESS: it proves that a probe's backend
+    works, but it is not counted in the window. Reading missing objects is fast even while
+    operations on existing objects fail, so counting such answers would hide failures.
 
-    pybreaker stores the state and notifies the listeners. The calls do not go
-    through pybreaker, because it holds its lock while a call runs.
+    pybreaker stores the state and notifies the listeners. The calls do not go through
+    pybreaker, because it holds its lock while a call runs.
     """
 
     def __init__(
@@ -60,20 +59,20 @@ class Circuit:
         breaker = pybreaker.CircuitBreaker(name=name, listeners=listeners, state_storage=storage)
         self._changes = StateChanges(breaker)
         if breaker.current_state != STATE_CLOSED:
-            # The storage does not say for how long the circuit stays open.
+            # The storage does not record how long the circuit stays open.
             self._enter(self._tripped(self._phase, self._monotonic(), None, 'an earlier process'))
             self._changes.publish()
 
     # ---- the two halves of a guarded call ---------------------------------
 
     def admit(self) -> Ticket:
-        """Return a ticket for one call, to be given back to :meth:`settle`.
+        """Return a ticket for one call, to be passed to :meth:`settle`.
 
         :raises CircuitOpenError: not now; ``retry_after`` is the time to wait.
         """
         if self._peers is not None and self._peers.look():
             self._changes.publish()
-        # Phases are replaced, never changed, so reading one needs no lock.
+        # Phases are replaced, never changed, so reading one requires no lock.
         phase = self._phase
         if phase.state == STATE_CLOSED:
             return Ticket(phase.generation, 0.0 if self._slow_s is None else self._monotonic())
@@ -93,14 +92,14 @@ class Circuit:
             elif error is None or verdict is Verdict.FAILURE:
                 failed = error is not None
                 self._window.record(now, failed=failed, slow=slow)
-                # A success never trips, even where it completes the minimum.
+                # A success never trips, even if it completes the minimum number of calls.
                 if (failed or slow) and self._is_bad():
                     self._enter(self._tripped(phase, now, error))
         if self._phase is not phase:
             self._spread()
 
     def refusal(self) -> CircuitOpenError | None:
-        """Return the error a call would be refused with now; takes no probe."""
+        """Return the error with which a call would be refused now; takes no probe."""
         phase = self._phase
         if phase.state == STATE_CLOSED:
             return None
@@ -119,10 +118,10 @@ class Circuit:
                 self._enter(leased)
         if first:
             self._spread()
-            # With shared storage, another process may have been first.
+            # With shared storage, another process might have been first.
             if leased is self._phase:
                 return Ticket(leased.generation, now)
-        # Another call took the probe, or the circuit has closed meanwhile.
+        # Another call took the probe, or the circuit has closed in the meantime.
         return self.admit()
 
     def _after_probe(
@@ -130,7 +129,7 @@ class Circuit:
     ) -> Phase:
         phase, settings = self._phase, self.settings
         if verdict is Verdict.NEUTRAL:
-            # It says nothing of the backend's health: the permit goes back.
+            # The result proves nothing about the backend's health: return the permit.
             return phase.half_opened(until=now, successes=phase.successes)
         if slow or verdict is Verdict.FAILURE:
             return self._tripped(phase, now, error if verdict is Verdict.FAILURE else None)
@@ -156,30 +155,30 @@ class Circuit:
         )
 
     def trip(self, cause: BaseException | None = None) -> None:
-        """Open for the normal period, as failures would."""
+        """Open for the normal period, as after failures."""
         self._by_hand(lambda phase: self._tripped(phase, self._monotonic(), cause, BY_HAND))
 
     def half_open(self) -> None:
-        """Let the next call go as a probe, whatever the state is."""
+        """Admit the next call as a probe, whatever the state is."""
         self._by_hand(lambda phase: phase.half_opened(until=self._monotonic()))
 
     def close(self) -> None:
-        """Let all calls go, and forget earlier failures and trips."""
+        """Admit all calls, and forget earlier failures and trips."""
         self._by_hand(lambda phase: phase.closed(until=0.0, trips=0))
 
     def _by_hand(self, step: Callable[[Phase], Phase]) -> None:
         overruled = True
-        # Another process may have changed the circuit unseen. Its change is
-        # adopted first, as always, and then the change by hand is repeated.
+        # Another process might have changed the circuit unnoticed. Its change is adopted
+        # first, as always, and then the change by hand is repeated.
         while overruled:
             with self._lock:
                 self._enter(step(self._phase))
             overruled = self._spread()
 
-    # ---- what it looks like ------------------------------------------------
+    # ---- snapshot ------------------------------------------------------------
 
     def snapshot(self) -> CircuitSnapshot:
-        """Return what the circuit looks like now."""
+        """Return the current state of the circuit as data."""
         if self._peers is not None and self._peers.look():
             self._changes.publish()
         now = self._monotonic()
@@ -205,7 +204,7 @@ class Circuit:
     def _tripped(
         self, phase: Phase, now: float, cause: BaseException | None, why: str = SLOW_CALLS
     ) -> Phase:
-        # A circuit that trips again soon after it closed had not recovered.
+        # A circuit that trips again soon after closing had not recovered.
         forgiven = phase.manual or (phase.state == STATE_CLOSED and now >= phase.until)
         trips = 1 if forgiven else phase.trips + 1
         if cause is not None:
@@ -217,7 +216,7 @@ class Circuit:
         return phase.opened(until=now + period_s, trips=trips, opened_by=why, cause=cause)
 
     def _enter(self, phase: Phase) -> None:
-        """Begin a phase, with the lock held; :meth:`_spread` reports it without."""
+        """Begin a phase, with the lock held; :meth:`_spread` reports it without the lock."""
         if phase.state == STATE_CLOSED:
             self._window.clear()
         if phase.state != self._phase.state:
@@ -225,7 +224,7 @@ class Circuit:
         self._phase = phase
 
     def _spread(self) -> bool:
-        """Report a new phase; return True if another process's took its place."""
+        """Report a new phase; return True if another process's phase replaced it."""
         overruled = self._peers is not None and self._peers.agree()
         self._changes.publish()
         return overruled
@@ -239,6 +238,6 @@ class Circuit:
 def _verdict(error: BaseException) -> Verdict:
     if isinstance(error, AmphoraComputeError):
         return error.circuit
-    # KeyboardInterrupt, SystemExit, a cancelled task: the caller left, the
-    # backend reported nothing.
+    # KeyboardInterrupt, SystemExit, a cancelled task: the caller stopped, and the backend
+    # reported nothing.
     return Verdict.FAILURE if isinstance(error, Exception) else Verdict.NEUTRAL

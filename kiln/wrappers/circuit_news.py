@@ -1,4 +1,4 @@
-"""Notifications of a circuit's changes of state, through pybreaker and in order."""
+"""Change notifications of a circuit, in order, through pybreaker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LOG = logging.getLogger(__name__)
 
 
 class StateChanges:
-    """A queue of changes that pybreaker has still to store and to notify.
+    """A queue of changes that pybreaker still has to store and announce.
 
-    pybreaker notifies its listeners under its own lock. Only :meth:`publish`
-    takes that lock, so no call waits for a listener. A listener must not
-    raise: pybreaker would neither notify the next one nor finish the change.
+    pybreaker notifies its listeners under its own lock. Only :meth:`publish` takes that
+    lock, so no call waits for a listener. A listener must not raise: pybreaker would
+    neither notify the next one nor finish the change.
     """
 
     def __init__(self, breaker: pybreaker.CircuitBreaker) -> None:
@@ -37,9 +37,9 @@ class StateChanges:
 
     def publish(self) -> None:
         """Store the queued changes and notify the listeners of each."""
-        # One thread publishes all of them, in order; the others leave theirs
-        # in the queue. The outer loop catches what is queued between the last
-        # look and the release.
+        # One thread publishes all changes, in order; other threads leave their changes in
+        # the queue. The outer loop handles changes that are queued between the last check
+        # and the release.
         while self._waiting and self._publishing.acquire(blocking=False):
             try:
                 while self._waiting:

@@ -1,9 +1,9 @@
-"""Circuits shared by several processes: one record, changed by compare-and-set.
+"""Shared circuits of several processes: one record, changed by compare-and-set.
 
-Shared are the state, the moment a probe may go and the probe's lease, so a
-trip opens the circuit for all and one process at a time probes. The window of
-outcomes is each process's own: counting together would cost a round trip per
-call, and a process has seen enough once its own window holds the minimum.
+The processes share the state, the time of the next probe and the probe's lease, so a trip
+opens the circuit for all, and one process at a time probes. Each process has its own
+window of results: a common count would cost a round trip per call, and a process has
+enough results once its own window holds the minimum.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kiln.wrappers.circuit_phase import Phase
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPhase:
-    """A phase as processes exchange it: spans of time instead of moments.
+    """A phase as processes exchange it: durations instead of points in time.
 
-    Each change has a new ``version``, so that no process takes a later record
-    for the one it knew. The version is empty if the record does not exist.
+    Each change has a new ``version``, so that no process mistakes a later record for the
+    record that it knew. The version is empty if the record does not exist.
     """
 
     version: str = ''
@@ -37,7 +37,7 @@ class SharedPhase:
 
     @classmethod
     def of(cls, phase: Phase, now: float) -> SharedPhase:
-        """Return a phase of this process, to be offered to other processes."""
+        """Return a phase of this process for the exchange with other processes."""
         return cls(
             version=uuid.uuid4().hex,
             state=phase.state,
@@ -56,7 +56,7 @@ class SharedPhase:
             trips=self.trips,
             successes=self.successes,
             opened_by=self.opened_by or None,
-            # The error itself stays in the process that saw it.
+            # The error itself stays in the process that received it.
             cause=phase.cause if self.state != STATE_CLOSED else None,
         )
 
@@ -64,11 +64,11 @@ class SharedPhase:
 class SharedStorage(CircuitMemoryStorage, abc.ABC):
     """A storage of pybreaker that also exchanges phases with other processes.
 
-    pybreaker reads and writes this process's memory, so that no call stalls
-    while the shared record is out of reach.
+    pybreaker reads and writes this process's memory, so that no call waits while the
+    shared record is unreachable.
     """
 
-    #: How old this process's knowledge may become while calls come in.
+    #: Maximum age of this process's copy while calls arrive.
     refresh_s: float = 0.2
 
     def __init__(self) -> None:
@@ -76,14 +76,14 @@ class SharedStorage(CircuitMemoryStorage, abc.ABC):
 
     @abc.abstractmethod
     def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
-        """Return the shared record, after replacing it by what is offered.
+        """Return the shared record, after replacing it with the offered phase.
 
-        It is replaced only if its version is the one known, or if it does not
-        exist. None means that it cannot be reached now; nothing is raised.
+        It is replaced only if its version is ``known``, or if it does not exist. None means
+        that it is unreachable now; nothing is raised.
         """
 
     def close(self) -> None:
-        """Give back connections; safe to repeat."""
+        """Release connections; safe to repeat."""
 
 
 class Peers:
@@ -100,15 +100,15 @@ class Peers:
         self._monotonic = monotonic
         self._current = current
         self._adopt = adopt
-        # Held during an exchange, which can take long; no call waits for it,
-        # except one that changes the circuit's phase.
+        # Held during an exchange, which can take long; no call waits for it, except a
+        # call that changes the circuit's phase.
         self._wire = threading.Lock()
         self._version = ''
         self._agreed = 0
         self._look_at = -math.inf
 
     def look(self) -> bool:
-        """Agree again if it is time, in one thread; the other threads go on."""
+        """Exchange again if it is due, in one thread; the other threads continue."""
         now = self._monotonic()
         if now < self._look_at or not self._wire.acquire(blocking=False):
             return False
@@ -120,7 +120,7 @@ class Peers:
         return True
 
     def agree(self) -> bool:
-        """Offer a new phase, or adopt an earlier one of the others and return True."""
+        """Offer a new phase, or adopt an earlier phase of another process and return True."""
         with self._wire:
             return self._exchange()
 
@@ -130,13 +130,13 @@ class Peers:
             offered = SharedPhase.of(phase, self._monotonic())
         found = self._storage.exchange(self._version, offered)
         if found is None:
-            # Out of reach: this process's memory rules, and is offered later.
+            # Unreachable: this process's memory applies, and is offered later.
             return False
         if offered is not None and found.version == offered.version:
             self._version, self._agreed = found.version, phase.generation
         elif not found.version:
-            # The record is lost, or was never written; a circuit that is not
-            # closed here is worth offering, at the next look.
+            # The record was lost or never written. A circuit that is not closed here is
+            # offered at the next exchange.
             self._version = ''
             self._agreed = phase.generation if phase.state == STATE_CLOSED else -1
         elif found.version != self._version:

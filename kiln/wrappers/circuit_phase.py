@@ -1,4 +1,4 @@
-"""The phase of a circuit, as one value that is replaced, never changed."""
+"""Phase of a circuit: one value that is replaced, never changed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
 from kiln.exceptions import Advice, CircuitOpenError
 
-#: What opened a circuit, where no error did.
+#: What opened a circuit, if no error did.
 BY_HAND = 'by_hand'
 SLOW_CALLS = 'slow_calls'
 
-#: When to repeat a call that is refused while a probe is under way: most
-#: probes end soon, so the rest of the lease would be far too long a wait.
+#: When to repeat a call that is refused during a probe: most probes end soon, so the
+#: rest of the lease would be too long a wait.
 PROBE_HINT_S = 1.0
 
 
 class Ticket(NamedTuple):
-    """Permission for one call, to be handed back with its outcome."""
+    """Permission for one call, to be returned with its outcome."""
 
     generation: int
     started: float = 0.0
@@ -28,17 +28,17 @@ class Ticket(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Phase:
-    """One stretch of a circuit's life; each change begins the next one.
+    """One period of a circuit's life; each change begins the next phase.
 
-    A result belongs to the phase whose generation is on its ticket. Once
-    another phase has begun, that result is dropped.
+    A result belongs to the phase whose generation is on its ticket, and is dropped once
+    another phase has begun.
     """
 
     generation: int = 0
     state: str = STATE_CLOSED
-    #: Open: when a probe can go; infinite if opened by hand. Half-open: when
-    #: the probe that is under way is given up, and another can go. Closed:
-    #: until when the trips before it make the next open period longer.
+    #: Open: when a probe can go; infinite if opened by hand. Half-open: when the current
+    #: probe is given up, and another can go. Closed: until when earlier trips make the
+    #: next open period longer.
     until: float = 0.0
     trips: int = 0
     successes: int = 0
@@ -47,17 +47,17 @@ class Phase:
 
     @property
     def manual(self) -> bool:
-        """Whether it was opened by hand, to stay so until closed by hand."""
+        """True if it was opened by hand, and stays open until it is closed by hand."""
         return self.until == math.inf
 
     def opened(
         self, *, until: float, trips: int, opened_by: str, cause: BaseException | None
     ) -> Phase:
-        """Return the phase in which calls are refused."""
+        """Return the phase that refuses calls."""
         return Phase(self.generation + 1, STATE_OPEN, until, trips, 0, opened_by, cause)
 
     def half_opened(self, *, until: float, successes: int = 0) -> Phase:
-        """Return the phase in which one probe goes; a past ``until`` awaits it."""
+        """Return the phase that admits one probe; if ``until`` has passed, no probe is out."""
         return dataclasses.replace(
             self,
             generation=self.generation + 1,
@@ -67,11 +67,11 @@ class Phase:
         )
 
     def closed(self, *, until: float, trips: int) -> Phase:
-        """Return the phase in which calls go through."""
+        """Return the phase that admits all calls."""
         return Phase(self.generation + 1, STATE_CLOSED, until, trips)
 
     def refusal(self, name: str, now: float) -> CircuitOpenError:
-        """Return the error of a call that must wait, on the circuit of that name."""
+        """Return the error of a call that the circuit of that name refuses."""
         retry_after: float | None = self.until - now
         if self.manual:
             retry_after = None

@@ -1,4 +1,4 @@
-"""Settings of a circuit, and snapshots of it: plain values."""
+"""Circuit settings and snapshots, as plain values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class CircuitSettings:
 
     #: Share of failed calls in the window that opens the circuit.
     failure_rate: float = 0.5
-    #: Calls the window must hold before any share is looked at.
+    #: Minimum number of calls in the window before any share counts.
     minimum_calls: int = 5
     window_s: float = 60.0
-    #: A call of this length is slow; None means that no call is.
+    #: Seconds from which a call is slow; None means never.
     slow_call_s: float | None = None
     #: Share of slow calls in the window that opens the circuit.
     slow_call_rate: float = 0.8
@@ -25,10 +25,10 @@ class CircuitSettings:
     open_s: float = 30.0
     open_factor: float = 2.0
     open_max_s: float = 600.0
-    #: Share of the period that chance may take off, so that the probes of
-    #: many processes do not meet.
+    #: Share of the period that is subtracted at random, so that the probes of many
+    #: processes do not coincide.
     open_jitter: float = 0.1
-    #: How long a probe can take before another one is sent.
+    #: Maximum time of a probe before another one is sent.
     probe_lease_s: float = 30.0
     #: Successful probes in a row that close the circuit.
     success_threshold: int = 1
@@ -64,20 +64,20 @@ def _whole(number: int) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CircuitSnapshot:
-    """State of a circuit at one moment, for people and metrics."""
+    """State of a circuit at one point in time, for people and metrics."""
 
     name: str
     #: ``closed``, ``open`` or ``half-open``.
     state: str
     #: Seconds until the next probe can go; None while closed or opened by hand.
     retry_after: float | None
-    #: Shares of failed and of slow calls among those in this process's window.
+    #: Shares of failed and of slow calls in this process's window.
     failure_rate: float
     slow_call_rate: float
     calls: int
     #: Code of the error that opened it, ``slow_calls`` or ``by_hand``.
     opened_by: str | None
-    #: Opened by hand, to stay so until it is closed by hand.
+    #: True if opened by hand; it stays open until it is closed by hand.
     manual: bool
-    #: Trips that followed each other too soon to be forgotten.
+    #: Number of trips in quick succession, which lengthen the open period.
     trips: int

@@ -1,4 +1,4 @@
-"""The record of a circuit in Redis, for processes on any number of hosts."""
+"""Redis record of a circuit, shared by processes on any number of hosts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: How long a Redis that does not answer can hold up a call, and how long it
-#: is left alone after that.
+#: How long an unresponsive Redis can delay a call, and how long it is then not called.
 TIMEOUT_S = 0.5
 PAUSE_S = 5.0
 
-# All of it in one step, on the clock of Redis: hosts need not agree on the
-# time. A time of -1 is infinite. Only a process that has read the latest
-# record replaces it, so of many changes to the same record one succeeds.
+# All of it in one step, on the clock of Redis: hosts need not agree on the time. A time
+# of -1 is infinite. Only a process that has read the latest record replaces it, so of
+# many changes to the same record one succeeds.
 _EXCHANGE = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -48,11 +47,11 @@ return record
 
 
 class RedisStorage(SharedStorage):
-    """One circuit's record in Redis.
+    """The Redis record of one circuit.
 
-    pybreaker's own Redis storage keeps whole seconds of the wall clock, reads
-    Redis several times per call and lets each process send its probe. This
-    storage keeps milliseconds of Redis' clock and reads a few times a second.
+    pybreaker's own Redis storage keeps whole seconds of the wall clock, reads Redis several
+    times per call and lets each process send its probe. This storage keeps milliseconds of
+    the Redis clock and reads a few times a second.
     """
 
     def __init__(
@@ -70,14 +69,14 @@ class RedisStorage(SharedStorage):
         self._in_trouble = False
 
     def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
-        """Return the shared record, after replacing the one known by the phase offered."""
-        # The machine's clock, even where kiln's is virtual: Redis is real.
+        """Return the shared record, after replacing the known record with the offered phase."""
+        # The system clock, even if kiln's clock is virtual, because Redis is real.
         if time.monotonic() < self._pause_until:
             return None
         try:
             answer = self._script(keys=[self._key], args=_arguments(known, offered))
             found = _shared_phase(answer)
-        # ValueError and TypeError: some other program has written the record.
+        # ValueError and TypeError: another program has written the record.
         except (self._errors, ValueError, TypeError) as exc:
             self._pause_until = time.monotonic() + self._pause_s
             if not self._in_trouble:
@@ -97,10 +96,10 @@ class RedisStorage(SharedStorage):
 def redis_storage(
     url: str, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
 ) -> Callable[[str], RedisStorage]:
-    """Return a function that makes the storage of a circuit by its name.
+    """Return a function that creates the storage of a circuit by its name.
 
-    Nothing is sent at first, and a Redis that is down is not an error: until
-    it is back, each process has its circuits for itself.
+    Nothing is sent at first, and an unreachable Redis is not an error: until it is back,
+    each process has its own circuits.
     """
     with importing('Cannot share circuits', DriverLoadError):
         import redis
@@ -110,7 +109,7 @@ def redis_storage(
         url,
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
-        # A call is being held up: one try, and its own pause after it.
+        # A call is waiting: try once, and pause separately after a failure.
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
     )
@@ -139,7 +138,7 @@ def _shared_phase(answer: list[Any]) -> SharedPhase:
         field.decode() if isinstance(field, bytes) else field for field in answer
     )
     if state not in (STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN):
-        raise ValueError(f'no state of a circuit: {state!r}')
+        raise ValueError(f'not a state of a circuit: {state!r}')
     return SharedPhase(
         version=version,
         state=state,

@@ -1,4 +1,4 @@
-"""Counts of recent calls over a sliding window of time, in fixed memory."""
+"""Sliding window of recent calls, counted in fixed memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ SLOTS = 12
 
 
 class OutcomeWindow:
-    """Counts calls, failures and slow calls of the last seconds.
+    """Counts the calls, failures and slow calls of the last seconds.
 
-    Time is cut into slots, and a slot is forgotten as a whole: the window
-    reaches back between 11/12 of its length and all of it. That buys constant
-    time and memory, however many calls there are. Not thread-safe: the
-    circuit counts under its own lock.
+    Time is divided into slots, and a slot is forgotten as a whole: the window covers
+    between 11/12 of its length and all of it, in constant time and memory for any number
+    of calls. Not thread-safe: the circuit counts under its own lock.
     """
 
     __slots__ = ('_calls', '_failures', '_slot', '_slot_s', '_slow', 'calls', 'failures', 'slow')
@@ -34,8 +33,8 @@ class OutcomeWindow:
     def record(self, now: float, *, failed: bool, slow: bool) -> None:
         """Count one call that ended now."""
         self.slide(now)
-        # A thread may have read the clock just before another one moved the
-        # window on; what it brings still belongs to the newest slot.
+        # A thread can read the clock just before another thread advances the window; its
+        # call still belongs to the newest slot.
         index = self._slot % SLOTS
         self._calls[index] += 1
         self.calls += 1
@@ -47,7 +46,7 @@ class OutcomeWindow:
             self.slow += 1
 
     def slide(self, now: float) -> None:
-        """Forget what is too old by now; recording does so by itself."""
+        """Forget outdated slots; :meth:`record` calls it, too."""
         slot = math.floor(now / self._slot_s)
         if slot <= self._slot:
             return

@@ -1,4 +1,4 @@
-"""Errand: an operation as kiln's own code holds it, to give it its outcome."""
+"""Errand: the internal side of an operation, which sets its outcome."""
 
 from __future__ import annotations
 
@@ -14,39 +14,38 @@ from kiln.wrappers.operation import Operation, OperationState, Priority
 
 T = TypeVar('T')
 
-#: A story longer than this is cut in the middle of its retries, not at its end.
+#: Maximum number of events; more are cut in the middle of the retries, not at the end.
 MAX_EVENTS = 50
 
 
 class _CallersFace(type):
-    """The class of a class that shows no more of itself than an operation does."""
+    """Metaclass that shows only the attributes of an operation."""
 
     def __dir__(cls) -> Iterable[str]:
         return dir(Operation)
 
 
 class Errand(Operation[T], metaclass=_CallersFace):
-    """What kiln makes and works on for each call, and returns as an :class:`Operation`."""
+    """The object that kiln works on for each call, and returns as an :class:`Operation`."""
 
     __slots__ = ()
 
-    # It is what a caller is handed: a shell lists what the declared type has, and nothing
-    # that would end work which is under way. A shell that completes a name reads dir() of
-    # the object and of its class, and help() that of the class.
+    # The caller receives this object. A shell lists the attributes of the declared type,
+    # and none that would end work in progress. To complete a name, a shell reads dir() of
+    # the object and of its class; help() reads dir() of the class.
     def __dir__(self) -> Iterable[str]:
         return dir(Operation)
 
-    # The very functions of the caller's face: through one more call each submit would
-    # pay for the name.
+    # The same functions as on Operation: one more call would slow down each submit.
 
-    #: Call a quick function of kiln's own on the thread that gives the outcome, or now.
+    #: Call a quick function of kiln's own on the thread that sets the outcome, or now.
     then = Operation._then
-    #: Call a caller's function, after those before it, on a thread for them.
+    #: Call a caller's function, after earlier functions, on a callback thread.
     call_out = Operation._call_out
 
     @property
     def key(self) -> BuildKey | None:
-        """The key of a build, for kiln's own use."""
+        """The key of a build, for internal use."""
         return self._key
 
     @key.setter
@@ -55,26 +54,26 @@ class Errand(Operation[T], metaclass=_CallersFace):
 
     @property
     def known_key(self) -> str | None:
-        """The key for an error; None while nobody else can know it."""
+        """The key for an error; None while it is private."""
         return None if self._key is None else self._key.known
 
     @property
     def began_at(self) -> float | None:
-        """When a thread was first at it, by the monotonic clock."""
+        """When a thread first began work on it, by the monotonic clock."""
         return self._began_at
 
     def stands_on(self, call: Operation[Any] | None) -> None:
-        """Name the call that was sent for it, whose error becomes its own; None once answered."""
+        """Set the call that was sent for it, whose error becomes its own; None once answered."""
         self._call = call
 
     def leave(self, why: str) -> bool:
-        """End it now, as cancel() does; but what it builds is left under its key."""
+        """End it now, like cancel(), but leave what it builds under its key."""
         return self._call_off(why, left=True)
 
     def disown(self) -> None:
-        """End it in the child of a fork: it is the parent's, which goes on with it."""
-        # The thread that held its lock, or waited, is one of the parent; and what was to
-        # be called at its end is meant for the process that it ends in.
+        """End it in the child of a fork; the parent continues it."""
+        # A thread of the parent might hold its lock or wait, and its callbacks are meant
+        # for the process in which it ends.
         self._lock = threading.Lock()
         self._waiter = self._callbacks = self._line = None
         if not self.done():
@@ -88,7 +87,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
             self.fail(
                 ForkedError(
                     text,
-                    # The parent may have done anything else already.
+                    # The parent might have done anything since.
                     advice=Advice.LOOK if key is None else Advice.REPEAT,
                     build_key=key,
                     amphora_id=self.amphora_id,
@@ -98,7 +97,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
             )
 
     def note(self, name: str, detail: str = '') -> None:
-        """Add to the story."""
+        """Add an event."""
         # A plain tuple of plain values costs the garbage collector nothing.
         event = (self._clock.time(), name, detail)
         with self._lock:
@@ -109,7 +108,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
             self._events.append(event)
 
     def enter(self, state: OperationState) -> bool:
-        """Set its state; False where it is done, and stays so."""
+        """Set its state; return False if it is already done."""
         with self._lock:
             if self.done():
                 return False
@@ -119,11 +118,11 @@ class Errand(Operation[T], metaclass=_CallersFace):
             return True
 
     def resolve(self, value: T) -> bool:
-        """Give the result; False where there was an outcome already."""
+        """Set the result; return False if it already has an outcome."""
         return self._finish(OperationState.SUCCEEDED, value, None)
 
     def fail(self, error: BaseException) -> bool:
-        """Give the error; False where there was an outcome already."""
+        """Set the error; return False if it already has an outcome."""
         if isinstance(error, AmphoraComputeError):
             error.name_missing(
                 backend=self.backend,
@@ -143,7 +142,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
         clock: Clock = SYSTEM_CLOCK,
         callers: CallerThreads | None = None,
     ) -> Self:
-        """Return an operation that another process saved; its outcome if it had one."""
+        """Return an operation that another process saved, with its outcome if it had one."""
         deadline = None
         if data.get('deadline') is not None:
             deadline = Deadline.after(data['deadline'] - clock.time(), clock)

@@ -1,10 +1,10 @@
 """Executor: runs the calls of a backend on a few threads, so that no caller waits.
 
-A pool of futurist gives the threads (workers.py), and which task gets one next is
-kiln's own choice (queue.py). What an operation sends, and whether again, is
-decided by its *plan* (attempts.py, build_attempts.py). Nothing sleeps on a worker:
-what has to wait for its next attempt, or for its turn, waits with the scheduler
-or in the line of its build key (per_key_queue.py).
+A futurist pool provides the threads (workers.py), and kiln itself chooses the next task
+(queue.py). The *plan* of an operation decides what it sends, and whether it repeats
+(attempts.py, build_attempts.py). Nothing sleeps on a worker: a task that waits for its next
+attempt is held by the scheduler, and a task that waits for an earlier operation of its
+build key is held in the queue of that key (per_key_queue.py).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from kiln.wrappers.workers import Task, Workers
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds after which a queue that was full may have room.
+#: Seconds after which a full queue might have room.
 FULL_S = 1.0
 
 
 class ExecutorDriver(DriverWrapper):
-    """Gives each call a thread when there is one, and an Operation at once.
+    """Runs each call on the next free thread, and returns an Operation at once.
 
-    As a plain driver its methods block until the operation is done. Close it
-    before its scheduler, which gives it the time of retries and deadlines.
+    As a plain driver its methods block until the operation is done. Close it before its
+    scheduler, which times its retries and deadlines.
     """
 
     def __init__(
@@ -89,22 +89,22 @@ class ExecutorDriver(DriverWrapper):
             work=self._attempt,
             changed=self._changed,
         )
-        # No more is taken from callers; then: no thread is left for anybody.
+        # First no more calls are accepted; then no more threads are available.
         self._closed = self._stopped = False
-        #: True if builds that have not ended are left under their keys at the end.
+        #: True if builds in flight are left under their keys on closing.
         self.keeps_builds = False
 
     @property
     def closed(self) -> bool:
-        """True if it takes no more work."""
+        """True if it accepts no more calls."""
         return self._closed
 
     @property
     def idle(self) -> bool:
-        """True if nothing is under way, in the background neither."""
+        """True if nothing is in progress, including background work."""
         return not self._tasks and not self._workers.running
 
-    # ---- to be called --------------------------------------------------------
+    # ---- public calls ----------------------------------------------------------
 
     def submit(
         self,
@@ -118,11 +118,11 @@ class ExecutorDriver(DriverWrapper):
     ) -> Errand[Any]:
         """Send a call as soon as a thread is free; return at once.
 
-        The operation ends by its deadline, whatever the backend does:
-        ``timeout_s`` from now, or that of the scope it is called in. Without
-        ``discards`` what a failed build may have made is left for its caller to find.
-        With ``once`` the first error of a call is not followed by another attempt.
-        ``build_key`` is that of the request, where a larger operation has it too.
+        The operation ends by its deadline, whatever the backend does: ``timeout_s`` from
+        now, or the deadline of the enclosing scope. Without ``discards`` what a failed
+        build might have made is left for its caller to find. With ``once`` the first error
+        of a call is not followed by another attempt. ``build_key`` is the key of the
+        request, if a larger operation has it too.
 
         :raises OperationRejected: the queue is full, or this is closed.
         :raises CircuitOpenError: the circuit of such calls is open.
@@ -149,34 +149,34 @@ class ExecutorDriver(DriverWrapper):
     def perform(self, call: Call, *args: Any) -> Any:
         """Make a call and wait for it, as a plain driver does."""
         if self._workers.here:
-            # A thread that waits for threads like itself may wait for ever.
+            # A worker that waits for another worker might wait for ever.
             return self.inner.perform(call, *args)
         operation = self.submit(call, *args)
         try:
             return operation.result()
         except BaseException:
-            # A caller that is interrupted has no way to cancel it later.
+            # An interrupted caller cannot cancel it later.
             operation.cancel()
             raise
 
     def discard_build(self, build_key: BuildKey, amphora_id: str | None) -> Errand[Amphora | None]:
-        """Remove all that a build may have left, however long it takes.
+        """Remove everything that a build might have left, however long it takes.
 
-        Goes on in the background for ``cleanup_timeout_s``; what is left then
-        is logged with its key and found by the orphan sweep. A build of that
-        key that is under way ends first, a later one comes after.
+        Continues in the background for ``cleanup_timeout_s``; what is left then is logged
+        with its key and found by the orphan sweep. A build of that key that is in progress
+        ends first, and a later build runs after it.
 
-        A machine that has run is not removed, and is the result, unless the key is
-        private when the delete is sent.
+        A machine that has run is not removed, and is the result, unless the key is private
+        when the delete is sent.
         """
         running = self._discards.get(build_key.text)
         return running or self._discard(build_key, amphora_id)
 
     def take_up(self, operation: Errand[Any]) -> Errand[Any]:
-        """Go on with an operation of another process, which is returned.
+        """Resume an operation of another process, and return it.
 
-        A build is looked for, never sent; what may be repeated is sent again;
-        anything else fails with an unknown outcome.
+        A build is looked up, never sent; a call that is safe to repeat is sent again; any
+        other call fails with an unknown outcome.
 
         :raises OperationRejected: the queue is full, or this is closed.
         """
@@ -192,7 +192,7 @@ class ExecutorDriver(DriverWrapper):
         return self._admit(plan)
 
     def close(self, wait_s: float = 10.0, *, inner: bool = True) -> None:
-        """Stop: what waits is cancelled, what runs gets ``wait_s``; safe to repeat.
+        """Stop: cancel waiting operations, wait ``wait_s`` for running ones; safe to repeat.
 
         Builds leave nothing behind, unless :attr:`keeps_builds` is set before. Without
         ``inner`` the wrapped driver stays open.
@@ -206,7 +206,7 @@ class ExecutorDriver(DriverWrapper):
             ]
         for task in waiting:
             self._call_off(task)
-        # Real time: a closing process does not live by a test's clock.
+        # Real time: a closing process does not follow the clock of a test.
         deadline = Deadline.after(wait_s)
         with self._lock:
             while (self._tasks or self._workers.running) and not deadline.passed:
@@ -221,7 +221,7 @@ class ExecutorDriver(DriverWrapper):
                 self.inner.close()
 
     def disown(self) -> list[Errand[Any]]:
-        """Forget all work in the child of a fork, where it is the parent's; return it."""
+        """Forget all work in the child of a fork, and return it; it is the parent's."""
         self._closed = self._stopped = True
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -259,7 +259,7 @@ class ExecutorDriver(DriverWrapper):
         return plan.operation
 
     def _watch_over(self, task: Task) -> None:
-        """End a task at its deadline, and let go of it at its end."""
+        """End a task at its deadline, and release it at its end."""
         task.expiry = self._scheduler.call_later(task.deadline.remaining_s(), task.expire)
         task.operation.then(functools.partial(self._settled, task))
 
