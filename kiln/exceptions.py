@@ -85,7 +85,7 @@ class AmphoraComputeError(KilnError):
             self.advice, self.retryable = advice, advice.again
 
     def _advised(self, retryable: bool | None, outcome: Outcome | None) -> Advice:
-        """Return the advice that agrees with the facts of an instance."""
+        """Return the advice that agrees with the facts of an amphora."""
         advice = self.advice
         if retryable is not None:
             advice = agreeing(advice, retryable=retryable)
@@ -176,14 +176,14 @@ class UserDataTooLarge(InvalidBuildRequest):
     """User data and files exceed the size that the backend accepts."""
 
     code = 'user_data_too_large'
-    remedy = 'Make the named content smaller, or let the instance download it.'
+    remedy = 'Make the named content smaller, or let the amphora download it.'
 
 
 class QuotaExceeded(AmphoraBuildError):
     """The quota of the project is exhausted, although the backend has room."""
 
     code = 'quota_exceeded'
-    remedy = 'Delete some instances, or request a larger quota.'
+    remedy = 'Delete some amphorae, or request a larger quota.'
     outcome = Outcome.NOT_APPLIED
 
 
@@ -215,19 +215,19 @@ class BuildDiffers(BuildConflict):
 
 
 class BuildTimeout(AmphoraBuildError):
-    """The backend accepted the build, but the instance was not ready by the deadline."""
+    """The backend accepted the build, but the amphora was not ready by the deadline."""
 
     code = 'build_timeout'
     remedy = (
         'Build again with the same build key and more time. Check the console log of a '
-        'similar instance.'
+        'similar amphora.'
     )
     advice = Advice.REPEAT
     outcome = Outcome.APPLIED
 
 
 class BuildFailed(AmphoraBuildError):
-    """The backend accepted the build, but the instance went to ERROR."""
+    """The backend accepted the build, but the amphora went to ERROR."""
 
     code = 'build_failed'
     remedy = 'See the fault for the reason, then build again with the same build key.'
@@ -247,10 +247,10 @@ class BuildNotRunning(AmphoraBuildError):
 
 
 class BuildVanished(AmphoraBuildError):
-    """The instance was deleted from outside before it was ready."""
+    """The amphora was deleted from outside before it was ready."""
 
     code = 'build_vanished'
-    remedy = 'Find out what deletes instances of this owner; build again with the same build key.'
+    remedy = 'Find out what deletes amphorae of this owner; build again with the same build key.'
     advice = Advice.BUILD_ANEW
     outcome = Outcome.NOT_APPLIED
 
@@ -265,13 +265,13 @@ class BuildNotFound(AmphoraBuildError):
 
 
 class BuildOutcomeUnknown(AmphoraBuildError):
-    """The backend did not answer; the instance might exist.
+    """The backend did not answer; the amphora might exist.
 
     Look for ``build_key`` before building again; kiln itself does so.
     """
 
     code = 'build_outcome_unknown'
-    remedy = 'Build again with the same build key; an existing instance is adopted.'
+    remedy = 'Build again with the same build key; an existing amphora is adopted.'
     advice = Advice.REPEAT
     outcome = Outcome.UNKNOWN
     circuit = Verdict.FAILURE
@@ -290,7 +290,7 @@ class DeleteFailed(AmphoraComputeError):
 
 
 class DeleteTimeout(DeleteFailed):
-    """The backend accepted the delete, but the instance still existed at the deadline."""
+    """The backend accepted the delete, but the amphora still existed at the deadline."""
 
     code = 'delete_timeout'
     remedy = 'Delete again, which is safe, and allow more time.'
@@ -299,10 +299,10 @@ class DeleteTimeout(DeleteFailed):
 
 
 class InstanceNotFoundError(AmphoraComputeError):
-    """The backend reported that no instance matches."""
+    """The backend reported that no amphora matches."""
 
     code = 'instance_not_found'
-    remedy = 'Check the id or name; the instance might have been deleted.'
+    remedy = 'Check the id or name; the amphora might have been deleted.'
     advice = Advice.GIVE_UP
     outcome = Outcome.NOT_APPLIED
     # A clear answer to a clear question: the backend works.
@@ -319,7 +319,7 @@ class ResourceNotFoundError(AmphoraComputeError):
 
 
 class AmbiguousInstanceError(AmphoraComputeError):
-    """More than one instance has the name; kiln does not choose between them."""
+    """More than one amphora has the name; kiln does not choose between them."""
 
     code = 'ambiguous_instance'
     remedy = 'Use one of the ids that the message lists.'
@@ -328,10 +328,10 @@ class AmbiguousInstanceError(AmphoraComputeError):
 
 
 class InstanceStateConflict(AmphoraComputeError):
-    """The instance's state does not allow the operation now."""
+    """The amphora's state does not allow the operation now."""
 
     code = 'instance_state_conflict'
-    remedy = 'Bring the instance to the named state first; if it is busy, wait.'
+    remedy = 'Bring the amphora to the named state first; if it is busy, wait.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
@@ -346,10 +346,10 @@ class ChangeFailed(AmphoraComputeError):
 
 
 class NotSuspendedError(InstanceStateConflict):
-    """resume() was called for an instance that was not suspended."""
+    """resume() was called for an amphora that was not suspended."""
 
     code = 'not_suspended'
-    remedy = 'Check the status of the instance; it does not need to be resumed.'
+    remedy = 'Check the status of the amphora; it does not need to be resumed.'
     advice = Advice.GIVE_UP
 
 

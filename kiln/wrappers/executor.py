@@ -284,8 +284,8 @@ class ExecutorDriver(DriverWrapper):
         if task.deadline.passed:
             operation.fail(plan.overdue(in_flight=False))
             return
-        # One that was cancelled in the queue is never sent: its caller has
-        # been told so.
+        # An operation that was cancelled in the queue is never sent, because its caller has
+        # been notified so.
         if not operation.enter(OperationState.RUNNING):
             return
         with self._lock:
@@ -297,14 +297,14 @@ class ExecutorDriver(DriverWrapper):
             step = plan.answered(task.send(self.inner))
         except KilnError as exc:
             step = plan.failed(exc)
-        # A defect of a driver may raise anything, SystemExit too.
+        # A defective driver can raise anything, SystemExit too.
         except BaseException as exc:
             step = plan.failed(plan.unforeseen(exc))
         with self._lock:
             task.in_flight = False
             ended = task.ended
         if ended:
-            # Too late for the caller; but what it may have made must go.
+            # Too late for the caller; but what it might have made must be removed.
             self._conclude(task)
         else:
             self._follow(task, step)
@@ -333,7 +333,7 @@ class ExecutorDriver(DriverWrapper):
     # ---- the end of a task ----------------------------------------------------------
 
     def _settled(self, task: Task, _: Errand[Any]) -> None:
-        """Let go of a task whose operation has its outcome, whoever gave it."""
+        """Release a task whose operation has its outcome."""
         with self._lock:
             task.ended = True
             self._tasks.discard(task)
@@ -341,7 +341,7 @@ class ExecutorDriver(DriverWrapper):
         self._workers.withdraw(task)
         if task.expiry is not None:
             task.expiry.cancel()
-        # What the backend has is dealt with when it lets it go.
+        # A call in progress is handled when the backend returns.
         if not busy:
             self._conclude(task)
         self._changed()
@@ -353,12 +353,12 @@ class ExecutorDriver(DriverWrapper):
             task.plan.call_off()
 
     def _called_off(self, plan: BuildPlan, operation: Errand[Any]) -> None:
-        # Not found in time, a recovered build is left to the next recovery; but a
-        # caller who cancels it wants nothing of it.
+        # A recovered build that was not found in time is left to the next recovery; but if
+        # its caller cancels it, it is removed.
         plan.doubt = plan.doubt or (operation.cancelled() and not self._closed)
 
     def _conclude(self, task: Task) -> None:
-        """Part with a task that is neither anybody's nor in the backend any longer."""
+        """Finish a task that no caller waits for and that is not at the backend."""
         plan, operation = task.plan, task.operation
         if plan.key is None:
             return
@@ -382,7 +382,7 @@ class ExecutorDriver(DriverWrapper):
         build_key: BuildKey | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> Errand[Any]:
-        """Return an operation of the executor's own."""
+        """Return an internal operation of the executor."""
         return Errand(
             kind,
             backend=self.name,
@@ -396,13 +396,13 @@ class ExecutorDriver(DriverWrapper):
     def _discard(
         self, build_key: BuildKey, amphora_id: str | None, *, after: Task | None = None
     ) -> Errand[Amphora | None]:
-        """Remove a build when its turn comes; ``after`` a failed one, before any other."""
+        """Remove a build in the queue of its key; directly ``after`` a failed task."""
         key = build_key.text
         operation = self._cleanup('discard', key, build_key=build_key, priority=Priority.HIGH)
         operation.amphora_id = amphora_id
         grace_s = self.settings.cleanup_grace_s
         plan = DiscardPlan(operation, grace_s=grace_s, backoff=self._backoff)
-        # Not in the context of the caller, whose own deadline may be over.
+        # Not in the context of the caller, whose own deadline might have passed.
         task = Task(plan, contextvars.Context())
         with self._lock:
             self._discards[key] = operation

@@ -1,4 +1,4 @@
-"""How the executor is to behave: plain values."""
+"""Executor settings: plain values."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kiln.exceptions import ConfigurationError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExecutorSettings:
-    """How many calls run and wait, for how long, and how they are repeated."""
+    """Limits of concurrency, queue and time, and the pauses between attempts."""
 
     max_workers: int = 16
-    #: How many of these each kind of traffic may have: None is all of them, a
-    #: half, three quarters. Whatever is set, one is kept for each other kind.
+    #: Maximum number of threads for each kind of traffic; None stands for all of them, a
+    #: half, three quarters. In any case one thread is reserved for each other kind.
     read_workers: int | None = None
     build_workers: int | None = None
     change_workers: int | None = None
-    #: Operations that may wait for a thread or a retry; one more is rejected.
+    #: Maximum number of operations that wait for a thread or a retry.
     max_queue: int = 10_000
-    #: Seconds for one operation until the backend has agreed, all included.
+    #: Maximum seconds of one operation until the backend has accepted, queue included.
     timeout_s: float = 60.0
-    #: Seconds for which what a failed build left is looked for and removed.
+    #: Maximum seconds for the removal of what a failed build left.
     cleanup_timeout_s: float = 600.0
-    #: Seconds after which a lost build is looked for once more: it may come late.
+    #: Seconds after which a lost build is looked up once more, because it can arrive late.
     cleanup_grace_s: float = 5.0
     first_delay_s: float = 0.5
     max_delay_s: float = 30.0
@@ -50,7 +50,7 @@ class ExecutorSettings:
 
     @property
     def shares(self) -> dict[Traffic, int]:
-        """How many threads each kind of traffic may have."""
+        """Maximum number of threads for each kind of traffic."""
         every = self.max_workers
         return {
             Traffic.READ: self.read_workers or every,

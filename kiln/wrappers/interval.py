@@ -1,4 +1,4 @@
-"""Interval policy of the watcher: when the next poll is due; pure, no clock."""
+"""Poll interval of the watcher: decides when the next poll is due; pure, no clock."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from collections.abc import Callable
 
 from kiln.exceptions import ConfigurationError
 
-#: Part of the time nothing has moved that may pass until the next poll. So the
-#: end of a wait is seen at most about a tenth later than it came, however long.
+#: Maximum pause until the next poll, as a share of the time without a change. So a wait
+#: of any length ends at most about a tenth late.
 QUIET_SHARE = 0.1
-#: Seconds before its deadline at which a wait has a last poll, whatever the interval.
+#: Seconds before its deadline at which a wait is polled for the last time.
 LAST_POLL_S = 0.5
-#: Seconds from a poll to the next one when the backend itself has reported news: then
-#: a poll costs it nothing.
+#: Seconds from a poll to the next poll after a notification from the backend, whose
+#: answer is then cheap.
 NEWS_S = 0.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WatcherSettings:
-    """How often a watcher polls; all but ``jitter`` are seconds."""
+    """Poll intervals of a watcher; all except ``jitter`` are seconds."""
 
-    #: Between two polls while something moves.
+    #: Between two polls while something changes.
     interval_s: float = 1.0
-    #: Between two polls after long quiet or repeated failure.
+    #: Between two polls after a long time without changes, or repeated failure.
     max_interval_s: float = 30.0
-    #: Part by which each interval varies, so that processes spread out.
+    #: Share by which each interval varies, so that processes spread out.
     jitter: float = 0.1
-    #: Age from which an answer is marked stale; None stands for twice the
-    #: longest interval.
+    #: Age from which a status is marked stale; None stands for twice the longest interval.
     stale_after_s: float | None = None
-    #: Between two polls of every amphora by its id, whatever the backend
-    #: reports as changed.
+    #: Between two polls of every amphora by its id, regardless of the changes that the
+    #: backend reports.
     full_sweep_s: float = 300.0
 
     def __post_init__(self) -> None:
@@ -54,14 +53,14 @@ class WatcherSettings:
 
     @property
     def oldest_s(self) -> float:
-        """The age from which an answer is stale."""
+        """Age from which a status is stale."""
         return 2 * self.max_interval_s if self.stale_after_s is None else self.stale_after_s
 
 
 class PollInterval:
-    """When the next poll is due, by how the last ones went.
+    """Time of the next poll, based on the results of the last polls.
 
-    Not thread-safe: the watcher guards it with the lock it sleeps on.
+    Not thread-safe: the watcher guards it with the lock on which it sleeps.
     """
 
     def __init__(
@@ -71,42 +70,42 @@ class PollInterval:
         self._chance = chance
         self._quiet_since = -math.inf
         self._failures = 0
-        # Not even somebody in a hurry makes the next poll come before this; nor do
-        # news before that.
+        # Not even an urgent request moves the next poll before this time; nor does a
+        # notification before the second time.
         self._earliest = self._earliest_news = -math.inf
-        # When a wait that is about to end needs a poll; infinite where none does.
+        # When a wait that is about to end needs a poll; infinite if none does.
         self._last_at = math.inf
-        # How long the last poll that was answered took.
+        # Duration of the last poll that was answered.
         self._took_s = 0.0
-        #: When the next poll is due; infinite until somebody hurries.
+        #: When the next poll is due; infinite until :meth:`hurry` is called.
         self.due = math.inf
 
     def hurry(self, at: float, *, news: bool = False) -> bool:
-        """Poll then, for a new waiter or for news; return True if sooner than planned."""
+        """Poll then, for a new waiter or a notification; return True if that is sooner."""
         self._quiet_since = max(self._quiet_since, at)
         earliest = self._earliest_news if news else self._earliest
         planned, self.due = self.due, min(self.due, max(earliest, at))
         return self.due < planned
 
     def last_poll_s(self, wait_s: float) -> float:
-        """Return how long before the end of a wait its last poll is due, to be answered."""
+        """Return how long before its end a wait needs its last poll, the answer included."""
         return min(wait_s / 2, max(LAST_POLL_S, NEWS_S + 2 * self._took_s))
 
     def poll_last(self, at: float) -> bool:
-        """Poll then, as a wait is about to end; return True if sooner than planned.
+        """Poll then, because a wait is about to end; return True if that is sooner.
 
-        The other waits gain nothing by it, so polls come no more often after it.
+        It is of no use to the other waits, so polls become no more frequent after it.
         """
         self._last_at = min(self._last_at, at)
         planned, self.due = self.due, min(self.due, max(self._earliest_news, at))
         return self.due < planned
 
     def rest(self) -> None:
-        """Plan nothing until somebody hurries: nobody waits."""
+        """Plan no poll until :meth:`hurry` is called, because nothing waits."""
         self.due = math.inf
 
     def answered(self, started: float, ended: float, *, moved: bool) -> None:
-        """Plan on from a poll that was answered."""
+        """Plan the next poll after an answered poll."""
         self._failures = 0
         if moved:
             self._quiet_since = ended
@@ -114,8 +113,8 @@ class PollInterval:
         fast_s, slow_s = self._settings.interval_s, self._settings.max_interval_s
         interval_s = min(slow_s, max(fast_s, quiet_s * QUIET_SHARE))
         spread = 1 + self._settings.jitter * (2 * self._chance() - 1)
-        # A backend that is slow gets a rest from us, which only makes us late
-        # when it is longer: there is never more than one poll at a time.
+        # A slow backend gets a pause, which delays results only if the pause is longer
+        # than the interval: there is never more than one poll at a time.
         rested = ended + min(ended - started, fast_s)
         self._earliest = max(started + fast_s * spread, rested)
         self._earliest_news = min(self._earliest, ended + NEWS_S)
@@ -123,16 +122,16 @@ class PollInterval:
         self._took_s = ended - started
         if self._last_at <= started:
             self._last_at = math.inf
-        # A wait that came near its end during the poll may have been polled before.
+        # A wait that came near its end during the poll might have been polled before.
         self.due = min(self.due, max(self._earliest_news, self._last_at))
 
     def failed(self, ended: float, retry_after: float | None) -> None:
         """Back off after a poll that was not answered."""
         self._failures += 1
-        # The exponent is capped, or days of outage would overflow a float.
+        # The exponent is capped, because days of outage would overflow a float.
         grown = self._settings.interval_s * 2 ** min(self._failures, 30)
         wait_s = max(min(self._settings.max_interval_s, grown), retry_after or 0.0)
-        # Only ever later: retry_after is a promise not to come before.
+        # Only ever later, because the backend requested the pause.
         self.due = ended + wait_s * (1 + self._settings.jitter * self._chance())
         self._earliest = self._earliest_news = self.due
         self._last_at = math.inf

@@ -1,4 +1,4 @@
-"""Tells listeners of every call that really leaves for a backend."""
+"""Observer: notifies listeners of every call that is really sent to a backend."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kiln.wrappers.base import DriverWrapper
 
 
 class ObserverDriver(DriverWrapper):
-    """The innermost wrapper: what it sees is what the backend was asked."""
+    """The innermost wrapper: observes exactly the calls that the backend receives."""
 
     def __init__(self, inner: AmphoraComputeDriver, listener: Listener) -> None:
         super().__init__(inner)
         self._listener = listener
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on, between two words to the listeners."""
+        """Pass a call on, with notifications before and after it."""
         record = CallRecord(self.name, call.label, call.traffic.value, _subject(args))
         record.started_at = self.clock.time()
         self._listener.call_started(record)
@@ -39,5 +39,5 @@ def _subject(args: tuple[Any, ...]) -> str:
         return ''
     if isinstance(args[0], BuildRequest):
         return args[0].build_key
-    # Ids only: whatever else an argument is, it may hold a secret.
+    # Only ids: any other argument can hold a secret.
     return args[0] if isinstance(args[0], str) else ''

@@ -1,4 +1,4 @@
-"""What a caller holds while kiln works: a future that also tells its story."""
+"""Operation: a future for callers, with a log of events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar('T')
 
 
 class Priority(enum.IntEnum):
-    """Who goes first where several operations wait for a thread."""
+    """Order in which operations that wait for a thread are served."""
 
     HIGH = 0
     NORMAL = 1
@@ -39,11 +39,11 @@ class Priority(enum.IntEnum):
 
 
 class OperationState(enum.StrEnum):
-    """How far an operation is."""
+    """Progress of an operation."""
 
     QUEUED = 'queued'
     RUNNING = 'running'
-    #: For its next attempt, or for the effect of what the backend agreed to.
+    #: For its next attempt, or for the effect of a change that the backend accepted.
     WAITING = 'waiting'
     SUCCEEDED = 'succeeded'
     FAILED = 'failed'
@@ -51,15 +51,15 @@ class OperationState(enum.StrEnum):
 
 
 class Goal(Protocol):
-    """What an operation waits for beyond the backend's yes."""
+    """What an operation waits for after the backend has accepted."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the goal as plain data."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OperationEvent:
-    """Something that happened to an operation, at seconds since the epoch."""
+    """Event of an operation, in seconds since the epoch."""
 
     at: float
     name: str
@@ -67,15 +67,15 @@ class OperationEvent:
 
 
 class Operation(Promise[T]):
-    """The outcome of a call, as soon as there is one, and what happened until then.
+    """The future outcome of a call, and the events until then.
 
-    To be read at any time: ``kind`` (the call), ``backend``, ``subject`` (what it is about,
-    in words), ``state`` (an OperationState), ``amphora_id`` where it has one, ``priority``,
-    and ``deadline``. They are kiln's to set.
+    Public attributes, which only kiln sets: ``kind`` (the call), ``backend``, ``subject``
+    (what it is about, as text), ``state`` (an OperationState), ``amphora_id`` if it has
+    one, ``priority``, and ``deadline``.
     """
 
-    # What is public here is the caller's: what kiln's own code calls on an operation is
-    # public on Errand alone. Its state is here all the same, as each is one object.
+    # The public names here are for callers: methods for kiln's own code are public only on
+    # Errand. The internal state is here too, because both are one object.
     __slots__ = (
         '_began_at', '_call', '_callers', '_clock', '_events', '_id', '_key', '_line',
         'amphora_id', 'arguments', 'backend', 'deadline', 'goal', 'kind', 'priority', 'state',
@@ -103,18 +103,18 @@ class Operation(Promise[T]):
         self.deadline: Deadline | None = deadline
         self.priority: Priority = priority
         self.state: OperationState = OperationState.QUEUED
-        # What it takes to repeat the call after a restart: ids and numbers,
-        # never the request of a build.
+        # Arguments to repeat the call after a restart: ids and numbers, never the request
+        # of a build.
         self.arguments: tuple[Any, ...] | None = None
-        #: What it waits for beyond the backend's yes, where it does.
+        #: What it waits for after acceptance, if anything.
         self.goal: Goal | None = None
         self._clock = clock
-        # When a thread was first at it.
+        # When a thread first began work on it.
         self._began_at: float | None = None
-        # The threads for its caller's callbacks, and their line once there are any.
+        # The threads for its caller's callbacks, and their queue once there are any.
         self._callers = callers
         self._line: CallbackLine | None = None
-        # What was sent for it, where it waits for more than the answer of a call.
+        # The call that was sent for it, if it waits for more than the answer of a call.
         self._call: Operation[Any] | None = None
         self._id: str | None = None
         self._events: list[tuple[float, str, str]] | None = None
@@ -124,47 +124,46 @@ class Operation(Promise[T]):
 
     @property
     def id(self) -> str:
-        """Its own name, the same after a restart."""
+        """Its unique id, the same after a restart."""
         if self._id is None:
-            # Made when somebody asks: it would be a third of what it costs to
-            # submit an operation, and few are ever asked for.
+            # Created on first access: it would be a third of the cost of submitting an
+            # operation, and few callers read it.
             with self._lock:
                 self._id = self._id or uuid.uuid4().hex
         return self._id
 
     @property
     def events(self) -> tuple[OperationEvent, ...]:
-        """What happened so far, oldest first."""
+        """Events so far, oldest first."""
         return tuple(OperationEvent(*event) for event in self._events or ())
 
     @property
     def build_key(self) -> str | None:
-        """The key of a build; None of any other call.
+        """The key of a build; None for any other call.
 
-        A key that kiln drew counts as one of your own once it is read here: from then on
+        A key that kiln drew counts as the caller's own once it is read here: from then on
         a machine that has run is not removed.
         """
         return None if self._key is None else self._key.read()
 
     def running(self) -> bool:
-        """Whether a thread is at it now."""
+        """True if a thread is working on it now."""
         return self.state is OperationState.RUNNING
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled before it had an outcome."""
+        """True if it was cancelled before it had an outcome."""
         return self.state is OperationState.CANCELLED
 
     def add_done_callback(self, function: Callable[[Self], object]) -> None:
-        """Have a function called with this once it is done, or soon if it is done.
+        """Call a function with this operation once it is done, or soon if it is done.
 
-        It is called on one of the backend's few threads for callbacks, named
+        The function runs on one of the backend's few threads for callbacks, named
         ``BACKEND-callback-N``, after the callbacks that were added before it and after
-        each ``on_status``; perhaps only after ``result()`` has returned elsewhere. It
-        may block: that holds up the callbacks of this operation, and once all those
-        threads are held up the other callbacks of the backend, but neither kiln's work
-        nor its deadlines. ``result()`` of any operation may be asked for in it, and the
-        Compute may be closed. What it raises, SystemExit too, is logged and goes no
-        further.
+        each ``on_status``; possibly only after ``result()`` has returned elsewhere. It is
+        allowed to block: that delays the callbacks of this operation, and once all those
+        threads are blocked the other callbacks of the backend, but neither kiln's work nor
+        its deadlines. It can call ``result()`` of any operation, and close the Compute.
+        Any exception, SystemExit too, is logged and not raised further.
         """
         validation.check_callable('function', function)
         if self._callers is None:
@@ -173,37 +172,37 @@ class Operation(Promise[T]):
             self._then(functools.partial(self._call_out, function))
 
     def cancel(self, why: str = 'the operation was cancelled') -> bool:
-        """End it now; return False where it had an outcome already.
+        """End it now; return False if it already had an outcome.
 
-        A call that is under way cannot be called back: a build it makes is removed, any
-        other effect may still happen, and the error says so. Under a build key that its
-        caller chose or has read, what has run is not removed.
+        A call in progress cannot be recalled: a build that it makes is removed, any other
+        effect can still happen, and the error states so. Under a build key that its caller
+        chose or has read, a machine that has run is not removed.
 
         :raises InvalidRequest: ``why`` is not a text.
         """
         if not isinstance(why, str):
             raise InvalidRequest(f'why must be a string, not {validation.quoted(why)}.')
         if self._call is not None and not self.done() and self._call.cancel(why) and self.done():
-            # The call alone knows whether it was sent; its end has ended this.
+            # Only the call itself records whether it was sent; its end has ended this.
             return True
         return self._call_off(why, left=False)
 
     def future(self) -> concurrent.futures.Future[T]:
-        """Return a future of the standard library that ends as this does.
+        """Return a future of the standard library that ends as this operation does.
 
-        For what takes nothing else: ``concurrent.futures.wait`` and ``as_completed``,
-        ``asyncio.wrap_future``. To cancel it cancels the operation. A coroutine says
-        ``await operation``, and ``asyncio.ensure_future(operation)`` is the task that
-        ``asyncio.wait`` wants. ``asyncio.create_task`` and a TaskGroup take coroutines
-        alone: give them one that awaits the operation.
+        For functions that accept only such futures: ``concurrent.futures.wait`` and
+        ``as_completed``, ``asyncio.wrap_future``. Cancelling it cancels the operation. In a
+        coroutine use ``await operation``; ``asyncio.ensure_future(operation)`` is a task for
+        ``asyncio.wait``. ``asyncio.create_task`` and a TaskGroup accept only coroutines:
+        pass them a coroutine that awaits the operation.
         """
-        # Few ask for one, and everyone would pay for the import.
+        # Few callers need one, and all would pay for the import.
         import concurrent.futures
 
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         def done(operation: Operation[T]) -> None:
-            # False where the future was cancelled, and so this.
+            # False if the future was cancelled, and with it this operation.
             if not future.set_running_or_notify_cancel():
                 return
             if (error := operation.exception()) is not None:
@@ -213,24 +212,24 @@ class Operation(Promise[T]):
 
         future.add_done_callback(lambda future: self.cancel() if future.cancelled() else None)
         if self.done():
-            # Nobody has added anything to it yet, and a callback may wait for it at once.
+            # Nothing has been added to it so far, and a callback can wait for it at once.
             done(self)
         else:
-            # Among the callbacks, as what is added to the future is the caller's code too.
+        # Called with the callbacks, because code added to the future is the caller's too.
             self.add_done_callback(done)
         return future
 
     @property
     def attempt(self) -> str:
-        """What it is to do, as errors tell it."""
+        """The phrase for its call in errors."""
         other = self.arguments[1] if self.arguments and len(self.arguments) > 1 else ''
         return attempt(self.kind, self.subject, other if isinstance(other, str) else '')
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, without anything confidential.
+        """Return it as plain data, without confidential content.
 
-        ``Compute.recover`` of another process takes it up from there. The
-        result of a build is its id; that of any other call is not kept.
+        ``Compute.recover`` of another process resumes it from this record. The result of a
+        build is its id; the result of any other call is not stored.
         """
         deadline = None
         if self.deadline is not None:
@@ -251,10 +250,10 @@ class Operation(Promise[T]):
             'error': _error_to_dict(self._error),
         }
 
-    # ---- within ------------------------------------------------------------
+    # ---- internal ------------------------------------------------------------
 
     def _call_out(self, function: Callable[[Any], object], argument: Any) -> None:
-        """Have a caller's function called, after those before it, on a thread for them."""
+        """Call a caller's function after earlier functions, on a callback thread."""
         if self._callers is None:
             call_guarded(function, argument)
             return
@@ -264,8 +263,8 @@ class Operation(Promise[T]):
 
     def _call_off(self, why: str, *, left: bool) -> bool:
         while not self.done():
-            # Whether it was sent is part of the error, so it must be so still
-            # when the error is given.
+            # Whether it was sent is part of the error, so it must not change before the
+            # error is set.
             state = self.state
             unsent = state is OperationState.QUEUED and self._call is None
             error = self._cancellation(why, unsent=unsent, kept=left)
@@ -312,8 +311,8 @@ class Operation(Promise[T]):
         with self._lock:
             if self.done() or (seen is not None and self.state is not seen):
                 return False
-            # Before anybody can read it from the error. What left nothing gives no reason
-            # to build with its key.
+            # Before a caller can read it from the error. An outcome that left nothing is
+            # not a reason to build with its key.
             if (
                 self._key is not None
                 and getattr(error, 'build_key', None) is not None

@@ -1,4 +1,4 @@
-"""A queue for each build key, so that one operation of a key runs at a time; pure."""
+"""Queue for each build key: one operation of a key runs at a time; pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ T = TypeVar('T')
 
 
 class PerKeyQueue(Generic[T]):
-    """A line for each key, whose first item has its turn. The caller holds a lock.
+    """A queue for each key, whose first item runs. The caller holds a lock.
 
-    Two builds of one key at once could make two instances, and the removal of
-    one could take what the other just made. So they go one after the other.
+    Two concurrent builds of one key could make two machines, and a concurrent removal
+    could delete what a build just made. So they run one after another.
     """
 
     def __init__(self) -> None:
@@ -21,20 +21,20 @@ class PerKeyQueue(Generic[T]):
         return len(self._lines)
 
     def join(self, key: str, item: T) -> bool:
-        """Add an item; return True if it has its turn at once."""
+        """Add an item; return True if it can run at once."""
         line = self._lines.setdefault(key, [])
         line.append(item)
         return len(line) == 1
 
     def hand_over(self, key: str, item: T, heir: T) -> bool:
-        """Give an item's place to another; return True if that has its turn."""
+        """Replace an item in its place by another; return True if that can run at once."""
         line = self._lines[key]
         place = line.index(item)
         line[place] = heir
         return place == 0
 
     def leave(self, key: str, item: T) -> T | None:
-        """Remove an item; return the item that has its turn because of that."""
+        """Remove an item; return the item that can run because of that."""
         line = self._lines[key]
         place = line.index(item)
         del line[place]

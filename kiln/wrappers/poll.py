@@ -1,4 +1,4 @@
-"""Poll of a backend: the cheapest true question for all who wait."""
+"""Poll of a backend: the cheapest reliable request for all waiters."""
 
 from __future__ import annotations
 
@@ -12,45 +12,43 @@ from kiln.wrappers.active_poll import ActivePoll
 from kiln.wrappers.cursors import Cursor
 from kiln.wrappers.waiter_table import WaiterTable, missing
 
-#: Up to so many amphorae are polled by id while that may be cheaper.
+#: Maximum number of amphorae that are polled by id where that can be cheaper.
 FEW = 16
 
 
 class Answer(NamedTuple):
-    """Part of what the backend answered; the gone are known to be gone."""
+    """Part of the backend's answer; amphorae in ``gone`` are certainly gone."""
 
     statuses: Iterable[ComputeStatus]
     gone: Iterable[str] = ()
 
 
 class Poll:
-    """Polls a driver for the amphorae that are waited for, in one call where possible.
+    """Polls a driver for the awaited amphorae, in one call if possible.
 
-    The rule, and why it is the cheapest that is true:
+    The rules, and why they are the cheapest reliable ones:
 
-    * A driver with a useful cursor is asked what changed since: one request,
-      and as much work as has changed, however many wait. What a new waiter
-      waits for may have happened before the cursor, so it is polled by id
-      once, together with all that are new; an amphora that certainly did not
-      exist then is reported by the cursor.
-    * Where nobody depends on what an old cursor has to report, a driver that can
-      give a new one without a request begins with that: an old one may have
-      hours to report. The best to begin with is from just before the first of
-      those amphorae was made.
-    * Where all wait for builds, it is enough to know who is ACTIVE; some drivers
-      report that for far less. Who failed is polled now and then besides, and
-      the next full poll reports all the rest.
-    * Other drivers answer a cursor with everything there is, most
-      of which may be of no interest. So ``FEW`` are polled by id: the driver
-      has the choice between a request for each and one list, and takes the
-      better.
-    * A driver without cursors (the default: each answer is everything) is
-      polled by id as well. It lists the same, and its answer is final, while
-      what a list leaves out must be polled once more.
+    * A driver with a useful cursor is polled for the changes since then: one request,
+      whose cost depends on the changes and not on the number of waiters. The state that a
+      new waiter waits for might have been reached before the cursor, so its amphora is
+      polled by id once, together with all new ones. An amphora that certainly did not
+      exist at the cursor is reported by the cursor.
+    * If no waiter depends on the reports of an old cursor, a driver that can return a new
+      cursor without a request starts with that, because an old cursor might report the
+      changes of hours. The best first cursor is from just before the first of those
+      amphorae was made.
+    * If all waiters wait for builds, the ACTIVE amphorae are enough; some drivers report
+      these for far less. Failed builds are polled separately now and then, and the next
+      full poll reports all the rest.
+    * Other drivers answer a cursor with everything, most of which might be irrelevant. So
+      up to ``FEW`` amphorae are polled by id: the driver can choose between a request
+      for each and one list, and takes the better.
+    * A driver without cursors (the default: each answer is complete) is polled by id as
+      well. It lists the same, and its answer is final, while an amphora missing from a
+      list must be polled once more.
 
-    Every ``full_sweep_s`` all are polled by id all the same: for a change
-    that was never reported, and for an amphora of another owner, which
-    changes() does not report.
+    In addition, every ``full_sweep_s`` all amphorae are polled by id: for a change that was
+    never reported, and for an amphora of another owner, which changes() does not report.
     """
 
     def __init__(self, driver: AmphoraComputeDriver, *, full_sweep_s: float) -> None:
@@ -63,11 +61,11 @@ class Poll:
         self._incremental = False
         self._swept_at = driver.clock.monotonic()
         self._active_poll = ActivePoll(driver)
-        #: True if the last poll was for some states, and reports nothing of the others.
+        #: True if the last poll was for some states, and reports nothing about other states.
         self.brief = False
 
     def present(self) -> Cursor | None:
-        """Return the present cursor; None if the driver gives none without a request."""
+        """Return the present cursor; None if the driver returns none without a request."""
         text = self._driver.cursor()
         return self._dated(text) if text else None
 
@@ -76,17 +74,17 @@ class Poll:
         return Cursor(self._driver.clock.monotonic(), text)
 
     def answers(self, table: WaiterTable) -> Iterator[Answer]:
-        """Yield answers with the news of every amphora that is waited for.
+        """Yield answers with the changes of every awaited amphora.
 
-        Each answer must be taken in before the next is requested: a cursor
-        moves on only after that, so what was not taken in is reported again.
+        Each answer must be processed before the next is requested: a cursor advances only
+        after that, so unprocessed changes are reported again.
         """
         now = self._driver.clock.monotonic()
         self.brief = False
         present = self.present()
         if present is not None and table.all_unseen():
             first, begun = table.first_build(), present
-            # What was made elsewhere, and found, is not reported by the cursor of its build.
+            # The cursor of a build does not report an amphora that was made elsewhere.
             if first is not None and first.cursor.at >= self._cursor.at:
                 begun = first.cursor
             self._cursor, self._incremental = begun, True
@@ -104,7 +102,7 @@ class Poll:
                 for state, ids in reached:
                     yield self._active(ids) if state is State.ACTIVE else self._statuses(ids)
                 return
-        # Also where its answer gets lost: such lists may be more than a backend can do now.
+        # Even if the answer is lost: such lists can be more than a backend can handle now.
         self._active_poll.all_polled(now)
         yield from self._changes(table, now)
         if present is not None:
@@ -115,7 +113,7 @@ class Poll:
         changes = self._driver.changes(self._cursor.text)
         yield Answer(changes.statuses, changes.gone)
         reported = {status.amphora_id for status in changes.statuses}.union(changes.gone)
-        # A list may leave out what is hard to reach; by id is certain.
+        # A list can leave out what is unreachable; reading by id is certain.
         if absent := missing(table.ids() if changes.complete else new, reported):
             yield self._statuses(absent)
         if changes.complete:
@@ -127,7 +125,7 @@ class Poll:
     def _by_id(self, watched: int, now: float) -> bool:
         sweep = now - self._swept_at >= self._full_sweep_s
         if self._cursorless:
-            # Instead of a sweep, which each poll is, see if there is a cursor now.
+            # Instead of a sweep, which each poll is, check if there is a cursor now.
             return not sweep
         return sweep or (watched <= FEW and not self._incremental)
 

@@ -1,8 +1,7 @@
-"""Probes: whether an amphora that runs also serves.
+"""Probes: check whether an active amphora serves.
 
-A probe is any callable that takes an amphora. It returns False, or raises, as
-long as the amphora is not ready; the text of what it raises is kept for the
-error of a wait that runs out of time.
+A probe is any callable that takes an amphora. It returns False, or raises, as long as the
+amphora is not ready; the text of its exception is part of the error if the wait times out.
 """
 
 from __future__ import annotations
@@ -19,37 +18,37 @@ from kiln.compute_drivers import validation
 from kiln.exceptions import InvalidRequest
 from kiln.models import Amphora
 
-# What a request line may hold: no space, nothing to be encoded first.
+# Characters allowed in a request line: no space, and nothing that needs encoding.
 _WIRE = re.compile(r'/[!-~]*')
 
 
 class NotReady(Exception):
-    """The amphora does not serve yet; the text says why."""
+    """The amphora does not serve so far; the text is the reason."""
 
 
 class Probe(Protocol):
     """Called with an amphora until it serves, every ``probe_interval_s``.
 
-    It returns True if the amphora serves; False or None, or raises, if it does not yet. Any
-    other value is not an answer, even if it is true in Python: an operation, a future or a
-    generator that a probe returns was neither awaited nor run. The error of a build whose
-    deadline comes then names the type of that value.
+    It returns True if the amphora serves; False or None, or raises, if it does not serve so
+    far. Any other value is not an answer, even if it is true in Python: an operation, a
+    future or a generator that a probe returns was neither awaited nor run. If the deadline
+    of the build passes, its error names the type of that value.
 
-    It runs on one of the backend's threads for probes, named ``BACKEND-probe-N``, of
-    which there are ``probe_threads`` (64) at most; each build asks one probe at a time,
-    and they take turns. It may block, as :class:`TcpProbe` does until its timeout, but
-    should have a timeout of its own: a thread cannot be ended from outside. While all
-    threads are taken a probe waits for one, which is no verdict, and the error of a build
-    whose deadline comes meanwhile says so.
+    It runs on one of the backend's threads for probes, named ``BACKEND-probe-N``, of which
+    there are at most ``probe_threads`` (64); each build runs one probe at a time, and they
+    take turns. It is allowed to block, as :class:`TcpProbe` does until its timeout, but
+    should have a timeout of its own, because a thread cannot be ended from outside. While
+    all threads are taken a probe waits for a thread, which is not a negative result, and
+    the error of a build whose deadline passes meanwhile states so.
     """
 
     def __call__(self, amphora: Amphora, /) -> bool:
-        """Return True if the amphora serves; False, None or to raise means not yet."""
+        """Return True if the amphora serves; False, None or an exception means not so far."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TcpProbe:
-    """Ready once a TCP port accepts a connection at one of the addresses."""
+    """Succeeds once a TCP port accepts a connection at one of the addresses."""
 
     port: int
     timeout_s: float = 3.0
@@ -70,10 +69,10 @@ class TcpProbe:
 
 @dataclasses.dataclass(frozen=True)
 class HttpProbe:
-    """Ready once a GET of a path is answered with a good status.
+    """Succeeds once a GET of a path is answered with an accepted status.
 
-    The connection is direct, whatever proxies the environment names.
-    Redirects are not followed.
+    The connection is direct, regardless of proxies in the environment. Redirects are not
+    followed.
     """
 
     port: int
@@ -86,7 +85,7 @@ class HttpProbe:
         _check(self.port, self.timeout_s)
         if not isinstance(self.path, str) or not _WIRE.fullmatch(self.path):
             raise InvalidRequest(
-                f'path of a probe must start with / and be ready for the wire, '
+                f'path of a probe must start with / and be percent-encoded, '
                 f'not {validation.quoted(self.path)}.'
             )
         if not _are_statuses(self.statuses):
@@ -117,8 +116,8 @@ class HttpProbe:
     def _connection(self, address: str) -> http.client.HTTPConnection:
         if self.scheme == 'http':
             return http.client.HTTPConnection(address, self.port, timeout=self.timeout_s)
-        # The question is whether it serves, and nothing secret is sent: a new
-        # machine's certificate seldom names its address or a known authority.
+        # The probe only checks that it serves, and sends no secret. The certificate of a
+        # new machine seldom names its address or a known authority.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -128,13 +127,13 @@ class HttpProbe:
 
 
 def parse_probe(text: str) -> TcpProbe | HttpProbe:
-    """Return the probe a word describes: ``tcp:22``, ``http:8080/health``, ``https:8443``.
+    """Return the probe of a word: ``tcp:22``, ``http:8080/health``, ``https:8443``.
 
-    :raises InvalidRequest: it describes none.
+    :raises InvalidRequest: the word does not describe a probe.
     """
     scheme, colon, rest = text.partition(':')
     port, slash, path = rest.partition('/')
-    # isdecimal() alone would let digits of other scripts through.
+    # isdecimal() alone would accept digits of other scripts.
     if colon and port.isascii() and port.isdecimal():
         match scheme:
             case 'tcp' if not slash:
@@ -148,7 +147,7 @@ def parse_probe(text: str) -> TcpProbe | HttpProbe:
 
 
 def saved_probe(probe: object) -> dict[str, Any] | None:
-    """Return a probe as plain data; None of one that is not of this module."""
+    """Return a probe as plain data; None for a probe that is not of this module."""
     if not isinstance(probe, TcpProbe | HttpProbe):
         return None
     given = {
@@ -166,13 +165,13 @@ def saved_probe(probe: object) -> dict[str, Any] | None:
 def restored_probe(saved: Mapping[str, Any]) -> TcpProbe | HttpProbe:
     """Return the probe that :func:`saved_probe` described.
 
-    :raises InvalidRequest: it describes none.
+    :raises InvalidRequest: not a probe.
     """
     try:
         facts = dict(saved)
         return _BY_KIND[facts.pop('kind')](**facts)
     except (KeyError, TypeError, ValueError) as exc:
-        raise InvalidRequest(f'Cannot make a probe of {saved!r}, which was saved.') from exc
+            raise InvalidRequest(f'Cannot make a probe of {saved!r}, which was saved.') from exc
 
 
 _BY_KIND: dict[str, type[TcpProbe | HttpProbe]] = {'tcp': TcpProbe, 'http': HttpProbe}
@@ -192,7 +191,7 @@ def _check(port: int, timeout_s: float) -> None:
 
 
 def _are_statuses(statuses: object) -> bool:
-    # A text is a container too, of texts: no status is in it.
+    # A string is a container too, of strings, and contains no status.
     if not isinstance(statuses, Container) or isinstance(statuses, str | bytes | bytearray):
         return False
     if not isinstance(statuses, list | tuple | set | frozenset):
@@ -201,7 +200,7 @@ def _are_statuses(statuses: object) -> bool:
 
 
 def _first_ready(amphora: Amphora, attempt: Callable[[str], None]) -> bool:
-    """Try the addresses as they are listed; the first that serves will do."""
+    """Try the addresses in order, until the first that serves."""
     reasons = []
     for address in amphora.addresses:
         try:
@@ -210,7 +209,7 @@ def _first_ready(amphora: Amphora, attempt: Callable[[str], None]) -> bool:
             reasons.append(str(exc))
         else:
             return True
-    raise NotReady('; '.join(reasons) or f'amphora {amphora.id} has no address yet')
+    raise NotReady('; '.join(reasons) or f'amphora {amphora.id} has no address so far')
 
 
 def _host_port(address: str, port: int) -> str:

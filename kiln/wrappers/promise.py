@@ -1,4 +1,4 @@
-"""Something that will have an outcome: waited for in any way, told to any number."""
+"""Promise: a lightweight future to await, to block on, or to give callbacks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ LOG = logging.getLogger(__name__)
 T = TypeVar('T')
 
 _PENDING: Any = object()
-#: Seconds for which the main thread does not notice a signal that another one was handed.
+#: Seconds until the main thread notices a signal that another thread received.
 _LOOK_UP_S = 0.5
 
 
 class Promise(Generic[T]):
-    """A future without what only some need, as there are a hundred thousand of them.
+    """A minimal future, because there can be a hundred thousand of them.
 
-    Thread-safe. ``result()`` blocks, ``add_done_callback`` does not, and in a
-    coroutine it may be awaited on any loop; cancelling the waiting task does
-    not cancel the promise, since others may wait for it too.
+    Thread-safe. ``result()`` blocks, ``add_done_callback`` does not, and a coroutine can
+    await it on any loop; cancelling the waiting task does not cancel the promise, because
+    others might wait for it too.
 
-    The standard library's future is fourteen objects for the garbage collector
-    to look at; this is three.
+    The future of the standard library is fourteen objects for the garbage collector; this
+    is three.
     """
 
     __slots__ = ('_callbacks', '_error', '_lock', '_value', '_waiter')
@@ -40,13 +40,13 @@ class Promise(Generic[T]):
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """Whether there is an outcome."""
+        """True if it has an outcome."""
         return self._value is not _PENDING
 
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error.
 
-        :raises TimeoutError: there is neither after ``timeout`` seconds.
+        :raises TimeoutError: not done after ``timeout`` seconds.
         """
         if (error := self.exception(timeout)) is not None:
             raise error
@@ -56,7 +56,7 @@ class Promise(Generic[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error, or None after a success.
 
-        :raises TimeoutError: there is neither after ``timeout`` seconds.
+        :raises TimeoutError: not done after ``timeout`` seconds.
         :raises InvalidRequest: ``timeout`` is not a number of seconds.
         """
         if timeout is not None:
@@ -71,13 +71,13 @@ class Promise(Generic[T]):
         return self._error
 
     def add_done_callback(self, function: Callable[[Self], object]) -> None:
-        """Have a function called with this once it is done, or now."""
+        """Call a function with this promise once it is done, or now if it is."""
         validation.check_callable('function', function)
         self._then(function)
 
     def __await__(self) -> Generator[Any, None, T]:
-        # Whoever awaits has a loop, so this costs nothing there, and everyone
-        # else is spared a thirtieth of a second.
+        # A coroutine has a loop already, so the import is free here, and all other callers
+        # save a thirtieth of a second.
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -91,21 +91,21 @@ class Promise(Generic[T]):
             try:
                 loop.call_soon_threadsafe(wake)
             except RuntimeError:
-                # The loop was closed: nobody waits there any more.
+                # The loop was closed, so nothing waits there.
                 return
 
         self._then(done)
         try:
             yield from woken.__await__()
         finally:
-            # A task that gave up waiting must not stay known here for hours.
+            # The callback of a task that gave up waiting must not stay here for hours.
             self._forget(done)
         return self.result()
 
-    # ---- for subclasses, one of which gives the outcome ----------------------
+    # ---- for subclasses, which set the outcome ------------------------------
 
     def _then(self, function: Callable[[Self], object]) -> None:
-        """Have a quick function of kiln's own called by whoever gives the outcome, or now."""
+        """Call a quick internal function on the thread that sets the outcome, or now."""
         with self._lock:
             if not self.done():
                 if self._callbacks is None:
@@ -115,7 +115,7 @@ class Promise(Generic[T]):
         self._tell(function)
 
     def _settle(self, value: Any, error: BaseException | None) -> bool:
-        """Give the outcome; False where there was one already."""
+        """Set the outcome; return False if there was one already."""
         with self._lock:
             if self.done():
                 return False
@@ -124,7 +124,7 @@ class Promise(Generic[T]):
         return True
 
     def _announce(self) -> None:
-        """Wake and call whoever waits: once, as soon as it is done."""
+        """Wake all waiters and call all callbacks, once, as soon as it is done."""
         if self._waiter is not None:
             self._waiter.wake()
         callbacks, self._callbacks = self._callbacks, None
@@ -139,43 +139,17 @@ class Promise(Generic[T]):
     def _tell(self, function: Callable[[Any], object]) -> None:
         try:
             function(self)
-        # A caller's callback must not end the thread that works for others.
+        # A caller's callback must not end a thread that works for others.
         except Exception:
             LOG.exception('A callback of %r failed', self)
 
 
-class _Waiter:
-    """Lets threads wait until a promise is done.
-
-    ``threading.Event`` would do, but it is Python code around a lock: where a signal handler
-    raises in the middle of it, as for Ctrl-C, the lock stays held. What wakes the waiters
-    would then hang. A lock that is entered by itself is let go whatever is raised.
-    """
-
-    __slots__ = ('_changed', '_done', '_lock')
-
-    def __init__(self, done: Callable[[], bool]) -> None:
-        self._done = done
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait; True once it is done."""
-        with self._lock:
-            return self._done() or self._changed.wait(timeout) or self._done()
-
-    def wake(self) -> None:
-        """Wake all that wait."""
-        with self._lock:
-            self._changed.notify_all()
-
-
-def _wait(waiter: _Waiter, timeout: float | None) -> bool:
-    """Wait for a promise; True once it is done."""
+def _wait(waiter: threading.Event, timeout: float | None) -> bool:
+    """Wait for an event; return True once it is set."""
     if threading.current_thread() is not threading.main_thread():
         return waiter.wait(timeout)
-    # The kernel hands a signal to any thread, and Python runs its handler on the main
-    # thread alone, which that does not wake.
+    # The kernel delivers a signal to any thread, and Python runs its handler only on the
+    # main thread, which the signal does not wake.
     ends_at = None if timeout is None else time.monotonic() + timeout
     while True:
         left_s = _LOOK_UP_S if ends_at is None else min(_LOOK_UP_S, ends_at - time.monotonic())

@@ -1,4 +1,4 @@
-"""Queue by priority, with a share of threads for each kind of traffic; pure."""
+"""Priority queue with a share of threads for each kind of traffic; pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar('T')
 class TrafficQueue(Generic[T]):
     """A queue in front of a number of threads. The caller holds a lock.
 
-    No kind of traffic may take so many threads that another is left without
-    one: builds that hang must not keep a delete, or a look, from its thread.
+    No kind of traffic can take so many threads that another is left without one: builds
+    that hang must not block a delete or a read.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class TrafficQueue(Generic[T]):
         self.running = 0
 
     def put(self, traffic: Traffic, priority: Priority, item: T, order: int | None = None) -> int:
-        """Add an item behind those of its priority; return its place in the order.
+        """Add an item behind items of its priority; return its place in the order.
 
-        Given the order it had before, it goes back to its old place.
+        With its earlier place as ``order``, it returns to that place.
         """
-        # What cannot be put in order with others is refused before it is among them:
-        # in there it would fail each thread that takes the next one, for ever.
+        # An item that cannot be ordered is refused here: in the queue it would fail each
+        # thread that takes the next item, for ever.
         rank = operator.index(priority)
         order = next(self._order) if order is None else order
         heapq.heappush(self._queues[traffic], (rank, order, item))
@@ -50,11 +50,11 @@ class TrafficQueue(Generic[T]):
         return order
 
     def withdraw(self) -> None:
-        """Count one less: an item in here is not wanted any longer."""
+        """Count one item less, because an item in the queue is no longer wanted."""
         self.waiting -= 1
         self._withdrawn += 1
-        # What hangs at the head of a queue keeps the rest from coming up, so
-        # what was cancelled in there would stay as long.
+        # If the head of a queue cannot run, the items behind it are not taken, and
+        # cancelled items among them would stay as long.
         if self._withdrawn > 1000 and self._withdrawn > self.waiting:
             self._withdrawn = 0
             for traffic, queue in self._queues.items():
@@ -62,7 +62,7 @@ class TrafficQueue(Generic[T]):
                 heapq.heapify(self._queues[traffic])
 
     def take(self, now: float) -> tuple[Traffic, T] | None:
-        """Return the item to go next, and give it a thread; None if none may go."""
+        """Return the next item, and assign it a thread; None if no item can run."""
         if not self.waiting or self.running >= self._threads:
             return None
         best: Traffic | None = None
@@ -82,12 +82,12 @@ class TrafficQueue(Generic[T]):
         return best, item
 
     def give_back(self, traffic: Traffic) -> None:
-        """Free the thread that an item had."""
+        """Release the thread of an item."""
         self.running -= 1
         self._running[traffic] -= 1
 
     def hold(self, traffic: Traffic, until: float) -> None:
-        """Let none of a kind go before a time of the clock."""
+        """Let no item of a kind run before a time of the clock."""
         self._held_until[traffic] = max(self._held_until[traffic], until)
 
     def _may_run(self, traffic: Traffic, now: float) -> bool:

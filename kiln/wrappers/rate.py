@@ -1,4 +1,4 @@
-"""Keeps the calls to a backend below the rate that it allows."""
+"""Rate limit: keeps the calls to a backend below the rate that it allows."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError, ConfigurationError, RateLimited
 from kiln.wrappers.base import DriverWrapper
 
-# Enough of a token to be one, and too little of a pause to be one: who waits
-# for exactly as long as wait_s() said must not fail by the last digit of a float.
+# Large enough for rounding errors of a token, and negligible as a pause: a caller that
+# waits exactly as long as wait_s() returned must not fail by the last digit of a float.
 _ONE = 1 - 1e-6
 _MOMENT_S = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RateSettings:
-    """How many calls a backend is sent, and how that adapts."""
+    """Rate of the calls to a backend, and how it adapts."""
 
     rate_per_s: float
-    #: Calls that may leave at once after a quiet time.
+    #: Number of calls that can be sent at once after a quiet time.
     burst: int = 10
-    #: The rate is never lowered below this, or below the rate itself.
+    #: Minimum rate, unless the full rate itself is lower.
     floor_per_s: float = 0.1
-    #: What a second without a refusal adds to a lowered rate, as a share of
-    #: the full one: 0.01 brings it back from half in 50 seconds.
+    #: Growth of a lowered rate in each second without a refusal, as a share of the full
+    #: rate: 0.01 restores it from half in 50 seconds.
     recovery: float = 0.01
-    #: How long the backend is left alone if it does not say so itself; and
-    #: refusals closer to each other than this halve the rate once.
+    #: Pause after a refusal if the backend requests none; refusals closer together than
+    #: this halve the rate once.
     pause_s: float = 1.0
 
     def __post_init__(self) -> None:
@@ -47,12 +47,11 @@ class RateSettings:
 
 
 class TokenBucket:
-    """Tokens that trickle in up to a burst; each call takes one.
+    """Token bucket: tokens arrive at a rate, up to a burst; each call takes one.
 
-    A refusal of the backend halves the trickle and stops all calls for as
-    long as the backend asks; after that one may go, and the trickle grows
-    back little by little. Not thread-safe, and reads no clock: it is told
-    the time.
+    A refusal of the backend halves the rate and stops all calls for as long as the backend
+    requests; after that one call can go, and the rate grows back gradually. Not
+    thread-safe, and without a clock: callers pass the time.
     """
 
     def __init__(self, settings: RateSettings, now: float) -> None:
@@ -61,38 +60,38 @@ class TokenBucket:
         self._growth = settings.recovery * settings.rate_per_s
         self._rate = settings.rate_per_s
         self._tokens = float(settings.burst)
-        # Up to this moment the tokens are counted; in a pause, up to its end.
+        # The tokens are counted up to this time; in a pause, up to its end.
         self._counted_at = now
         self._spared_until = now
 
     @property
     def rate_per_s(self) -> float:
-        """The tokens a second that trickled in when the time was last told."""
+        """Tokens a second, at the last time that was passed."""
         return self._rate
 
     def wait_s(self, now: float) -> float:
-        """Return the seconds until there is a token; 0 if there is one."""
+        """Return the seconds until a token is available; 0 if one is."""
         if self._has_token(now):
             return 0.0
         pause = max(0.0, self._counted_at - now)
         return pause + (self._seconds_for(1 - self._tokens) if self._tokens < _ONE else 0.0)
 
     def take(self, now: float) -> bool:
-        """Take a token if there is one."""
+        """Take a token if one is available."""
         if not self._has_token(now):
             return False
         self._tokens -= 1
         return True
 
     def slow_down(self, now: float, pause_s: float) -> None:
-        """Heed a refusal of the backend; of many at the same time, as one."""
+        """Process a refusal of the backend; many refusals at the same time count once."""
         self._trickle(now)
         if now >= self._spared_until:
             self._rate = max(self._floor, self._rate / 2)
             self._spared_until = now + max(pause_s, self._settings.pause_s)
         end = max(self._counted_at, now + pause_s)
-        # What trickles in during the pause is kept for the one call that may
-        # go as soon as it ends, as the backend said.
+        # Tokens that arrive during the pause are kept for the one call that can go as
+        # soon as it ends, as the backend stated.
         self._tokens = min(1.0, self._tokens + self._rate * (end - self._counted_at))
         self._counted_at = end
 
@@ -112,8 +111,7 @@ class TokenBucket:
         return (self._settings.rate_per_s - self._rate) / self._growth
 
     def _tokens_in(self, seconds: float) -> float:
-        # The rate grows in a straight line until it is full: a trapezium,
-        # then a rectangle.
+        # The rate grows linearly until it is full: a trapezium, then a rectangle.
         growing = min(seconds, self._growing_s())
         ramp = self._rate * growing + self._growth * growing * growing / 2
         return ramp + self._settings.rate_per_s * (seconds - growing)
@@ -123,8 +121,8 @@ class TokenBucket:
         ramp = self._tokens_in(growing)
         if tokens >= ramp:
             return growing + (tokens - ramp) / self._settings.rate_per_s
-        # The positive root of growth/2 * t^2 + rate * t = tokens, in the form
-        # that loses no digits where the growth is small.
+        # The positive root of growth/2 * t^2 + rate * t = tokens, in the form that loses
+        # no digits if the growth is small.
         root = math.sqrt(self._rate * self._rate + 2 * self._growth * tokens)
         return 2 * tokens / (self._rate + root)
 
@@ -132,8 +130,8 @@ class TokenBucket:
 class RateDriver(DriverWrapper):
     """A driver with one bucket for all calls to its backend; it never sleeps.
 
-    Where the bucket is empty a call is refused, and ``refusal`` says the same
-    beforehand: who has time to wait does so, and nobody is made to.
+    If the bucket is empty a call is refused, and ``refusal`` reports so beforehand, so that
+    a caller can choose to wait.
     """
 
     def __init__(self, inner: AmphoraComputeDriver, *, settings: RateSettings) -> None:
@@ -144,13 +142,13 @@ class RateDriver(DriverWrapper):
 
     @property
     def rate_per_s(self) -> float:
-        """The calls a second that the backend is sent now."""
+        """Current limit of calls a second to the backend."""
         with self._lock:
             self._bucket.wait_s(self.clock.monotonic())
             return self._bucket.rate_per_s
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on if there is a token for it."""
+        """Pass a call on if a token is available."""
         if call.ability is not None and call.ability not in self.abilities:
             raise self._unsupported(call)
         with self._lock:
@@ -167,7 +165,7 @@ class RateDriver(DriverWrapper):
             raise
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Look at the bucket, then below; no token is taken by looking."""
+        """Check the bucket and the layers below, without taking a token."""
         if call.ability is not None and call.ability not in self.abilities:
             return self._unsupported(call)
         with self._lock:
@@ -176,7 +174,7 @@ class RateDriver(DriverWrapper):
 
     def _limited(self, call: Call, wait_s: float) -> RateLimited:
         return RateLimited(
-            f'Cannot {attempt(call.label)} yet: backend {self.name!r} is sent at most '
+            f'Cannot {attempt(call.label)} now: backend {self.name!r} is sent at most '
             f'{self._bucket.rate_per_s:.3g} calls a second; repeat in {wait_s:.3f} s.',
             retry_after=wait_s,
             backend=self.name,

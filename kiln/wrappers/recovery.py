@@ -1,4 +1,4 @@
-"""What an operation keeps of its call, so that another process can take it up."""
+"""Call data of an operation, with which another process can resume it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CALLS: Mapping[str, Call] = {call.label: call for call in Call}
 
 
 def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
-    """Note on an operation what its call is about: ids, never contents."""
+    """Record on an operation what its call is about: ids, never contents."""
     subject = args[0] if args else ''
     if isinstance(subject, BuildRequest):
         operation.subject = subject.name
@@ -36,9 +36,9 @@ def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
 
 
 def plan_again(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan | None:
-    """Return how a recovered operation goes on, or None where nobody can tell.
+    """Return the plan of a recovered operation, or None if its outcome is unknown.
 
-    :raises InvalidRequest: no caller could give its call these arguments.
+    :raises InvalidRequest: the arguments are not valid for its call.
     """
     call = _CALLS.get(operation.kind)
     if call is Call.BUILD and operation.key is not None:
@@ -50,18 +50,18 @@ def plan_again(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan
 
 
 def restored_arguments(operation: Errand[Any], owner: str) -> tuple[Any, ...] | None:
-    """Return what a recovered call is made with, or None where its record does not hold it.
+    """Return the arguments of a recovered call, or None if its record lacks them.
 
-    The arguments pass the checks of a new call: a record can have been damaged or edited.
+    They pass the checks of a new call, because a record can have been damaged or edited.
 
-    :raises InvalidRequest: no caller could give its call these arguments.
+    :raises InvalidRequest: the arguments are not valid for the call.
     """
     call = _CALLS.get(operation.kind)
     if call is None or call is Call.BUILD:
         return None
     args = operation.arguments
     if args is None:
-        # The record of a wait by an older kiln has none; its subject will do.
+        # The record of a wait from an older kiln has no arguments; its subject suffices.
         args = (operation.subject,) if operation.subject else ()
         if len(args) != arguments.count(call):
             return None
@@ -74,10 +74,10 @@ def restored_arguments(operation: Errand[Any], owner: str) -> tuple[Any, ...] | 
 
 
 def unknown(operation: Errand[Any]) -> AmphoraComputeError:
-    """Return the error of an operation that must not be sent twice, and may have been sent."""
+    """Return the error of an operation that might have been sent and must not be repeated."""
     return AmphoraComputeError(
-        f'Cannot {operation.attempt} again: nobody knows whether it took effect before the '
-        f'restart. Look at the status.',
+            f'Cannot {operation.attempt} again: it is not known whether it took effect before '
+            f'the restart. Check the status.',
         advice=Advice.LOOK,
         backend=operation.backend,
         operation=operation.kind,

@@ -1,4 +1,4 @@
-"""One thread that calls functions at their time: deadlines, retries, ticks."""
+"""Scheduler: one thread that calls functions on time, for deadlines and retries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Appointment:
         self._scheduler = scheduler
 
     def cancel(self) -> None:
-        """See that the function is not called; harmless if it was."""
+        """Prevent the call; no effect if it was already made."""
         if self.function is not None:
             self.function = None
             self._scheduler.count_cancelled()
@@ -32,8 +32,8 @@ class Appointment:
 class Scheduler:
     """Calls functions at their time, in order, on one daemon thread.
 
-    The functions must be quick: they are called one after the other. The
-    thread starts with the first appointment and ends with :meth:`close`.
+    The functions must be quick, because they are called one after another. The thread
+    starts with the first appointment and ends with :meth:`close`.
     """
 
     def __init__(self, *, name: str = 'kiln', clock: Clock = SYSTEM_CLOCK) -> None:
@@ -48,7 +48,7 @@ class Scheduler:
         self._closed = False
 
     def call_later(self, delay_s: float, function: Callable[[], object]) -> Appointment:
-        """Call a function after so many seconds."""
+        """Call a function after that many seconds."""
         appointment = Appointment(function, self)
         due = self._clock.monotonic() + max(0.0, delay_s)
         with self._lock:
@@ -70,13 +70,13 @@ class Scheduler:
 
     @property
     def started(self) -> bool:
-        """True if a function was ever to be called."""
+        """True if there ever was an appointment."""
         return self._thread is not None
 
     def count_cancelled(self) -> None:
-        """Throw the cancelled appointments away once they are the most."""
-        # A deadline is cancelled long before its time comes; kept until then,
-        # those of an hour would fill the memory.
+        """Drop cancelled appointments once they are the majority."""
+        # Most deadlines are cancelled long before their time; kept until then, those of
+        # an hour would fill the memory.
         with self._lock:
             self._cancelled += 1
             if self._cancelled > 1000 and self._cancelled * 2 > len(self._queue):
@@ -85,7 +85,7 @@ class Scheduler:
                 self._cancelled = 0
 
     def close(self) -> None:
-        """Forget all appointments and end the thread; safe to repeat."""
+        """Drop all appointments and end the thread; safe to repeat."""
         with self._lock:
             self._closed = True
             self._queue.clear()
@@ -94,9 +94,8 @@ class Scheduler:
             self._thread.join(timeout=5)
 
     def disown(self) -> None:
-        """Forget all appointments in the child of a fork: they are the parent's."""
-        self._lock = threading.RLock()
-        self._wake = threading.Condition(self._lock)
+        """Drop all appointments in the child of a fork: they are the parent's."""
+        self._wake = threading.Condition()
         self._queue, self._thread, self._closed = [], None, True
 
     def _run(self) -> None:
@@ -110,13 +109,13 @@ class Scheduler:
                 if self._closed:
                     return
                 appointment = heapq.heappop(self._queue)[2]
-                # Taken: cancelling it now changes nothing.
+                # Taken: cancelling it now has no effect.
                 function, appointment.function = appointment.function, None
             if function is None:
                 continue
             try:
                 function()
-            # One bad function must not end the deadlines of all the others.
+            # A failing function must not end the deadlines of all others.
             except Exception:
                 LOG.exception('A scheduled function of %s failed', self._name)
 

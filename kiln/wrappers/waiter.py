@@ -1,4 +1,4 @@
-"""Waiters: promises of a state, and how a status ends each of them."""
+"""Waiters: promises of a state, resolved by statuses from polls."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ LOG = logging.getLogger(__name__)
 OnStatus = Callable[[ComputeStatus], None]
 T = TypeVar('T')
 
-#: A machine is not built into these states, and only a request ends them.
+#: A build does not reach these states, and only a request ends them.
 _AT_REST = frozenset({State.SUSPENDED, State.STOPPED})
 _BUILD_ERRORS = {error.code: error for error in (InsufficientCapacity, QuotaExceeded)}
 
 
 class Keeper(Protocol):
-    """The watcher of a waiter, as the waiter knows it."""
+    """The watcher of a waiter, as the waiter uses it."""
 
     def expire(self, waiter: Waiter[Any]) -> None:
-        """End a waiter whose deadline has come; poll once more where it is near."""
+        """End a waiter whose deadline has come; poll once more if it is near."""
 
     def ended(self, waiter: Waiter[Any]) -> None:
         """Forget a waiter that has its outcome."""
 
 
 class Waiter(Promise[T], abc.ABC):
-    """A promise that knows what it waits for."""
+    """A promise for one amphora, with the state that it waits for."""
 
-    #: True once it was informed of a status.
+    #: True once it has received a status.
     informed = False
     deadline: Deadline | None = None
     #: Its last poll, and then its deadline.
@@ -57,7 +57,7 @@ class Waiter(Promise[T], abc.ABC):
     on_status: OnStatus | None = None
     #: The cursor from before the amphora was built, if that is known.
     since: BuildCursor | None = None
-    #: True if it needs no more than that its amphora has been built.
+    #: True if it only waits until its amphora has been built.
     brief = False
 
     def __init__(self, keeper: Keeper, backend: str, amphora_id: str) -> None:
@@ -66,16 +66,16 @@ class Waiter(Promise[T], abc.ABC):
         self.backend = backend
         self.amphora_id = amphora_id
 
-    #: Call a quick function with this on the thread that ends it, or now.
+    #: Call a quick function with this waiter on the thread that ends it, or now.
     then = Promise._then
 
     @property
     @abc.abstractmethod
     def wanted(self) -> str:
-        """What the caller waits for the amphora to be, in words."""
+        """The awaited state, in words."""
 
     def inform(self, status: ComputeStatus) -> None:
-        """Pass a status on, and end if it is the end."""
+        """Process a status, and end if it is final."""
         if self.done():
             return
         self.informed = True
@@ -85,32 +85,32 @@ class Waiter(Promise[T], abc.ABC):
             # The caller's code; others wait on this thread too.
             except Exception:
                 LOG.exception('The status callback for amphora %s failed', self.amphora_id)
-        # A stale answer may date from before what the caller waits for.
+        # A stale status might date from before the awaited change.
         if not status.stale:
             self._judge(status)
 
     @abc.abstractmethod
     def vanish(self, now: float) -> None:
-        """End, as the backend knows the amphora no longer; now is wall time."""
+        """End, because the amphora is gone at the backend; ``now`` is wall time."""
 
     @abc.abstractmethod
     def _judge(self, status: ComputeStatus) -> None:
-        """End if the status is the end."""
+        """End if the status is final."""
 
     def expire(self) -> None:
-        """End, as the deadline has come; or poll a last time, as it is near."""
+        """End at the deadline; or poll a last time before it."""
         self._keeper.expire(self)
 
     def succeed(self, result: T) -> bool:
-        """Give the result; False where the wait has ended otherwise."""
+        """Set the result; return False if the wait has already ended."""
         return self._settle(result, None)
 
     def fail(self, error: BaseException) -> bool:
-        """Give the error; False where the wait has ended otherwise."""
+        """Set the error; return False if the wait has already ended."""
         return self._settle(None, error)
 
     def cancel(self, why: str = 'the wait was cancelled') -> bool:
-        """Wait no longer; False where the wait has ended otherwise."""
+        """Stop waiting; return False if the wait has already ended."""
         return self.fail(
             OperationCancelled(
                 f'Cannot wait longer for amphora {self.amphora_id} to be {self.wanted}: {why}.',
@@ -125,11 +125,11 @@ class Waiter(Promise[T], abc.ABC):
 
 
 class GoneWaiter(Waiter[None]):
-    """Waits until the amphora is gone, or until it has come out of its delete in error.
+    """Waits until the amphora is gone, or until its delete has ended in error.
 
-    Some backends take a while until an amphora in error is seen to leave, so only what is
-    known not to have been in error before the delete, or has been seen to leave, fails at
-    the first sight of an error. Any other fails by :meth:`give_up`.
+    On some backends an amphora in error shows its delete only after a while. So only an
+    amphora that was certainly not in error before the delete, or that has been seen to
+    leave, fails at the first status in error. Any other fails by :meth:`give_up`.
     """
 
     #: True if it was certainly at rest, and not in error, before the delete.
@@ -139,11 +139,11 @@ class GoneWaiter(Waiter[None]):
 
     @property
     def wanted(self) -> str:
-        """To be gone."""
+        """The awaited state: gone."""
         return 'gone'
 
     def vanish(self, now: float) -> None:
-        """Succeed: this is what was waited for."""
+        """Succeed, because the amphora is gone."""
         self.succeed(None)
 
     def _judge(self, status: ComputeStatus) -> None:
@@ -157,7 +157,7 @@ class GoneWaiter(Waiter[None]):
             self.give_up()
 
     def give_up(self) -> None:
-        """Fail if it was in error, with no task under way, when it was last seen."""
+        """Fail if it was in error, with no task in progress, in the last poll."""
         if (status := self._in_error) is None:
             return
         self.fail(
@@ -174,7 +174,7 @@ class GoneWaiter(Waiter[None]):
 class StateWaiter(Waiter[ComputeStatus]):
     """Waits until the amphora is in one of the states of a goal."""
 
-    #: True if an amphora that is suspended or stopped, with nothing under way, ends it.
+    #: True if an amphora that is suspended or stopped, with no task in progress, ends it.
     fails_at_rest = False
 
     def __init__(
@@ -185,22 +185,22 @@ class StateWaiter(Waiter[ComputeStatus]):
 
     @property
     def wanted(self) -> str:
-        """The states of the goal."""
+        """The states of the goal, in words."""
         return ' or '.join(sorted(self._goal))
 
     def vanish(self, now: float) -> None:
-        """Fail, unless to be deleted is one of the states waited for."""
+        """Fail, unless DELETED is one of the awaited states."""
         if State.DELETED in self._goal:
             self.succeed(
                 ComputeStatus(amphora_id=self.amphora_id, state=State.DELETED, observed_at=now)
             )
             return
         what = (
-            f'Amphora {self.amphora_id} vanished from {self.backend!r} while it was waited for '
-            f'to be {self.wanted}: it was deleted by somebody else.'
+            f'Amphora {self.amphora_id} vanished from {self.backend!r} while kiln waited for it '
+            f'to be {self.wanted}: it was deleted from outside.'
             if self.informed
             else f'Cannot wait for amphora {self.amphora_id} to be {self.wanted}: '
-            f'{self.backend!r} has none of that id. It was deleted, or the id is wrong.'
+            f'{self.backend!r} has no amphora with that id. It was deleted, or the id is wrong.'
         )
         self.fail(
             InstanceNotFoundError(
@@ -215,8 +215,8 @@ class StateWaiter(Waiter[ComputeStatus]):
             self.succeed(status)
         elif status.state is State.DELETED:
             self.vanish(status.observed_at)
-        # With a task under way an amphora may be on its way out of ERROR, as
-        # one is that somebody reboots by its power switch.
+        # With a task in progress an amphora might be leaving ERROR, for example during a
+        # hard reboot.
         elif status.state is State.ERROR and status.task_state is None:
             self.fail(self._failure(status))
         elif self.fails_at_rest and status.state in _AT_REST and status.task_state is None:
@@ -225,7 +225,7 @@ class StateWaiter(Waiter[ComputeStatus]):
     def _not_running(self, status: ComputeStatus) -> BuildNotRunning:
         return BuildNotRunning(
             f'Amphora {self.amphora_id} on {self.backend!r} is {status.state.value}, and does '
-            f'not come to be {self.wanted} by itself.',
+            f'not become {self.wanted} by itself.',
             amphora_id=self.amphora_id,
             backend=self.backend,
         )
@@ -233,9 +233,9 @@ class StateWaiter(Waiter[ComputeStatus]):
     def _failure(self, status: ComputeStatus) -> AmphoraBuildError:
         error = _BUILD_ERRORS.get(status.fault_code or '', BuildFailed)
         return error(
-            f'Amphora {self.amphora_id} on {self.backend!r} went to error while it was waited '
-            f'for to be {self.wanted}: {_reason(status)}.',
-            # Unlike the same error at once, this one leaves an amphora behind.
+            f'Amphora {self.amphora_id} on {self.backend!r} went to error while kiln waited '
+            f'for it to be {self.wanted}: {_reason(status)}.',
+            # Unlike the same error at submit, this error leaves an amphora behind.
             advice=Advice.REPAIR,
             outcome=Outcome.APPLIED,
             amphora_id=self.amphora_id,

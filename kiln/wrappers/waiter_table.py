@@ -1,4 +1,4 @@
-"""Table of the waiters of a backend by amphora, and what was last seen of each."""
+"""Waiter table: the waiters of a backend by amphora, with the last status of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.models import ComputeStatus, State
 from kiln.wrappers.cursors import BuildCursor
 from kiln.wrappers.waiter import Waiter
 
-#: Amphorae without a waiter whose last status is still remembered.
+#: Number of amphorae without a waiter whose last status is still remembered.
 REMEMBERED = 4096
 
 _SENT_AT = operator.attrgetter('sent_at')
@@ -22,14 +22,14 @@ _BUILDING = frozenset({State.PENDING, State.BUILDING})
 
 
 class Sighting(NamedTuple):
-    """What was seen of an amphora, and when by the monotonic clock."""
+    """A status of an amphora, with its time on the monotonic clock."""
 
     status: ComputeStatus
     at: float
 
 
 class _Watched:
-    """An amphora that is waited for."""
+    """An amphora with waiters."""
 
     __slots__ = ('sighting', 'waiters')
 
@@ -41,22 +41,22 @@ class _Watched:
 class WaiterTable:
     """The waiters of one backend, by amphora. Thread-safe; no call is slow.
 
-    A waiter that is added takes part from the next :meth:`admit` on, which the
-    watcher calls before it polls: an answer to a poll older than the waiter
-    may be of the time before, and must not end it.
+    A waiter that is added takes part from the next :meth:`admit` on, which the watcher
+    calls before it polls: the answer to an earlier poll might date from before the waiter,
+    and must not end it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._arrivals: dict[Waiter[Any], None] = {}
         self._watched: dict[str, _Watched] = {}
-        # Each with when its build was sent, where that is known.
+        # Each with the time at which its build was sent, if known.
         self._unseen: dict[str, BuildCursor | None] = {}
-        # How many waiters need all that happens.
+        # Number of waiters that need every change.
         self._thorough = 0
         self._past: OrderedDict[str, Sighting] = OrderedDict()
-        # The last time at which all that was watched was polled, by the
-        # monotonic clock and by the wall's.
+        # The last time at which all watched amphorae were polled, by the monotonic clock
+        # and by the wall clock.
         self._covered = (float('-inf'), 0.0)
 
     def __len__(self) -> int:
@@ -68,11 +68,11 @@ class WaiterTable:
             self._arrivals[waiter] = None
 
     def admit(self) -> None:
-        """Let those added take part in what is seen from now on."""
+        """Let added waiters take part in the answers from now on."""
         with self._lock:
             if not self._unseen:
-                # A dict keeps the room it once had, and reading it takes as
-                # long: a crowd that came and was seen must not slow each poll.
+                # A dict keeps its largest size, and iterating over it takes as long: a
+                # large group of past waiters must not slow down each poll.
                 self._unseen = {}
             for waiter in self._arrivals:
                 watched = self._watched.get(waiter.amphora_id)
@@ -85,7 +85,7 @@ class WaiterTable:
             self._arrivals.clear()
 
     def drop(self, waiter: Waiter[Any]) -> None:
-        """Forget a waiter, and with its last waiter the amphora."""
+        """Remove a waiter, and with its last waiter the amphora."""
         amphora_id = waiter.amphora_id
         with self._lock:
             if waiter in self._arrivals:
@@ -114,15 +114,15 @@ class WaiterTable:
     # ---- what to poll ---------------------------------------------------
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of all amphorae watched."""
+        """Return the ids of all watched amphorae."""
         with self._lock:
             return tuple(self._watched)
 
     def unseen(self, since: float = math.inf) -> tuple[str, ...]:
-        """Return the ids with a waiter for which nothing was seen.
+        """Return the ids with a waiter that has not received a status.
 
-        Those that certainly did not exist by then, on the monotonic clock, are left
-        out: all that happened to them has happened since.
+        Amphorae that certainly did not exist at ``since``, on the monotonic clock, are left
+        out, because all of their changes have happened later.
         """
         with self._lock:
             return tuple(
@@ -132,7 +132,7 @@ class WaiterTable:
             )
 
     def first_build(self) -> BuildCursor | None:
-        """Return the first build of the unseen to be sent; None where one is not known."""
+        """Return the unseen build that was sent first; None if any is not known."""
         with self._lock:
             builds = [build for build in self._unseen.values() if build is not None]
             if not builds or len(builds) < len(self._unseen):
@@ -140,30 +140,30 @@ class WaiterTable:
             return min(builds, key=_SENT_AT)
 
     def all_unseen(self) -> bool:
-        """Return True if nothing that is watched was seen."""
+        """Return True if no watched amphora has a status."""
         with self._lock:
             return len(self._unseen) == len(self._watched)
 
     def all_brief(self) -> bool:
-        """Return True if all wait for amphorae to be built, and for nothing else."""
+        """Return True if all waiters wait only until amphorae are built."""
         return not self._thorough
 
     def among(self, amphora_ids: Iterable[str]) -> tuple[str, ...]:
-        """Return those that are watched."""
+        """Return the ids that are watched."""
         with self._lock:
             return tuple(one for one in amphora_ids if one in self._watched)
 
     def all_building(self, amphora_ids: Iterable[str]) -> bool:
-        """Return True if no more is known of these amphorae than that they are being built."""
+        """Return True if all that is known of these amphorae is that they are being built."""
         with self._lock:
             found = [self._watched.get(amphora_id) for amphora_id in amphora_ids]
         sightings = [watched.sighting for watched in found if watched is not None]
         return all(one is None or one.status.state in _BUILDING for one in sightings)
 
-    # ---- what was answered ----------------------------------------------
+    # ---- answers ---------------------------------------------------------
 
     def saw(self, status: ComputeStatus, at: float) -> Sequence[Waiter[Any]]:
-        """Take in a status; return the waiters to which it is news."""
+        """Record a status; return the waiters for which it is a change."""
         amphora_id, sighting = status.amphora_id, Sighting(status, at)
         with self._lock:
             watched = self._watched.get(amphora_id)
@@ -181,7 +181,7 @@ class WaiterTable:
             return ()
 
     def gone(self, amphora_id: str) -> Sequence[Waiter[Any]]:
-        """Take in that an amphora is gone; return the waiters to notify."""
+        """Record that an amphora is gone; return the waiters to notify."""
         with self._lock:
             self._past.pop(amphora_id, None)
             self._unseen.pop(amphora_id, None)
@@ -192,12 +192,12 @@ class WaiterTable:
             return tuple(watched.waiters)
 
     def covered(self, at: float, observed_at: float) -> None:
-        """Take in that at that time all was as it is known, reported again or not."""
+        """Record that at that time all statuses were current, reported again or not."""
         with self._lock:
             self._covered = (at, observed_at)
 
     def latest(self, amphora_id: str) -> Sighting | None:
-        """Return what was last seen of an amphora, watched now or not long ago."""
+        """Return the last status of an amphora that is watched, or was recently."""
         with self._lock:
             if amphora_id in self._watched:
                 return self._sighting(amphora_id)
@@ -212,7 +212,7 @@ class WaiterTable:
 
 
 def missing(polled: Iterable[str], seen: Iterable[str]) -> tuple[str, ...]:
-    """Return those polled that were not seen, in order."""
+    """Return the polled ids that were not seen, in order."""
     seen = frozenset(seen)
     return tuple(one for one in polled if one not in seen)
 

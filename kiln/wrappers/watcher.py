@@ -1,4 +1,4 @@
-"""Watcher: one thread per backend that polls for all who wait for its amphorae."""
+"""Watcher: one thread per backend that polls for all waiters of its amphorae."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ __all__ = ['Watcher', 'WatcherSettings']
 
 LOG = logging.getLogger(__name__)
 
-#: How long the thread stays when nobody waits.
+#: Seconds until the thread ends when there are no waiters.
 LINGER_S = 10.0
-#: How long close() waits for a poll that is under way.
+#: Maximum seconds that close() waits for a poll in progress.
 CLOSE_S = 1.0
 
 
 class Watcher:
-    """Serves every waiter of one backend from one bulk question per poll.
+    """Serves every waiter of one backend from one bulk request per poll.
 
-    Promises are kept, and callbacks called, on the watcher's thread; deadlines
-    on the scheduler's, so that a backend that hangs does not hold them up.
-    Trouble with the backend ends nobody's wait: the watcher backs off and
-    polls again.
+    Promises are resolved, and callbacks called, on the watcher's thread; deadlines on the
+    scheduler's thread, so that a hanging backend does not delay them. A failure of the
+    backend ends no wait: the watcher backs off and polls again.
     """
 
     def __init__(
@@ -61,9 +60,8 @@ class Watcher:
         self._close_s = close_s
         self._table = WaiterTable()
         self._poll = Poll(driver, full_sweep_s=settings.full_sweep_s)
-        # What follows changes under this condition, on which the thread sleeps.
-        self._lock = threading.RLock()
-        self._wake = threading.Condition(self._lock)
+        # The following attributes change under this condition, on which the thread sleeps.
+        self._wake = threading.Condition()
         self._interval = PollInterval(settings)
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -88,19 +86,18 @@ class Watcher:
     ) -> Waiter[ComputeStatus]:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
-        ACTIVE counts once no task is under way. ``on_status`` is called with each
-        change until then; it must be quick. Cancel the promise to stop. Before
-        ``soonest_s`` have passed there is no poll for its sake. ``since`` is the cursor
-        from :meth:`before_build`, which may save a poll. With ``brief``
-        the status may hold no more than that what was being built is ACTIVE, which
-        some backends report for far less. With ``fails_at_rest`` an amphora that is
-        suspended or stopped, with nothing under way, fails with BuildNotRunning: a build
-        that adopted it would wait for ever.
+        ACTIVE counts once no task is in progress. ``on_status`` is called with each change
+        until then; it must be quick. Cancel the promise to stop. This waiter causes no
+        poll before ``soonest_s`` have passed. ``since`` is the cursor from
+        :meth:`before_build`, which can save a poll. With ``brief`` the status can be
+        reduced to ACTIVE for what was being built, which some backends report for far
+        less. With ``fails_at_rest`` an amphora that is suspended or stopped, with no task
+        in progress, fails with BuildNotRunning, because a build that adopted it would wait
+        for ever.
 
         It fails with InstanceNotFoundError when the amphora is gone;
-        InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in
-        error; OperationTimeout at the deadline; OperationCancelled when the
-        watcher is closed.
+        InsufficientCapacity, QuotaExceeded or AmphoraBuildError when it is in error;
+        OperationTimeout at the deadline; OperationCancelled when the watcher is closed.
         """
         waiter = StateWaiter(self, self._backend, amphora_id, _states(frozenset(goal)))
         waiter.on_status, waiter.since = on_status, since
@@ -111,7 +108,7 @@ class Watcher:
     def watch_gone(
         self, amphora_id: str, *, deadline: Deadline | None = None, was_well: bool = False
     ) -> GoneWaiter:
-        """Return a promise that is kept when an amphora is gone.
+        """Return a promise that is resolved when an amphora is gone.
 
         It fails with DeleteFailed when the amphora goes to ERROR, OperationTimeout at the
         deadline and OperationCancelled when the watcher is closed. ``was_well`` means that
@@ -123,7 +120,7 @@ class Watcher:
         return waiter
 
     def before_build(self, *, fresh: bool) -> BuildCursor | None:
-        """Return the cursor from before a build; None if the backend has none.
+        """Return the cursor from before a build; None if the backend has no cursors.
 
         ``fresh`` means that nothing can have been built with the key of the build.
         """
@@ -131,9 +128,9 @@ class Watcher:
         return None if cursor is None else BuildCursor(cursor, cursor.at, certain=fresh)
 
     def latest(self, amphora_id: str) -> ComputeStatus | None:
-        """Return what was last seen of an amphora that is or was watched, without a poll.
+        """Return the last status of an amphora that is or was watched, without a poll.
 
-        It is ``stale`` where it is old or the backend could not be polled since.
+        It is ``stale`` if it is old or the backend could not be polled since.
         """
         sighting = self._table.latest(amphora_id)
         if sighting is None:
@@ -151,18 +148,17 @@ class Watcher:
         for waiter in self._table.waiters():
             self._cancel(waiter)
         if thread is not None and thread is not threading.current_thread():
-            # Not for long: a backend that hangs holds up a daemon, and nobody else.
+            # Not for long: a hanging backend blocks only a daemon thread.
             thread.join(timeout=self._close_s)
 
     @property
     def idle(self) -> bool:
-        """True if nobody waits for anything."""
+        """True if there are no waiters."""
         return not len(self._table)
 
     def disown(self) -> None:
-        """Stop in the child of a fork: those who wait are in the parent."""
-        self._lock = threading.RLock()
-        self._wake = threading.Condition(self._lock)
+        """Stop in the child of a fork: the waiters are in the parent."""
+        self._wake = threading.Condition()
         self._thread, self._closed = None, True
 
     # ---- the life of a waiter -------------------------------------------
@@ -172,14 +168,14 @@ class Watcher:
     ) -> None:
         if deadline is not None:
             waiter.deadline, wait_s = deadline, deadline.remaining_s()
-            # One appointment for both, as most waits end before either.
+            # One appointment for both, because most waits end before either.
             wait_s -= self._interval.last_poll_s(wait_s)
             waiter.appointment = self._scheduler.call_later(wait_s, waiter.expire)
         with self._lock:
             closed = self._closed
             if not closed:
                 self._table.add(waiter)
-                # Later arrivals share the poll that the first one has hurried.
+                # Later waiters share the poll that the first waiter has hurried.
                 self._hurry(soonest_s)
                 if self._thread is None:
                     thread = threading.Thread(
@@ -190,7 +186,7 @@ class Watcher:
                     self._thread = thread
         if closed:
             self._cancel(waiter)
-        # Its deadline may have come before it was entered.
+        # Its deadline might have passed before it was added.
         elif waiter.done():
             self._table.drop(waiter)
 
@@ -200,16 +196,16 @@ class Watcher:
                 self._wake.notify()
 
     def ended(self, waiter: Waiter[Any]) -> None:
-        """Forget a waiter that has its outcome."""
+        """Remove a waiter that has its outcome."""
         if waiter.appointment is not None:
             waiter.appointment.cancel()
         self._table.drop(waiter)
 
     def expire(self, waiter: Waiter[Any]) -> None:
-        """End a waiter whose deadline has come; poll once more where it is near.
+        """End a waiter whose deadline has come; poll once more if it is near.
 
-        Polls may be far apart, and what happened since the last one must not end as a
-        timeout. Waits that end together share the poll.
+        Polls can be far apart, and a change since the last poll must not end as a timeout.
+        Waits that end together share the poll.
         """
         if waiter.deadline is not None and not waiter.deadline.passed:
             with self._lock:
@@ -224,16 +220,16 @@ class Watcher:
             f'{self._backend!r}: {self._last_seen(waiter.amphora_id)}.'
         )
         if self._outage is not None:
-            text += f' The backend gives no answer now: {self._outage}'
+            text += f' The backend does not answer now: {self._outage}'
         waiter.fail(OperationTimeout(text, backend=self._backend, amphora_id=waiter.amphora_id))
 
     def _last_seen(self, amphora_id: str) -> str:
         sighting = self._table.latest(amphora_id)
         if sighting is None:
-            return 'it was never seen'
+            return 'no poll has returned its status'
         status, age_s = sighting.status, self._clock.monotonic() - sighting.at
         task = f' ({status.task_state})' if status.task_state else ''
-        return f'it was {status.state}{task} when last seen, {age_s:.1f} s ago'
+        return f'it was {status.state}{task} in the last poll that returned it, {age_s:.1f} s ago'
 
     def _cancel(self, waiter: Waiter[Any]) -> None:
         waiter.cancel(f'the watcher of {self._backend!r} is closed')
@@ -270,8 +266,8 @@ class Watcher:
         started, polled_at = self._clock.monotonic(), self._clock.time()
         try:
             moved = self._notify(started)
-        # Also what is no Exception: a SystemExit from deep within a client
-        # library would end the watching of everybody, and silently.
+        # Also exceptions other than Exception: a SystemExit from deep within a client
+        # library would silently end all waits.
         except BaseException as exc:
             self._missed(exc)
         else:
@@ -281,7 +277,7 @@ class Watcher:
         self._listener.ticked(self._backend, len(self._table), started - due)
 
     def _notify(self, started: float) -> bool:
-        """Poll, and notify the waiters to which an answer is news; True if there are any."""
+        """Poll, and notify the waiters with changes; return True if there are any."""
         self._table.admit()
         moved = False
         for answer in self._poll.answers(self._table):
@@ -318,7 +314,7 @@ class Watcher:
             self._interval.failed(ended, retry_after)
 
 
-# A fleet waits for the same few states; each waiter need not have its own set.
+# Many waiters wait for the same few states, and share one set.
 @functools.lru_cache(maxsize=64)
 def _states(goal: frozenset[State]) -> frozenset[State]:
     try:

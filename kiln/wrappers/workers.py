@@ -1,4 +1,4 @@
-"""Worker threads: each takes one task after the other, as many as may run at once."""
+"""Worker threads: each runs one task after another, up to a maximum number."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kiln.wrappers.scheduler import Appointment, Scheduler
 
 LOG = logging.getLogger(__name__)
 
-#: Held during the import of futurist, and by a thread that forks: the child of a fork in
-#: the middle of an import would wait for its end for ever.
+#: Held during the import of futurist, and by a thread that forks: the child of a fork
+#: during an import would wait for the end of the import for ever.
 IMPORTING = threading.Lock()
 
 
 class Task:
-    """An operation and its plan on their way through queue, threads and backend."""
+    """An operation with its plan, on its way through queue, threads and backend."""
 
     __slots__ = (
         'context', 'deadline', 'ended', 'expiry', 'in_flight', 'operation', 'order',
@@ -41,11 +41,11 @@ class Task:
         self.plan = plan
         self.operation = plan.operation
         self.deadline = plan.operation.deadline
-        # Its calls are made in the context of the caller who submitted it, or in this one.
+        # Its calls run in the context of the caller that submitted it, or in this context.
         self.context = contextvars.copy_context() if context is None else context
         self.oslo_context = _current_oslo_context()
         self.expiry: Appointment | None = None
-        # Its place in the queue, where it was taken from there too early.
+        # Its place in the queue, if it was taken from there too early.
         self.order: int | None = None
         # Guarded by the workers' lock: True while it waits in the queue.
         self.queued = False
@@ -55,12 +55,12 @@ class Task:
         self.ended = False
 
     def expire(self) -> None:
-        """Fail in time, whatever the backend does, as the deadline has come."""
+        """Fail at the deadline, whatever the backend does."""
         if not self.ended:
             self.operation.fail(self.plan.overdue(in_flight=self.in_flight))
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
-        """Make its next call, as the caller who submitted it would."""
+        """Make its next call in the context of the caller that submitted it."""
         return self.context.run(self._send, driver)
 
     def _send(self, driver: AmphoraComputeDriver) -> Any:
@@ -70,16 +70,16 @@ class Task:
             with deadline_scope(self.deadline):
                 return self.plan.send(driver)
         finally:
-            # Where the pool has no threads, this one is the caller's own.
+            # If the pool has no threads, this thread is the caller's own.
             _store_oslo_context(before)
 
 
 class Workers:
-    """Works off a queue on the threads of a pool.
+    """Runs the tasks of a queue on the threads of a pool.
 
-    A thread is taken from the pool only when there is a task for it, and it is
-    returned when there is none left that may go: so nothing ever waits in the
-    pool's own queue, which knows neither priorities nor how to shut down.
+    A thread is taken from the pool only for a task, and is returned when no other task
+    can run. So no task ever waits in the pool's own queue, which supports neither
+    priorities nor shutdown.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Workers:
     ) -> None:
         self._name = name
         self._settings = settings
-        # Without one, it is opened for the first task: a backend that is only opened needs
-        # no threads.
+        # If no pool is given, one is opened for the first task: a backend that is opened
+        # but not used needs no threads.
         self._pool = self._given_pool = pool
         self._clock = clock
         self._scheduler = scheduler
         self._work = work
-        # Called, without a lock held, when a task came or a thread got free.
+        # Called, without a lock held, after a new task or the release of a thread.
         self._changed = changed
         self._lock = threading.Lock()
         self._queue = self._empty_queue()
@@ -109,7 +109,7 @@ class Workers:
 
     @property
     def running(self) -> int:
-        """The number of threads that have a task, hung ones included."""
+        """Number of threads that have a task, including hanging threads."""
         return self._queue.running
 
     @property
@@ -118,7 +118,7 @@ class Workers:
         return threading.get_ident() in self._threads
 
     def submit(self, task: Task, after_s: float = 0.0) -> None:
-        """Work on a task, after a pause, as soon as a thread may take it."""
+        """Run a task, after a pause, as soon as a thread is available."""
         if after_s > 0:
             self._scheduler.call_later(after_s, functools.partial(self.submit, task))
             return
@@ -135,31 +135,30 @@ class Workers:
         self._changed()
 
     def withdraw(self, task: Task) -> None:
-        """Take a task that has ended out of the queue, if it is there."""
+        """Remove a task that has ended from the queue, if it is there."""
         with self._lock:
             if task.queued:
                 task.queued = False
                 self._queue.withdraw()
 
     def hold(self, task: Task, pause_s: float) -> None:
-        """Put a task back in its place, and let none of its kind go for a while."""
+        """Return a task to its place, and let no task of its kind run for a while."""
         with self._lock:
             self._queue.hold(task.plan.call.traffic, self._clock.monotonic() + pause_s)
         self.submit(task)
         self._scheduler.call_later(pause_s, self._resume)
 
     def close(self) -> None:
-        """End the pool; its idle threads at once, not when they next check.
+        """End the pool; its idle threads at once, not at their next check.
 
-        A thread that hangs ends when the backend lets it go. A pool that was given
-        belongs to its giver.
+        A hanging thread ends when its call returns. A pool that was passed in is not closed.
         """
         with self._lock:
             if self._pool is None or self._given_pool is not None:
                 return
         gate = threading.Event()
-        # Each idle thread takes one of these, and is stopped while it waits;
-        # otherwise futurist's would notice only after up to a second.
+        # Each idle thread takes one of these, and stops while it waits; otherwise the
+        # threads of futurist would notice only after up to a second.
         with contextlib.suppress(RuntimeError):
             for _ in range(self._settings.max_workers - self.running):
                 self._pool.submit(gate.wait)
@@ -197,7 +196,7 @@ class Workers:
             if _is_ending(exc):
                 task.operation.fail(task.plan.threadless())
                 return
-            # The task gets a later chance within its deadline.
+            # The task gets another chance within its deadline.
             LOG.exception('Cannot start a thread for backend %s', self._name)
             self.submit(task, self._settings.first_delay_s)
 
@@ -219,8 +218,8 @@ class Workers:
             traffic, task = taken
             try:
                 self._work(task)
-            # A defect of ours must cost neither the pool its thread, as
-            # SystemExit would, nor the caller his answer.
+            # A defect of kiln must neither end the thread of the pool, as SystemExit
+            # would, nor leave the caller without a result.
             except BaseException as exc:
                 LOG.exception('Operation %s failed within kiln', task.operation.id)
                 task.operation.fail(task.plan.unforeseen(exc))
@@ -234,21 +233,21 @@ class Workers:
 
 def _is_ending(error: RuntimeError) -> bool:
     """Return True if no thread can be started because the interpreter is ending."""
-    # Threads that are not daemons go on after the main one. What Python refuses them then
-    # it refuses for good: the import of a pool, and later any new thread. Its errors have
-    # no class of their own before Python 3.13.
+    # Non-daemon threads continue after the main thread. From then on Python permanently
+    # refuses them the import of a pool, and later any new thread. Before Python 3.13 its
+    # errors have no class of their own.
     return not threading.main_thread().is_alive() and 'shutdown' in str(error)
 
 
 def open_threads(name: str, size: int) -> Any:
-    """Return a pool of futurist whose threads have names and do not hold up the exit.
+    """Return a futurist pool whose threads have names and do not delay the exit.
 
-    futurist joins its threads when the interpreter exits, and has no switch for
-    that: a call that hangs would hang the exit too. Where futurist makes a thread it
-    also notes it for the join; so this makes its own, unnoted (decision 35).
+    futurist always joins its threads when the interpreter exits, so a hanging call would
+    hang the exit too. It registers each thread for the join when it creates the thread, so
+    this pool creates its threads itself, unregistered (decision 35).
     """
-    # Only callers of a backend pay for the import of futurist, 10 to 15 ms that opening one
-    # does not have. It fails once the main thread has ended.
+    # Only calls to a backend pay for the import of futurist, 10 to 15 ms that opening a
+    # backend does not need. The import fails once the main thread has ended.
     with IMPORTING:
         import futurist
         from futurist import _thread
@@ -274,8 +273,8 @@ def open_threads(name: str, size: int) -> Any:
 
 
 def _current_oslo_context() -> Any:
-    # A controller that has request contexts has imported the module; nobody
-    # else needs to pay for it.
+    # A controller that has request contexts has imported the module; others do not need
+    # to pay for it.
     module = sys.modules.get('oslo_context.context')
     return None if module is None else module.get_current()
 
@@ -284,5 +283,5 @@ def _store_oslo_context(context: Any) -> None:
     if context is not None:
         context.update_store()
     elif _current_oslo_context() is not None:
-        # It cannot be unset, so an empty one takes the place of a stranger's.
+        # It cannot be unset, so an empty context replaces a foreign one.
         sys.modules['oslo_context.context'].RequestContext(overwrite=True)
