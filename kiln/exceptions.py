@@ -85,7 +85,7 @@ class AmphoraComputeError(KilnError):
             self.advice, self.retryable = advice, advice.again
 
     def _advised(self, retryable: bool | None, outcome: Outcome | None) -> Advice:
-        """Return the advice that agrees with the facts of an amphora."""
+        """Return the advice that agrees with the error's own facts."""
         advice = self.advice
         if retryable is not None:
             advice = agreeing(advice, retryable=retryable)

@@ -14,7 +14,7 @@ def with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> Ba
         advice, to_do = Advice.REPEAT, 'Build again with its key to take it up, or delete it'
     else:
         # Another build would wait for the same machine, without success.
-        advice, to_do = Advice.REPAIR, 'Bring it back to work, or delete it'
+        advice, to_do = Advice.REPAIR, 'Repair it, or delete it'
     return told(
         error,
         f'{error} Amphora {left.id}, under build key {build_key!r}, is {left.state.value} '
@@ -31,7 +31,7 @@ def left_alone(error: BaseException, build_key: str | None = None) -> BaseExcept
     if not isinstance(error, AmphoraBuildError):
         return error
     where = f' under build key {build_key!r}' if build_key else ''
-    text = f'{error} It is left as it is{where}: bring it back to work, or delete it.'
+    text = f'{error} It is left as it is{where}: repair it, or delete it.'
     key = build_key or error.build_key
     return told(error, text, outcome=error.outcome, advice=error.advice, build_key=key)
 

@@ -373,7 +373,7 @@ class BuildFlow:
             elif (left := discarded.result()) is not None:
                 operation.fail(with_what_is_left(error, left, self._key.text))
             else:
-                text = f'{error} What it had built is removed.'
+                text = f'{error} What it built was removed.'
                 operation.fail(told(error, text, outcome=Outcome.NOT_APPLIED))
 
         discarded.then(removed)
@@ -384,13 +384,13 @@ class BuildFlow:
         # Under a key that others can know, a machine that has run is never removed.
         if (key := self._key.known) is None:
             text = (
-                f'{error} What it had built is being removed, unless it has run and its '
-                f'build_key is read first, and nobody knows yet whether it is gone.'
+                f'{error} What it built is being removed, unless it has run and its '
+                f'build_key is read first; the removal is not confirmed.'
             )
         else:
             text = (
-                f'{error} What it had built is being removed, unless it has run, and nobody '
-                f'knows yet whether it is gone: look for its key, {key!r}.'
+                f'{error} What it built is being removed, unless it has run; the removal is '
+                f'not confirmed. Look for its key, {key!r}.'
             )
         return told(error, text, outcome=Outcome.UNKNOWN)
 

@@ -34,7 +34,7 @@ class AmphoraType(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """State of an instance, in one vocabulary for all backends."""
+    """State of an amphora, in one vocabulary for all backends."""
 
     PENDING = 'pending'
     BUILDING = 'building'
@@ -50,11 +50,11 @@ class State(enum.StrEnum):
 
     @property
     def settled(self) -> bool:
-        """True if the instance stays in this state until somebody acts on it."""
+        """True if the amphora stays in this state until somebody acts on it."""
         return self in _SETTLED
 
 
-#: States of an instance that has run.
+#: States of an amphora that has run.
 _RUNNABLE = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED})
 _SETTLED = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR, State.DELETED})
 
@@ -84,7 +84,7 @@ class Ability(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class InjectedFile:
-    """A file to be written on the instance at its first boot."""
+    """A file to be written on the amphora at its first boot."""
 
     path: str
     content: bytes = dataclasses.field(repr=False)
@@ -150,7 +150,7 @@ class BuildRequest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """One address of an instance."""
+    """One address of an amphora."""
 
     address: str
     network_id: str | None = None
@@ -165,7 +165,7 @@ class Address:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ComputeStatus:
-    """Status of one instance at one point in time, as its backend reports it."""
+    """Status of one amphora at one point in time, as its backend reports it."""
 
     amphora_id: str
     state: State
@@ -173,7 +173,7 @@ class ComputeStatus:
     # error if the driver can determine it ('insufficient_capacity').
     fault: str | None = None
     fault_code: str | None = None
-    # The task that the backend is performing on the instance; None if idle.
+    # The task that the backend is performing on the amphora; None if idle.
     task_state: str | None = None
     # Seconds since the epoch at which the backend was polled.
     observed_at: float = 0.0
@@ -187,13 +187,13 @@ class ComputeStatus:
 
     @property
     def ready(self) -> bool:
-        """True if the instance is active and idle."""
+        """True if the amphora is active and idle."""
         return self.state is State.ACTIVE and self.task_state is None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Amphora:
-    """One instance, as its backend describes it."""
+    """One amphora, as its backend describes it."""
 
     id: str
     name: str
@@ -224,7 +224,7 @@ class Amphora:
         if self.state in (State.PENDING, State.BUILDING):
             return self.served is True
         if self.served is None and self.state is State.ERROR:
-            # An instance that is known to have failed as a build never ran.
+            # An amphora that is known to have failed as a build never ran.
             return self.fault_code is None
         return self.served is not False or self.state in _RUNNABLE
 
@@ -236,7 +236,7 @@ class Amphora:
         return next((one for one in first if ':' not in one), first[0] if first else None)
 
     def status(self, observed_at: float) -> ComputeStatus:
-        """Return the status part of the instance."""
+        """Return the status part of the amphora."""
         return ComputeStatus(
             amphora_id=self.id,
             state=self.state,
@@ -264,7 +264,7 @@ class Changes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """Port of an instance."""
+    """Port of an amphora."""
 
     amphora_id: str
     port_id: str
@@ -276,7 +276,7 @@ class Attachment:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ServerGroup:
-    """Group of instances that must, or must not, share a host."""
+    """Group of amphorae that must, or must not, share a host."""
 
     id: str
     name: str
@@ -286,7 +286,7 @@ class ServerGroup:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Resource:
-    """Resource of this site other than an instance: a port, a volume."""
+    """Resource of this site other than an amphora: a port, a volume."""
 
     kind: str
     id: str

@@ -164,7 +164,7 @@ class BuildPlan(CallPlan):
         why = str(cause or 'no answer before the deadline').rstrip('.')
         pause_s = getattr(cause, 'retry_after', None)
         error = BuildOutcomeUnknown(
-            f'Cannot tell whether {self.operation.subject} was built: {why}. '
+            f'Cannot determine whether {self.operation.subject} was built: {why}. '
             f'Build again with build_key={self.key!r}.',
             # A repeat would be refused for as long as the look-up is.
             advice=Advice.WAIT if pause_s else None,

@@ -80,7 +80,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
             key = self._key and self._key.read()
             text = (
                 f'Cannot {self.attempt} here: it was begun before a fork and belongs to the '
-                f'parent process, which goes on with it.'
+                f'parent process, which continues it.'
             )
             if key is not None:
                 text += f' To use what it builds, build again with build_key={key!r}.'

@@ -278,7 +278,7 @@ class Operation(Promise[T]):
         if unsent:
             left = 'It was never sent.'
         elif kept and self._key is not None:
-            made = f'Amphora {self.amphora_id} is' if self.amphora_id else 'What it may make is'
+            made = f'Amphora {self.amphora_id} is' if self.amphora_id else 'What it might make is'
             left = (
                 f'{made} left under its key: build again with build_key={self._key.read()!r} to '
                 f'adopt it.'
@@ -290,7 +290,7 @@ class Operation(Promise[T]):
         elif self._key is not None:
             left = 'What it built is removed, unless it has run: then it stays under its key.'
         else:
-            left = 'It had been sent, so its effect may still happen.'
+            left = 'It was sent, so its effect can still happen.'
         return OperationCancelled(
             f'Cannot {self.attempt}: {why}. {left}',
             advice=advice,

@@ -23,16 +23,16 @@ _WIRE = re.compile(r'/[!-~]*')
 
 
 class NotReady(Exception):
-    """The amphora does not serve so far; the text is the reason."""
+    """The amphora does not serve; the text states why."""
 
 
 class Probe(Protocol):
     """Called with an amphora until it serves, every ``probe_interval_s``.
 
-    It returns True if the amphora serves; False or None, or raises, if it does not serve so
-    far. Any other value is not an answer, even if it is true in Python: an operation, a
-    future or a generator that a probe returns was neither awaited nor run. If the deadline
-    of the build passes, its error names the type of that value.
+    It returns True if the amphora serves; False or None, or raises, if it does not. Any
+    other value is not an answer, even if it is true in Python: an operation, a future or a
+    generator that a probe returns was neither awaited nor run. If the deadline of the build
+    passes, its error names the type of that value.
 
     It runs on one of the backend's threads for probes, named ``BACKEND-probe-N``, of which
     there are at most ``probe_threads`` (64); each build runs one probe at a time, and they
@@ -43,7 +43,7 @@ class Probe(Protocol):
     """
 
     def __call__(self, amphora: Amphora, /) -> bool:
-        """Return True if the amphora serves; False, None or an exception means not so far."""
+        """Return True if the amphora serves; False, None or an exception means that it does not."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _first_ready(amphora: Amphora, attempt: Callable[[str], None]) -> bool:
             reasons.append(str(exc))
         else:
             return True
-    raise NotReady('; '.join(reasons) or f'amphora {amphora.id} has no address so far')
+    raise NotReady('; '.join(reasons) or f'amphora {amphora.id} has no address')
 
 
 def _host_port(address: str, port: int) -> str:

@@ -229,7 +229,7 @@ class Watcher:
             return 'no poll has returned its status'
         status, age_s = sighting.status, self._clock.monotonic() - sighting.at
         task = f' ({status.task_state})' if status.task_state else ''
-        return f'it was {status.state}{task} in the last poll that returned it, {age_s:.1f} s ago'
+        return f'it was {status.state}{task} when last polled, {age_s:.1f} s ago'
 
     def _cancel(self, waiter: Waiter[Any]) -> None:
         waiter.cancel(f'the watcher of {self._backend!r} is closed')

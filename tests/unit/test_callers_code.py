@@ -171,7 +171,7 @@ class Probes(CallersCode):
                 self.assertIsInstance(error, BuildTimeout)
                 self.assertRegex(
                     str(error),
-                    rf'never agreed \(it returned an object of type {name}, .* True or False\)',
+                    rf'never succeeded \(it returned an object of type {name}, .* True or False\)',
                 )
         self.nothing_left()
 

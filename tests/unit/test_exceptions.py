@@ -322,7 +322,7 @@ class TravelTest(unittest.TestCase):
 
     def test_an_empty_record_says_that_it_is_empty(self):
         error = AmphoraComputeError.from_dict({})
-        self.assertIn('record of the error is empty', str(error))
+        self.assertIn('the record of the error has no message', str(error))
         self.assertEqual((error.outcome, error.circuit), (UNKNOWN, FAILURE))
 
 

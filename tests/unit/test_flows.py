@@ -158,7 +158,7 @@ class BuildTest(FacadeTest):
         )
         error = self.settled_error(operation)
         self.assertIsInstance(error, BuildTimeout)
-        self.assertRegex(str(error), r'never agreed \(Cannot get .* \d operations wait')
+        self.assertRegex(str(error), r'never succeeded \(Cannot get .* \d operations wait')
 
     def test_a_build_that_is_active_before_its_deadline_succeeds_though_looks_are_far_apart(self):
         # The looks of a wait of fifteen minutes are half a minute apart at its end.

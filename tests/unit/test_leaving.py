@@ -113,7 +113,7 @@ class AtTheGate(LeavingTest):
         self.compute.close(0.01, keep_builds=True)
         error = operation.exception(0)
         self.assertIs(error.outcome, Outcome.UNKNOWN)
-        self.assertIn("What it may make is left under its key: build again with build_key='k'",
+        self.assertIn("What it might make is left under its key: build again with build_key='k'",
                       str(error))  # fmt: skip
         self.driver.gate.set()
         self.until(lambda: self.cloud.count() == 1)

@@ -147,8 +147,8 @@ class TheContractCheck(unittest.TestCase):
         self.assertEqual([], list(contract_violations(NoopDriver)))
 
     def test_something_that_is_no_driver_is_told_so(self):
-        self.assertIn('no subclass', next(contract_violations(object)))
-        self.assertIn('no subclass', next(contract_violations(42)))
+        self.assertIn('not a subclass', next(contract_violations(object)))
+        self.assertIn('not a subclass', next(contract_violations(42)))
 
     def test_a_public_method_with_another_default_is_found(self):
         class Eager(NoopDriver):

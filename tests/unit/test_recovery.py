@@ -138,7 +138,7 @@ class TheSameGoal(RecoveryTest):
         record = saved(before) | {'events': []}
         error = self.settled_error(self.successor.recover(record))
         self.assertIs(Outcome.UNKNOWN, error.outcome)
-        self.assertIn('Look at the status', str(error))
+        self.assertIn('Check the status', str(error))
 
     def test_a_watch_goes_on_to_its_states(self):
         amphora_id = self.build()

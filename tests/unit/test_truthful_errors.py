@@ -44,7 +44,7 @@ class Truth(FacadeTest):
         self.assertIs(BuildFailed, type(error))
         self.assertIs(Outcome.NOT_APPLIED, error.outcome)
         self.assertIs(Advice.BUILD_ANEW, error.advice)
-        self.assertRegex(str(error), r'failure to build\. What it had built is removed\.$')
+        self.assertRegex(str(error), r'failure to build\. What it built was removed\.$')
 
     def test_one_that_cannot_be_removed_in_time_says_how_to_find_it(self):
         self.cloud.faults.add(Fault(call='delete', action='refuse'))
@@ -172,7 +172,7 @@ class Truth(FacadeTest):
     def test_a_machine_that_was_never_seen_is_not_said_to_have_been_deleted_by_somebody(self):
         error = self.settled_error(self.compute.watch('nobody'))
         self.assertIs(InstanceNotFoundError, type(error))
-        self.assertIn("'noop' has none of that id", str(error))
+        self.assertIn("'noop' has no amphora with that id", str(error))
         self.assertNotIn('somebody', str(error))
 
     def test_a_change_that_may_have_happened_is_looked_at_first(self):

@@ -71,7 +71,7 @@ class Pools(Shell):
         self.build('web')
         self.assertIn('it is in use as amphora', self.fails(4, 'appliance', 'release', 'm1'))
         err = self.fails(6, 'compute', 'delete', 'web', '--wait', '--timeout', '0.5')
-        self.assertIn('it was error (wiping) when last seen', err)
+        self.assertIn('it was error (wiping) when last polled', err)
         one = self.machines()['m1']
         self.assertEqual('unwiped', one['standing'])
         self.assertIn('wipe command failed once', one['reason'])

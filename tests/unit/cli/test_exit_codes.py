@@ -72,7 +72,7 @@ class Codes(unittest.TestCase):
 class Lines(unittest.TestCase):
     def test_a_message_of_one_sentence_gets_the_remedy_of_its_class(self):
         self.assertEqual(
-            'Cannot do x: gone. Check the id or name; the instance may have been deleted.',
+            'Cannot do x: gone. Check the id or name; the amphora might have been deleted.',
             explain(exceptions.InstanceNotFoundError('Cannot do x: gone')),
         )
 

@@ -370,7 +370,7 @@ class Recovering(StageCase):
                 error = self.recover(kind, **facts).exception()
                 self.assertIs(type(error), AmphoraComputeError)
                 self.assertIs(error.outcome, Outcome.UNKNOWN)
-                self.assertIn('Look at the status', str(error))
+                self.assertIn('Check the status', str(error))
         self.assertEqual(self.stage_.driver.sent, [])
 
     def test_after_the_end_nothing_is_recovered(self):

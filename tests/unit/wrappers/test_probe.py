@@ -88,7 +88,7 @@ class TcpProbeTest(unittest.TestCase):
             TcpProbe(port)(amphora('127.0.0.1', '127.0.0.3'))
 
     def test_an_amphora_without_an_address_is_not_ready(self):
-        with self.assertRaisesRegex(NotReady, 'no address yet'):
+        with self.assertRaisesRegex(NotReady, 'has no address'):
             TcpProbe(22)(amphora())
 
     def test_ipv6_is_reached_and_written_in_brackets(self):

@@ -201,7 +201,7 @@ class GoneTest(WatchingTest):
         active, gone, deleted = waits
         error = self.settled_error(active)
         self.assertIsInstance(error, InstanceNotFoundError)
-        self.assertRegex(str(error), 'vanished .* to be active: it was deleted by somebody else')
+        self.assertRegex(str(error), 'vanished .* to be active: it was deleted from outside')
         self.assertEqual('a', error.amphora_id)
         self.assertIsNone(self.settle(gone))
         self.assertIs(State.DELETED, self.settle(deleted).state)
@@ -266,7 +266,7 @@ class DeadlineTest(WatchingTest):
         self.assertIsInstance(error, OperationTimeout)
         self.assertRegex(
             str(error),
-            r"to be active on 'east': it was building \(spawning\) when last seen, \d+\.\d s ago",
+            r"to be active on 'east': it was building \(spawning\) when last polled, \d+\.\d s ago",
         )
         self.assertEqual(('a', 'east'), (error.amphora_id, error.backend))
         self.assertGreaterEqual(self.clock.monotonic(), 60)

@@ -38,7 +38,7 @@ class HangTest(WatchingTest):
         for future in (early, late):
             error = self.settled_error(future)
             self.assertIsInstance(error, OperationTimeout)
-            self.assertIn('it was never seen', str(error))
+            self.assertIn('no poll has returned its status', str(error))
         self.assertLess(self.clock.monotonic(), 100)
 
     def test_an_answer_older_than_a_wait_does_not_end_it(self):
@@ -108,8 +108,8 @@ class OutageTest(WatchingTest):
         with self.assertLogs(LOG, 'WARNING'):
             self.trouble = ServiceUnavailable('Nova is silent.')
             error = self.settled_error(future)
-        self.assertRegex(str(error), r'it was building when last seen, \d+\.\d s ago')
-        self.assertRegex(str(error), 'gives no answer now: Nova is silent')
+        self.assertRegex(str(error), r'it was building when last polled, \d+\.\d s ago')
+        self.assertRegex(str(error), 'does not answer now: Nova is silent')
 
     def test_looks_back_off_in_an_outage_and_are_fast_again_after_it(self):
         self.begin()
