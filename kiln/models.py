@@ -158,7 +158,7 @@ class Address:
     mac: str | None = None
 
     def on_port_of(self, other: Address) -> bool:
-        """True if both are addresses of one port."""
+        """Return True if both are addresses of one port."""
         mine = self.network_id, self.port_id, self.mac
         return mine == (other.network_id, other.port_id, other.mac)
 

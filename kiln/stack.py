@@ -204,7 +204,7 @@ def assemble(
 ) -> Stack:
     """Assemble the guards around a driver, innermost first."""
     told = Listeners(listeners)
-        # With a plain Listener nobody listens, so the parts need not collect anything.
+    # With a plain Listener nobody listens, so the parts need not collect anything.
     listener: Listener = told if told else Listener()
     guarded: AmphoraComputeDriver = ObserverDriver(driver, listener) if told else driver
     if settings.rate is not None:

@@ -158,7 +158,7 @@ def check_timeout(timeout: object) -> float | None:
 
 def check_wait(argument: str, seconds: object) -> float:
     """Return the time that a caller waits; zero and infinity are allowed."""
-        # Only NaN differs from itself.
+    # Only NaN differs from itself.
     if not is_number(seconds) or seconds != seconds:
         raise InvalidRequest(f'{argument} must be a number of seconds, not {quoted(seconds)}.')
     # The remaining time of a caller's own deadline can be negative.
@@ -465,8 +465,7 @@ def _content(what: str, value: Any, max_bytes: int) -> bytes:
         raise InvalidRequest(f'{what} must be a string, bytes or a file, not {_kind(value)}.')
     if len(value) > max_bytes:
         raise UserDataTooLarge(
-            f'Cannot build: {what} is larger than {max_bytes} bytes, the limit of this '
-            f'backend.'
+            f'Cannot build: {what} is larger than {max_bytes} bytes, the limit of this backend.'
         )
     return bytes(value)
 

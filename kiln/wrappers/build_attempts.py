@@ -253,7 +253,7 @@ class DiscardPlan(CallPlan):
     def answered(self, value: Any) -> Step:
         """Look up after a delete; after a look-up delete, leave, or look up again."""
         self._in_grace = False
-            # It was sent as recorded, even if the key has been read since.
+        # It was sent as recorded, even if the key has been read since.
         if self.args and self.call is Call.DELETE:
             self.call, self.args = Call.FIND_BUILD, (self.key,)
             return Again()

@@ -147,11 +147,11 @@ class Operation(Promise[T]):
         return None if self._key is None else self._key.read()
 
     def running(self) -> bool:
-        """True if a thread is working on it now."""
+        """Return True if a thread is working on it now."""
         return self.state is OperationState.RUNNING
 
     def cancelled(self) -> bool:
-        """True if it was cancelled before it had an outcome."""
+        """Return True if it was cancelled before it had an outcome."""
         return self.state is OperationState.CANCELLED
 
     def add_done_callback(self, function: Callable[[Self], object]) -> None:
@@ -215,7 +215,7 @@ class Operation(Promise[T]):
             # Nothing has been added to it so far, and a callback can wait for it at once.
             done(self)
         else:
-        # Called with the callbacks, because code added to the future is the caller's too.
+            # Called with the callbacks, because code added to the future is the caller's too.
             self.add_done_callback(done)
         return future
 

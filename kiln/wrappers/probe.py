@@ -43,7 +43,7 @@ class Probe(Protocol):
     """
 
     def __call__(self, amphora: Amphora, /) -> bool:
-        """Return True if the amphora serves; False, None or an exception means that it does not."""
+        """Return True if the amphora serves; False, None or an exception means no."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +171,7 @@ def restored_probe(saved: Mapping[str, Any]) -> TcpProbe | HttpProbe:
         facts = dict(saved)
         return _BY_KIND[facts.pop('kind')](**facts)
     except (KeyError, TypeError, ValueError) as exc:
-            raise InvalidRequest(f'Cannot make a probe of {saved!r}, which was saved.') from exc
+        raise InvalidRequest(f'Cannot make a probe of {saved!r}, which was saved.') from exc
 
 
 _BY_KIND: dict[str, type[TcpProbe | HttpProbe]] = {'tcp': TcpProbe, 'http': HttpProbe}

@@ -40,7 +40,7 @@ class Promise(Generic[T]):
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """True if it has an outcome."""
+        """Return True if it has an outcome."""
         return self._value is not _PENDING
 
     def result(self, timeout: float | None = None) -> T:

@@ -76,8 +76,8 @@ def restored_arguments(operation: Errand[Any], owner: str) -> tuple[Any, ...] | 
 def unknown(operation: Errand[Any]) -> AmphoraComputeError:
     """Return the error of an operation that might have been sent and must not be repeated."""
     return AmphoraComputeError(
-            f'Cannot {operation.attempt} again: it is not known whether it took effect before '
-            f'the restart. Check the status.',
+        f'Cannot {operation.attempt} again: it is not known whether it took effect before '
+        f'the restart. Check the status.',
         advice=Advice.LOOK,
         backend=operation.backend,
         operation=operation.kind,

@@ -127,7 +127,7 @@ class Following(FacadeTest):
             self.assertEqual('web', one.build_key, said)
         return made, controller
 
-    def test_what_passes_by_itself_is_lived_through(self):
+    def test_a_temporary_failure_is_waited_out(self):
         for action in ('refuse', 'rate_limit', 'capacity', 'timeout_before', 'timeout_after',
                        'lose_answer', 'error', 'stuck', 'vanish', 'late'):  # fmt: skip
             with self.subTest(action):
@@ -135,14 +135,14 @@ class Following(FacadeTest):
                 self.assertIsNotNone(made)
                 self.assertTrue(self.controller().without(made))
 
-    def test_what_somebody_must_repair_is_given_up_at_once(self):
+    def test_a_failure_that_needs_a_repair_is_given_up_at_once(self):
         for action in ('quota', 'conflict', 'crash'):
             with self.subTest(action):
                 made, controller = self.follow([Fault(call='build', action=action)])
                 self.assertIsNone(made)
                 self.assertEqual([Advice.REPAIR], [error.advice for error in controller.errors])
 
-    def test_what_rests_under_its_key_is_given_up_until_it_is_brought_back_to_work(self):
+    def test_a_stopped_machine_under_the_key_is_given_up_until_it_is_repaired(self):
         made, _ = self.follow([])
         self.cloud.stop(made)
         controller = self.controller()
@@ -152,7 +152,7 @@ class Following(FacadeTest):
         self.cloud.start(made)
         self.assertEqual(made, self.controller().machine('web'))
 
-    def test_a_delete_that_fails_is_repeated_or_given_up_as_advised(self):
+    def test_a_failed_delete_is_repeated_or_given_up_as_advised(self):
         made, _ = self.follow([])
         self.cloud.faults.add(Fault(call='delete', action='error', times=1))
         controller = self.controller()
@@ -165,7 +165,7 @@ class Following(FacadeTest):
 
     @hypothesis.settings(max_examples=examples(4), deadline=None, database=None)
     @hypothesis.given(scripts)
-    def test_any_script_of_faults_ends_in_one_machine_or_in_none(self, script):
+    def test_any_sequence_of_faults_ends_with_at_most_one_machine(self, script):
         self.compute.close(0.1)
         self.cloud.faults.clear()
         for one in self.cloud.instances():

@@ -117,7 +117,7 @@ def arguments_of(function):
 
 
 class AtTheDoor(FacadeTest):
-    def test_d4_a_priority_that_is_none_stops_no_other_build(self):
+    def test_d4_an_invalid_priority_does_not_block_other_builds(self):
         # 'high' was queued, and from then on nothing ever left the queue.
         self.cloud.faults.add(Fault(call='build', action='hang', seconds=5))
         waiting = [self.compute.build() for _ in range(40)]
@@ -143,12 +143,12 @@ class AtTheDoor(FacadeTest):
         self.assertEqual(tried, set(WRONG))
         self.assertEqual(0, self.cloud.count())
 
-    def test_a_wrong_argument_of_a_build_is_a_wrong_request_to_build(self):
+    def test_a_wrong_argument_of_a_build_is_an_invalid_build_request(self):
         for wrong in ({'name': 5}, {'keys': 5}, {'placements': 5}, {'amphora_type': []}):
             with self.assertRaises(InvalidBuildRequest):
                 self.compute.build(**wrong)
 
-    def test_a_text_that_compares_and_hashes_as_it_likes_harms_no_other_call(self):
+    def test_a_str_subclass_with_odd_equality_and_hash_does_not_harm_other_calls(self):
         class Text(str):
             def refuse(self, *_):
                 raise RuntimeError('it is no plain text')
@@ -180,7 +180,7 @@ class AtTheDoor(FacadeTest):
             self.assertIsInstance(error, KilnError | None)
             self.assertNotIn('defect', str(error))
 
-    def test_a_coroutine_function_is_refused_where_nobody_would_await_it(self):
+    def test_a_coroutine_function_is_refused_where_it_would_not_be_awaited(self):
         async def answer(*_):
             return False
 
@@ -209,7 +209,7 @@ class AtTheDoor(FacadeTest):
                 with self.assertRaisesRegex(InvalidRequest, f'not {kind} function'):
                     refused()
 
-    def test_circuits_and_closing_take_no_wrong_argument_either(self):
+    def test_circuits_and_close_check_their_arguments_too(self):
         for wrong in (None, 5, [], {}, ''):
             with self.assertRaises(InvalidRequest):
                 self.compute.open_circuit(wrong)
@@ -222,7 +222,7 @@ class AtTheDoor(FacadeTest):
         # No wrong one: what is no limit means for as long as it takes.
         self.compute.close(ENDLESS_DIGITS)
 
-    def test_what_was_not_saved_by_an_operation_cannot_be_recovered(self):
+    def test_only_a_saved_operation_can_be_recovered(self):
         wrong_fields = {
             'kind': (None, 5), 'id': (5,), 'state': ('done', 5, []), 'priority': (7, 'high', True),
             'deadline': (math.nan, math.inf, 'soon', ENDLESS_DIGITS), 'build_key': ([], ' '),
@@ -238,7 +238,7 @@ class AtTheDoor(FacadeTest):
                 self.compute.recover(saved)
         self.build()
 
-    def test_waiting_for_an_operation_takes_numbers_of_seconds(self):
+    def test_result_and_exception_accept_only_numbers_of_seconds(self):
         operation = self.compute.build(metadata={'noop:fault': 'hang'})
         for wrong in ('1', True, math.nan, []):
             with self.assertRaises(InvalidRequest):
@@ -257,7 +257,7 @@ class AtTheDoor(FacadeTest):
         self.assertFalse(operation.done())
         self.assertTrue(operation.cancel('enough'))
 
-    def test_a_compute_is_made_of_right_arguments_only(self):
+    def test_compute_checks_its_constructor_arguments(self):
         driver = NoopDriver(cloud=self.cloud)
         for argument, values in {
             'driver': (None, 5, 'noop', NoopDriver, Unreadable()),
@@ -272,14 +272,14 @@ class AtTheDoor(FacadeTest):
                 ):
                     Compute(**{'driver': driver, argument: value})
 
-    def test_a_probe_takes_numbers_for_its_statuses_only(self):
+    def test_a_probe_accepts_only_numbers_as_statuses(self):
         for wrong in ('abc', '', b'abc', 5, None, ['200'], {True}, (200, None), Unreadable()):
             with self.assertRaisesRegex(InvalidRequest, 'statuses of a probe'):
                 kiln.HttpProbe(80, statuses=wrong)
         for right in ([200], {200, 204}, range(200, 300)):
             self.assertEqual(right, kiln.HttpProbe(80, statuses=right).statuses)
 
-    def test_a_backend_is_opened_with_right_arguments_only(self):
+    def test_open_compute_checks_its_arguments(self):
         wrong = {
             'backend': (5, '', []), 'conf': (5, {}, 'kiln.conf'), 'clock': (None, 5),
             'listeners': (5, [5], 'x'),
@@ -434,7 +434,7 @@ class Fuzzed(unittest.TestCase):
 
     @hypothesis.settings(max_examples=examples(30), deadline=None, database=None)
     @hypothesis.given(calls())
-    def test_no_value_for_any_argument_is_an_untyped_error_or_harms_the_next_call(self, call):
+    def test_no_argument_value_raises_an_untyped_error_or_harms_the_next_call(self, call):
         home, name, given = call
         compute = self.opened()
         target = home
@@ -461,7 +461,7 @@ class Fuzzed(unittest.TestCase):
 
     @hypothesis.settings(max_examples=examples(60), deadline=None, database=None)
     @hypothesis.given(records())
-    def test_no_saved_record_is_an_untyped_error_or_harms_the_next_call(self, record):
+    def test_no_saved_record_raises_an_untyped_error_or_harms_the_next_call(self, record):
         compute = self.opened()
         try:
             operation = compute.recover(record)
@@ -507,7 +507,7 @@ class Fuzzed(unittest.TestCase):
 
 
 class Queued(unittest.TestCase):
-    def test_an_operation_of_no_order_is_refused_before_it_is_among_the_others(self):
+    def test_an_unorderable_operation_is_refused_before_it_is_queued(self):
         from kiln.compute_drivers.calls import Traffic
         from kiln.wrappers.queue import TrafficQueue
 

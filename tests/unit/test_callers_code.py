@@ -37,7 +37,7 @@ class CallersCode(FacadeTest):
 
 
 class Callbacks(CallersCode):
-    def test_d7_one_that_blocks_keeps_no_other_build_from_its_goal(self):
+    def test_d7_a_blocking_callback_does_not_keep_other_builds_from_their_goal(self):
         first = self.compute.build(until=Until.ACTIVE)
         first.add_done_callback(self.block)
         self.settle(first)
@@ -46,14 +46,14 @@ class Callbacks(CallersCode):
         self.settle(innocent)
         self.assertIs(State.ACTIVE, self.cloud.get(innocent.result()).state)
 
-    def test_d7_a_status_callback_that_blocks_keeps_no_build_from_its_goal(self):
+    def test_d7_a_blocking_status_callback_does_not_keep_a_build_from_its_goal(self):
         first = self.compute.build(until=Until.ACTIVE, on_status=self.block)
         innocent = self.compute.build(until=Until.ACTIVE, timeout=30)
         self.settle(first, innocent)
         watched = self.compute.watch(first.result(), on_status=self.block)
         self.settle(watched)
 
-    def test_d7_a_callback_may_wait_for_the_results_of_other_operations(self):
+    def test_d7_a_callback_can_wait_for_results_of_other_operations(self):
         found = []
 
         def go_on(done):
@@ -76,7 +76,7 @@ class Callbacks(CallersCode):
         self.gate.set()
         self.assertTrue(heard.wait(60))
 
-    def test_those_of_another_backend_go_on(self):
+    def test_callbacks_of_another_backend_still_run(self):
         self.block_callbacks(3)
         other = Compute(NoopDriver(cloud=self.cloud))
         self.addCleanup(other.close, 0.1)
@@ -84,7 +84,7 @@ class Callbacks(CallersCode):
         other.check().add_done_callback(lambda _: heard.set())
         self.assertTrue(heard.wait(60))
 
-    def test_they_are_called_in_their_order_after_each_status(self):
+    def test_callbacks_run_in_order_after_each_status(self):
         heard = []
         operation = self.compute.build(
             until=Until.ACTIVE, on_status=lambda status: heard.append(status.state)
@@ -97,7 +97,7 @@ class Callbacks(CallersCode):
         self.assertEqual([State.ACTIVE, 1, 2, 3], heard[-4:])
         self.assertNotIn(1, heard[:-3])
 
-    def test_one_that_blocks_holds_up_those_added_after_it(self):
+    def test_a_blocking_callback_delays_later_callbacks(self):
         heard = []
         operation = self.compute.check()
         operation.add_done_callback(self.block)
@@ -107,7 +107,7 @@ class Callbacks(CallersCode):
         self.gate.set()
         self.until(lambda: heard)
 
-    def test_system_exit_in_one_is_logged_as_the_callers(self):
+    def test_system_exit_in_a_callback_is_logged_as_the_callers_error(self):
         def leave(_):
             raise SystemExit(3)
 
@@ -122,7 +122,7 @@ class Callbacks(CallersCode):
         self.assertIn('SystemExit: 3', logs.output[0])
         self.assertIsNone(operation.exception())
 
-    def test_they_have_threads_of_their_own_named_by_backend_and_role(self):
+    def test_callbacks_and_probes_run_on_threads_named_by_backend_and_role(self):
         names = []
         operation = self.compute.build(
             until=Until.READY,
@@ -136,7 +136,7 @@ class Callbacks(CallersCode):
         kilns = {thread.name for thread in threading.enumerate()}
         self.assertLessEqual({'noop-lane-1', 'noop-scheduler', 'noop-watcher'}, kilns)
 
-    def test_an_operation_without_any_starts_no_thread_for_them(self):
+    def test_an_operation_without_callbacks_starts_no_callback_thread(self):
         self.build()
         names = {thread.name.rpartition('-')[0] for thread in threading.enumerate()}
         self.assertNotIn('noop-callback', names)
@@ -146,7 +146,7 @@ class Probes(CallersCode):
     def ready(self, probe, **arguments):
         return self.compute.build(until=Until.READY, probe=probe, **arguments)
 
-    def test_a_probe_whose_answer_is_neither_true_nor_false_has_not_agreed(self):
+    def test_a_probe_result_that_is_not_a_bool_is_not_a_success(self):
         async def serves(amphora):
             return True
 
@@ -175,12 +175,12 @@ class Probes(CallersCode):
                 )
         self.nothing_left()
 
-    def test_a_probe_that_answers_none_has_not_agreed(self):
+    def test_a_probe_that_returns_none_has_not_succeeded(self):
         answers = iter([None, False, True])
         self.settle(self.ready(lambda _: next(answers), timeout=60))
         self.assertEqual([], list(answers))
 
-    def test_d7_twenty_that_block_do_not_starve_the_next(self):
+    def test_d7_twenty_blocking_probes_do_not_starve_the_next(self):
         for _ in range(20):
             self.ready(self.block)
         for _ in range(20):
@@ -191,7 +191,7 @@ class Probes(CallersCode):
         self.compute.check().add_done_callback(lambda _: heard.set())
         self.assertTrue(heard.wait(60))
 
-    def test_one_that_finds_no_thread_in_time_is_not_said_to_have_disagreed(self):
+    def test_a_probe_without_a_thread_is_not_reported_as_a_failed_probe(self):
         for _ in range(30):
             self.ready(self.block)
         for _ in range(30):
@@ -200,12 +200,12 @@ class Probes(CallersCode):
         self.assertIsInstance(error, BuildTimeout)
         self.assertRegex(str(error), 'it waited for one of 30 threads that probes hold')
 
-    def test_one_that_blocks_ends_its_build_at_its_deadline_and_says_so(self):
+    def test_a_blocking_probe_ends_its_build_at_the_deadline_and_is_reported(self):
         error = self.settled_error(self.ready(self.block, timeout=60))
         self.assertIsInstance(error, BuildTimeout)
         self.assertIn('its last run did not return', str(error))
 
-    def test_a_build_that_ended_while_its_probe_waited_asks_it_no_more(self):
+    def test_a_waiting_probe_of_an_ended_build_does_not_run(self):
         for _ in range(30):
             self.ready(self.block)
         for _ in range(30):
@@ -220,7 +220,7 @@ class Probes(CallersCode):
 class FewProbes(CallersCode):
     settings = StackSettings(probe_threads=1)
 
-    def test_probes_that_disagree_leave_their_turn_to_others(self):
+    def test_a_failed_probe_goes_to_the_end_of_the_queue(self):
         asked = []
         never = self.compute.build(until=Until.READY, probe=lambda _: asked.append(1))
         self.until(lambda: asked)

@@ -16,7 +16,7 @@ class DeadlineTest(unittest.TestCase):
     def setUp(self):
         self.clock = VirtualClock()
 
-    def test_the_time_left_shrinks_as_time_passes_and_turns_negative(self):
+    def test_the_time_left_decreases_and_becomes_negative(self):
         deadline = Deadline.after(10, self.clock)
         self.assertEqual(deadline.remaining_s(), 10)
         self.clock.advance(4)
@@ -24,21 +24,21 @@ class DeadlineTest(unittest.TestCase):
         self.clock.advance(7)
         self.assertEqual((deadline.remaining_s(), deadline.passed), (-1, True))
 
-    def test_it_has_passed_at_its_very_moment(self):
+    def test_it_has_passed_at_the_exact_time(self):
         deadline = Deadline.after(10, self.clock)
         self.clock.advance(10)
         self.assertTrue(deadline.passed)
 
-    def test_it_takes_no_notice_of_the_wall_clock(self):
+    def test_it_ignores_the_wall_clock(self):
         deadline = Deadline.after(10, self.clock)
         self.clock.step(3600)
         self.assertEqual(deadline.remaining_s(), 10)
 
-    def test_two_of_one_moment_are_equal_whatever_their_clock(self):
+    def test_deadlines_at_the_same_time_are_equal_with_any_clock(self):
         self.assertEqual(Deadline(5.0, self.clock), Deadline(5.0))
         self.assertEqual(repr(Deadline(5.0)), 'Deadline(at=5.0)')
 
-    def test_without_a_clock_it_goes_by_the_machines(self):
+    def test_without_a_clock_it_uses_the_system_clock(self):
         deadline = Deadline.after(3600)
         self.assertIs(deadline.clock, SYSTEM_CLOCK)
         self.assertFalse(deadline.passed)
@@ -52,21 +52,21 @@ class ScopeTest(unittest.TestCase):
     def after(self, seconds):
         return Deadline.after(seconds, self.clock)
 
-    def test_outside_of_all_scopes_nothing_is_bounded(self):
+    def test_outside_any_scope_there_is_no_deadline(self):
         self.assertIsNone(current_deadline())
 
-    def test_calls_inside_see_the_deadline_and_calls_after_do_not(self):
+    def test_the_deadline_applies_inside_the_scope_and_not_after_it(self):
         deadline = self.after(5)
         with deadline_scope(deadline):
             self.assertIs(current_deadline(), deadline)
         self.assertIsNone(current_deadline())
 
-    def test_a_scope_ends_with_an_error_too(self):
+    def test_an_error_also_ends_a_scope(self):
         with self.assertRaises(ZeroDivisionError), deadline_scope(self.after(5)):
             raise ZeroDivisionError
         self.assertIsNone(current_deadline())
 
-    def test_a_scope_without_a_deadline_keeps_the_one_around_it(self):
+    def test_a_scope_without_a_deadline_keeps_the_outer_deadline(self):
         deadline = self.after(5)
         with deadline_scope(deadline), deadline_scope(None):
             self.assertIs(current_deadline(), deadline)
@@ -74,7 +74,7 @@ class ScopeTest(unittest.TestCase):
             self.assertIsNone(current_deadline())
 
     @given(st.lists(st.none() | st.integers(1, 100), max_size=6))
-    def test_the_nearest_of_all_deadlines_around_wins(self, all_seconds):
+    def test_the_earliest_of_nested_deadlines_applies(self, all_seconds):
         def enter(rest, nearest):
             current = current_deadline()
             self.assertEqual(current and current.at, nearest)
@@ -87,7 +87,7 @@ class ScopeTest(unittest.TestCase):
 
         enter(all_seconds, None)
 
-    def test_another_thread_is_bounded_only_if_it_was_handed_the_context(self):
+    def test_another_thread_has_the_deadline_only_with_the_callers_context(self):
         deadline, seen = self.after(5), []
 
         def look():
@@ -103,12 +103,12 @@ class ScopeTest(unittest.TestCase):
 
 
 class SystemClockTest(unittest.TestCase):
-    def test_a_wait_ends_when_it_is_told_and_when_its_time_is_over(self):
+    def test_a_wait_ends_when_notified_and_when_it_times_out(self):
         condition = threading.Condition()
         with condition:
             self.assertFalse(SYSTEM_CLOCK.wait(condition, 0.001))
 
-    def test_a_wait_for_longer_than_the_system_can_count_is_a_wait(self):
+    def test_a_wait_beyond_the_system_limit_still_waits(self):
         for seconds in (None, math.inf, 1e30, threading.TIMEOUT_MAX * 2):
             with self.subTest(seconds):
                 self.assertTrue(self.told_while_waiting(seconds))
@@ -146,17 +146,17 @@ class VirtualClockTest(unittest.TestCase):
         """Return once so many threads wait for time to pass."""
         self.clock.run_until(lambda: self.clock.waiting == count, step_s=0)
 
-    def test_time_stands_still_until_it_is_advanced(self):
+    def test_virtual_time_stands_still_until_it_is_advanced(self):
         self.assertEqual((self.clock.monotonic(), self.clock.time()), (0, 1_700_000_000))
         self.clock.advance(2.5)
         self.assertEqual((self.clock.monotonic(), self.clock.time()), (2.5, 1_700_000_002.5))
 
-    def test_the_wall_clock_may_jump_and_monotonic_time_does_not_notice(self):
+    def test_a_jump_of_the_wall_clock_does_not_change_monotonic_time(self):
         self.clock.advance(10)
         self.clock.step(-3600)
         self.assertEqual((self.clock.monotonic(), self.clock.time()), (10, 1_699_996_410))
 
-    def test_a_sleeper_wakes_at_its_moment_and_not_before(self):
+    def test_a_sleeper_wakes_on_time_and_not_before(self):
         woke = []
 
         def sleep():
@@ -173,12 +173,12 @@ class VirtualClockTest(unittest.TestCase):
         self.assertEqual(woke, [10])
         self.assertEqual((self.clock.waiting, self.clock.next_alarm_s()), (0, None))
 
-    def test_to_sleep_no_time_is_to_go_on(self):
+    def test_sleeping_zero_seconds_does_not_wait(self):
         self.clock.sleep(0)
         self.clock.sleep(-1)
         self.assertEqual(self.clock.monotonic(), 0)
 
-    def test_a_leap_over_several_alarms_rings_each_at_its_own_moment(self):
+    def test_an_advance_over_several_alarms_rings_each_at_its_own_time(self):
         threads = [self.in_thread(lambda s=s: self.clock.sleep(s)) for s in (30, 10, 20)]
         self.waiting(3)
         self.clock.advance(25)
@@ -188,7 +188,7 @@ class VirtualClockTest(unittest.TestCase):
         self.assertEqual(self.clock.next_alarm_s(), 5)
         self.clock.advance(5)
 
-    def test_a_wait_says_whether_it_was_told_or_ran_out_of_time(self):
+    def test_a_wait_returns_whether_it_was_notified_or_timed_out(self):
         answers, condition = [], threading.Condition()
 
         def wait():
@@ -212,7 +212,7 @@ class VirtualClockTest(unittest.TestCase):
             self.assertFalse(self.clock.wait(condition, 0))
             self.assertFalse(self.clock.wait(condition, -1))
 
-    def test_an_endless_wait_ends_when_it_is_told(self):
+    def test_an_endless_wait_ends_when_notified(self):
         condition, told = threading.Condition(), []
 
         def wait():
@@ -227,16 +227,16 @@ class VirtualClockTest(unittest.TestCase):
             condition.notify_all()
         thread.join()
 
-    def test_run_until_fails_where_it_never_becomes_so(self):
+    def test_run_until_fails_if_the_condition_never_holds(self):
         with self.assertRaisesRegex(AssertionError, 'not so after .* virtual'):
             self.clock.run_until(lambda: False, real_timeout_s=0.01)
 
-    def test_run_until_does_not_move_the_clock_where_it_is_so_already(self):
+    def test_run_until_does_not_move_the_clock_if_the_condition_holds(self):
         self.clock.run_until(lambda: True)
         self.assertEqual(self.clock.monotonic(), 0)
 
     @given(st.lists(st.floats(0, 1e6), max_size=8))
-    def test_time_only_ever_goes_forward(self, leaps):
+    def test_virtual_time_never_decreases(self, leaps):
         clock, seen = VirtualClock(), [0.0]
         for leap in leaps:
             clock.advance(leap)

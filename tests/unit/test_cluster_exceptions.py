@@ -15,18 +15,18 @@ def kinds(root):
 
 
 class Errors(unittest.TestCase):
-    def test_a_problem_says_where_it_is(self):
+    def test_a_problem_states_its_location(self):
         self.assertEqual('line 3:12: nodegroups[0].count: must be a number', str(MISTAKE))
         named = Problem(message='is empty', file='web.yaml', line=1, column=1)
         self.assertEqual('web.yaml:1:1: is empty', str(named))
         self.assertEqual('is empty', str(Problem(message='is empty')))
 
-    def test_all_mistakes_are_told_at_once(self):
+    def test_all_problems_are_reported_at_once(self):
         error = InvalidCluster([MISTAKE, Problem(message='is empty')])
         self.assertEqual(2, len(str(error).splitlines()))
         self.assertEqual(error.problems, pickle.loads(pickle.dumps(error)).problems)
 
-    def test_a_driver_says_what_can_be_done(self):
+    def test_a_driver_can_provide_the_remedy(self):
         error = ClusterDriverError('No room.', 'Ask for less.', retryable=True)
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual('No room. Ask for less.', str(again))

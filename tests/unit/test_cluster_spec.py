@@ -30,7 +30,7 @@ class Effective(unittest.TestCase):
             dict(found.origins),
         )  # fmt: skip
 
-    def test_none_of_something_is_a_value(self):
+    def test_zero_is_a_value(self):
         found = self.effective(template={'keys': ('mine',)}, group={'keys': ()})
         self.assertEqual((), found.machine.keys)
 
@@ -44,9 +44,9 @@ class Effective(unittest.TestCase):
 
 
 class Portions(unittest.TestCase):
-    def test_a_portion_of_a_hundred_is_rounded_down(self):
+    def test_a_percentage_is_rounded_down(self):
         self.assertEqual([0, 1, 4], [Portion(40, percent=True).of(n) for n in (2, 4, 10)])
 
-    def test_a_number_is_itself(self):
+    def test_a_number_is_unchanged(self):
         self.assertEqual(3, Portion(3).of(1))
         self.assertEqual(['3', '40%'], [str(Portion(3)), str(Portion(40, percent=True))])

@@ -69,22 +69,22 @@ class FacadeTest(MovingTime, unittest.TestCase):
 
 
 class Building(FacadeTest):
-    def test_a_build_takes_the_arguments_of_the_contract_as_that_does(self):
+    def test_build_has_the_signature_of_the_contract(self):
         contract = inspect.signature(AmphoraComputeDriver.build).parameters
         own = inspect.signature(Compute.build).parameters
         self.assertEqual({**contract}, {name: own.get(name) for name in contract})
 
-    def test_a_build_is_done_when_the_backend_has_agreed(self):
+    def test_a_build_is_done_when_the_backend_has_accepted(self):
         amphora_id = self.settle(self.compute.build(name='a'))
         status = self.settle(self.compute.status(amphora_id))
         self.assertIs(State.BUILDING, status.state)
 
-    def test_until_active_waits_for_the_instance_to_run(self):
+    def test_until_active_waits_until_the_amphora_is_active(self):
         amphora_id = self.build(name='a')
         self.assertIs(State.ACTIVE, self.settle(self.compute.status(amphora_id)).state)
         self.assertGreaterEqual(self.clock.monotonic(), 20)
 
-    def test_nobody_looks_at_a_build_before_it_can_be_done(self):
+    def test_a_build_is_not_polled_before_it_can_be_done(self):
         class Slow(NoopDriver):
             soonest_build_s = 15.0
 
@@ -97,7 +97,7 @@ class Building(FacadeTest):
         self.settle(operation)
         self.assertGreaterEqual(heard[0], 15.0)
 
-    def test_the_operation_tells_the_way_it_went(self):
+    def test_the_operation_records_its_events(self):
         operation = self.compute.build(until='active', build_key='k1')
         self.settle(operation)
         names = [event.name for event in operation.events]
@@ -106,14 +106,14 @@ class Building(FacadeTest):
         self.assertEqual('k1', operation.build_key)
         self.assertEqual(operation.result(), operation.amphora_id)
 
-    def test_what_each_call_returns_shows_what_callers_may_use_and_no_more(self):
+    def test_the_result_of_each_call_shows_only_public_members(self):
         compute, built = self.compute, self.compute.build()
         others = [compute.build(until='active'), compute.get_amphora('a'), compute.watch('a')]
         for operation in (built, *others, compute.recover(built.to_dict())):
             self.assertIsInstance(operation, Operation)
             self.assertEqual(dir(Operation), dir(operation))
 
-    def test_until_ready_asks_the_probe_until_it_agrees(self):
+    def test_until_ready_repeats_the_probe_until_it_succeeds(self):
         answers = iter([False, False, True])
         seen = []
 
@@ -125,7 +125,7 @@ class Building(FacadeTest):
         self.settle(operation)
         self.assertEqual([State.ACTIVE] * 3, seen)
 
-    def test_a_probe_that_never_agrees_is_a_timeout_with_its_reason_and_leaves_nothing(self):
+    def test_a_probe_that_never_succeeds_is_a_timeout_with_its_reason_and_leaves_nothing(self):
         def probe(amphora):
             raise OSError('port 22 is closed')
 
@@ -135,7 +135,7 @@ class Building(FacadeTest):
         self.assertIn('port 22 is closed', str(error))
         self.nothing_left()
 
-    def test_a_probe_that_hangs_does_not_hold_up_the_deadline(self):
+    def test_a_hanging_probe_does_not_delay_the_deadline(self):
         gate = threading.Event()
         self.addCleanup(gate.set)
         operation = self.compute.build(
@@ -144,7 +144,7 @@ class Building(FacadeTest):
         self.assertIsInstance(self.settled_error(operation), BuildTimeout)
         self.nothing_left()
 
-    def test_an_instance_that_vanishes_under_the_probe_fails_the_build(self):
+    def test_an_amphora_that_vanishes_during_the_probe_fails_the_build(self):
         def probe(amphora):
             self.cloud.vanish(amphora.id)
             return False
@@ -163,7 +163,7 @@ class Building(FacadeTest):
             self.compute.build(probe=lambda amphora: True)
         self.assertEqual(0, self.cloud.count())
 
-    def test_a_build_that_ends_in_error_is_removed_before_it_is_told(self):
+    def test_a_build_that_ends_in_error_is_removed_before_it_is_reported(self):
         self.cloud.faults.add(Fault(call='build', action='error', text='No valid host was found'))
         error = self.settled_error(self.compute.build(until=Until.ACTIVE))
         self.assertIsInstance(error, InsufficientCapacity)
@@ -179,7 +179,7 @@ class Building(FacadeTest):
         self.assertEqual(operation.amphora_id, error.amphora_id)
         self.nothing_left()
 
-    def test_a_build_whose_instance_vanishes_says_so(self):
+    def test_a_build_whose_amphora_vanishes_reports_it(self):
         operation = self.compute.build(
             until=Until.ACTIVE, metadata={'noop:fault': 'vanish=5'}, build_key='gone'
         )
@@ -196,7 +196,7 @@ class Building(FacadeTest):
             operation.result()
         self.nothing_left()
 
-    def test_a_build_cancelled_before_the_backend_agreed_leaves_nothing(self):
+    def test_a_build_cancelled_before_acceptance_leaves_nothing(self):
         self.cloud.faults.add(Fault(call='build', action='hang', seconds=30))
         operation = self.compute.build(until=Until.ACTIVE)
         self.until(lambda: self.clock.waiting > 0)
@@ -204,7 +204,7 @@ class Building(FacadeTest):
         self.clock.sleep(60)
         self.nothing_left()
 
-    def test_a_doubtful_build_is_left_to_a_caller_who_will_look_for_it(self):
+    def test_without_discard_an_uncertain_build_is_left_to_its_caller(self):
         self.cloud.faults.add(Fault(call='build', action='hang', seconds=30))
         operation = self.compute.build(build_key='k', timeout=5, discard=False)
         self.assertIsInstance(self.settled_error(operation), BuildOutcomeUnknown)
@@ -214,24 +214,24 @@ class Building(FacadeTest):
         self.settle(again)
         self.assertEqual(1, self.cloud.count())
 
-    def test_whoever_waits_for_more_than_acceptance_cannot_leave_it(self):
+    def test_discard_false_is_valid_only_until_accepted(self):
         with self.assertRaises(InvalidRequest):
             self.compute.build(until=Until.ACTIVE, discard=False)
 
-    def test_a_refusal_of_the_backend_is_the_operations_error(self):
+    def test_a_refusal_by_the_backend_is_the_operations_error(self):
         self.cloud.faults.add(Fault(call='build', action='quota'))
         self.assertIsInstance(
             self.settled_error(self.compute.build(until=Until.ACTIVE)), QuotaExceeded
         )
 
-    def test_one_key_builds_one_instance(self):
+    def test_one_key_builds_one_amphora(self):
         first = self.compute.build(build_key='k', until=Until.ACTIVE)
         second = self.compute.build(build_key='k', until=Until.ACTIVE)
         self.settle(first, second)
         self.assertEqual(first.result(), second.result())
         self.assertEqual(1, self.cloud.count())
 
-    def test_a_callback_for_each_change_of_status(self):
+    def test_on_status_is_called_for_each_change(self):
         states = []
         self.settle(
             self.compute.build(until=Until.ACTIVE, on_status=lambda s: states.append(s.state))
@@ -241,7 +241,7 @@ class Building(FacadeTest):
 
 
 class Deleting(FacadeTest):
-    def test_delete_is_done_when_the_backend_has_agreed(self):
+    def test_delete_is_done_when_the_backend_has_accepted(self):
         amphora_id = self.build()
         self.settle(self.compute.delete(amphora_id))
         self.assertIs(State.DELETING, self.settle(self.compute.status(amphora_id)).state)
@@ -267,7 +267,7 @@ class Deleting(FacadeTest):
 
 
 class Finding(FacadeTest):
-    def test_by_name_by_id_and_by_key(self):
+    def test_an_amphora_is_found_by_name_by_id_and_by_key(self):
         amphora_id = self.build(name='web', build_key='k')
         for found in (
             self.compute.get_amphora('web'),
@@ -277,13 +277,13 @@ class Finding(FacadeTest):
         ):
             self.assertEqual(amphora_id, self.settle(found).id)
 
-    def test_two_of_a_name_are_ambiguous_and_none_is_chosen(self):
+    def test_two_amphorae_of_a_name_are_ambiguous_and_none_is_chosen(self):
         self.build(name='web')
         self.build(name='web')
         error = self.settled_error(self.compute.get_amphora('web'))
         self.assertIsInstance(error, AmbiguousInstanceError)
 
-    def test_a_name_that_does_not_fit_the_id_is_not_found(self):
+    def test_a_name_that_does_not_match_the_id_is_not_found(self):
         amphora_id = self.build(name='web')
         error = self.settled_error(self.compute.get_amphora('db', amphora_id))
         self.assertIsInstance(error, InstanceNotFoundError)
@@ -300,7 +300,7 @@ class Finding(FacadeTest):
         changes = self.settle(self.compute.changes())
         self.assertEqual(ids, {status.amphora_id for status in changes.statuses})
 
-    def test_what_the_watcher_saw_last_is_told_without_asking(self):
+    def test_latest_returns_the_last_polled_status_without_a_request(self):
         amphora_id = self.build()
         self.assertIs(State.ACTIVE, self.compute.latest(amphora_id).state)
         self.assertIsNone(self.compute.latest('never-seen'))
@@ -316,11 +316,11 @@ class ChangingState(FacadeTest):
         self.settle(self.compute.rebuild(amphora_id, image_id='other', wait=True))
         self.assertEqual('other', self.settle(self.compute.get_amphora(None, amphora_id)).image_id)
 
-    def test_resuming_what_is_not_suspended_is_its_own_error(self):
+    def test_resuming_an_amphora_that_is_not_suspended_has_its_own_error(self):
         error = self.settled_error(self.compute.resume(self.build(), wait=True))
         self.assertIsInstance(error, NotSuspendedError)
 
-    def test_watch_ends_at_any_of_the_goals(self):
+    def test_watch_ends_at_any_of_its_states(self):
         amphora_id = self.build()
         watched = self.compute.watch(amphora_id, {State.STOPPED, State.ERROR})
         self.cloud.stop(amphora_id)
@@ -331,7 +331,7 @@ class ChangingState(FacadeTest):
         self.assertTrue(watched.cancel())
         self.assertIsInstance(watched.exception(), OperationCancelled)
 
-    def test_a_watched_instance_that_somebody_deletes_is_reported(self):
+    def test_a_watched_amphora_that_is_deleted_from_outside_is_reported(self):
         amphora_id = self.build()
         watched = self.compute.watch(amphora_id, {State.STOPPED})
         self.cloud.vanish(amphora_id)
@@ -339,7 +339,7 @@ class ChangingState(FacadeTest):
 
 
 class PortsGroupsAndTheRest(FacadeTest):
-    def test_ports_and_networks(self):
+    def test_ports_and_networks_are_attached_and_detached(self):
         amphora_id = self.build()
         attached = self.settle(self.compute.attach_port(amphora_id, 'port-1'))
         self.assertEqual('port-1', attached.port_id)
@@ -349,14 +349,14 @@ class PortsGroupsAndTheRest(FacadeTest):
         self.assertIn('10.9.9.9', {address.address for address in amphora.addresses})
         self.settle(self.compute.detach_network(amphora_id, 'net-1'))
 
-    def test_server_groups(self):
+    def test_server_groups_are_created_and_deleted(self):
         group = self.settle(self.compute.create_server_group('g', 'anti-affinity'))
         amphora_id = self.build(server_group_id=group.id)
         amphora = self.settle(self.compute.get_amphora(None, amphora_id))
         self.assertEqual(group.id, amphora.server_group_id)
         self.settle(self.compute.delete_server_group(group.id))
 
-    def test_validation_asks_the_backend(self):
+    def test_validation_uses_the_backend(self):
         self.settle(self.compute.validate_flavor('small'))
         self.settle(self.compute.validate_image('any'))
         self.settle(self.compute.validate_zone('az1'))
@@ -389,7 +389,7 @@ class ANarrowBackend(FacadeTest):
 
 
 class Shown(FacadeTest):
-    def test_it_shows_which_backend_it_is_of(self):
+    def test_repr_shows_the_backend(self):
         self.assertEqual('<Compute noop>', repr(self.compute))
 
 
@@ -399,7 +399,7 @@ class ARefusingBackend(FacadeTest):
         executor=ExecutorSettings(timeout_s=10, first_delay_s=0.1),
     )
 
-    def test_the_circuit_opens_refuses_and_heals_by_one_probe(self):
+    def test_the_circuit_opens_refuses_and_closes_after_one_probe(self):
         self.cloud.faults.add(Fault(call='status', action='refuse'))
         self.settled_error(self.compute.status('x'))
         with self.assertRaises(CircuitOpenError) as caught:
@@ -411,7 +411,7 @@ class ARefusingBackend(FacadeTest):
         self.assertIsInstance(error, InstanceNotFoundError)
         self.assertEqual({'closed'}, {circuit.state for circuit in self.compute.circuits()})
 
-    def test_deletes_go_on_while_builds_are_refused(self):
+    def test_deletes_continue_while_builds_are_refused(self):
         amphora_id = self.build()
         self.cloud.faults.add(Fault(call='build', action='refuse'))
         self.settled_error(self.compute.build(timeout=5))
@@ -435,7 +435,7 @@ class ARefusingBackend(FacadeTest):
 class ARatedBackend(FacadeTest):
     settings = StackSettings(rate=RateSettings(rate_per_s=1.0, burst=1))
 
-    def test_calls_wait_for_their_turn_and_none_fails(self):
+    def test_rate_limited_calls_wait_in_the_queue_and_none_fails(self):
         operations = [self.compute.build(timeout=60) for _ in range(10)]
         self.settle(*operations)
         self.assertGreaterEqual(self.clock.monotonic(), 8)
@@ -458,7 +458,7 @@ class Hearing(FacadeTest):
         self.listeners = [self.recorder]
         super().setUp()
 
-    def test_listeners_hear_of_calls_and_of_builds_in_flight(self):
+    def test_listeners_are_notified_of_calls_and_of_builds_in_flight(self):
         self.build()
         self.assertIn('build', self.recorder.calls)
         self.assertEqual([1, 0], self.recorder.builds)
@@ -466,7 +466,7 @@ class Hearing(FacadeTest):
 
 
 class Ending(FacadeTest):
-    def test_a_closed_facade_rejects_and_leaves_no_operation_open(self):
+    def test_a_closed_facade_rejects_calls_and_leaves_no_operation_unfinished(self):
         open_ones = [
             self.compute.build(until=Until.ACTIVE, metadata={'noop:fault': 'stuck'}),
             self.compute.watch(self.build(), {State.ERROR}),

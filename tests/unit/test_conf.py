@@ -49,7 +49,7 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute\] owner'):
             self.load(environment={'KILN_COMPUTE__OWNER': 'no spaces allowed'})
 
-    def test_the_environment_sets_driver_preferences_line_by_line(self):
+    def test_a_list_option_has_one_line_for_each_value_in_the_environment(self):
         lines = ['vm, ubuntu, swarm: a_v1', '*, *, *: b_v1']
         conf = self.load(environment={'KILN_CLUSTERS__DRIVER_PREFERENCE': '\n'.join(lines)})
         self.assertEqual(lines, conf.clusters.driver_preference)
@@ -58,7 +58,7 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, 'nowhere.conf'):
             kiln_conf.load(['/nowhere.conf'])
 
-    def test_a_file_that_is_not_a_configuration_is_one_clear_error(self):
+    def test_a_file_with_invalid_syntax_is_one_clear_error(self):
         with self.assertRaisesRegex(ConfigurationError, 'Cannot read the configuration'):
             self.load('this is not a configuration')
 
@@ -76,7 +76,7 @@ class Loading(unittest.TestCase):
             ):
                 kiln_conf.load([str(path)])
 
-    def test_a_controllers_own_options_object_works_without_the_environment(self):
+    def test_a_controllers_own_config_object_ignores_the_environment(self):
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
         values = kiln_conf.register(conf, 'compute', compute.SITE_OPTS)
@@ -87,7 +87,7 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'the options of \[compute\]'):
             kiln_conf.register(conf, 'compute', [cfg.IntOpt('owner', help='Another.')])
 
-    def test_a_multi_valued_option_is_read_from_lines_of_the_environment(self):
+    def test_a_multi_value_option_reads_one_value_per_line_from_the_environment(self):
         conf = self.load(environment={'KILN_X__MANY': 'a\nb'})
         self.assertEqual(['a', 'b'], kiln_conf.register(conf, 'x', [cfg.MultiStrOpt('many')]).many)
 

@@ -80,7 +80,7 @@ class Read(Drawn):
         self.cloud.faults.clear()
         self.assert_in_service(given)
 
-    def test_a_machine_stays_if_its_key_is_read_after_the_cancel_and_before_the_delete(self):
+    def test_a_machine_stays_if_its_key_is_read_between_cancel_and_delete(self):
         operation = self.probed()
         self.cloud.faults.add(Fault(call='delete', action='refuse', times=3))
         operation.cancel()
@@ -90,7 +90,7 @@ class Read(Drawn):
         self.cloud.faults.clear()
         self.assert_in_service(given)
 
-    def test_a_probe_that_never_agrees_says_that_the_machine_is_left_under_its_key(self):
+    def test_after_a_failed_probe_the_error_states_that_the_machine_is_left_under_its_key(self):
         for key in 'k', None:
             with self.subTest(key):
                 operation = self.probed(build_key=key, timeout=60)
@@ -106,7 +106,7 @@ class Read(Drawn):
 
 
 class Unread(Drawn):
-    def test_a_cancel_removes_what_has_run_and_its_error_names_no_key(self):
+    def test_a_cancel_removes_a_machine_that_has_run_and_names_no_key(self):
         operation = self.probed()
         operation.cancel()
         error = operation.exception(0)
@@ -115,13 +115,13 @@ class Unread(Drawn):
         self.assertIn('is removed, unless it has run and its build_key is read first', str(error))
         self.nothing_left()
 
-    def test_a_probe_that_never_agrees_names_no_key_and_what_has_run_is_removed(self):
+    def test_after_a_failed_probe_a_machine_that_has_run_is_removed_and_no_key_is_named(self):
         error = self.settled_error(self.probed(timeout=60))
         self.assertEqual((BuildTimeout, None), (type(error), error.build_key))
         self.assertIn('is being removed', str(error))
         self.nothing_left()
 
-    def test_what_kiln_itself_does_with_the_key_does_not_count_as_reading_it(self):
+    def test_internal_use_of_the_key_does_not_count_as_reading_it(self):
         operation = self.probed()
         repr(operation), operation.events, operation.attempt, operation.id
         self.assertTrue(operation.key.private)
@@ -142,7 +142,7 @@ class InAChild(FacadeTest):
 
 
 class TheKey(FacadeTest):
-    def test_a_key_of_the_callers_own_is_never_private(self):
+    def test_a_callers_key_is_never_private(self):
         self.assertFalse(BuildKey('k').private)
 
     def test_a_drawn_key_is_private_until_it_is_read(self):

@@ -23,7 +23,7 @@ class Opening(unittest.TestCase):
         self.addCleanup(compute.close, 0.1)
         return compute
 
-    def test_several_backends_of_one_driver_are_apart(self):
+    def test_several_backends_of_one_driver_are_independent(self):
         text = (
             '[compute]\nowner = me\n[compute:east]\ndriver = noop\n[compute:west]\ndriver = noop\n'
         )
@@ -40,7 +40,7 @@ class Opening(unittest.TestCase):
             {'east/read', 'east/build', 'east/change'}, {c.name for c in east.circuits()}
         )
 
-    def test_what_a_controller_gives_counts_where_the_group_is_silent(self):
+    def test_defaults_apply_to_options_that_the_group_leaves_unset(self):
         manager = self.manager('[compute:noop]\nzones = mine\n')
         given = {'zones': ['theirs'], 'flavors': None, 'networks': ['lb-net']}
         compute = manager.open('noop', defaults=given)
@@ -51,14 +51,14 @@ class Opening(unittest.TestCase):
             (catalogue.zones, catalogue.flavors, catalogue.networks),
         )
 
-    def test_what_a_controller_gives_must_be_an_option_of_the_driver(self):
+    def test_defaults_must_be_options_of_the_driver(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\].*no_such'):
             self.manager().open('noop', defaults={'no_such': 1})
 
-    def test_a_group_named_like_its_driver_need_not_name_it(self):
+    def test_a_group_named_like_its_driver_does_not_have_to_set_driver(self):
         self.assertEqual('noop', self.open('noop', '[compute:noop]\nmax_workers = 4\n').name)
 
-    def test_the_shares_of_threads_follow_max_workers_unless_they_are_set(self):
+    def test_thread_shares_follow_max_workers_unless_they_are_set(self):
         conf = kiln_conf.load([], [], environment={
             'KILN_COMPUTE_BIG__MAX_WORKERS': '64', 'KILN_COMPUTE_BIG__BUILD_WORKERS': '5',
         })  # fmt: skip
@@ -66,7 +66,7 @@ class Opening(unittest.TestCase):
         shares = stack_settings(values).executor.shares
         self.assertEqual({Traffic.READ: 64, Traffic.BUILD: 5, Traffic.CHANGE: 48}, shares)
 
-    def test_a_share_of_threads_larger_than_all_of_them_names_group_and_option(self):
+    def test_a_thread_share_above_max_workers_names_group_and_option(self):
         with self.assertRaisesRegex(
             ConfigurationError, r'\[compute:noop\]: .*build_workers must be 1 to 4'
         ):
@@ -78,7 +78,7 @@ class Opening(unittest.TestCase):
         compute = self.open(None, '[compute]\ndefault_backend = x\n[compute:x]\ndriver = noop\n')
         self.assertEqual('x', compute.name)
 
-    def test_an_unknown_backend_is_answered_with_what_is_configured_and_installed(self):
+    def test_the_error_of_an_unknown_backend_lists_configured_and_installed_names(self):
         with self.assertRaises(DriverNotFound) as caught:
             self.open('nowhere', '[compute:east]\ndriver = noop\n')
         self.assertIn('east', str(caught.exception))
@@ -92,13 +92,13 @@ class Opening(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\]'):
             self.open('noop', '[compute:noop]\ncall_timeout = -1\n')
 
-    def test_what_the_driver_says_of_its_options_is_told(self):
+    def test_a_drivers_own_option_error_is_reported(self):
         with self.assertRaisesRegex(ConfigurationError, "Cannot read fault 'nonsense'"):
             self.open('noop', '[compute:noop]\nfaults = nonsense\n')
         with self.assertRaisesRegex(ConfigurationError, 'a simulated cloud in file /nowhere'):
             self.open('noop', '[compute:noop]\npath = /nowhere/at/all.db\n')
 
-    def test_a_rate_is_put_into_the_stack_where_it_is_set(self):
+    def test_a_configured_rate_limits_calls(self):
         compute = self.open('noop', '[compute:noop]\nrate = 100\nrate_burst = 3\n')
         compute.build().result()
 
@@ -106,7 +106,7 @@ class Opening(unittest.TestCase):
         compute = self.open('noop', '[compute]\nmetrics = true\n')
         compute.build().result()
 
-    def test_the_package_offers_what_a_controller_needs_and_nothing_else(self):
+    def test_the_package_exports_only_the_public_names(self):
         for name in dir(kiln):
             with self.subTest(name):
                 self.assertIsNotNone(getattr(kiln, name))

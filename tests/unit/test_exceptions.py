@@ -101,7 +101,7 @@ class VendorError(BuildConflict):
 
 
 class HierarchyTest(unittest.TestCase):
-    def test_every_class_is_where_it_belongs_and_says_what_the_table_says(self):
+    def test_every_class_has_the_parents_and_defaults_of_the_table(self):
         for name, parent, code, advice, outcome, verdict in ROWS:
             with self.subTest(name):
                 kind = getattr(exceptions, name)
@@ -121,32 +121,32 @@ class HierarchyTest(unittest.TestCase):
         codes = [vars(kind)['code'] for kind in KINDS]
         self.assertEqual(len(codes), len(set(codes)))
 
-    def test_every_class_says_in_its_own_words_what_to_do(self):
+    def test_every_class_has_its_own_remedy(self):
         remedies = {vars(kind)['remedy'] for kind in KINDS}
         self.assertGreaterEqual(len(remedies), len(KINDS) - 1)
         self.assertTrue(all(remedy.endswith('.') for remedy in remedies))
 
-    def test_the_names_of_the_founding_note_are_all_there_under_its_catch_all(self):
+    def test_all_names_of_the_founding_note_exist_under_its_catch_all(self):
         for name in (
             'AmphoraBuildError', 'DeleteFailed', 'InstanceNotFoundError', 'NotSuspendedError',
         ):  # fmt: skip
             self.assertTrue(issubclass(getattr(exceptions, name), AmphoraComputeError), name)
 
-    def test_what_is_not_supported_can_be_caught_as_not_implemented(self):
+    def test_an_unsupported_operation_can_be_caught_as_not_implemented(self):
         with self.assertRaises(NotImplementedError):
             raise UnsupportedOperation('Cannot reboot: the driver lacks this ability.')
 
-    def test_a_wrong_configuration_is_no_error_of_a_backend(self):
+    def test_a_configuration_error_is_not_a_backend_error(self):
         self.assertFalse(issubclass(ConfigurationError, AmphoraComputeError))
 
-    def test_what_may_have_left_something_is_built_again_by_its_key_alone(self):
+    def test_an_uncertain_build_is_repeated_only_with_its_key(self):
         for kind in COMPUTE_KINDS:
             if kind.outcome is not NOT_APPLIED:
                 self.assertIsNot(kind.advice, Advice.BUILD_ANEW, kind)
             for outcome in (UNKNOWN, APPLIED):
                 self.assertIsNot(kind('Cannot.', outcome=outcome).advice, Advice.BUILD_ANEW, kind)
 
-    def test_what_is_to_do_says_in_words_what_the_advice_says(self):
+    def test_the_remedy_agrees_with_the_advice(self):
         words = {
             Advice.REPEAT: 'again|once more|[Rr]epeat', Advice.BUILD_ANEW: '[Bb]uild again',
             Advice.WAIT: 'Wait|retry_after',
@@ -157,7 +157,7 @@ class HierarchyTest(unittest.TestCase):
 
 
 class FactsTest(unittest.TestCase):
-    def test_an_instance_may_know_better_than_its_class(self):
+    def test_an_instance_can_override_its_class(self):
         error = BuildConflict('Busy.', retryable=True, retry_after=3.0, outcome=APPLIED,
                               circuit=FAILURE)  # fmt: skip
         self.assertEqual(
@@ -172,10 +172,10 @@ class FactsTest(unittest.TestCase):
             (False, None, NOT_APPLIED, NEUTRAL),
         )
 
-    def test_an_instance_may_say_that_this_time_a_repeat_is_useless(self):
+    def test_an_instance_can_state_that_a_repeat_is_useless(self):
         self.assertIs(ServiceTimeout('No answer.', retryable=False).retryable, False)
 
-    def test_advice_and_whether_to_retry_agree_whichever_of_both_is_said(self):
+    def test_advice_and_retryable_agree_whichever_is_given(self):
         for kind in COMPUTE_KINDS:
             for advice in Advice:
                 error = kind('Cannot.', advice=advice)
@@ -188,7 +188,7 @@ class FactsTest(unittest.TestCase):
                 self.assertIs(error.advice.again, retryable)
         self.assertIs(VendorError('Taken.').advice, Advice.WAIT)
 
-    def test_a_fact_is_named_once(self):
+    def test_name_missing_does_not_replace_a_fact(self):
         error = ServiceTimeout('No answer.', backend='east')
         error.name_missing(backend='west', operation='build', build_key=None)
         self.assertEqual(
@@ -201,13 +201,13 @@ class FactsTest(unittest.TestCase):
         for name in set(AmphoraComputeError.FACTS) - {'amphora_id', 'http_status'}:
             self.assertIsNone(getattr(error, name), name)
 
-    def test_a_fact_that_no_error_carries_is_a_mistake_told_by_name(self):
+    def test_an_unknown_fact_is_refused_by_name(self):
         with self.assertRaisesRegex(TypeError, 'RateLimited carries no colour, weight'):
             RateLimited('Slow down.', weight=1, colour='red')
 
 
 class SecrecyTest(unittest.TestCase):
-    def test_a_credential_in_a_text_is_shown_by_no_class(self):
+    def test_no_class_shows_a_credential_in_its_text(self):
         for kind in KINDS:
             for way, text in SHOWN.items():
                 with self.subTest(kind=kind.__name__, way=way):
@@ -222,7 +222,7 @@ class SecrecyTest(unittest.TestCase):
                 self.assertNotIn(SECRET, error.fault)
                 self.assertNotIn(SECRET, str(error.to_dict()))
 
-    def test_what_stands_beside_a_credential_stays_readable(self):
+    def test_text_beside_a_credential_stays_readable(self):
         self.assertEqual(
             redact(SHOWN['URL']), 'Cannot reach redis://kiln:***@east:6379/0',
         )  # fmt: skip
@@ -267,13 +267,13 @@ def errors():
 
 class TravelTest(unittest.TestCase):
     @given(errors())
-    def test_an_error_comes_out_of_a_pickle_as_it_went_in(self, error):
+    def test_an_error_survives_a_pickle_unchanged(self, error):
         again = pickle.loads(pickle.dumps(error))
         self.assertIs(type(again), type(error))
         self.assertEqual(again.to_dict(), error.to_dict())
 
     @given(errors())
-    def test_an_error_comes_back_from_plain_data_with_its_class_and_facts(self, error):
+    def test_an_error_survives_plain_data_with_its_class_and_facts(self, error):
         again = AmphoraComputeError.from_dict(error.to_dict())
         self.assertIs(type(again), type(error))
         self.assertEqual(again.to_dict(), error.to_dict())
@@ -289,7 +289,7 @@ class TravelTest(unittest.TestCase):
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual(again.__notes__, ['the third in a row'])
 
-    def test_plain_data_leaves_out_the_facts_nobody_knows(self):
+    def test_plain_data_omits_unknown_facts(self):
         self.assertEqual(
             BuildOutcomeUnknown('No answer.', build_key='lb-7').to_dict(),
             {
@@ -304,30 +304,30 @@ class TravelTest(unittest.TestCase):
             },
         )
 
-    def test_a_vendors_error_comes_back_with_the_facts_it_added(self):
+    def test_a_vendors_error_keeps_its_additional_facts(self):
         error = VendorError('Rack 7 is taken.', rack='7', backend='east')
         again = AmphoraComputeError.from_dict(error.to_dict())
         self.assertIsInstance(again, VendorError)
         self.assertEqual((again.rack, again.backend), ('7', 'east'))
 
-    def test_a_code_that_no_class_has_becomes_the_class_asked(self):
+    def test_an_unknown_code_becomes_the_class_of_from_dict(self):
         data = {**ServiceTimeout('No answer.').to_dict(), 'code': 'of_a_package_not_installed'}
         again = AmphoraComputeError.from_dict(data)
         self.assertIs(type(again), AmphoraComputeError)
         self.assertEqual((str(again), again.retryable), ('No answer.', True))
 
-    def test_a_class_gives_back_no_class_above_it(self):
+    def test_from_dict_never_returns_a_parent_class(self):
         data = ServiceTimeout('No answer.').to_dict()
         self.assertIs(type(AmphoraBuildError.from_dict(data)), AmphoraBuildError)
 
-    def test_an_empty_record_says_that_it_is_empty(self):
+    def test_an_empty_record_states_that_the_cause_is_unknown(self):
         error = AmphoraComputeError.from_dict({})
         self.assertIn('the record of the error has no message', str(error))
         self.assertEqual((error.outcome, error.circuit), (UNKNOWN, FAILURE))
 
 
 class VerdictTest(unittest.TestCase):
-    def test_a_clear_no_is_the_only_error_that_proves_a_backend_well(self):
+    def test_only_a_clear_refusal_proves_that_a_backend_works(self):
         self.assertEqual(
             {kind.__name__ for kind in COMPUTE_KINDS if kind.circuit is SUCCESS},
             {'InstanceNotFoundError', 'ResourceNotFoundError', 'AmbiguousInstanceError'},

@@ -26,7 +26,7 @@ def raised(code, module):
 
 
 class OfKiln(unittest.TestCase):
-    def test_the_smallest_extra_that_has_the_package_is_named_with_its_command(self):
+    def test_the_smallest_extra_with_the_package_is_named_with_its_command(self):
         for module, extra in (
             ('docker', 'docker'),
             ('sqlalchemy', 'clusters'),
@@ -44,7 +44,7 @@ class OfKiln(unittest.TestCase):
                     str(needed),
                 )
 
-    def test_every_library_of_an_extra_is_known_by_a_module_that_it_brings(self):
+    def test_every_library_of_an_extra_is_found_by_one_of_its_modules(self):
         modules = {}
         for module, names in importlib.metadata.packages_distributions().items():
             for name in names:
@@ -63,12 +63,12 @@ class OfKiln(unittest.TestCase):
             seen.add(extra)
         self.assertEqual(set(extras) - FOR_DEVELOPERS, seen)
 
-    def test_a_package_that_lacks_something_is_told_from_one_that_is_not_there(self):
+    def test_a_damaged_package_is_distinguished_from_a_missing_one(self):
         needed = needed_extra(ImportError("cannot import name 'x'", name='docker.errors'))
         self.assertFalse(needed.absent)
         self.assertIn("'docker' is not as it should be", str(needed))
 
-    def test_no_extra_is_the_cause_of_what_no_extra_brings(self):
+    def test_a_package_outside_all_extras_names_no_extra(self):
         for error in (
             missing('no_such_library'),
             missing('docker.no_such_module'),
@@ -80,7 +80,7 @@ class OfKiln(unittest.TestCase):
             with self.subTest(repr(error)):
                 self.assertIsNone(needed_extra(error))
 
-    def test_a_failed_import_becomes_an_error_with_the_extra_or_without_a_word_of_extras(self):
+    def test_a_failed_import_becomes_an_error_that_names_the_extra_if_there_is_one(self):
         for module, said in (
             ('yaml', r"Cannot read it: .*'yaml'.* Run: pip install 'kiln-compute\[clusters\]'"),
             ('no_such_library', "Cannot read it: No module named 'no_such_library'. "
@@ -94,7 +94,7 @@ class OfKiln(unittest.TestCase):
                 raise missing(module)
             self.assertIsInstance(caught.exception.__cause__, ImportError)
 
-    def test_the_import_that_caused_an_error_counts(self):
+    def test_an_import_error_is_found_as_the_cause_of_another_error(self):
         error = ValueError('it cannot be read')
         error.__cause__ = missing('yaml')
         self.assertEqual('clusters', needed_extra(error).extra)
@@ -115,7 +115,7 @@ class OfAVendor(unittest.TestCase):
         error = raised(f'import {module}', importer)
         return needed_extra(error, package, driver='acme')
 
-    def test_its_own_extra_is_found_by_what_libraries_are_usually_called(self):
+    def test_a_vendors_extra_is_found_by_usual_library_names(self):
         for library in ('acme', 'Acme_SDK', 'python-acme', 'acme-client>=2', 'PyAcme[fast]'):
             with self.subTest(library):
                 package = self.package(f'{library}; extra == "cloud"')
@@ -123,7 +123,7 @@ class OfAVendor(unittest.TestCase):
                     "pip install 'kiln-driver-acme[cloud]'", self.needed(package, 'acme').command
                 )
 
-    def test_an_extra_called_like_the_driver_is_for_it_whatever_its_libraries_are_called(self):
+    def test_an_extra_named_like_the_driver_is_found_with_any_library_names(self):
         package = self.package("oddly-named>=1 ; extra == 'acme'", 'pytest; extra == "test"')
         self.assertEqual('acme', self.needed(package, 'no_such_library').extra)
 
@@ -131,11 +131,11 @@ class OfAVendor(unittest.TestCase):
         package = self.package('pytest; extra == "acme"')
         self.assertIsNone(self.needed(package, 'no_such_library'))
 
-    def test_a_module_of_its_own_that_is_missing_is_no_matter_of_extras(self):
+    def test_a_missing_module_of_the_vendors_own_names_no_extra(self):
         package = self.package('oddly-named; extra == "acme"')
         self.assertIsNone(self.needed(package, 'kiln_acme_x', importer='kiln_acme_x.driver'))
 
-    def test_what_its_code_imports_it_has_to_say_itself(self):
+    def test_a_vendors_package_must_declare_its_own_extras(self):
         # openstacksdk is of kiln's extra nova, and no module is called so.
         self.assertIsNone(self.needed(self.package(), 'openstacksdk'))
         needed = self.needed(self.package(), 'openstacksdk', importer='kiln.compute_drivers.x')

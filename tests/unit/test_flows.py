@@ -50,7 +50,7 @@ class EffectTest(FacadeTest):
         self.cloud.stop(amphora_id)
         self.assertIsInstance(self.settled_error(operation), OperationTimeout)
 
-    def test_a_delete_whose_order_is_lost_within_the_backend_is_sent_again(self):
+    def test_a_delete_that_the_backend_loses_is_sent_again(self):
         amphora_id = self.build()
         self.cloud.faults.add(Fault(call='delete', action='stuck', times=2))
         started = self.clock.monotonic()
@@ -62,7 +62,7 @@ class EffectTest(FacadeTest):
         self.assertGreaterEqual(self.clock.monotonic() - started, 180)
         self.nothing_left()
 
-    def test_a_delete_that_has_its_effect_in_time_is_sent_once(self):
+    def test_a_delete_with_a_timely_effect_is_sent_once(self):
         amphora_id = self.build()
         operation = self.compute.delete(amphora_id, wait=True)
         self.settle(operation)
@@ -80,7 +80,7 @@ class EffectTest(FacadeTest):
         self.settle(operation)
         self.nothing_left()
 
-    def test_who_cancels_the_wait_does_not_cancel_the_effect(self):
+    def test_cancelling_the_wait_does_not_cancel_the_effect(self):
         amphora_id = self.build()
         operation = self.compute.delete(amphora_id, wait=True)
         self.waits(operation)
@@ -113,12 +113,12 @@ class LookTest(FacadeTest):
         self.compute = Compute(self.driver)
         self.addCleanup(self.compute.close, 0.1)
 
-    def test_builds_are_taken_to_active_by_changes_alone(self):
+    def test_changes_alone_suffice_for_builds_to_become_active(self):
         builds = [self.compute.build(until=Until.ACTIVE) for _ in range(4)]
         self.settle(*builds)
         self.assertEqual([], self.driver.asked)
 
-    def test_an_instance_found_by_its_build_key_is_asked_for_by_id(self):
+    def test_an_amphora_found_by_its_build_key_is_polled_by_id(self):
         found = self.build(build_key='k')
         self.clock.sleep(60.0)
         self.assertEqual(found, self.build(build_key='k'))
@@ -140,7 +140,7 @@ class BuildTest(FacadeTest):
             for _ in range(50):
                 self.compute.list_amphorae(timeout=seconds)
 
-    def test_a_full_queue_is_no_verdict_of_the_probe(self):
+    def test_a_full_queue_is_not_a_probe_result(self):
         probed = []
 
         def probe(amphora):
@@ -160,7 +160,7 @@ class BuildTest(FacadeTest):
         self.assertIsInstance(error, BuildTimeout)
         self.assertRegex(str(error), r'never succeeded \(Cannot get .* \d operations wait')
 
-    def test_a_build_that_is_active_before_its_deadline_succeeds_though_looks_are_far_apart(self):
+    def test_a_build_active_before_its_deadline_succeeds_even_with_rare_polls(self):
         # The looks of a wait of fifteen minutes are half a minute apart at its end.
         for build_s, seconds in (0.1, 0.85), (895, 900):
             with self.subTest(build_s):

@@ -266,7 +266,7 @@ class DeadlineTest(WatchingTest):
         self.assertIsInstance(error, OperationTimeout)
         self.assertRegex(
             str(error),
-            r"to be active on 'east': it was building \(spawning\) when last polled, \d+\.\d s ago",
+            r"be active on 'east': it was building \(spawning\) when last polled, \d+\.\d s ago",
         )
         self.assertEqual(('a', 'east'), (error.amphora_id, error.backend))
         self.assertGreaterEqual(self.clock.monotonic(), 60)
