@@ -39,7 +39,7 @@ class LeavingTest(FacadeTest):
 
 
 class Keeping(LeavingTest):
-    def test_d9_builds_in_flight_are_left_to_whoever_builds_with_their_keys(self):
+    def test_d9_builds_in_flight_are_left_to_the_next_build_with_their_keys(self):
         left = self.begun(10)
         self.compute.close(keep_builds=True)
         for number, operation in enumerate(left):
@@ -55,7 +55,7 @@ class Keeping(LeavingTest):
         self.assertEqual([one.amphora_id for one in left], [one.result() for one in again])
         self.assertEqual(10, self.cloud.count())
 
-    def test_a_build_that_is_looked_for_after_a_lost_answer_is_left(self):
+    def test_a_build_in_look_up_after_a_lost_answer_is_left(self):
         self.cloud.faults.add(Fault(call='build', action='lose_answer'))
         self.cloud.faults.add(Fault(call='find_build', action='refuse'))
         operation = self.compute.build(build_key='k', until=Until.ACTIVE)
@@ -74,7 +74,7 @@ class Keeping(LeavingTest):
         self.assertIn('is left under its key', str(error))
         self.assertEqual(1, self.cloud.count())
 
-    def test_the_removal_of_a_build_that_failed_goes_on(self):
+    def test_the_removal_of_a_failed_build_continues(self):
         self.cloud.faults.add(Fault(call='build', action='error', times=1))
         (failing,) = self.begun()
         self.until(lambda: any(one.name == 'removing' for one in failing.events))
@@ -82,7 +82,7 @@ class Keeping(LeavingTest):
         self.assertIn('went to error', str(failing.exception(0)))
         self.nothing_left()
 
-    def test_whoever_asks_to_keep_them_wins_over_whoever_does_not(self):
+    def test_any_call_that_keeps_builds_overrides_the_others(self):
         self.begun(3)
         self.compute.close(keep_builds=True)
         self.compute.close()
@@ -107,7 +107,7 @@ class AtTheGate(LeavingTest):
     def until(self, so):
         self.clock.run_until(so, step_s=0)
 
-    def test_a_build_that_the_backend_holds_is_left_whatever_comes_of_it(self):
+    def test_a_build_in_progress_at_the_backend_is_left(self):
         operation = self.compute.build(build_key='k', until=Until.ACTIVE)
         self.assertTrue(self.driver.entered.wait(120))
         self.compute.close(0.01, keep_builds=True)
@@ -120,7 +120,7 @@ class AtTheGate(LeavingTest):
         self.clock.advance(700)
         self.assertEqual(1, self.cloud.count())
 
-    def test_a_build_that_the_backend_agrees_to_in_time_is_named_by_its_id(self):
+    def test_a_build_accepted_in_time_is_named_by_its_id(self):
         active = self.compute.build(build_key='k', until=Until.ACTIVE)
         self.assertTrue(self.driver.entered.wait(120))
         threading.Timer(0.05, self.driver.gate.set).start()
@@ -129,7 +129,7 @@ class AtTheGate(LeavingTest):
         self.assertIs(error.outcome, Outcome.APPLIED)
         self.assertEqual(self.cloud.find_build('k', 'kiln').id, error.amphora_id)
 
-    def test_a_build_that_was_never_sent_says_so(self):
+    def test_the_error_of_a_build_that_was_never_sent_states_so(self):
         builds = [self.compute.build(build_key=f'k{n}', until=Until.ACTIVE) for n in range(5)]
         self.assertTrue(self.driver.entered.wait(120))
         self.compute.close(0.01, keep_builds=True)
@@ -140,7 +140,7 @@ class AtTheGate(LeavingTest):
         self.driver.gate.set()
         self.until(lambda: self.cloud.count() == 1)
 
-    def test_a_loop_goes_on_while_it_is_closed_and_may_keep_builds(self):
+    def test_aclose_does_not_block_the_loop_and_can_keep_builds(self):
         async def control():
             operation = self.compute.build(build_key='k')
             await asyncio.to_thread(self.driver.entered.wait, 120)
@@ -171,7 +171,7 @@ class Closing(LeavingTest):
         self.assertIsInstance(operation.exception(0), OperationCancelled)
         self.nothing_left()
 
-    def test_a_machine_that_waits_for_its_probe_stays_under_a_key_of_the_caller(self):
+    def test_a_machine_that_waits_for_its_probe_stays_under_the_callers_key(self):
         asked = threading.Event()
         operation = self.compute.build(
             until=Until.READY, probe=lambda _: asked.set(), build_key='k'
@@ -181,7 +181,7 @@ class Closing(LeavingTest):
         self.assertIn('was left as it is', str(operation.exception(0)))
         self.assertEqual(1, self.cloud.count())
 
-    def test_a_probe_that_hangs_holds_up_nobody(self):
+    def test_a_hanging_probe_does_not_delay_closing(self):
         gate, asked = threading.Event(), threading.Event()
         self.addCleanup(gate.set)
         operation = self.compute.build(
@@ -191,14 +191,14 @@ class Closing(LeavingTest):
         self.compute.close(60)
         self.assertIsInstance(operation.exception(0), OperationCancelled)
 
-    def test_the_callbacks_have_been_called_when_it_returns(self):
+    def test_callbacks_have_run_when_close_returns(self):
         heard = []
         for operation in self.begun(3):
             operation.add_done_callback(lambda done: heard.append(done.build_key))
         self.compute.close()
         self.assertEqual(['k0', 'k1', 'k2'], sorted(heard))
 
-    def test_a_callback_may_close(self):
+    def test_a_callback_can_close(self):
         ended = threading.Event()
 
         def close(_):
@@ -212,12 +212,12 @@ class Closing(LeavingTest):
         self.assertIsInstance(second.exception(0), OperationCancelled)
         self.nothing_left()
 
-    def test_a_status_callback_may_close(self):
+    def test_a_status_callback_can_close(self):
         ended = threading.Event()
         self.begun(1, on_status=lambda _: (self.compute.close(60), ended.set()))
         self.until(ended.is_set)
 
-    def test_several_threads_may_close_at_once(self):
+    def test_several_threads_can_close_at_once(self):
         self.begun(3)
         closing = [threading.Thread(target=self.compute.close) for _ in range(4)]
         for thread in closing:
@@ -250,20 +250,20 @@ class Block(LeavingTest):
         self.assertIsInstance(operation.exception(0), OperationCancelled)
         self.nothing_left()
 
-    def test_so_does_an_exception_out_of_it(self):
+    def test_an_exception_in_a_with_block_removes_builds_in_flight(self):
         with self.assertRaises(SystemExit), self.compute:
             self.begun()
             raise SystemExit
         self.nothing_left()
 
-    def test_builds_that_were_kept_within_it_stay(self):
+    def test_builds_that_were_kept_within_a_with_block_stay(self):
         with self.assertRaises(SystemExit), self.compute:
             self.begun()
             self.compute.close(keep_builds=True)
             raise SystemExit
         self.assertEqual(1, self.cloud.count())
 
-    def test_the_end_of_an_async_with_block_removes_them(self):
+    def test_the_end_of_an_async_with_block_removes_builds_in_flight(self):
         async def move():
             # A loop waits in C, where the clock does not see it wait.
             while True:
@@ -300,7 +300,7 @@ class Collected(LeavingTest):
     def settings_of(self):
         return Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
 
-    def test_one_that_is_not_closed_warns_and_its_threads_end(self):
+    def test_an_unclosed_compute_warns_and_its_threads_end(self):
         before = set(threading.enumerate())
         compute = [self.settings_of()]
         self.settle(compute[0].build(until=Until.READY, probe=lambda _: True))
@@ -312,14 +312,14 @@ class Collected(LeavingTest):
         self.assertEqual(set(), left)
         self.assertEqual(1, self.cloud.count())
 
-    def test_an_operation_that_is_under_way_goes_on_to_its_end(self):
+    def test_an_operation_of_a_collected_compute_runs_to_its_end(self):
         compute = [self.settings_of()]
         operation = compute[0].build(until=Until.ACTIVE)
         self.drop(compute)
         self.settle(operation)
         self.assertIs(State.ACTIVE, self.cloud.get(operation.result()).state)
 
-    def test_one_that_was_closed_warns_of_nothing(self):
+    def test_a_closed_compute_does_not_warn(self):
         compute = [self.settings_of()]
         compute[0].close()
         self.assertEqual([], self.drop(compute))

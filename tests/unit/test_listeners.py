@@ -81,10 +81,10 @@ class ListenersTest(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             Listeners([Broken(KeyboardInterrupt())]).ticked(*EVENTS['ticked'])
 
-    def test_no_listeners_at_all_are_false(self):
+    def test_an_empty_set_of_listeners_is_false(self):
         self.assertFalse(Listeners())
         self.assertTrue(Listeners([Listener()]))
 
-    def test_a_listener_that_hears_nothing_is_told_nothing(self):
+    def test_a_listener_without_handlers_is_not_called(self):
         self.assertIsNone(guarded(Listener()))
         self.assertIsNone(guarded(None))

@@ -78,7 +78,7 @@ class LoadingFromPackages(unittest.TestCase):
         self.assertIn("Cannot load bench 'nowhere:Bench' of 'acme'", ' '.join(of_one.split()))
         self.assertTrue(of_one.endswith('\n1'), of_one)
 
-    def test_an_unknown_name_is_answered_with_what_is_installed(self):
+    def test_the_error_of_an_unknown_name_lists_installed_drivers(self):
         self.install('acme', 'acme_driver', GOOD)
         said = self.load('nowhere')
         self.assertIn('driver_not_found', said)
@@ -93,7 +93,7 @@ class LoadingFromPackages(unittest.TestCase):
         self.assertIn('acme', said)
         self.assertIn('rival', said)
 
-    def test_a_missing_library_is_named_with_the_extra_that_brings_it(self):
+    def test_a_missing_library_is_named_with_its_extra(self):
         self.install(
             'kiln-driver-acme', 'acme_driver', 'import no_such_library',
             requires='Requires-Dist: no-such-library; extra == "cloud"\n',
@@ -103,7 +103,7 @@ class LoadingFromPackages(unittest.TestCase):
         self.assertIn("Python package 'no_such_library' is not installed", said)
         self.assertIn("pip install 'kiln-driver-acme[cloud]'", said)
 
-    def test_a_missing_library_of_no_extra_is_named_without_advice_about_extras(self):
+    def test_a_missing_library_without_an_extra_is_named_alone(self):
         self.install('kiln-driver-acme', 'acme_driver', 'import no_such_library')
         said = self.load()
         self.assertIn("No module named 'no_such_library'", said)
@@ -120,13 +120,13 @@ class LoadingFromPackages(unittest.TestCase):
         )
         self.assertIn('contract 9', self.load())
 
-    def test_a_hook_of_another_signature_is_refused_and_shown(self):
+    def test_a_hook_with_another_signature_is_refused_and_shown(self):
         self.install(
             'acme', 'acme_driver', GOOD.replace('_get(self, amphora_id)', '_get(self, uuid)')
         )
         self.assertIn('_get(self, uuid) should be _get(self, amphora_id)', self.load())
 
-    def test_the_list_of_drivers_tells_what_is_broken_from_what_an_extra_would_bring(self):
+    def test_the_list_of_drivers_distinguishes_broken_drivers_from_missing_extras(self):
         self.install('acme', 'acme_driver', 'import no_such_library')
         self.install(
             'kiln-driver-box', 'box_driver', 'import no_such_client', name='box',
@@ -143,10 +143,10 @@ class LoadingFromPackages(unittest.TestCase):
 
 
 class TheContractCheck(unittest.TestCase):
-    def test_noop_breaks_nothing(self):
+    def test_noop_fulfils_the_contract(self):
         self.assertEqual([], list(contract_violations(NoopDriver)))
 
-    def test_something_that_is_no_driver_is_told_so(self):
+    def test_a_class_that_is_not_a_driver_is_reported(self):
         self.assertIn('not a subclass', next(contract_violations(object)))
         self.assertIn('not a subclass', next(contract_violations(42)))
 
@@ -159,7 +159,7 @@ class TheContractCheck(unittest.TestCase):
 
         self.assertIn('delete(', next(contract_violations(Eager)))
 
-    def test_the_abstract_base_lacks_the_five(self):
+    def test_the_abstract_base_lacks_the_five_required_members(self):
         self.assertEqual(
             ['it lacks _build, _delete, _get, _list, limits'],
             list(contract_violations(AmphoraComputeDriver)),

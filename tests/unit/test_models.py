@@ -19,7 +19,7 @@ class Reached(unittest.TestCase):
         found = tuple(Address(address=text, mac=mac) for text, mac in addresses)
         return Amphora(id='id-1', name='web-1', state=State.ACTIVE, addresses=found).address
 
-    def test_an_amphora_is_reached_at_its_first_port_and_by_ipv4_if_it_has_both(self):
+    def test_the_address_is_that_of_the_first_port_and_prefers_ipv4(self):
         self.assertIsNone(self.at())
         self.assertEqual('10.0.0.2', self.at(('10.0.0.2', 'a'), ('10.0.0.3', 'b')))
         self.assertEqual('10.0.0.2', self.at(('fd00::2', 'a'), ('10.0.0.2', 'a')))
@@ -28,12 +28,12 @@ class Reached(unittest.TestCase):
 
 
 class ValuesTest(unittest.TestCase):
-    def test_a_value_that_holds_a_frozen_mapping_survives_pickling(self):
+    def test_a_value_with_a_frozen_mapping_survives_pickling(self):
         for value in VALUES:
             with self.subTest(type(value).__name__):
                 self.assertEqual(pickle.loads(pickle.dumps(value)), value)
 
-    def test_a_value_that_holds_a_frozen_mapping_can_be_copied_and_taken_apart(self):
+    def test_a_value_with_a_frozen_mapping_can_be_copied_and_converted_to_a_dict(self):
         for value in VALUES:
             with self.subTest(type(value).__name__):
                 self.assertEqual(copy.deepcopy(value), value)

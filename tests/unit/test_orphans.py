@@ -55,37 +55,37 @@ class OneLook(unittest.TestCase):
         self.assertEqual('its amphora gone is gone', suspect.reason)
         self.assertEqual(5 * GRACE, suspect.age_s())
 
-    def test_what_was_given_up_with_its_cluster_is_suspect_if_it_is_there(self):
+    def test_a_machine_given_up_with_its_cluster_is_suspect_if_it_exists(self):
         for word in ('a', 'k'):
             self.assertEqual(['a'], suspected(amphora(), abandoned=frozenset({word})))
         self.assertEqual([], suspected(amphora(), abandoned=frozenset({'another'})))
 
-    def test_a_volume_of_no_amphora_is_suspect(self):
+    def test_a_volume_without_an_amphora_is_suspect(self):
         self.assertEqual(['p'], suspected(port(kind='volume')))
 
-    def test_a_port_of_an_amphora_that_exists_is_not(self):
+    def test_a_port_of_an_existing_amphora_is_not_suspect(self):
         self.assertEqual([], suspected(port(amphora_id='a'), amphora()))
 
-    def test_an_amphora_that_is_deleted_holds_no_port(self):
+    def test_a_port_of_a_deleted_amphora_is_suspect(self):
         deleted = amphora(state=State.DELETED)
         self.assertEqual(['p'], suspected(port(amphora_id='a'), deleted))
 
-    def test_a_server_group_may_be_empty(self):
+    def test_an_empty_server_group_is_not_suspect(self):
         self.assertEqual([], suspected(port(kind='server_group')))
 
-    def test_what_another_site_or_nobody_owns_is_never_suspect(self):
+    def test_resources_of_another_site_or_without_owner_are_never_suspect(self):
         for owner in ('them', '', None):
             mine = {'owner': owner}
             self.assertEqual([], suspected(port(**mine), amphora(**mine), known=frozenset('x')))
 
-    def test_what_is_young_is_left_alone(self):
+    def test_resources_younger_than_the_grace_are_left_alone(self):
         young = {'created_at': NOW - GRACE + 1}
         self.assertEqual([], suspected(port(**young), amphora(**young), known=frozenset('x')))
 
-    def test_what_was_made_in_the_future_is_left_alone(self):
+    def test_resources_created_in_the_future_are_left_alone(self):
         self.assertEqual([], suspected(port(created_at=NOW + 1)))
 
-    def test_without_a_list_of_the_known_no_amphora_is_suspect(self):
+    def test_without_a_list_of_known_amphorae_no_amphora_is_suspect(self):
         self.assertEqual([], suspected(amphora(), amphora(id='b', state=State.ERROR)))
 
     def test_amphorae_are_known_by_id_or_by_build_key(self):
@@ -93,10 +93,10 @@ class OneLook(unittest.TestCase):
         self.assertEqual([], suspected(amphora(), known=frozenset({'a'})))
         self.assertEqual([], suspected(amphora(), known=frozenset({'k'})))
 
-    def test_an_amphora_without_a_key_is_not_known_by_that(self):
+    def test_an_amphora_without_a_key_is_not_known_by_an_empty_key(self):
         self.assertEqual(['a'], suspected(amphora(build_key=None), known=frozenset({'None'})))
 
-    def test_an_amphora_in_error_is_suspect_only_when_that_is_asked_for(self):
+    def test_an_amphora_in_error_is_suspect_only_on_request(self):
         (suspect,) = find_orphans(
             look(amphora(state=State.ERROR, fault='no host'), amphora(id='b')),
             rules(errors=True),
@@ -104,11 +104,11 @@ class OneLook(unittest.TestCase):
         self.assertEqual(('a', 'in error: no host'), (suspect.id, suspect.reason))
         self.assertEqual(['a'], suspected(amphora(state=State.ERROR), errors=True))
 
-    def test_an_error_that_somebody_knows_of_is_theirs_to_mend(self):
+    def test_a_known_amphora_in_error_is_left_alone(self):
         broken = amphora(state=State.ERROR)
         self.assertEqual([], suspected(broken, errors=True, known=frozenset({'k'})))
 
-    def test_what_is_under_way_or_unknown_is_left_alone(self):
+    def test_an_amphora_in_transition_or_unknown_is_left_alone(self):
         moving = {State.PENDING, State.BUILDING, State.DELETING, State.DELETED, State.UNKNOWN}
         for state in State:
             expected = [] if state in moving else ['a']
@@ -118,11 +118,11 @@ class OneLook(unittest.TestCase):
 
 
 class Rulings(unittest.TestCase):
-    def test_an_empty_list_of_the_known_is_refused(self):
+    def test_an_empty_list_of_known_amphorae_is_refused(self):
         with self.assertRaisesRegex(InvalidRequest, 'all would be orphans'):
             rules(known=frozenset())
 
-    def test_no_owner_and_no_grace_are_refused(self):
+    def test_a_missing_owner_and_a_zero_grace_are_refused(self):
         for wrong in ({'owner': ''}, {'grace_s': 0}, {'grace_s': float('nan')}):
             with self.assertRaises(InvalidRequest):
                 rules(**wrong)
@@ -138,28 +138,28 @@ class TwoLooks(unittest.TestCase):
     def test_one_sighting_proves_nothing(self):
         self.assertEqual([('p', 1, False)], self.looks((NOW, [port()])))
 
-    def test_two_sightings_a_grace_apart_do(self):
+    def test_two_sightings_a_grace_apart_prove_an_orphan(self):
         seen = self.looks((NOW, [port()]), (NOW + GRACE, [port()]))
         self.assertEqual([('p', 2, True)], seen)
 
-    def test_many_sightings_within_the_grace_do_not(self):
+    def test_many_sightings_within_the_grace_prove_nothing(self):
         times = [NOW + step for step in range(0, int(GRACE), 10)]
         self.assertEqual([('p', 10, False)], self.looks(*((at, [port()]) for at in times)))
 
-    def test_one_that_was_fine_in_between_begins_anew(self):
+    def test_a_suspect_that_was_fine_in_between_starts_over(self):
         fine = [port(amphora_id='a'), amphora()]
         seen = self.looks((NOW, [port()]), (NOW + GRACE, fine), (NOW + 2 * GRACE, [port()]))
         self.assertEqual([('p', 1, False)], seen)
 
-    def test_another_thing_under_the_same_id_begins_anew(self):
+    def test_another_resource_with_the_same_id_starts_over(self):
         later = port(created_at=OLD + 1)
         self.assertEqual([('p', 1, False)], self.looks((NOW, [port()]), (NOW + GRACE, [later])))
 
-    def test_a_clock_that_was_set_back_begins_anew(self):
+    def test_after_a_clock_was_set_back_a_suspect_starts_over(self):
         seen = self.looks((NOW, [port()]), (NOW - 1, [port()]))
         self.assertEqual([('p', 1, False)], seen)
 
-    def test_of_unknown_age_the_first_sighting_is_the_birth(self):
+    def test_if_the_age_is_unknown_it_counts_from_the_first_sighting(self):
         ageless = port(created_at=None)
         seen = self.looks((NOW, [ageless]), (NOW + GRACE, [ageless]))
         self.assertEqual([('p', 2, True)], seen)
@@ -209,7 +209,7 @@ rulings = st.builds(
 class Properties(unittest.TestCase):
     @given(histories, rulings)
     @settings(max_examples=examples(25), deadline=None)
-    def test_an_orphan_was_a_suspect_in_two_looks_a_grace_apart_and_all_between(
+    def test_an_orphan_was_suspect_in_two_polls_a_grace_apart_and_all_between(
         self, history, ruling
     ):
         looks, at = [], NOW
@@ -246,7 +246,7 @@ class Properties(unittest.TestCase):
 
     @given(histories, rulings)
     @settings(max_examples=examples(40), deadline=None)
-    def test_a_look_keeps_no_more_than_it_sees(self, history, ruling):
+    def test_a_poll_keeps_only_the_suspects_that_it_finds(self, history, ruling):
         _, resources, machines = history[0]
         seen = Look(at=NOW, amphorae=machines, resources=resources)
         again = find_orphans(dataclasses.replace(seen, at=NOW + GRACE), ruling,
@@ -292,7 +292,7 @@ class AtTheBackend(unittest.TestCase):
         self.assertTrue(remove(self.compute, orphan, self.rules))
         self.assertEqual(1, len(self.cloud.list_resources('us')))
 
-    def test_another_sites_leak_is_not_even_seen(self):
+    def test_another_sites_leak_is_not_listed(self):
         self.leak(self.open('them'))
         self.assertEqual([], self.two_looks())
         self.assertEqual(1, len(self.cloud.list_resources('them')))
@@ -312,7 +312,7 @@ class AtTheBackend(unittest.TestCase):
         self.assertFalse(is_orphan(self.compute, orphan, self.rules))
         self.assertFalse(remove(self.compute, orphan, self.rules))
 
-    def test_what_somebody_else_removed_is_none_any_more(self):
+    def test_a_resource_removed_from_outside_is_no_longer_an_orphan(self):
         self.leak()
         (orphan,) = self.two_looks()
         self.compute.delete_resource(
@@ -334,14 +334,14 @@ class AtTheBackend(unittest.TestCase):
         self.assertFalse(remove(self.compute, orphan, rules(known=frozenset({lost}))))
         self.assertEqual(1, self.cloud.count())
 
-    def test_an_amphora_that_is_gone_at_the_last_moment_is_none_any_more(self):
+    def test_an_amphora_that_is_gone_at_the_last_moment_is_no_longer_an_orphan(self):
         ruling = rules(known=frozenset({'x'}))
         lost = self.compute.build().result()
         (orphan,) = self.two_looks(ruling)
         self.cloud.vanish(lost)
         self.assertFalse(remove(self.compute, orphan, ruling))
 
-    def test_a_port_is_spared_if_its_amphora_answers_though_no_list_has_it(self):
+    def test_a_port_is_spared_if_its_amphora_exists_but_no_list_has_it(self):
         self.compute.build().result()
         (held,) = self.cloud.list_resources('us')
         suspect = Suspect(
@@ -351,7 +351,7 @@ class AtTheBackend(unittest.TestCase):
         self.clock.advance(2 * GRACE)
         self.assertFalse(is_orphan(self.compute, suspect, self.rules))
 
-    def test_a_backend_without_resources_is_asked_for_amphorae_alone(self):
+    def test_a_backend_without_resources_is_polled_only_for_amphorae(self):
         self.compute.driver.missing_abilities = frozenset({Ability.LIST_RESOURCES})
         self.compute.build().result()
         seen = take_look(self.compute, 'us')

@@ -23,7 +23,7 @@ class PackagingTest(unittest.TestCase):
         self.assertRegex(version, r'^\d+\.\d+\.\d+(\.dev0)?$')
         self.assertEqual(version, kiln.__version__, 'setup.cfg has changed: install again')
 
-    def test_nobody_pays_for_the_version_who_does_not_ask_for_it(self):
+    def test_the_version_is_loaded_only_on_access(self):
         program = 'import kiln, sys; print(*sys.modules)'
         loaded = subprocess.run(
             [sys.executable, '-S', '-c', program],

@@ -40,7 +40,7 @@ class FullPlacesTest(unittest.TestCase):
         self.clock.advance(FIRST_S)
         self.assertEqual([A, B], self.full.in_order([A, B]))
 
-    def test_where_all_are_full_the_one_that_was_so_first_is_tried_first(self):
+    def test_if_all_places_are_full_the_longest_full_is_tried_first(self):
         self.full.avoid(B)
         self.clock.advance(1)
         self.full.avoid(A)
@@ -55,12 +55,12 @@ class FullPlacesTest(unittest.TestCase):
         self.assertEqual(waits[:3], [FIRST_S, 2 * FIRST_S, 4 * FIRST_S])
         self.assertEqual(waits[-1], LONGEST_S)
 
-    def test_builds_side_by_side_learn_of_one_lack_of_room(self):
+    def test_concurrent_builds_count_one_lack_of_room(self):
         for _ in range(20):
             self.full.avoid(A)
         self.assertEqual(FIRST_S, self.full.wait_s(A))
 
-    def test_room_wipes_the_memory(self):
+    def test_room_ends_the_avoidance_of_a_place(self):
         self.full.avoid(A)
         self.full.welcome(A)
         self.assertEqual(0, self.full.wait_s(A))
@@ -70,7 +70,7 @@ class FullPlacesTest(unittest.TestCase):
         self.assertEqual(0, self.full.wait_s(A))
 
     @given(st.lists(st.sampled_from([A, B, C]), min_size=1), st.lists(st.sampled_from([A, B, C])))
-    def test_no_place_is_ever_left_out_or_doubled(self, places, full):
+    def test_no_place_is_ever_omitted_or_duplicated(self, places, full):
         fulls = FullPlaces(VirtualClock())
         for place in full:
             fulls.avoid(place)
@@ -103,12 +103,12 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
             ['zone az1, flavor small', 'zone az2, flavor small'], self.tried(operation)
         )
 
-    def test_the_next_build_does_not_ask_the_full_zone_first(self):
+    def test_the_next_build_does_not_try_the_full_zone_first(self):
         other = Placement(availability_zone='az2')
         self.build(other)
         self.assertEqual(['zone az2, flavor small'], self.tried(self.build(other)))
 
-    def test_another_flavor_is_a_way_out_and_the_failed_instance_is_gone(self):
+    def test_another_flavor_is_tried_and_the_failed_amphora_is_removed(self):
         operation = self.build(
             Placement(amphora_flavor='tiny'),
             availability_zone='az3', amphora_flavor='impossible', until=Until.ACTIVE,
@@ -117,13 +117,13 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         (instance,) = self.cloud.instances()
         self.assertEqual((operation.result(), 'tiny'), (instance.id, instance.flavor))
 
-    def test_where_all_are_full_the_last_lack_of_room_is_the_error(self):
+    def test_if_all_places_are_full_the_last_lack_of_room_is_the_error(self):
         operation = self.build(Placement(amphora_flavor='tiny'))
         self.assertIsInstance(operation.exception(), InsufficientCapacity)
         self.assertEqual(2, len(self.tried(operation)))
         self.assertEqual((), self.cloud.instances())
 
-    def test_a_repeat_adopts_the_machine_that_stands_in_the_second_place(self):
+    def test_a_repeat_adopts_the_machine_in_the_second_place(self):
         tiny = Placement(availability_zone='az2', amphora_flavor='tiny')
         first = self.build(tiny, build_key='k')
         again = self.build(tiny, build_key='k')
@@ -135,7 +135,7 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         self.assertEqual(['zone az1, flavor small', 'zone az2, flavor tiny'], self.tried(later))
         self.assertEqual(1, len(self.cloud.instances()))
 
-    def test_a_repeat_that_fits_at_no_place_is_refused_and_leaves_the_machine(self):
+    def test_a_repeat_that_matches_no_place_is_refused_and_leaves_the_machine(self):
         other = Placement(amphora_flavor='tiny')
         first = self.build(availability_zone='az2', amphora_flavor='large', build_key='k')
         again = self.build(other, availability_zone='az2', build_key='k', until=Until.ACTIVE)
@@ -148,24 +148,24 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         self.clock.sleep(3600)
         self.assertEqual([first.result()], [one.id for one in self.cloud.instances()])
 
-    def test_another_error_ends_it_at_once(self):
+    def test_any_other_error_ends_the_build_at_once(self):
         self.cloud.faults.add(Fault(call='build', action='quota'))
         operation = self.build(Placement(availability_zone='az2'))
         self.assertIsInstance(operation.exception(), QuotaExceeded)
         self.assertEqual(1, len(self.tried(operation)))
 
-    def test_one_that_is_refused_at_once_is_not_counted_as_under_way(self):
+    def test_a_build_refused_at_once_is_not_counted_as_in_progress(self):
         self.compute.open_circuit('build')
         with self.assertRaises(CircuitOpenError):
             self.compute.build(placements=[Placement(availability_zone='az2')])
         self.assertEqual(set(), self.compute._stack.operations)
 
-    def test_lacks_of_room_open_no_circuit(self):
+    def test_a_lack_of_room_does_not_open_a_circuit(self):
         for _ in range(20):
             self.build(Placement(amphora_flavor='tiny'))
         self.assertEqual({'closed'}, {one.state for one in self.compute.circuits()})
 
-    def test_who_cancels_gets_nothing_and_leaves_nothing(self):
+    def test_a_cancelled_build_leaves_nothing(self):
         operation = self.compute.build(
             availability_zone='az1', placements=[Placement(availability_zone='az2')],
             until=Until.ACTIVE,
@@ -221,7 +221,7 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
     def test_a_cancel_at_the_moment_of_acceptance_leaves_nothing(self):
         self.cancel_at_success(Until.ACCEPTED)
 
-    def test_a_placement_that_is_none_is_refused_before_anything_happens(self):
+    def test_an_invalid_placement_is_refused_before_anything_is_sent(self):
         for wrong in ('az2', ['az2'], 7, [Placement(availability_zone='')]):
             with self.subTest(wrong), self.assertRaises(InvalidBuildRequest):
                 self.compute.build(placements=wrong)

@@ -45,7 +45,7 @@ class RecoveryTest(FacadeTest):
 
 
 class TheSameGoal(RecoveryTest):
-    def test_d2_a_build_until_active_is_done_when_its_machine_runs(self):
+    def test_d2_a_build_until_active_is_done_when_its_machine_is_active(self):
         before = self.building(build_key='k')
         after = self.successor.recover(saved(before))
         self.assertEqual(before.id, after.id)
@@ -60,18 +60,18 @@ class TheSameGoal(RecoveryTest):
         self.assertIsInstance(error, AmphoraBuildError)
         self.nothing_left()
 
-    def test_a_build_that_is_stuck_misses_its_deadline_and_leaves_nothing(self):
+    def test_a_stuck_build_misses_its_deadline_and_leaves_nothing(self):
         before = self.building(build_key='k', metadata={'noop:fault': 'stuck'}, timeout=60)
         after = self.successor.recover(saved(before))
         self.assertIsInstance(self.settled_error(after), BuildTimeout)
         self.nothing_left()
 
-    def test_a_build_until_ready_goes_on_with_its_probe(self):
+    def test_a_build_until_ready_continues_with_its_probe(self):
         before = self.building(build_key='k', until=Until.READY, probe=TcpProbe(9), timeout=60)
         error = self.settled_error(self.successor.recover(saved(before)))
         self.assertRegex(str(error), 'its probe never succeeded .*:9')
 
-    def test_a_probe_of_the_callers_own_is_asked_for_and_heard(self):
+    def test_a_callers_own_probe_is_required_and_used(self):
         record = saved(self.building(build_key='k', until=Until.READY, probe=lambda _: False))
         with self.assertRaisesRegex(InvalidRequest, r'recover\(saved, probe='):
             self.successor.recover(record)
@@ -82,14 +82,14 @@ class TheSameGoal(RecoveryTest):
         self.assertEqual([self.settle(after)], probed)
         self.assertIn(State.ACTIVE, [status.state for status in heard])
 
-    def test_a_build_only_to_be_accepted_is_done_when_it_is_found(self):
+    def test_a_build_until_accepted_is_done_when_it_is_found(self):
         before = self.building(build_key='k', until=Until.ACCEPTED)
         record = saved(before) | {'state': 'running'}
         after = self.successor.recover(record)
         self.assertEqual(before.amphora_id, self.settle(after))
         self.assertEqual(0, self.successor.builds_in_flight)
 
-    def test_a_build_that_was_never_sent_says_so_and_is_not_sent(self):
+    def test_a_build_that_was_never_sent_reports_so_and_is_not_sent(self):
         record = saved(self.building(build_key='k')) | {'build_key': 'another'}
         error = self.settled_error(self.successor.recover(record))
         self.assertIs(Outcome.NOT_APPLIED, error.outcome)
@@ -102,7 +102,7 @@ class TheSameGoal(RecoveryTest):
         self.assertTrue(after.cancel())
         self.nothing_left()
 
-    def test_a_machine_that_came_to_run_meanwhile_outlives_a_recovery_that_fails(self):
+    def test_a_machine_that_became_active_survives_a_failed_recovery(self):
         before = self.building(build_key='k')
         record = saved(before)
         amphora_id = self.settle(before)
@@ -123,7 +123,7 @@ class TheSameGoal(RecoveryTest):
         with self.assertRaises(InstanceNotFoundError):
             self.cloud.get(amphora_id)
 
-    def test_a_reboot_that_was_accepted_is_waited_for_and_not_sent_twice(self):
+    def test_an_accepted_reboot_is_awaited_and_not_sent_twice(self):
         self.cloud.reboot_s = 30
         amphora_id = self.build()
         before = self.compute.reboot(amphora_id, wait=True)
@@ -132,7 +132,7 @@ class TheSameGoal(RecoveryTest):
         self.cloud.faults.add(Fault(call='reboot', action='refuse', times=500))
         self.assertIsNone(self.settle(self.successor.recover(saved(before))))
 
-    def test_a_reboot_of_which_nobody_saw_an_answer_is_of_unknown_outcome(self):
+    def test_a_reboot_without_an_answer_has_an_unknown_outcome(self):
         amphora_id = self.build()
         before = self.compute.reboot(amphora_id, wait=True)
         record = saved(before) | {'events': []}
@@ -140,14 +140,14 @@ class TheSameGoal(RecoveryTest):
         self.assertIs(Outcome.UNKNOWN, error.outcome)
         self.assertIn('Check the status', str(error))
 
-    def test_a_watch_goes_on_to_its_states(self):
+    def test_a_watch_continues_to_its_states(self):
         amphora_id = self.build()
         before = self.compute.watch(amphora_id, {State.SUSPENDED})
         after = self.successor.recover(saved(before))
         self.settle(self.compute.suspend(amphora_id))
         self.assertIs(State.SUSPENDED, self.settle(after).state)
 
-    def test_a_look_up_answers_with_the_one_amphora(self):
+    def test_a_look_up_returns_the_one_amphora(self):
         amphora_id = self.build(name='web')
         for before in (
             self.compute.get_amphora('web'),
@@ -162,7 +162,7 @@ class TheSameGoal(RecoveryTest):
         once = self.successor.recover(saved(before))
         self.assertEqual(saved(before)['goal'], saved(once)['goal'])
 
-    def test_what_was_done_stays_as_it_was(self):
+    def test_a_finished_operation_keeps_its_outcome(self):
         done, failed = self.compute.build(), self.compute.status('x')
         amphora_id = self.settle(done)
         self.settled_error(failed)
@@ -170,7 +170,7 @@ class TheSameGoal(RecoveryTest):
         error = self.successor.recover(saved(failed)).exception(0)
         self.assertIsInstance(error, InstanceNotFoundError)
 
-    def test_time_that_is_over_is_given_anew_and_time_left_is_kept(self):
+    def test_an_expired_deadline_is_renewed_and_remaining_time_is_kept(self):
         record = saved(self.building(build_key='k', timeout=90))
         effect_s = self.settings.effect_timeout_s
         for deadline, left_s in ((-5, effect_s), (7, 7), (None, effect_s)):
@@ -179,7 +179,7 @@ class TheSameGoal(RecoveryTest):
             self.assertAlmostEqual(left_s, after.deadline.remaining_s(), delta=1)
             after.cancel()
 
-    def test_closing_under_a_recovered_build_asks_for_another_recovery(self):
+    def test_closing_during_a_recovered_build_advises_another_recovery(self):
         record = saved(self.building(build_key='k'))
         self.cloud.faults.add(Fault(call='find_build', action='refuse', times=50))
         after = self.successor.recover(record)
@@ -213,7 +213,7 @@ class WrongRecords(RecoveryTest):
             with self.subTest(field=field, value=value):
                 self.assertTrue(self.refused(record | {field: value}))
 
-    def test_d5_what_is_no_record_is_refused(self):
+    def test_d5_a_value_that_is_not_a_record_is_refused(self):
         for record in (None, {}, [], 'k', {'kind': 'build'}):
             with self.subTest(record):
                 self.assertRegex(self.refused(record), 'Cannot recover this: it ')
@@ -227,7 +227,7 @@ class WrongRecords(RecoveryTest):
         self.refused(watch | {'goal': {}})
         self.refused(watch | {'goal': None})
 
-    def test_d4_one_with_a_wrong_machine_is_refused_and_holds_up_no_other_wait(self):
+    def test_d4_a_record_with_an_invalid_machine_is_refused_and_blocks_no_other_wait(self):
         amphora_id = self.build()
         records = [
             saved(self.compute.watch(amphora_id, {State.DELETED})),
@@ -256,7 +256,7 @@ class WrongRecords(RecoveryTest):
         record = Errand('delete_resource', backend='noop').to_dict() | {'arguments': [theirs]}
         self.assertRegex(self.refused(record), '^Cannot recover this: .*not this site')
 
-    def test_arguments_that_no_caller_can_give_are_refused_and_open_no_circuit(self):
+    def test_invalid_arguments_are_refused_and_open_no_circuit(self):
         for kind, wrong in (
             ('console_log', ['x', 'abc']), ('console_log', ['x', 0]), ('delete', ['../x\n']),
             ('status', ['']), ('status', ['x' * 256]), ('attach_port', ['x', '']),
@@ -272,7 +272,7 @@ class WrongRecords(RecoveryTest):
         self.settle(self.successor.list_amphorae(), self.successor.build())
         self.assertEqual(set(), self.successor._stack.operations)
 
-    def test_a_wait_that_was_accepted_is_refused_for_wrong_arguments_too(self):
+    def test_an_accepted_wait_with_invalid_arguments_is_refused_too(self):
         before = self.compute.reboot(self.build(), wait=True)
         record = saved(before) | {'arguments': [before.subject, 'yes']}
         self.assertIn('hard must be True or False', self.refused(record))
@@ -281,7 +281,7 @@ class WrongRecords(RecoveryTest):
         record = self.compute.check().to_dict() | {'state': 'queued', 'error': None}
         self.assertTrue(self.settle(self.successor.recover(record)).healthy)
 
-    def test_a_build_that_succeeded_without_an_amphora_is_no_record(self):
+    def test_a_record_of_a_successful_build_without_an_amphora_is_refused(self):
         done = self.compute.build(build_key='k')
         self.settle(done)
         for wrong in (None, '', ' '):
@@ -302,7 +302,7 @@ class WrongRecords(RecoveryTest):
                 self.assertIn(f"its error's {field} is ", said)
                 self.assertNotIn('object has no attribute', said)
 
-    def test_one_that_is_refused_is_not_counted_as_under_way(self):
+    def test_a_refused_record_is_not_counted_as_in_progress(self):
         build = saved(self.building(build_key='k'))
         self.refused(build | {'goal': {'until': 'ready'}})
         self.refused(build | {'goal': {'until': 'noon'}})
@@ -325,7 +325,7 @@ class WrongRecords(RecoveryTest):
         kind=st.sampled_from(['build', 'delete', 'status', 'get', 'watch', 'attach_port']),
         state=st.sampled_from(['queued', 'failed', 'succeeded']),
     )
-    def test_no_record_ends_in_an_error_without_a_type(self, field, value, kind, state):
+    def test_no_record_raises_an_untyped_error(self, field, value, kind, state):
         record = Errand(kind, backend='noop', subject='s', build_key='k').to_dict()
         try:
             operation = self.successor.recover(record | {'state': state, field: value})
@@ -336,7 +336,7 @@ class WrongRecords(RecoveryTest):
 
 
 class SavedProbes(FacadeTest):
-    def test_kilns_own_come_back_as_they_were(self):
+    def test_kilns_own_probes_are_restored_unchanged(self):
         for probe in (
             TcpProbe(22),
             TcpProbe(22, timeout_s=1.5),
@@ -348,7 +348,7 @@ class SavedProbes(FacadeTest):
             self.assertEqual(saved_probe(probe), saved_probe(restored))
             self.assertIs(type(probe), type(restored))
 
-    def test_others_are_not_kept(self):
+    def test_other_probes_are_not_saved(self):
         class Odd:
             def __contains__(self, status):
                 return status % 2
@@ -358,7 +358,7 @@ class SavedProbes(FacadeTest):
 
 
 class Failures(RecoveryTest):
-    def test_an_error_comes_back_as_its_class(self):
+    def test_an_error_is_restored_with_its_class(self):
         self.cloud.faults.add(Fault(call='build', action='quota'))
         failed = self.compute.build(build_key='k')
         self.settled_error(failed)

@@ -71,7 +71,7 @@ class Repeating(FacadeTest):
 
 
 class InTime(Repeating):
-    def test_one_that_asks_for_something_else_is_refused_and_leaves_it(self):
+    def test_a_repeat_with_other_arguments_is_refused_and_leaves_the_machine(self):
         for until in Until.ACCEPTED, Until.ACTIVE:
             with self.subTest(until):
                 repeated = self.restarted.build(name='other', build_key='k', until=until)
@@ -84,32 +84,32 @@ class InTime(Repeating):
         self.later()
         self.assertIs(State.ACTIVE, self.state())
 
-    def test_one_that_leaves_the_name_out_or_is_the_first_to_give_one_adopts_it(self):
+    def test_a_repeat_adopts_if_only_one_build_gave_a_name(self):
         again = self.restarted.build(build_key='k', until=Until.ACTIVE)
         self.assertEqual(self.serving, self.settle(again))
         unnamed = self.build(build_key='web-1')
         again = self.restarted.build(build_key='web-1', name='web', until=Until.ACTIVE)
         self.assertEqual(unnamed, self.settle(again))
 
-    def test_one_that_asks_for_something_else_and_loses_its_answer_leaves_it(self):
+    def test_a_repeat_with_other_arguments_and_a_lost_answer_leaves_the_machine(self):
         self.cloud.faults.add(Fault(call='build', action='timeout_before', times=1))
         repeated = self.restarted.build(name='other', build_key='k', until=Until.ACTIVE)
         self.assertIsInstance(self.settled_error(repeated), BuildDiffers)
         self.later()
         self.assertIs(State.ACTIVE, self.state())
 
-    def test_d1a_a_timeout_while_the_backend_cannot_be_read_leaves_it(self):
+    def test_d1a_a_timeout_while_the_backend_is_unreadable_leaves_the_machine(self):
         for call in ('status', 'statuses', 'changes', 'list', 'get'):
             self.cloud.faults.add(Fault(call=call, action='refuse', times=50))
         repeated = self.restarted.build(build_key='k', until=Until.ACTIVE, timeout=2)
         error = self.settled_error(repeated)
         self.assertIsInstance(error, BuildTimeout)
-        self.assertIn('is being removed, unless it has run,', str(error))
+        self.assertIn('is being removed, unless it has run;', str(error))
         self.cloud.faults.clear()
         self.later()
         self.assertIs(State.ACTIVE, self.state())
 
-    def test_d1b_one_that_reboots_is_waited_for_and_left_at_the_deadline(self):
+    def test_d1b_a_rebooting_machine_is_awaited_and_left_at_the_deadline(self):
         self.latency(reboot_s=60)
         self.settle(self.compute.reboot(self.serving))
         repeated = self.restarted.build(build_key='k', until=Until.ACTIVE, timeout=5)
@@ -117,7 +117,7 @@ class InTime(Repeating):
         self.later()
         self.assertIs(State.ACTIVE, self.state())
 
-    def test_d1b_one_that_rests_is_reported_at_once_and_left(self):
+    def test_d1b_a_stopped_machine_is_reported_at_once_and_left(self):
         def suspend():
             self.settle(self.compute.suspend(self.serving, wait=True))
 
@@ -152,21 +152,21 @@ class InTime(Repeating):
         self.assertIs(state, self.state())
         self.cloud.start(self.serving)
 
-    def test_one_that_is_being_resumed_is_waited_for(self):
+    def test_a_machine_that_is_being_resumed_is_awaited(self):
         self.settle(self.compute.suspend(self.serving, wait=True))
         self.latency(resume_s=60)
         self.settle(self.compute.resume(self.serving))
         repeated = self.restarted.build(build_key='k', until=Until.ACTIVE)
         self.assertEqual(self.serving, self.settle(repeated))
 
-    def test_one_that_rests_under_the_key_of_a_recovered_build_is_reported_at_once(self):
+    def test_a_stopped_machine_of_a_recovered_build_is_reported_at_once(self):
         saved = self.compute.build(build_key='k', until=Until.ACTIVE).to_dict()
         self.settle(self.compute.suspend(self.serving, wait=True))
         error = self.settled_error(self.restarted.recover(saved))
         self.assertIs(BuildNotRunning, type(error))
         self.assertIs(State.SUSPENDED, self.state())
 
-    def test_one_that_failed_after_it_served_is_left_and_the_error_says_so(self):
+    def test_a_machine_that_failed_after_it_served_is_left_and_reported(self):
         self.cloud.faults.add(Fault(call='reboot', action='error'))
         self.settle(self.compute.reboot(self.serving))
         self.until(lambda: self.state() is State.ERROR)
@@ -177,7 +177,7 @@ class InTime(Repeating):
         self.assertIn('left as it is', str(error))
         self.assertIs(State.ERROR, self.state())
 
-    def test_a_probe_that_never_agrees_leaves_it_and_the_error_says_so(self):
+    def test_a_failed_probe_leaves_the_machine_and_the_error_states_so(self):
         repeated = self.restarted.build(
             build_key='k', until=Until.READY, probe=lambda amphora: False, timeout=30
         )
@@ -187,7 +187,7 @@ class InTime(Repeating):
 
 
 class AtTheGate(Repeating):
-    def test_d1c_closing_while_repeats_run_leaves_it(self):
+    def test_d1c_closing_during_repeats_leaves_the_machine(self):
         self.held.hold()
         repeats = [self.restarted.build(build_key='k', until=Until.ACTIVE) for _ in range(5)]
         self.assertTrue(self.held.entered.wait(120))
@@ -201,7 +201,7 @@ class AtTheGate(Repeating):
         self.later()
         self.assertIs(State.ACTIVE, self.state())
 
-    def test_d1d_d3_a_cancel_leaves_it_and_says_truly_whether_the_build_was_sent(self):
+    def test_d1d_d3_a_cancel_leaves_the_machine_and_states_whether_the_build_was_sent(self):
         self.held.hold()
         repeat = self.restarted.build(build_key='k', until=Until.ACTIVE)
         queued = self.restarted.build(build_key='k', until=Until.ACTIVE)
@@ -217,7 +217,7 @@ class AtTheGate(Repeating):
         self.later()
         self.assertIs(State.ACTIVE, self.state())
 
-    def test_recovering_it_and_cancelling_leaves_it(self):
+    def test_a_cancelled_recovery_leaves_the_machine(self):
         saved = self.compute.build(build_key='k').to_dict()
         self.held.hold()
         recovered = self.restarted.recover(saved)
@@ -229,7 +229,7 @@ class AtTheGate(Repeating):
 
 
 class StillBuilding(FacadeTest):
-    def test_one_that_stops_under_a_key_of_kilns_own_is_removed(self):
+    def test_a_machine_that_stops_under_a_drawn_key_is_removed(self):
         building = self.compute.build(until=Until.READY, probe=lambda amphora: False)
         self.until(lambda: self.cloud.count() == 1)
         self.cloud.stop(self.cloud.instances()[0].id)
@@ -237,7 +237,7 @@ class StillBuilding(FacadeTest):
         self.assertEqual((BuildNotRunning, Outcome.NOT_APPLIED), (type(error), error.outcome))
         self.nothing_left()
 
-    def test_one_found_building_is_gone_on_with_and_removed_where_that_fails(self):
+    def test_an_unfinished_machine_is_adopted_and_removed_if_it_fails(self):
         self.settle(self.compute.build(build_key='k', metadata={'noop:fault': 'stuck'}))
         restarted = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
         self.addCleanup(restarted.close, 0.1)
@@ -245,7 +245,7 @@ class StillBuilding(FacadeTest):
         self.assertIsInstance(self.settled_error(repeated), BuildTimeout)
         self.nothing_left()
 
-    def test_one_found_building_that_is_something_else_is_left_to_whoever_builds_it(self):
+    def test_an_unfinished_machine_with_other_arguments_is_left_to_its_builder(self):
         stuck = {'noop:fault': 'stuck'}
         first = self.settle(self.compute.build(build_key='k', name='web', metadata=stuck))
         restarted = Compute(NoopDriver(cloud=self.cloud), settings=self.settings)
@@ -258,7 +258,7 @@ class StillBuilding(FacadeTest):
         self.clock.sleep(100)
         self.assertIs(State.BUILDING, self.cloud.get(first).state)
 
-    def test_one_that_ends_in_error_before_it_ran_is_removed_and_its_key_free_again(self):
+    def test_a_machine_in_error_that_never_ran_is_removed_and_its_key_is_free_again(self):
         self.cloud.faults.add(Fault(call='build', action='error', times=1))
         failed = self.compute.build(build_key='k', until=Until.ACTIVE)
         self.assertIsNotNone(self.settled_error(failed))

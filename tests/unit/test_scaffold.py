@@ -44,17 +44,17 @@ class ScaffoldTest(unittest.TestCase):
         super().setUp()
         self.target = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def test_it_writes_a_whole_package_and_tells_what_it_wrote(self):
+    def test_it_writes_a_whole_package_and_returns_the_files(self):
         written = new_compute_driver('acme', 'container', self.target)
         root = self.target / 'kiln-driver-acme'
         self.assertEqual({str(path.relative_to(root)) for path in written}, FILES)
         self.assertEqual({path for path in self.target.rglob('*') if path.is_file()}, set(written))
 
-    def test_the_folder_to_write_into_is_made_where_it_is_missing(self):
+    def test_a_missing_target_folder_is_created(self):
         new_compute_driver('acme', 'vm', self.target / 'my' / 'drivers')
         self.assertTrue((self.target / 'my' / 'drivers' / 'kiln-driver-acme').is_dir())
 
-    def test_the_entry_points_lead_to_the_driver_and_to_its_options(self):
+    def test_the_entry_points_load_the_driver_and_its_options(self):
         new_compute_driver('acme_metal', 'bare_metal', self.target)
         setup = configparser.ConfigParser()
         setup.read(self.target / 'kiln-driver-acme-metal' / 'setup.cfg')
@@ -68,7 +68,7 @@ class ScaffoldTest(unittest.TestCase):
             points['oslo.config.opts'].strip(), 'kiln_acme_metal = kiln_acme_metal.conf:list_opts'
         )
 
-    def test_every_amphora_type_sets_the_limits_and_the_words(self):
+    def test_every_amphora_type_sets_the_limits_and_the_texts(self):
         words = {
             AmphoraType.VM: 'virtual machines',
             AmphoraType.CONTAINER: 'containers',
@@ -85,14 +85,14 @@ class ScaffoldTest(unittest.TestCase):
                 self.assertIn(f'Builds {words[kind]} on', driver)
                 self.assertIn(f'builds {words[kind]} on', (root / 'README.rst').read_text())
 
-    def test_nothing_is_left_unfilled_and_all_of_it_is_python(self):
+    def test_no_placeholder_is_left_and_all_files_are_python(self):
         for path in new_compute_driver('acme', 'vm', self.target):
             text = path.read_text()
             self.assertEqual(string.Template(text).get_identifiers(), [], path)
             if path.suffix == '.py':
                 ast.parse(text)
 
-    def test_a_name_that_is_none_is_refused(self):
+    def test_an_invalid_name_is_refused(self):
         for name in (
             '',
             'Acme',
@@ -109,11 +109,11 @@ class ScaffoldTest(unittest.TestCase):
                 new_compute_driver(name, 'vm', self.target)
         self.assertEqual(list(self.target.iterdir()), [])
 
-    def test_a_type_that_is_none_is_refused_with_those_there_are(self):
+    def test_an_invalid_type_is_refused_with_the_valid_types(self):
         with self.assertRaisesRegex(InvalidRequest, "'toaster': choose one of vm, container"):
             new_compute_driver('acme', 'toaster', self.target)
 
-    def test_what_exists_is_not_touched(self):
+    def test_existing_files_are_not_changed(self):
         mine = self.target / 'kiln-driver-acme' / 'setup.cfg'
         mine.parent.mkdir()
         mine.write_text('mine')
@@ -121,7 +121,7 @@ class ScaffoldTest(unittest.TestCase):
             new_compute_driver('acme', 'vm', self.target)
         self.assertEqual([path.read_text() for path in mine.parent.iterdir()], ['mine'])
 
-    def test_no_template_can_be_taken_for_a_part_of_kiln(self):
+    def test_no_template_can_be_imported_as_a_part_of_kiln(self):
         templates = Path(str(files('kiln.scaffold'))) / 'templates'
         names = [path.name for path in templates.rglob('*') if path.is_file()]
         self.assertEqual([name for name in names if not name.endswith('.tmpl')], [])
@@ -177,7 +177,7 @@ class GeneratedPackageTest(unittest.TestCase):
         driver = importlib.import_module('kiln_acme.driver')
         self.assertEqual([], list(contract_violations(driver.AcmeDriver)))
 
-    def test_its_lines_are_no_longer_than_its_own_rule_allows(self):
+    def test_its_lines_are_within_its_own_limit(self):
         target = Path(self.enterContext(tempfile.TemporaryDirectory()))
         for path in new_compute_driver(LONGEST, 'hw_load_balancer', target):
             if path.suffix == '.py':

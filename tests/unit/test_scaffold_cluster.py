@@ -35,7 +35,7 @@ class NewTest(unittest.TestCase):
                     (start,) = (path for path in written if path.name == 'start.sh')
                     self.assertEqual((), mistakes_in(start.parents[1]))
 
-    def test_nothing_is_left_unfilled_and_no_line_is_too_long(self):
+    def test_no_placeholder_is_left_and_no_line_is_too_long(self):
         for form in Form:
             for path in new_cluster_driver(LONGEST, form, self.target / form):
                 text = path.read_text()
@@ -61,7 +61,7 @@ class NewTest(unittest.TestCase):
         points = setup['options.entry_points']
         self.assertEqual('acme_v1 = acme_v1', points['kiln.cluster_drivers'].strip())
 
-    def test_a_form_or_name_that_is_none_is_refused(self):
+    def test_an_invalid_form_or_name_is_refused(self):
         with self.assertRaisesRegex(InvalidRequest, 'choose one of directory, python, package'):
             new_cluster_driver('acme', 'poem', self.target)
         with self.assertRaisesRegex(InvalidRequest, 'Cannot name'):
@@ -117,7 +117,7 @@ class ForkTest(unittest.TestCase):
         super().setUp()
         self.target = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def test_001_13_a_copy_says_its_own_name_and_version_and_nothing_else_differs(self):
+    def test_001_13_a_copy_differs_only_in_name_and_version(self):
         for of in ('nodes_v1', 'example_v1'):
             fork_cluster_driver(IN_TREE / of, f'my_{of}', self.target, version='2.0.0')
             copy = self.target / f'my_{of}'
@@ -131,7 +131,7 @@ class ForkTest(unittest.TestCase):
             ]
             self.assertEqual(1, len(differing), differing)
 
-    def test_001_13_what_says_no_name_of_its_own_is_not_forked(self):
+    def test_001_13_a_driver_without_a_name_is_not_forked(self):
         folder = self.target / 'bare'
         folder.mkdir()
         with self.assertRaisesRegex(InvalidRequest, 'neither a driver.yaml nor a version.py'):
@@ -143,6 +143,6 @@ class ForkTest(unittest.TestCase):
             fork_templates(folder, 'mine', self.target)
         self.assertEqual(['bare'], [path.name for path in self.target.iterdir()])
 
-    def test_001_13_a_version_that_is_none_is_refused(self):
+    def test_001_13_an_invalid_version_is_refused(self):
         with self.assertRaisesRegex(InvalidRequest, "like '1.0.0'"):
             fork_cluster_driver(IN_TREE / 'nodes_v1', 'mine', self.target, version='2')

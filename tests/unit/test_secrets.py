@@ -179,13 +179,13 @@ class SecretsTest(unittest.TestCase):
             self.driver.build(build_key='lb-7', **(arguments or WHOLE))
         return caught.exception
 
-    def test_these_ears_do_hear(self):
+    def test_the_capture_of_logs_works(self):
         for thing in (SECRET, ValueError(SECRET)):
             self.ears.hear(thing)
             with self.assertRaisesRegex(AssertionError, 'told'):
                 self.assertKept()
 
-    def test_a_build_that_succeeds_tells_nothing(self):
+    def test_a_successful_build_reveals_nothing(self):
         self.vendor.on_hook = lambda _, request: self.ears.hear(request)
         amphora_id = self.driver.build(**WHOLE)
         self.ears.hear(self.driver.get_amphora(amphora_id=amphora_id))
@@ -200,7 +200,7 @@ class SecretsTest(unittest.TestCase):
         self.ears.hear(request)
         self.assertKept()
 
-    def test_metadata_is_no_secret_and_is_shown(self):
+    def test_metadata_is_not_secret_and_is_shown(self):
         request = validation.build_request(Limits(), {'metadata': {'role': 'lb'}}, owner='kiln')
         self.assertIn("'role': 'lb'", repr(request))
 
@@ -224,7 +224,7 @@ class SecretsTest(unittest.TestCase):
                 self.ears.hear(error)
                 self.assertKept()
 
-    def test_no_error_of_a_driver_tells_what_it_quotes(self):
+    def test_no_error_of_a_driver_reveals_its_quotations(self):
         for carrier in CARRIERS:
             for quotation in QUOTATIONS:
                 for nested in (False, True):
@@ -233,7 +233,7 @@ class SecretsTest(unittest.TestCase):
                         self.ears.hear(self.failed_build())
         self.assertKept()
 
-    def test_what_an_error_says_beside_the_quotation_is_left(self):
+    def test_text_beside_a_quotation_is_kept(self):
         def refuse(_, request):
             raise QuotaExceeded(
                 f'Cannot build: 10 of 10 used; sent: {request.user_data.decode()} to east.'
@@ -255,7 +255,7 @@ class SecretsTest(unittest.TestCase):
         self.assertIs(error.__cause__, cause)
         self.assertIn('TimeoutError: no answer in 30 s', str(error))
 
-    def test_a_cause_that_quotes_is_stood_for_by_one_with_its_type_and_place(self):
+    def test_a_quoting_cause_is_replaced_by_an_error_with_its_type_and_traceback(self):
         self.vendor.on_hook = quoting('a defect', 'as it is', nested=False)
         error = self.failed_build()
         self.assertIsInstance(error.__cause__, QuotingError)
@@ -263,11 +263,11 @@ class SecretsTest(unittest.TestCase):
         places = [frame.name for frame in traceback.extract_tb(error.__cause__.__traceback__)]
         self.assertIn('_build', places)
 
-    def test_a_missing_ability_stays_one(self):
+    def test_a_missing_ability_keeps_its_class(self):
         self.vendor.on_hook = quoting('a missing ability', 'as it is', nested=False)
         self.assertIsInstance(self.failed_build(), UnsupportedOperation)
 
-    def test_the_name_of_a_key_may_be_told(self):
+    def test_the_name_of_a_key_is_shown(self):
         def refuse(_, request):
             raise InvalidBuildRequest(f'Cannot build: there is no key {request.keys[0]!r}.')
 
@@ -275,7 +275,7 @@ class SecretsTest(unittest.TestCase):
         error = self.failed_build(keys=['production-operators'], user_data=USER_DATA)
         self.assertIn("'production-operators'", str(error))
 
-    def test_the_name_of_a_build_is_told_though_its_contents_say_it_too(self):
+    def test_the_name_of_a_build_is_shown_even_if_its_contents_include_it(self):
         def refuse(_, request):
             quoted = request.user_data.decode()
             raise InvalidBuildRequest(f'Cannot build {request.name!r}: {quoted!r} is wrong.')
@@ -286,7 +286,7 @@ class SecretsTest(unittest.TestCase):
         self.assertIn("Cannot build 'web-front-1a2b3c'", str(error))
         self.assertNotIn(SECRET, str(error))
 
-    def test_a_short_content_is_masked_as_a_whole_and_a_tiny_one_is_none(self):
+    def test_a_short_content_is_masked_as_a_whole_and_a_tiny_one_is_not(self):
         def refuse(_, request):
             raise InvalidBuildRequest(f'Cannot build with {request.user_data.decode()!r}.')
 
@@ -294,7 +294,7 @@ class SecretsTest(unittest.TestCase):
         self.assertEqual(str(self.failed_build(user_data='pin=4711')), "Cannot build with '***'.")
         self.assertEqual(str(self.failed_build(user_data='a')), "Cannot build with 'a'.")
 
-    def test_no_error_at_all_shows_a_credential_in_a_text_it_was_given(self):
+    def test_no_error_class_shows_a_credential_in_its_text(self):
         for text in (
             f'Cannot use redis://kiln:{SECRET}@east:6379/0',
             f'The driver refuses: token={SECRET}',
@@ -304,7 +304,7 @@ class SecretsTest(unittest.TestCase):
             self.ears.hear(ServiceTimeout(text, fault=text))
         self.assertKept()
 
-    def test_causes_that_lead_in_a_circle_come_to_an_end(self):
+    def test_circular_causes_do_not_loop(self):
         first, second = ValueError('first'), ValueError(SECRET)
         first.__cause__, second.__cause__ = second, first
 
@@ -334,7 +334,7 @@ class NoopSecretsTest(unittest.TestCase):
         for path in self.folder.iterdir():
             self.assertNotIn(SECRET.encode(), path.read_bytes(), path)
 
-    def test_a_build_leaves_no_content_in_the_cloud_nor_in_what_it_answers(self):
+    def test_a_build_leaves_no_content_in_the_cloud_or_its_results(self):
         driver = self.driver()
         amphora_id = driver.build('vm', 'small', metadata={'role': 'no-secret'}, **WHOLE)
         for answer in (
@@ -349,7 +349,7 @@ class NoopSecretsTest(unittest.TestCase):
         self.assertIn(b'no-secret', written)
         self.assertKept()
 
-    def test_no_scripted_fault_tells_what_was_sent(self):
+    def test_no_scripted_fault_reveals_what_was_sent(self):
         # A crash ends the process, which is told nowhere at all.
         for action in set(Action) - {Action.CRASH}:
             with self.subTest(action):

@@ -45,12 +45,12 @@ class SecretsInStackTest(MovingTime, unittest.TestCase):
             self.ears.hear(thing)
         return error is None
 
-    def test_a_build_that_succeeds_tells_nothing(self):
+    def test_a_successful_build_reveals_nothing(self):
         compute = self.facade(NoopDriver(cloud=NoopCloud(clock=self.clock)))
         self.assertTrue(self.build(compute, until=Until.ACTIVE))
         self.ears.assert_kept(self)
 
-    def test_no_error_of_a_driver_tells_what_it_quotes(self):
+    def test_no_error_of_a_driver_reveals_its_quotations(self):
         for carrier in CARRIERS:
             for nested in (False, True):
                 with self.subTest(carrier=carrier, nested=nested):
@@ -62,7 +62,7 @@ class SecretsInStackTest(MovingTime, unittest.TestCase):
                     self.ears.assert_kept(self)
         self.assertIn('CircuitOpenError', self.ears.everything())
 
-    def test_no_scripted_fault_tells_what_was_sent(self):
+    def test_no_scripted_fault_reveals_what_was_sent(self):
         for action in set(Action) - {Action.CRASH}:
             with self.subTest(action):
                 fault = Fault(action=action, call='build', seconds=10.0)

@@ -36,11 +36,11 @@ class Standing(MovingTime, unittest.TestCase):
         held.acquire(timeout=0.01)
         ended.set()
 
-    def test_it_moves_to_the_next_alarm_once_all_wait(self):
+    def test_it_moves_to_the_next_alarm_once_all_threads_wait(self):
         self.clock.sleep(3600.0)
         self.assertEqual(3600.0, self.passed_s())
 
-    def test_it_stands_until_whoever_waits_has_seen_what_came_of_no_time(self):
+    def test_it_stands_until_expired_waiters_have_run(self):
         for _ in range(3):
             ended = threading.Event()
             sleeper = threading.Thread(target=self.clock.sleep, args=(5.0,), daemon=True)
@@ -65,7 +65,7 @@ class Standing(MovingTime, unittest.TestCase):
         self.assertEqual(5.0, self.passed_s())
         busy.join()
 
-    def test_it_stands_while_a_thread_that_is_joined_has_not_quite_ended(self):
+    def test_it_stands_while_a_joined_thread_is_still_ending(self):
         leaving = Leaving()
         sleeper = threading.Thread(target=self.clock.sleep, args=(5.0,), daemon=True)
         leaving.start()

@@ -38,7 +38,7 @@ class Truth(FacadeTest):
         self.cloud.faults.add(Fault(call='build', action=action, times=1, seconds=3.0))
         return self.settled_error(self.compute.build(build_key='k', until=Until.ACTIVE, **given))
 
-    def test_a_build_that_ended_in_error_says_that_it_is_removed_once_it_is(self):
+    def test_the_error_of_a_failed_build_states_the_removal_after_it(self):
         error = self.failing('error')
         self.assertEqual(0, self.cloud.count())
         self.assertIs(BuildFailed, type(error))
@@ -46,25 +46,25 @@ class Truth(FacadeTest):
         self.assertIs(Advice.BUILD_ANEW, error.advice)
         self.assertRegex(str(error), r'failure to build\. What it built was removed\.$')
 
-    def test_one_that_cannot_be_removed_in_time_says_how_to_find_it(self):
+    def test_an_unconfirmed_removal_states_how_to_find_the_machine(self):
         self.cloud.faults.add(Fault(call='delete', action='refuse'))
         error = self.failing('error', timeout=60)
         self.assertEqual(1, self.cloud.count())
         self.assertIs(Outcome.UNKNOWN, error.outcome)
         self.assertIs(Advice.REPEAT, error.advice)
-        self.assertIn("look for its key, 'k'", str(error))
+        self.assertIn("Look for its key, 'k'", str(error))
         [left] = self.cloud.instances()
         self.assertEqual((left.id, 'k'), (error.amphora_id, error.build_key))
 
-    def test_one_that_misses_its_deadline_is_not_said_to_be_gone(self):
+    def test_after_a_deadline_the_machine_is_not_reported_as_gone(self):
         error = self.failing('stuck', timeout=60)
         self.assertIs(BuildTimeout, type(error))
         self.assertIs(Outcome.UNKNOWN, error.outcome)
         self.assertIs(Advice.REPEAT, error.advice)
-        self.assertIn("look for its key, 'k'", str(error))
+        self.assertIn("Look for its key, 'k'", str(error))
         self.assertTrue(self.build(build_key='k'))
 
-    def test_one_that_cannot_be_looked_for_before_a_time_says_when_to_come_back(self):
+    def test_a_look_up_that_must_wait_states_when_to_repeat(self):
         self.cloud.faults.add(Fault(call='build', action='lose_answer', times=1))
         self.cloud.faults.add(Fault(call='find_build', action='rate_limit', retry_after=40.0))
         error = self.settled_error(self.compute.build(build_key='k', timeout=20))
@@ -75,18 +75,18 @@ class Truth(FacadeTest):
         self.assertTrue(self.build(build_key='k'))
         self.assertEqual(1, self.cloud.count())
 
-    def test_one_that_vanished_has_an_error_of_its_own(self):
+    def test_a_vanished_build_has_its_own_error(self):
         error = self.failing('vanish')
         self.assertIs(BuildVanished, type(error))
         self.assertIs(Outcome.NOT_APPLIED, error.outcome)
 
-    def test_nothing_under_the_key_of_a_recovered_build_has_one_too(self):
+    def test_a_recovered_build_that_is_not_found_has_its_own_error(self):
         saved = Errand('build', backend='noop', subject='a', build_key='k').to_dict()
         error = self.settled_error(self.compute.recover(saved))
         self.assertIs(BuildNotFound, type(error))
         self.assertIs(Advice.BUILD_ANEW, error.advice)
 
-    def test_a_machine_in_error_that_served_is_for_somebody_to_repair(self):
+    def test_a_machine_in_error_that_served_needs_a_repair(self):
         serving = self.build(build_key='k')
         self.cloud.crash(serving)
         for operation in (
@@ -98,7 +98,7 @@ class Truth(FacadeTest):
             self.assertIn('left as it is', str(error))
             self.assertEqual(serving, error.amphora_id)
 
-    def test_a_machine_in_service_is_taken_up_by_its_key(self):
+    def test_a_machine_in_service_is_adopted_by_its_key(self):
         serving = self.build(build_key='k')
         never = self.compute.build(
             build_key='k', until=Until.READY, probe=lambda amphora: False, timeout=30
@@ -122,7 +122,7 @@ class Truth(FacadeTest):
                 self.assertEqual('Simulated failure to delete.', error.fault)
                 self.settle(self.compute.delete(amphora_id, wait=True))
 
-    def test_one_that_was_in_error_before_is_deleted_though_it_stays_so_for_a_while(self):
+    def test_a_machine_in_error_before_its_delete_is_deleted_after_a_while(self):
         class Slow(NoopDriver):
             """Goes on saying ERROR for a minute after it has agreed to delete."""
 
@@ -136,7 +136,7 @@ class Truth(FacadeTest):
         self.settle(compute.delete(amphora_id, wait=True))
         self.nothing_left()
 
-    def test_one_that_stays_in_error_whatever_is_sent_fails_before_the_deadline(self):
+    def test_a_delete_that_stays_in_error_after_a_repeat_fails_before_the_deadline(self):
         class Deaf(NoopDriver):
             def _delete(inner, amphora_id):  # noqa: N805
                 return None
@@ -150,7 +150,7 @@ class Truth(FacadeTest):
         self.assertIs(DeleteFailed, type(error))
         self.assertLess(self.clock.monotonic() - began, 200)
 
-    def test_a_change_that_ends_in_error_is_not_a_build_that_failed(self):
+    def test_a_failed_change_is_not_reported_as_a_failed_build(self):
         for change in ('suspend', 'reboot', 'rebuild'):
             with self.subTest(change):
                 amphora_id = self.build()
@@ -162,20 +162,20 @@ class Truth(FacadeTest):
                 self.assertEqual(f'Simulated failure to {change}.', error.fault)
                 self.assertIn('left as it is', str(error))
 
-    def test_nothing_to_resume_is_told_as_that(self):
+    def test_resuming_an_active_machine_is_reported_as_such(self):
         error = self.settled_error(self.compute.resume(self.build()))
         self.assertIs(Advice.GIVE_UP, error.advice)
         self.assertRegex(
             str(error), r'it is active and not suspended\. There is nothing to resume'
         )
 
-    def test_a_machine_that_was_never_seen_is_not_said_to_have_been_deleted_by_somebody(self):
+    def test_an_unknown_machine_is_not_reported_as_deleted_from_outside(self):
         error = self.settled_error(self.compute.watch('nobody'))
         self.assertIs(InstanceNotFoundError, type(error))
         self.assertIn("'noop' has no amphora with that id", str(error))
         self.assertNotIn('somebody', str(error))
 
-    def test_a_change_that_may_have_happened_is_looked_at_first(self):
+    def test_a_change_with_unknown_outcome_is_checked_first(self):
         amphora_id = self.build()
         self.cloud.faults.add(Fault(call='reboot', action='timeout_after', times=1))
         error = self.settled_error(self.compute.reboot(amphora_id))
@@ -187,7 +187,7 @@ class Truth(FacadeTest):
         self.assertIs(OperationTimeout, type(error))
         self.assertIs(Advice.LOOK, error.advice)
 
-    def test_a_full_queue_says_when_to_come_back_and_a_closed_one_that_it_is_of_no_use(self):
+    def test_a_full_queue_advises_to_wait_and_a_closed_one_does_not(self):
         compute = Compute(
             NoopDriver(cloud=self.cloud),
             settings=StackSettings(executor=ExecutorSettings(max_workers=3, max_queue=1)),
@@ -204,7 +204,7 @@ class Truth(FacadeTest):
             compute.list_amphorae()
         self.assertIs(Advice.GIVE_UP, caught.exception.advice)
 
-    def test_a_circuit_that_somebody_opened_is_for_somebody_to_close(self):
+    def test_a_circuit_opened_by_hand_must_be_closed_by_hand(self):
         self.compute.open_circuit('read')
         with self.assertRaises(AmphoraComputeError) as caught:
             self.compute.status('x')
@@ -232,7 +232,7 @@ class Named(FacadeTest):
             self.assertNotIn('..', str(error))
         return error
 
-    def test_a_build_by_its_key_however_it_fails(self):
+    def test_every_failed_build_is_named_by_its_key(self):
         build = self.compute.build
         for action in ('refuse', 'quota', 'capacity', 'conflict', 'crash', 'lose_answer', 'error',
                        'stuck', 'vanish', 'rate_limit', 'timeout_before'):  # fmt: skip
@@ -256,7 +256,7 @@ class Named(FacadeTest):
         cancelled.cancel()
         self.named('build', {'build_key': 'k'}, lambda: cancelled)
 
-    def test_what_is_done_to_a_machine_by_its_id(self):
+    def test_every_failed_change_is_named_by_the_machines_id(self):
         amphora_id = self.build()
         of_it = {'amphora_id': amphora_id}
         self.cloud.stop(amphora_id)
@@ -275,7 +275,7 @@ class Named(FacadeTest):
         late = self.named('delete', of_it, self.compute.delete, amphora_id, wait=True, timeout=3)
         self.assertIsInstance(late, DeleteTimeout)
 
-    def test_what_is_looked_for_and_is_not_there(self):
+    def test_a_missing_machine_is_named_by_the_look_up(self):
         compute, nobody = self.compute, {'amphora_id': 'nobody'}
         self.named('status', nobody, compute.status, 'nobody')
         self.named('get', nobody, compute.get_amphora, amphora_id='nobody')
@@ -285,7 +285,7 @@ class Named(FacadeTest):
         self.named('open_circuit', {}, compute.open_circuit, 'x')
         self.named('recover', {}, compute.recover, {})
 
-    def test_what_kiln_itself_refuses(self):
+    def test_a_refusal_by_kiln_names_the_object(self):
         compute = self.compute
         for circuit in ('build', 'read', 'change'):
             compute.open_circuit(circuit)
@@ -295,7 +295,7 @@ class Named(FacadeTest):
         compute.close(1)
         self.named('check', {}, compute.check)
 
-    def test_a_used_up_quota_stays_one_when_its_machine_is_removed(self):
+    def test_an_exceeded_quota_keeps_its_class_after_the_removal(self):
         self.cloud.faults.add(Fault(call='build', action='error', text='Quota exceeded for cores'))
         error = self.named('build', {}, self.compute.build, until=Until.ACTIVE)
         self.assertIsInstance(error, QuotaExceeded)

@@ -162,7 +162,7 @@ class Cancelling(unittest.TestCase):
     def test_one_that_was_sent_may_still_take_effect(self):
         error = self.cancelled(OperationState.RUNNING)
         self.assertIs(error.outcome, Outcome.UNKNOWN)
-        self.assertIn('may still happen', str(error))
+        self.assertIn('can still happen', str(error))
 
     def test_what_a_build_made_is_removed(self):
         error = self.cancelled(OperationState.WAITING, kind='build', build_key='k')
