@@ -37,7 +37,7 @@ for _event in EVENTS:
 
 
 class ListenersTest(unittest.TestCase):
-    def test_this_test_covers_all_events(self):
+    def test_the_events_of_this_test_are_all_there_are(self):
         events = {name for name, _ in inspect.getmembers(Listener, inspect.isfunction)}
         self.assertEqual(events, EVENTS.keys())
 
@@ -54,14 +54,14 @@ class ListenersTest(unittest.TestCase):
             with self.subTest(event):
                 self.assertIsNone(getattr(Listeners([Listener()]), event)(*args))
 
-    def test_a_failing_listener_stops_neither_the_others_nor_the_caller(self):
+    def test_one_that_fails_neither_stops_the_others_nor_the_caller(self):
         for event, args in EVENTS.items():
             with self.subTest(event), self.assertLogs('kiln.listeners', 'ERROR'):
                 last = Notebook()
                 getattr(Listeners([Broken(ValueError('x')), last]), event)(*args)
                 self.assertEqual(last.heard, [(event, args)])
 
-    def test_a_failing_listener_is_logged_once_for_each_event(self):
+    def test_a_failing_listener_is_complained_of_once_for_each_event(self):
         listeners = Listeners([Broken(ValueError('no disk'))])
         with self.assertLogs('kiln.listeners', 'ERROR') as logs:
             for _ in range(100):
@@ -71,7 +71,7 @@ class ListenersTest(unittest.TestCase):
         self.assertIn('Broken failed in ticked', logs.output[0])
         self.assertIn('no disk', logs.output[0])
 
-    def test_two_failing_listeners_are_both_logged(self):
+    def test_two_failing_listeners_are_both_complained_of(self):
         listeners = Listeners([Broken(ValueError('one')), Broken(ValueError('two'))])
         with self.assertLogs('kiln.listeners', 'ERROR') as logs:
             listeners.ticked(*EVENTS['ticked'])
@@ -81,10 +81,10 @@ class ListenersTest(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             Listeners([Broken(KeyboardInterrupt())]).ticked(*EVENTS['ticked'])
 
-    def test_an_empty_set_of_listeners_is_false(self):
+    def test_no_listeners_at_all_are_false(self):
         self.assertFalse(Listeners())
         self.assertTrue(Listeners([Listener()]))
 
-    def test_a_listener_without_handlers_is_not_called(self):
+    def test_a_listener_that_hears_nothing_is_told_nothing(self):
         self.assertIsNone(guarded(Listener()))
         self.assertIsNone(guarded(None))

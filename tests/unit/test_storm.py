@@ -57,7 +57,7 @@ class Storm(unittest.TestCase):
         drawn=st.booleans(),
         seed=st.integers(0, 2**16),
     )
-    def test_the_amphorae_are_those_of_successful_builds(self, faults, cancelled, until, drawn, seed):
+    def test_the_amphorae_are_the_successful_builds(self, faults, cancelled, until, drawn, seed):
         clock = VirtualClock()
         cloud = NoopCloud(clock=clock, build_s=10, delete_s=2, seed=seed)
         for fault in faults:

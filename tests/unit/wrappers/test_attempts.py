@@ -21,7 +21,7 @@ class Pauses(unittest.TestCase):
         backoff = Backoff(first_s=0.5, max_s=30, rng=rng)
         return [backoff.pause_s(attempt, error) for _ in range(500)]
 
-    def test_they_double_up_to_the_cap_and_are_jittered_over_their_whole_length(self):
+    def test_pauses_double_up_to_the_maximum_with_full_jitter(self):
         for attempt, ceiling in ((1, 0.5), (2, 1), (4, 4), (7, 30), (10_000, 30)):
             with self.subTest(attempt):
                 pauses = self.pauses(attempt)
@@ -30,26 +30,26 @@ class Pauses(unittest.TestCase):
                 self.assertLess(min(pauses), ceiling * 0.2)
                 self.assertGreaterEqual(min(pauses), ceiling * 0.1)
 
-    def test_one_seed_gives_one_sequence(self):
+    def test_a_seed_determines_the_sequence(self):
         self.assertEqual(self.pauses(3, seed=5), self.pauses(3, seed=5))
         self.assertNotEqual(self.pauses(3, seed=5), self.pauses(3, seed=6))
 
-    def test_what_the_backend_asked_for_is_kept_and_spread(self):
+    def test_a_requested_pause_is_kept_and_extended_at_random(self):
         pauses = self.pauses(1, RateLimited('slow', retry_after=7))
         self.assertGreaterEqual(min(pauses), 7)
         self.assertLessEqual(max(pauses), 7.5)
         self.assertGreater(len(set(pauses)), 400)
 
-    def test_a_circuit_that_was_opened_by_hand_is_not_waited_for(self):
+    def test_a_circuit_opened_by_hand_is_not_awaited(self):
         self.assertEqual(self.pauses(1, CircuitOpenError('open'))[0], math.inf)
 
-    def test_a_pause_is_a_plain_function_of_its_numbers(self):
+    def test_a_pause_depends_only_on_its_arguments(self):
         expected = 8 * random.Random(0).uniform(0.1, 1)
         self.assertEqual(self.pauses(5, seed=0)[0], expected)
 
 
 class Repeating(unittest.TestCase):
-    def test_what_may_be_sent_again(self):
+    def test_a_call_is_repeated_only_if_that_is_safe(self):
         for call, error, expected in (
             (Call.GET, ServiceTimeout('?'), True),
             (Call.DELETE, DeleteTimeout('?'), True),

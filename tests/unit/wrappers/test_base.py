@@ -23,7 +23,7 @@ class CountingWrapper(DriverWrapper):
 
 
 class WrapperTest(unittest.TestCase):
-    def test_it_is_called_has_the_owner_and_goes_by_the_clock_of_what_it_wraps(self):
+    def test_a_wrapper_has_name_owner_and_clock_of_its_driver(self):
         driver = MemoryDriver()
         driver.owner = 'me'
         wrapper = DriverWrapper(driver)
@@ -31,17 +31,17 @@ class WrapperTest(unittest.TestCase):
         self.assertIs(wrapper.clock, driver.clock)
         self.assertIs(wrapper.limits, driver.limits)
 
-    def test_its_cursors_are_those_of_its_driver(self):
+    def test_a_wrapper_returns_the_cursors_of_its_driver(self):
         driver = CursorDriver()
         self.assertEqual('', DriverWrapper(driver).cursor())
         driver.cursor_at_hand = True
         self.assertEqual('0', DriverWrapper(OtherWrapper(driver)).cursor())
 
-    def test_it_can_do_what_its_driver_can(self):
+    def test_a_wrapper_has_the_abilities_of_its_driver(self):
         for driver in (MemoryDriver(), AbleDriver()):
             self.assertEqual(DriverWrapper(driver).capabilities(), driver.capabilities())
 
-    def test_each_call_passes_once_and_its_answer_comes_back(self):
+    def test_each_call_passes_once_and_its_result_is_returned(self):
         wrapper = CountingWrapper(OtherWrapper(AbleDriver()))
         for name, args, keywords, expected in PASSED_ON:
             with self.subTest(name):
@@ -51,7 +51,7 @@ class WrapperTest(unittest.TestCase):
                 if name == 'console_log':
                     self.assertEqual(answer, str((name, *expected)))
 
-    def test_news_of_its_driver_reach_who_asked_for_them(self):
+    def test_notifications_of_the_driver_reach_the_callback(self):
         class ToldDriver(MemoryDriver):
             def on_news(self, hurry):
                 self.hurry = hurry
@@ -61,10 +61,10 @@ class WrapperTest(unittest.TestCase):
         driver.hurry()
         self.assertEqual(['news'], heard)
 
-    def test_a_driver_that_has_to_ask_has_no_news(self):
+    def test_a_polling_driver_never_calls_the_callback(self):
         DriverWrapper(MemoryDriver()).on_news(self.fail)
 
-    def test_the_four_of_the_founding_note_pass_too(self):
+    def test_the_four_methods_of_the_founding_note_pass_too(self):
         wrapper = CountingWrapper(MemoryDriver())
         amphora_id = wrapper.build(name='web')
         self.assertEqual(wrapper.status(amphora_id).amphora_id, amphora_id)
@@ -76,7 +76,7 @@ class WrapperTest(unittest.TestCase):
             [Call.BUILD, Call.STATUS, Call.FIND, Call.GET, Call.LIST, Call.DELETE],
         )
 
-    def test_who_asks_its_hooks_is_led_through_the_same_door(self):
+    def test_its_hooks_lead_to_perform_too(self):
         wrapper = CountingWrapper(MemoryDriver())
         wrapper.build(name='web')
         (amphora,) = wrapper._list('kiln')
@@ -85,7 +85,7 @@ class WrapperTest(unittest.TestCase):
         self.assertEqual(wrapper.passed, [Call.BUILD, Call.LIST, Call.GET, Call.DELETE])
         self.assertEqual(wrapper.inner.amphorae, {})
 
-    def test_the_hook_of_a_build_takes_a_request_as_it_is(self):
+    def test_the_build_hook_passes_a_request_unchanged(self):
         requests, driver = [], MemoryDriver()
         driver.on_hook = lambda hook, request: requests.append(request)
         wrapper = CountingWrapper(driver)
@@ -93,12 +93,12 @@ class WrapperTest(unittest.TestCase):
         self.assertEqual(wrapper._build(requests[0]), 'id-2')
         self.assertIs(requests[1], requests[0])
 
-    def test_a_refusal_comes_from_below(self):
+    def test_a_refusal_comes_from_the_wrapped_driver(self):
         wrapper = DriverWrapper(OtherWrapper(MemoryDriver()))
         self.assertIsInstance(wrapper.refusal(Call.SUSPEND), UnsupportedOperation)
         self.assertIsNone(wrapper.refusal(Call.GET))
 
-    def test_closing_closes_what_it_wraps(self):
+    def test_closing_closes_the_wrapped_driver(self):
         class Closing(MemoryDriver):
             closed = 0
 
@@ -109,7 +109,7 @@ class WrapperTest(unittest.TestCase):
         DriverWrapper(driver).close()
         self.assertEqual(driver.closed, 1)
 
-    def test_the_same_wrapper_twice_is_a_mistake_told_at_once(self):
+    def test_the_same_wrapper_twice_is_refused(self):
         with self.assertRaisesRegex(ConfigurationError, "Cannot wrap 'east' in OtherWrapper"):
             OtherWrapper(DriverWrapper(OtherWrapper(MemoryDriver())))
 

@@ -93,16 +93,16 @@ class BreakerDriverTest(unittest.TestCase):
             traffic: circuit.snapshot().state for traffic, circuit in self.driver.circuits.items()
         }
 
-    def test_a_guarded_driver_answers_as_the_driver_does(self):
+    def test_a_guarded_driver_returns_what_the_driver_does(self):
         self.assertEqual(State.ACTIVE, self.driver.status('a').state)
         with self.assertRaises(InstanceNotFoundError):
             self.driver.get_amphora(amphora_id='a')
 
-    def test_there_is_one_circuit_for_each_kind_of_traffic_named_by_both(self):
+    def test_there_is_one_circuit_for_each_backend_and_kind_of_traffic(self):
         names = [circuit.name for circuit in self.driver.circuits.values()]
         self.assertEqual(['east/read', 'east/build', 'east/change'], names)
 
-    def test_an_open_circuit_refuses_at_once_and_says_when_to_retry(self):
+    def test_an_open_circuit_refuses_at_once_with_retry_after(self):
         error = ServiceTimeout('no answer')
         self.break_(error)
         asked = len(self.backend.calls)
@@ -114,13 +114,13 @@ class BreakerDriverTest(unittest.TestCase):
         self.assertIs(error, refusal.__cause__)
         self.assertEqual(('east', 'status'), (refusal.backend, refusal.operation))
 
-    def test_deleting_and_building_work_while_reading_is_broken(self):
+    def test_deletes_and_builds_work_while_reads_fail(self):
         self.break_()
         self.assertEqual({'read': 'open', 'build': 'closed', 'change': 'closed'}, self.states())
         self.driver.delete('a')
         self.assertEqual('id', self.driver.build(name='a'))
 
-    def test_looking_says_what_a_call_would_meet_and_takes_no_probe(self):
+    def test_refusal_returns_what_a_call_would_raise_and_takes_no_probe(self):
         self.assertIsNone(self.driver.refusal(Call.STATUS))
         self.break_()
         refusal = self.driver.refusal(Call.STATUS)
@@ -133,13 +133,13 @@ class BreakerDriverTest(unittest.TestCase):
         self.assertIsNone(self.driver.refusal(Call.STATUS))
         self.driver.status('a')
 
-    def test_the_layers_below_are_asked_whether_they_would_refuse(self):
+    def test_refusal_includes_the_layers_below(self):
         limited = RateDriver(self.backend, settings=RateSettings(rate_per_s=1, burst=1))
         driver = BreakerDriver(limited, settings=SETTINGS)
         driver.status('a')
         self.assertIsInstance(driver.refusal(Call.STATUS), RateLimited)
 
-    def test_a_probe_that_kilns_own_bucket_refuses_is_given_back(self):
+    def test_a_probe_refused_by_the_rate_limit_is_given_back(self):
         limited = RateDriver(self.backend, settings=RateSettings(rate_per_s=1, burst=1))
         driver = BreakerDriver(limited, settings=SETTINGS)
         driver.circuits[Traffic.READ].trip()
@@ -151,19 +151,19 @@ class BreakerDriverTest(unittest.TestCase):
         driver.status('a')
         self.assertEqual('closed', driver.circuits[Traffic.READ].snapshot().state)
 
-    def test_what_the_driver_cannot_do_never_asks_the_circuit(self):
+    def test_a_missing_ability_does_not_use_the_circuit(self):
         self.driver.circuits[Traffic.CHANGE].isolate()
         with self.assertRaises(UnsupportedOperation):
             self.driver.suspend('a')
         self.assertIsInstance(self.driver.refusal(Call.SUSPEND), UnsupportedOperation)
 
-    def test_an_ability_that_turns_out_to_be_missing_is_no_failure(self):
+    def test_an_ability_found_missing_is_not_a_failure(self):
         for _ in range(10):
             with self.assertRaises(UnsupportedOperation):
                 self.driver.reboot('a')
         self.assertEqual(0, self.driver.circuits[Traffic.CHANGE].snapshot().calls)
 
-    def test_an_error_that_no_driver_should_raise_is_a_failure(self):
+    def test_an_error_that_drivers_must_not_raise_is_a_failure(self):
         self.backend.act = failing(ConfigurationError('surprise'))
         for _ in range(3):
             with self.assertRaises(ConfigurationError):
@@ -180,7 +180,7 @@ class BreakerDriverTest(unittest.TestCase):
         self.driver.status('a')
         self.assertEqual('closed', self.states()[Traffic.READ])
 
-    def test_a_listener_hears_of_changes_and_cannot_harm_and_is_logged_once(self):
+    def test_a_failing_listener_is_notified_and_logged_once(self):
         ear = Ear()
         self.driver = BreakerDriver(self.backend, settings=SETTINGS, listener=ear)
         with self.assertLogs('kiln', 'ERROR') as logs:
@@ -197,7 +197,7 @@ class BreakerDriverTest(unittest.TestCase):
         )
         self.assertEqual(1, len(logs.records))
 
-    def test_half_open_with_a_hundred_threads_asks_the_backend_once(self):
+    def test_half_open_a_hundred_threads_send_one_call(self):
         self.break_()
         self.clock.advance(30)
         self.backend.calls.clear()
@@ -224,7 +224,7 @@ class BreakerDriverTest(unittest.TestCase):
         self.assertEqual(['status'], self.backend.calls)
         self.assertEqual('closed', self.states()[Traffic.READ])
 
-    def test_calls_run_side_by_side(self):
+    def test_calls_run_concurrently(self):
         # None comes back before all are out, so a lock would break this.
         all_are_out = threading.Barrier(64)
         self.backend.act = lambda: all_are_out.wait(120)
@@ -251,7 +251,7 @@ class BreakerDriverTest(unittest.TestCase):
         self.assertEqual({'east/read', 'east/build', 'east/change'}, set(made))
         self.assertEqual('open', made['east/build'].state)
 
-    def test_the_error_that_opened_it_is_the_last_straw_and_not_the_first(self):
+    def test_the_error_that_opened_it_is_the_last_and_not_the_first(self):
         errors = [ServiceTimeout('1'), ServiceUnavailable('2'), ServiceTimeout('3')]
         for error in errors:
             self.backend.act = failing(error)

@@ -10,14 +10,14 @@ from tests.unit.wrappers.circuit_case import CircuitCase
 
 
 class ClosedCircuitTest(CircuitCase):
-    def test_it_stays_closed_below_the_minimum_of_calls(self):
+    def test_it_stays_closed_below_the_minimum_number_of_calls(self):
         for _ in range(3):
             self.pass_(ServiceTimeout('no answer'))
         self.assert_state('closed')
         self.pass_(ServiceTimeout('no answer'))
         self.assert_state('open')
 
-    def test_it_opens_on_a_rate_and_not_on_failures_in_a_row(self):
+    def test_it_opens_on_a_rate_and_not_on_consecutive_failures(self):
         for error in (None, ServiceTimeout('x'), None, ServiceTimeout('x')):
             self.pass_(error)
         self.assert_state('open')
@@ -30,7 +30,7 @@ class ClosedCircuitTest(CircuitCase):
         self.assert_state('closed')
         self.assertAlmostEqual(1 / 3, self.circuit.snapshot().failure_rate)
 
-    def test_a_success_never_trips_even_where_it_completes_the_minimum(self):
+    def test_a_success_never_trips_even_if_it_completes_the_minimum(self):
         for _ in range(3):
             self.pass_(ServiceTimeout('x'))
         self.pass_()
@@ -44,7 +44,7 @@ class ClosedCircuitTest(CircuitCase):
         self.assert_state('closed')
         self.assertEqual(1, self.circuit.snapshot().calls)
 
-    def test_neutral_outcomes_neither_count_nor_wipe(self):
+    def test_neutral_outcomes_neither_count_nor_clear(self):
         for _ in range(3):
             self.pass_(ServiceTimeout('x'))
         for _ in range(50):
@@ -53,7 +53,7 @@ class ClosedCircuitTest(CircuitCase):
         self.pass_(ServiceTimeout('x'))
         self.assert_state('open')
 
-    def test_interleaved_not_founds_neither_trip_nor_heal(self):
+    def test_interleaved_not_found_errors_neither_trip_nor_close(self):
         for _ in range(50):
             self.pass_(InstanceNotFoundError('gone'))
         self.assert_state('closed')
@@ -65,14 +65,14 @@ class ClosedCircuitTest(CircuitCase):
                     self.pass_(InstanceNotFoundError('gone'))
         self.assert_state('open')
 
-    def test_interrupts_and_cancelled_tasks_are_no_outcome(self):
+    def test_interrupts_and_cancelled_tasks_do_not_count(self):
         for _ in range(20):
             self.pass_(KeyboardInterrupt())
             self.pass_(SystemExit())
             self.pass_(asyncio.CancelledError())
         self.assertEqual(0, self.circuit.snapshot().calls)
 
-    def test_an_error_that_is_not_kilns_is_a_failure(self):
+    def test_a_foreign_error_is_a_failure(self):
         for _ in range(4):
             self.pass_(ZeroDivisionError())
         self.assertEqual('ZeroDivisionError', self.circuit.snapshot().opened_by)
@@ -93,7 +93,7 @@ class SlowCallTest(CircuitCase):
         super().setUp()
         self.circuit = self.make(slow_call_s=5, slow_call_rate=0.5)
 
-    def test_too_many_slow_calls_open_it_though_they_succeed(self):
+    def test_too_many_slow_calls_open_it_even_if_they_succeed(self):
         for takes in (1, 5, 1, 4, 5):
             self.pass_(takes=takes)
         self.assert_state('closed')
@@ -105,14 +105,14 @@ class SlowCallTest(CircuitCase):
             self.circuit.admit()
         self.assertIsNone(caught.exception.__cause__)
 
-    def test_a_slow_probe_is_no_recovery(self):
+    def test_a_slow_probe_is_not_a_recovery(self):
         self.break_()
         self.clock.advance(30)
         self.pass_(takes=5)
         self.assert_state('open')
         self.assertEqual(2, self.circuit.snapshot().trips)
 
-    def test_slowness_is_ignored_where_no_limit_is_set(self):
+    def test_slowness_is_ignored_if_no_limit_is_set(self):
         circuit = self.make()
         for _ in range(10):
             self.pass_(circuit=circuit, takes=50)
@@ -120,7 +120,7 @@ class SlowCallTest(CircuitCase):
 
 
 class OpenCircuitTest(CircuitCase):
-    def test_a_refusal_says_where_when_and_why(self):
+    def test_a_refusal_states_circuit_time_and_cause(self):
         error = self.break_()
         self.clock.advance(10)
         with self.assertRaises(CircuitOpenError) as caught:
@@ -132,7 +132,7 @@ class OpenCircuitTest(CircuitCase):
         self.assertIn('service_timeout', str(refusal))
         self.assertTrue(refusal.retryable)
 
-    def test_peeking_says_the_same_and_takes_no_probe(self):
+    def test_refusal_returns_the_same_error_and_takes_no_probe(self):
         self.assertIsNone(self.circuit.refusal())
         self.break_()
         self.assertEqual(30, self.circuit.refusal().retry_after)
@@ -143,7 +143,7 @@ class OpenCircuitTest(CircuitCase):
         self.circuit.admit()
         self.assertIsNotNone(self.circuit.refusal())
 
-    def test_a_result_from_before_the_trip_settles_nothing(self):
+    def test_a_result_from_before_the_trip_is_dropped(self):
         late = self.circuit.admit()
         self.break_()
         self.circuit.settle(late)
@@ -169,7 +169,7 @@ class OpenCircuitTest(CircuitCase):
         ):
             self.assertAlmostEqual(expected, period)
 
-    def test_jitter_shortens_periods_and_can_be_repeated_by_its_seed(self):
+    def test_jitter_shortens_periods_and_is_repeatable_by_its_seed(self):
         runs = []
         for _ in range(2):
             circuit = self.make(open_jitter=0.2)
@@ -189,7 +189,7 @@ class OpenCircuitTest(CircuitCase):
         self.break_()
         self.assertAlmostEqual(60, self.circuit.refusal().retry_after)
 
-    def test_a_window_in_good_health_forgives_earlier_trips(self):
+    def test_a_healthy_window_resets_earlier_trips(self):
         self.break_()
         self.clock.advance(30)
         self.pass_()
@@ -221,7 +221,7 @@ class HandTest(CircuitCase):
         self.circuit.close()
         self.pass_()
 
-    def test_isolating_ends_what_is_under_way(self):
+    def test_isolating_drops_results_of_calls_in_progress(self):
         ticket = self.circuit.admit()
         self.circuit.isolate()
         self.circuit.settle(ticket)
@@ -232,7 +232,7 @@ class HandTest(CircuitCase):
         self.assertEqual(30, self.circuit.refusal().retry_after)
         self.assertEqual('by_hand', self.circuit.snapshot().opened_by)
 
-    def test_tripped_with_a_cause_it_says_the_cause(self):
+    def test_tripped_with_a_cause_it_states_the_cause(self):
         self.circuit.trip(ServiceTimeout('x'))
         self.assertEqual('service_timeout', self.circuit.snapshot().opened_by)
 
@@ -251,7 +251,7 @@ class HandTest(CircuitCase):
         self.break_()
         self.assertEqual(30, self.circuit.refusal().retry_after)
 
-    def test_a_snapshot_shows_all_there_is(self):
+    def test_a_snapshot_shows_the_whole_state(self):
         self.pass_()
         self.break_()
         snapshot = self.circuit.snapshot()
@@ -272,7 +272,7 @@ class HandTest(CircuitCase):
 
 
 class ParallelTest(unittest.TestCase):
-    def test_sixty_four_calls_run_side_by_side(self):
+    def test_sixty_four_calls_run_concurrently(self):
         circuit = Circuit('east/read')
         # None comes back before all are out, so a lock would break this.
         all_are_out = threading.Barrier(64)

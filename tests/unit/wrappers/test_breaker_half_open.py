@@ -21,7 +21,7 @@ class HalfOpenCircuitTest(CircuitCase):
         self.break_()
         self.clock.advance(30)
 
-    def test_a_good_probe_closes_it_and_the_old_failures_are_forgotten(self):
+    def test_a_successful_probe_closes_it_and_clears_old_failures(self):
         self.pass_()
         self.assert_state('closed')
         self.pass_(ServiceTimeout('x'))
@@ -37,7 +37,7 @@ class HalfOpenCircuitTest(CircuitCase):
         self.pass_(error)
         self.assertIs(error, self.circuit.refusal().__cause__)
 
-    def test_a_hundred_threads_send_one_probe_and_the_rest_is_refused_at_once(self):
+    def test_a_hundred_threads_send_one_probe_and_the_others_are_refused_at_once(self):
         calls, refusals, lock = [], [], threading.Lock()
         barrier, release = threading.Barrier(100), threading.Event()
 
@@ -65,7 +65,7 @@ class HalfOpenCircuitTest(CircuitCase):
         self.assertEqual({1.0}, {refusal.retry_after for refusal in refusals})
         self.assert_state('closed')
 
-    def test_who_comes_too_late_for_the_probe_follows_what_came_of_it(self):
+    def test_a_call_too_late_for_the_probe_follows_its_result(self):
         class MeddlingClock(VirtualClock):
             meddle = None
 
@@ -97,7 +97,7 @@ class HalfOpenCircuitTest(CircuitCase):
         self.pass_()
         self.assert_state('closed')
 
-    def test_a_hung_probe_cannot_wedge_it(self):
+    def test_a_hanging_probe_does_not_block_it(self):
         hung = self.circuit.admit()
         self.clock.advance(9.5)
         self.assertAlmostEqual(0.5, self.circuit.refusal().retry_after)
@@ -117,13 +117,13 @@ class HalfOpenCircuitTest(CircuitCase):
         self.circuit.settle(ticket)
         self.assert_state('half-open')
 
-    def test_a_result_after_its_lease_still_counts_while_nobody_probes(self):
+    def test_a_result_after_its_lease_still_counts_without_another_probe(self):
         ticket = self.circuit.admit()
         self.clock.advance(11)
         self.circuit.settle(ticket)
         self.assert_state('closed')
 
-    def test_several_good_probes_in_a_row_may_be_asked_for(self):
+    def test_several_successful_probes_in_a_row_can_be_required(self):
         circuit = self.make(success_threshold=3)
         self.break_(circuit)
         self.clock.advance(30)
@@ -134,7 +134,7 @@ class HalfOpenCircuitTest(CircuitCase):
         self.pass_(circuit=circuit)
         self.assert_state('closed', circuit)
 
-    def test_a_failure_between_good_probes_starts_them_anew(self):
+    def test_a_failure_between_successful_probes_restarts_the_count(self):
         circuit = self.make(success_threshold=2)
         self.break_(circuit)
         self.clock.advance(30)

@@ -19,14 +19,14 @@ class StorageTest(CircuitCase):
     def make_with(self, storage):
         return Circuit('a', settings=SETTINGS, clock=self.clock, storage=storage)
 
-    def test_a_storage_keeps_the_state_and_gives_it_to_the_next_circuit(self):
+    def test_a_storage_keeps_the_state_for_the_next_circuit(self):
         storage = pybreaker.CircuitMemoryStorage('closed')
         self.break_(self.make_with(storage))
         self.assertEqual('open', storage.state)
         self.assertIsNotNone(storage.opened_at)
         self.assertEqual(30, self.make_with(storage).refusal().retry_after)
 
-    def test_a_probe_that_an_earlier_circuit_left_behind_is_not_waited_for(self):
+    def test_a_probe_left_by_an_earlier_circuit_is_not_awaited(self):
         storage = pybreaker.CircuitMemoryStorage('half-open')
         circuit = self.make_with(storage)
         self.assertEqual('open', storage.state)
@@ -41,7 +41,7 @@ class ListenerTest(CircuitCase):
             'a', settings=SETTINGS, clock=self.clock, listeners=[Acting(act), self.recorder]
         )
 
-    def test_listeners_hear_changes_in_order(self):
+    def test_listeners_are_notified_of_changes_in_order(self):
         self.break_()
         self.clock.advance(30)
         self.pass_()
@@ -50,7 +50,7 @@ class ListenerTest(CircuitCase):
             self.recorder.changes,
         )
 
-    def test_the_states_they_are_given_are_those_of_pybreaker(self):
+    def test_listeners_receive_the_states_of_pybreaker(self):
         states = []
         circuit = self.hear(states.append)
         for act in circuit.trip, circuit.half_open, circuit.close:
@@ -82,7 +82,7 @@ class ListenerTest(CircuitCase):
         self.assertEqual([True], finished)
         self.assertEqual([('closed', 'open'), ('open', 'closed')], self.recorder.changes)
 
-    def test_a_listener_may_change_the_circuit_it_hears_of(self):
+    def test_a_listener_can_change_its_circuit(self):
         circuit = self.hear(lambda state: state.name == 'open' and circuit.close())
         circuit.trip()
         self.assert_state('closed', circuit)

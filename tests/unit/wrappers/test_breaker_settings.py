@@ -29,7 +29,7 @@ LIMITS = {
 
 
 class CircuitSettingsTest(unittest.TestCase):
-    def test_a_value_that_makes_no_sense_is_refused_by_its_name(self):
+    def test_an_invalid_value_is_refused_by_name(self):
         for name, values in WRONG.items():
             for value in values:
                 with self.subTest(name=name, value=value):
@@ -38,7 +38,7 @@ class CircuitSettingsTest(unittest.TestCase):
                     self.assertIn(name, str(caught.exception))
                     self.assertIn(repr(value), str(caught.exception))
 
-    def test_values_at_their_limits_are_taken(self):
+    def test_values_at_their_limits_are_accepted(self):
         for name, values in LIMITS.items():
             for value in values:
                 with self.subTest(name=name, value=value):

@@ -100,7 +100,7 @@ class SharedCircuitTest(unittest.TestCase):
     def state(self, circuit):
         return circuit.snapshot().state
 
-    def test_a_trip_of_one_opens_it_for_all(self):
+    def test_a_trip_in_one_process_opens_it_for_all(self):
         self.break_(self.one)
         with self.assertRaises(CircuitOpenError) as caught:
             self.two.admit()
@@ -119,7 +119,7 @@ class SharedCircuitTest(unittest.TestCase):
         self.two.admit()
         self.assertEqual('closed', self.state(self.two))
 
-    def test_a_process_that_knew_nothing_of_the_others_probe_loses_the_race(self):
+    def test_a_process_unaware_of_anothers_probe_loses_the_race(self):
         self.break_(self.one)
         self.assertEqual('open', self.state(self.two))
         self.clock.advance(29.8)
@@ -153,7 +153,7 @@ class SharedCircuitTest(unittest.TestCase):
         self.pass_(self.two)
         self.assertEqual('closed', self.state(self.two))
 
-    def test_good_probes_of_several_processes_add_up(self):
+    def test_successful_probes_of_several_processes_add_up(self):
         self.one, self.two = self.process(success_threshold=2), self.process(success_threshold=2)
         self.break_(self.one)
         self.clock.advance(30)
@@ -162,7 +162,7 @@ class SharedCircuitTest(unittest.TestCase):
         self.pass_(self.two)
         self.assertEqual('closed', self.state(self.two))
 
-    def test_trips_add_up_as_well(self):
+    def test_trips_of_several_processes_add_up(self):
         self.break_(self.one)
         self.clock.advance(30)
         self.pass_(self.two, ServiceTimeout('x'))
@@ -178,7 +178,7 @@ class SharedCircuitTest(unittest.TestCase):
         self.clock.advance(0.2)
         self.assertEqual('closed', self.state(self.one))
 
-    def test_a_word_by_hand_counts_whatever_others_did_unseen(self):
+    def test_a_change_by_hand_applies_over_unseen_changes(self):
         self.break_(self.one)
         for act, state in (
             (Circuit.isolate, 'open'),
@@ -192,11 +192,11 @@ class SharedCircuitTest(unittest.TestCase):
                 self.assertEqual(state, self.state(self.one))
                 self.assertEqual(act is Circuit.isolate, self.one.snapshot().manual)
 
-    def test_a_circuit_opened_later_than_the_trip_knows_of_it(self):
+    def test_a_circuit_created_after_the_trip_adopts_it(self):
         self.break_(self.one)
         self.assertEqual('open', self.state(self.process()))
 
-    def test_while_the_record_is_out_of_reach_each_has_its_own_circuit(self):
+    def test_while_the_record_is_unreachable_each_process_has_its_own_circuit(self):
         self.board.reachable = False
         self.break_(self.one)
         self.assertEqual(('open', 'closed'), (self.state(self.one), self.state(self.two)))
@@ -204,14 +204,14 @@ class SharedCircuitTest(unittest.TestCase):
         self.pass_(self.one)
         self.assertEqual('closed', self.state(self.one))
 
-    def test_what_happened_out_of_reach_is_told_when_it_can_be(self):
+    def test_changes_made_while_unreachable_are_offered_later(self):
         self.board.reachable = False
         self.break_(self.one)
         self.board.reachable = True
         self.state(self.one)
         self.assertEqual('open', self.state(self.two))
 
-    def test_what_others_did_meanwhile_rules_over_what_happened_out_of_reach(self):
+    def test_changes_of_others_override_changes_made_while_unreachable(self):
         self.board.reachable = False
         self.break_(self.one)
         self.board.reachable = True
@@ -219,7 +219,7 @@ class SharedCircuitTest(unittest.TestCase):
         self.clock.advance(0.2)
         self.assertTrue(self.one.snapshot().manual)
 
-    def test_a_record_that_was_lost_is_written_anew_by_who_knows_it(self):
+    def test_a_lost_record_is_written_again_by_a_process_that_knows_it(self):
         self.break_(self.one)
         self.board.record = SharedPhase()
         for _ in range(2):
@@ -227,7 +227,7 @@ class SharedCircuitTest(unittest.TestCase):
             self.assertEqual('open', self.state(self.one))
         self.assertEqual('open', self.state(self.process()))
 
-    def test_a_lost_record_of_a_closed_circuit_is_no_loss(self):
+    def test_a_lost_record_of_a_closed_circuit_is_not_written_again(self):
         self.break_(self.one)
         self.one.close()
         self.board.record = SharedPhase()
@@ -237,25 +237,25 @@ class SharedCircuitTest(unittest.TestCase):
         self.break_(self.one)
         self.assertEqual('open', self.state(self.two))
 
-    def test_calls_in_good_health_ask_a_few_times_a_second_at_most(self):
+    def test_successful_calls_exchange_at_most_a_few_times_a_second(self):
         for _ in range(1000):
             self.pass_(self.one)
             self.clock.advance(0.01)
         self.assertLessEqual(self.board.asked, 51)
 
-    def test_a_record_that_has_not_changed_leaves_the_window_alone(self):
+    def test_an_unchanged_record_does_not_clear_the_window(self):
         self.two.close()
         self.pass_(self.one, ServiceTimeout('x'))
         self.clock.advance(1)
         self.assertEqual(1, self.one.snapshot().calls)
 
-    def test_looking_for_a_refusal_asks_nobody(self):
+    def test_refusal_does_not_read_the_record(self):
         for _ in range(10):
             self.one.refusal()
             self.clock.advance(1)
         self.assertEqual(0, self.board.asked)
 
-    def test_one_thread_asks_while_the_others_go_on_with_what_they_know(self):
+    def test_one_thread_exchanges_while_the_others_use_known_state(self):
         asking, answer = threading.Event(), threading.Event()
 
         class Slow(BoardStorage):
@@ -275,7 +275,7 @@ class SharedCircuitTest(unittest.TestCase):
             answer.set()
             thread.join(120)
 
-    def test_a_driver_that_is_closed_closes_the_storages_it_asked_for(self):
+    def test_closing_a_driver_closes_its_storages(self):
         made = []
 
         def storage(name):
@@ -287,7 +287,7 @@ class SharedCircuitTest(unittest.TestCase):
         BreakerDriver(Nothing(), storage_factory=storage).close()
         self.assertEqual([1, 1], [made[1].closed, made[2].closed])
 
-    def test_a_phase_told_and_heard_is_the_same_phase(self):
+    def test_a_phase_survives_the_exchange(self):
         for state, remaining_s in (('open', math.inf), ('half-open', 3.0), ('closed', 0.0)):
             with self.subTest(state=state):
                 told = SharedPhase(version='v', state=state, remaining_s=remaining_s, trips=3)

@@ -12,7 +12,7 @@ outcomes = st.lists(
 
 
 class OutcomeWindowTest(unittest.TestCase):
-    def test_an_outcome_counts_until_the_window_has_passed_over_it(self):
+    def test_an_outcome_counts_until_the_window_has_passed_it(self):
         window = OutcomeWindow(12.0)
         window.record(0.5, failed=True, slow=False)
         window.slide(11.9)
@@ -26,7 +26,7 @@ class OutcomeWindowTest(unittest.TestCase):
         window.record(1e12, failed=False, slow=False)
         self.assertEqual((1, 0, 0), (window.calls, window.failures, window.slow))
 
-    def test_a_thread_that_read_the_clock_early_is_counted_as_of_now(self):
+    def test_a_call_with_an_earlier_time_counts_in_the_newest_slot(self):
         window = OutcomeWindow(12.0)
         window.record(8.0, failed=False, slow=False)
         window.record(1.0, failed=True, slow=False)

@@ -52,16 +52,16 @@ class Building(unittest.TestCase):
         self.assertEqual((self.plan.call, self.plan.args), (Call.FIND_BUILD, ('k',)))
         self.assertTrue(self.plan.doubt)
 
-    def test_an_id_is_the_result(self):
+    def test_the_result_is_the_id(self):
         self.assertEqual(self.plan.answered('id-1'), Done('id-1'))
         self.assertEqual(self.plan.operation.amphora_id, 'id-1')
 
-    def test_after_a_doubt_the_key_is_looked_for_and_what_is_found_adopted(self):
+    def test_after_an_uncertain_result_the_key_is_looked_up_and_adopted(self):
         self.lose()
         self.assertEqual(self.plan.answered(amphora()), Done('id-1'))
         self.assertEqual([event.name for event in self.plan.operation.events], ['lost', 'adopted'])
 
-    def test_what_is_found_in_a_doubt_and_was_built_otherwise_is_refused_and_left(self):
+    def test_a_machine_with_other_arguments_is_refused_and_left(self):
         for other in ({'name': 'other'}, {'amphora_type': AmphoraType.CONTAINER}):
             with self.subTest(other):
                 self.setUp()
@@ -73,7 +73,7 @@ class Building(unittest.TestCase):
                 self.assertFalse(self.plan.doubt)
                 self.assertIsNone(self.plan.operation.amphora_id)
 
-    def test_other_words_for_flavor_and_image_are_no_difference_in_a_doubt(self):
+    def test_other_names_of_flavor_and_image_are_ignored_after_an_uncertain_result(self):
         self.plan = BuildPlan(
             operation(), dataclasses.replace(request('k'), flavor='s', image_id='i'), BACKOFF
         )
@@ -81,25 +81,25 @@ class Building(unittest.TestCase):
         found = dataclasses.replace(amphora(), flavor='uuid-1', image_id='sha256:1')
         self.assertEqual(self.plan.answered(found), Done('id-1'))
 
-    def test_a_refusal_for_another_machine_of_the_key_ends_the_doubt(self):
+    def test_a_refusal_for_another_machine_of_the_key_is_final(self):
         self.lose()
         self.plan.answered(None)
         error = BuildDiffers('other', amphora_id='id-1')
         self.assertEqual(self.plan.failed(error), Failed(error))
         self.assertFalse(self.plan.doubt)
 
-    def test_certain_that_there_is_nothing_it_is_sent_again(self):
+    def test_it_is_sent_again_if_nothing_was_built(self):
         self.lose(ServiceTimeout('no answer'))
         self.assertIsInstance(self.plan.answered(None), Again)
         self.assertEqual(self.plan.call, Call.BUILD)
         self.assertEqual(self.plan.args[0].build_key, 'k')
 
-    def test_a_defect_of_the_driver_is_looked_after_but_not_repeated(self):
+    def test_after_a_driver_defect_the_key_is_looked_up_but_the_call_not_repeated(self):
         defect = AmphoraComputeError('KeyError')
         self.lose(defect)
         self.assertEqual(self.plan.answered(None), Failed(defect))
 
-    def test_what_never_arrived_is_sent_again_without_a_look(self):
+    def test_a_request_that_never_arrived_is_sent_again_without_a_look_up(self):
         self.assertIsInstance(self.plan.failed(ServiceUnavailable('refused')), Again)
         self.assertEqual((self.plan.call, self.plan.doubt), (Call.BUILD, False))
 
@@ -108,7 +108,7 @@ class Building(unittest.TestCase):
         self.assertEqual(self.plan.failed(error), Failed(error))
         self.assertFalse(self.plan.doubt)
 
-    def test_a_refusal_after_a_doubt_is_not_told_as_certain(self):
+    def test_a_refusal_after_an_uncertain_result_is_not_final(self):
         self.lose()
         self.plan.answered(None)
         error = QuotaExceeded('no quota')
@@ -117,16 +117,16 @@ class Building(unittest.TestCase):
         self.assertIs(step.error.__cause__, error)
         self.assertTrue(self.plan.doubt)
 
-    def test_what_was_accepted_and_failed_is_left_to_be_removed(self):
+    def test_a_failed_build_is_left_for_removal(self):
         error = BuildTimeout('accepted, then broken', amphora_id='id-1')
         self.assertEqual(self.plan.failed(error), Failed(error))
         self.assertTrue(self.plan.doubt)
         self.assertEqual(self.plan.operation.amphora_id, 'id-1')
 
-    def test_an_error_that_says_nothing_of_the_outcome_is_a_doubt(self):
+    def test_an_error_without_an_outcome_is_uncertain(self):
         self.lose(ConfigurationError('odd'))
 
-    def test_a_look_that_can_never_succeed_ends_in_an_unknown_outcome(self):
+    def test_a_look_up_that_cannot_succeed_ends_in_an_unknown_outcome(self):
         self.lose()
         denied = AuthenticationFailed('who are you')
         step = self.plan.failed(denied)
@@ -134,22 +134,22 @@ class Building(unittest.TestCase):
         self.assertIs(step.error.__cause__, denied)
         self.assertEqual(step.error.build_key, 'k')
 
-    def test_a_look_is_retried_through_an_outage(self):
+    def test_a_look_up_is_retried_through_an_outage(self):
         self.lose()
         self.assertIsInstance(self.plan.failed(ServiceUnavailable('down')), Again)
         self.assertIs(self.plan.call, Call.FIND_BUILD)
 
-    def test_what_its_deadline_leaves_unknown_is_called_so(self):
+    def test_at_the_deadline_an_uncertain_build_is_reported_as_unknown(self):
         self.assertIsInstance(self.plan.overdue(in_flight=True), BuildOutcomeUnknown)
         self.lose()
         self.assertIsInstance(self.plan.overdue(in_flight=False), BuildOutcomeUnknown)
 
-    def test_its_deadline_in_the_queue_means_nothing_was_built(self):
+    def test_at_the_deadline_in_the_queue_nothing_was_built(self):
         error = self.plan.overdue(in_flight=False)
         self.assertIsInstance(error, OperationTimeout)
         self.assertIs(error.outcome, Outcome.NOT_APPLIED)
 
-    def test_its_deadline_after_refusals_gives_the_last(self):
+    def test_at_the_deadline_after_refusals_the_last_one_is_the_error(self):
         error = ServiceUnavailable('refused')
         self.plan.failed(error)
         self.assertIs(self.plan.overdue(in_flight=False), error)
@@ -159,11 +159,11 @@ class Recovering(unittest.TestCase):
     def setUp(self):
         self.plan = BuildPlan(operation(), None, BACKOFF)
 
-    def test_it_is_only_looked_for(self):
+    def test_a_recovered_build_is_only_looked_up(self):
         self.assertIs(self.plan.call, Call.FIND_BUILD)
         self.assertEqual(self.plan.answered(amphora()), Done('id-1'))
 
-    def test_where_there_is_nothing_the_caller_may_build_again(self):
+    def test_if_nothing_is_found_the_caller_can_build_again(self):
         error = self.plan.answered(None).error
         self.assertIsInstance(error, AmphoraBuildError)
         self.assertIs(error.outcome, Outcome.NOT_APPLIED)
@@ -179,14 +179,14 @@ class Discarding(unittest.TestCase):
         discard = operation('discard', amphora_id, drawn=True)
         return DiscardPlan(discard, grace_s=5, backoff=BACKOFF)
 
-    def test_a_known_id_is_deleted_and_then_looked_for(self):
+    def test_a_known_id_is_deleted_and_then_looked_up(self):
         plan = self.plan('id-1')
         self.assertEqual((plan.call, plan.args), (Call.DELETE, ('id-1',)))
         self.assertEqual(plan.answered(None), Again())
         self.assertEqual((plan.call, plan.args), (Call.FIND_BUILD, ('k',)))
         self.assertEqual(plan.answered(None), Done(None))
 
-    def test_where_no_id_is_known_the_last_look_comes_after_a_grace(self):
+    def test_without_a_known_id_the_last_look_up_comes_after_a_grace(self):
         plan = self.plan()
         self.assertEqual(plan.answered(None), Again(5))
         self.assertFalse(plan.outlives_closing)
@@ -196,20 +196,20 @@ class Discarding(unittest.TestCase):
         plan.answered(None)
         self.assertEqual(plan.answered(None), Done(None))
 
-    def test_what_is_still_there_is_deleted_again_after_a_pause(self):
+    def test_a_remaining_machine_is_deleted_again_after_a_pause(self):
         plan = self.plan('id-1')
         plan.answered(None)
         self.assertGreater(plan.answered(amphora()).pause_s, 0)
         self.assertIs(plan.call, Call.DELETE)
 
-    def test_what_is_being_deleted_is_waited_for_and_deleted_is_gone(self):
+    def test_a_machine_being_deleted_is_awaited_and_deleted_means_gone(self):
         plan = self.plan('id-1')
         plan.answered(None)
         self.assertGreater(plan.answered(amphora(State.DELETING)).pause_s, 0)
         self.assertIs(plan.call, Call.FIND_BUILD)
         self.assertEqual(plan.answered(amphora(State.DELETED)), Done(None))
 
-    def test_no_error_ends_it_and_the_pause_asked_for_is_kept(self):
+    def test_errors_do_not_end_it_and_a_requested_pause_is_kept(self):
         plan = self.plan('id-1')
         for error in (
             AuthenticationFailed('no'),
@@ -222,7 +222,7 @@ class Discarding(unittest.TestCase):
             self.assertIs(plan.call, Call.DELETE)
         self.assertGreaterEqual(plan.failed(CircuitOpenError('o', retry_after=77)).pause_s, 77)
 
-    def test_what_may_be_left_is_named_by_key_and_id(self):
+    def test_a_possible_leftover_is_named_by_key_and_id(self):
         plan = self.plan('id-1')
         plan.failed(DeleteFailed('locked'))
         error = plan.overdue(in_flight=False)
@@ -255,7 +255,7 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
         driver = Seeing(found)
         return driver.calls, plan.answered(plan.send(driver))
 
-    def test_each_delete_follows_a_look_at_once(self):
+    def test_each_delete_directly_follows_a_look_up(self):
         plan = self.plan()
         building = amphora(State.BUILDING)
         self.assertEqual(([self.LOOK, self.DELETE], Again()), self.after(plan, building))
@@ -264,10 +264,10 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
         self.assertGreater(step.pause_s, 0)
         self.assertEqual(([self.LOOK], Done(None)), self.after(plan, None))
 
-    def test_it_takes_its_turn_among_the_calls_that_change_something(self):
+    def test_it_counts_as_a_change_in_the_queue(self):
         self.assertIs(Call.DELETE, self.plan().call)
 
-    def test_what_has_run_is_left_and_is_the_result(self):
+    def test_a_machine_that_has_run_is_left_and_is_the_result(self):
         for found in (
             amphora(State.ACTIVE),
             amphora(State.SUSPENDED),
@@ -282,7 +282,7 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
                 self.assertEqual(([self.LOOK], Done(found)), self.after(plan, found))
                 self.assertEqual([event.name for event in plan.operation.events], ['left'])
 
-    def test_what_never_ran_is_removed(self):
+    def test_a_machine_that_never_ran_is_removed(self):
         for found in (
             amphora(State.PENDING),
             amphora(State.BUILDING),
@@ -296,17 +296,17 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
                     ([self.LOOK, self.DELETE], Again()), self.after(self.plan(), found)
                 )
 
-    def test_of_what_the_backend_cannot_say_it_asks_again(self):
+    def test_an_unknown_state_is_looked_up_again(self):
         calls, step = self.after(self.plan(), amphora(State.UNKNOWN))
         self.assertEqual([self.LOOK], calls)
         self.assertGreater(step.pause_s, 0)
 
-    def test_what_is_being_deleted_is_waited_for(self):
+    def test_a_machine_being_deleted_is_awaited(self):
         calls, step = self.after(self.plan(), amphora(State.DELETING))
         self.assertEqual([self.LOOK], calls)
         self.assertGreater(step.pause_s, 0)
 
-    def test_what_came_to_run_while_it_could_not_be_deleted_is_left(self):
+    def test_a_machine_that_became_active_before_its_delete_is_left(self):
         plan = self.plan()
         self.after(plan, amphora(State.BUILDING))
         self.assertIsInstance(plan.failed(ServiceUnavailable('down')), Again)

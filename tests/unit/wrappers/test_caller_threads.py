@@ -14,7 +14,7 @@ class Pool(unittest.TestCase):
         self.addCleanup(pool.close, 0.0)
         return pool
 
-    def test_there_are_no_more_threads_than_it_may_have(self):
+    def test_there_are_never_more_threads_than_its_size(self):
         pool, gate, names, done = self.pool(), threading.Event(), [], threading.Semaphore(0)
         inside = threading.Semaphore(0)
         self.addCleanup(gate.set)
@@ -34,7 +34,7 @@ class Pool(unittest.TestCase):
             self.assertTrue(done.acquire(timeout=60))
         self.assertEqual({'east-callback-1', 'east-callback-2'}, set(names))
 
-    def test_a_thread_that_is_idle_is_used_before_another_is_started(self):
+    def test_an_idle_thread_is_used_before_another_is_started(self):
         pool, names = self.pool(size=8), set()
         for _ in range(5):
             ran = threading.Event()
@@ -44,7 +44,7 @@ class Pool(unittest.TestCase):
                 pass
         self.assertEqual({'east-callback-1'}, names)
 
-    def test_they_run_in_the_order_in_which_they_came(self):
+    def test_functions_run_in_order(self):
         pool, ran, over = self.pool(size=1), [], threading.Event()
         for number in range(100):
             pool.submit(lambda number=number: ran.append(number))
@@ -52,7 +52,7 @@ class Pool(unittest.TestCase):
         self.assertTrue(over.wait(60))
         self.assertEqual(list(range(100)), ran)
 
-    def test_one_that_raises_is_logged_and_costs_no_thread(self):
+    def test_a_function_that_raises_is_logged_and_costs_no_thread(self):
         pool, over = self.pool(size=1), threading.Event()
         with self.assertLogs('kiln.wrappers.caller_threads') as logs:
             pool.submit(lambda: exit(3))
@@ -60,7 +60,7 @@ class Pool(unittest.TestCase):
             self.assertTrue(over.wait(60))
         self.assertIn('Code that the caller of kiln gave', logs.output[0])
 
-    def test_what_comes_after_its_end_is_run_all_the_same(self):
+    def test_functions_submitted_after_close_still_run(self):
         pool, over = self.pool(), threading.Event()
         pool.close(60)
         pool.submit(over.set)
@@ -68,7 +68,7 @@ class Pool(unittest.TestCase):
         pool.close(60)
         self.assertEqual(set(), pool._threads)
 
-    def test_closing_waits_for_what_runs_no_longer_than_it_may(self):
+    def test_closing_waits_for_running_functions_up_to_its_limit(self):
         pool, gate, inside = self.pool(), threading.Event(), threading.Event()
         self.addCleanup(gate.set)
         pool.submit(lambda: (inside.set(), gate.wait()))
@@ -79,14 +79,14 @@ class Pool(unittest.TestCase):
         pool.close(60)
         self.assertEqual(set(), pool._threads)
 
-    def test_it_must_have_a_thread(self):
+    def test_the_size_must_be_at_least_one(self):
         for name in ('callback_threads', 'probe_threads'):
             with self.assertRaisesRegex(ConfigurationError, f'{name} must be 1 or more, not 0'):
                 StackSettings(**{name: 0})
 
 
 class Line(unittest.TestCase):
-    def test_two_of_one_line_never_run_at_once(self):
+    def test_two_callbacks_of_one_operation_never_run_at_once(self):
         pool = CallerThreads('east-callback', 4)
         self.addCleanup(pool.close, 0.0)
         line, at_once, ran, over = CallbackLine(pool), threading.Lock(), [], threading.Event()

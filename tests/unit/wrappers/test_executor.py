@@ -38,7 +38,7 @@ def within_a_wait(thread_id):
 
 
 class Admitting(StageCase):
-    def test_a_call_is_answered_by_an_operation(self):
+    def test_submit_returns_an_operation(self):
         stage = self.stage()
         build = stage.executor.submit(Call.BUILD, request())
         self.assertEqual(build.result(), 'id-1')
@@ -49,13 +49,13 @@ class Admitting(StageCase):
         self.assertEqual((found.subject, found.amphora_id), ('id-1', 'id-1'))
         self.assertTrue(stage.idle())
 
-    def test_it_is_a_driver_and_then_waits(self):
+    def test_as_a_driver_its_methods_block(self):
         stage = self.stage(threads=True)
         self.assertEqual(stage.executor.build(build_key='k'), 'id-1')
         stage.executor.delete('id-1')
         self.assertEqual(stage.driver.instances, {})
 
-    def test_an_open_circuit_and_a_lacking_ability_are_refused_at_once(self):
+    def test_an_open_circuit_and_a_missing_ability_are_refused_at_once(self):
         stage = self.stage()
         stage.driver.refusals[Call.GET] = CircuitOpenError('open', retry_after=3)
         with self.assertRaises(CircuitOpenError):
@@ -65,7 +65,7 @@ class Admitting(StageCase):
         self.assertEqual(stage.driver.sent, [])
         self.assertTrue(stage.idle())
 
-    def test_a_full_queue_rejects_at_once_and_takes_again_when_there_is_room(self):
+    def test_a_full_queue_rejects_at_once_until_it_has_room(self):
         settings = ExecutorSettings(max_workers=3, max_queue=2)
         stage = self.stage(threads=True, settings=settings)
         gate, inside = self.hung(stage)
@@ -82,7 +82,7 @@ class Admitting(StageCase):
         self.assertIsInstance(running.exception(120), AmphoraComputeError)
         stage.until(stage.idle)
 
-    def test_one_that_waits_for_a_retry_takes_room_too(self):
+    def test_an_operation_that_waits_for_a_retry_counts_in_the_queue(self):
         settings = ExecutorSettings(max_workers=3, max_queue=1)
         stage = self.stage(settings=settings, get=['refuse'])
         waiting = stage.executor.submit(Call.GET, 'a')
@@ -92,7 +92,7 @@ class Admitting(StageCase):
         stage.settle(waiting)
         stage.executor.submit(Call.GET, 'b')
 
-    def test_urgent_ones_go_first_and_the_rest_as_they_came(self):
+    def test_urgent_operations_go_first_and_others_in_order(self):
         stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
         gate, inside = self.hung(stage)
         stage.executor.submit(Call.GET, 'hangs')
@@ -111,7 +111,7 @@ class Admitting(StageCase):
             [subject for _, subject in stage.driver.sent], ['hangs', 'high', 'one', 'two', 'low']
         )
 
-    def test_hung_builds_leave_threads_to_looks_and_deletes(self):
+    def test_hanging_builds_leave_threads_for_reads_and_deletes(self):
         settings = ExecutorSettings(max_workers=4, build_workers=4)
         stage = self.stage(threads=True, settings=settings)
         _, inside = self.hung(stage, 'build', 9)
@@ -124,7 +124,7 @@ class Admitting(StageCase):
         self.assertIsNone(stage.executor.submit(Call.DELETE, 'id-1').result(120))
         self.assertFalse(inside.acquire(blocking=False))
 
-    def test_one_cancelled_in_the_queue_is_never_sent(self):
+    def test_an_operation_cancelled_in_the_queue_is_never_sent(self):
         stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
         gate, inside = self.hung(stage)
         stage.executor.submit(Call.GET, 'hangs')
@@ -136,7 +136,7 @@ class Admitting(StageCase):
         stage.until(stage.idle)
         self.assertEqual(stage.driver.sent, [('get', 'hangs')])
 
-    def test_an_interrupted_waiter_cancels_what_it_waited_for(self):
+    def test_an_interrupted_caller_cancels_its_operation(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
         # A process started in the background of a shell ignores the signal.
@@ -162,7 +162,7 @@ class Admitting(StageCase):
         )
         self.assertEqual(stage.driver.instances, {})
 
-    def test_a_call_from_within_a_thread_of_the_pool_waits_for_no_other(self):
+    def test_a_call_from_a_worker_does_not_wait_for_another_worker(self):
         stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
         stage.driver.instances['id-1'] = 'found'
         found = []
@@ -172,13 +172,13 @@ class Admitting(StageCase):
         self.assertEqual([operation.result(120) for operation in operations], [None] * 9)
         self.assertEqual(found, ['found'] * 9)
 
-    def test_one_that_is_sent_once_is_not_repeated(self):
+    def test_an_operation_with_once_is_not_repeated(self):
         stage = self.stage(get=['refuse'])
         operation = stage.executor.submit(Call.GET, 'id-1', once=True)
         self.assertIsInstance(operation.exception(0), ServiceUnavailable)
         self.assertEqual(stage.driver.sent, [('get', 'id-1')])
 
-    def test_no_thread_means_a_later_chance_not_a_lost_slot(self):
+    def test_a_thread_that_cannot_start_is_tried_again_later(self):
         class Poor(futurist.SynchronousExecutor):
             poor = True
 
@@ -194,7 +194,7 @@ class Admitting(StageCase):
         self.assertEqual(stage.settle(operation).result(), ())
         self.assertTrue(stage.idle())
 
-    def test_no_thread_ever_again_is_told_with_what_may_have_happened(self):
+    def test_at_interpreter_exit_the_error_states_what_might_have_happened(self):
         backoff = Backoff(first_s=1, max_s=1, rng=random.Random(1))
 
         def plan(kind, *args):
@@ -214,7 +214,7 @@ WORD = contextvars.ContextVar('word', default='unset')
 
 
 class Contexts(StageCase):
-    def test_the_callers_contexts_reach_the_driver_in_every_attempt(self):
+    def test_the_callers_context_reaches_the_driver_in_every_attempt(self):
         stage, seen = self.stage(threads=True), []
 
         def look():
@@ -231,7 +231,7 @@ class Contexts(StageCase):
         stage.settle(operation)
         self.assertEqual(seen, [('mine', mine), ('mine', mine)])
 
-    def test_a_thread_forgets_the_request_of_the_operation_before(self):
+    def test_a_worker_drops_the_request_context_of_the_previous_operation(self):
         stage, seen = self.stage(threads=True), []
         look = [lambda: seen.append(oslo_context.get_current())]
         stage.driver.scripts['list'] = look * 2
@@ -255,7 +255,7 @@ class Contexts(StageCase):
 
 
 class Telling(StageCase):
-    def test_listeners_hear_of_the_queue(self):
+    def test_listeners_are_notified_of_the_queue(self):
         heard = []
 
         class Ear(Listener):
@@ -272,7 +272,7 @@ class Telling(StageCase):
             operation.exception(120)
         stage.until(lambda: heard[-1] == ('east', 0, 0))
 
-    def test_one_that_raises_harms_no_operation(self):
+    def test_a_listener_that_raises_harms_no_operation(self):
         class Bad(Listener):
             def queue_changed(self, backend, waiting, running):
                 raise ValueError('bad listener')

@@ -31,7 +31,7 @@ def hooks(stage):
 
 
 class Building(StageCase):
-    def test_a_lost_answer_is_looked_for_and_adopted(self):
+    def test_after_a_lost_answer_the_machine_is_looked_up_and_adopted(self):
         for word in ('lose', 'crash', 'exit'):
             with self.subTest(word):
                 stage = self.stage(build=[word], find_build=['refuse'])
@@ -41,13 +41,13 @@ class Building(StageCase):
                 self.assertIn('adopted', [event.name for event in operation.events])
                 self.assertEqual(stage.driver.keys(), ['key-1'])
 
-    def test_it_is_sent_again_only_when_it_is_certain_that_there_is_none(self):
+    def test_it_is_sent_again_only_if_certainly_nothing_was_built(self):
         stage = self.stage(build=['vanish', 'vanish'])
         operation = stage.settle(stage.executor.submit(Call.BUILD, request()))
         self.assertEqual(operation.result(), 'id-1')
         self.assertEqual(hooks(stage), ['build', 'find_build'] * 2 + ['build'])
 
-    def test_what_was_sent_twice_is_looked_for_again_later_in_case_the_first_came_late(self):
+    def test_a_build_sent_twice_is_looked_up_again_later(self):
         stage = self.stage(build=['vanish'], find_build=['ok', 'refuse'])
         stage.settle(stage.executor.submit(Call.BUILD, request()))
         self.assertEqual(hooks(stage), ['build', 'find_build', 'build'])
@@ -55,27 +55,27 @@ class Building(StageCase):
         self.assertEqual(hooks(stage), ['build', 'find_build', 'build'] + ['find_build'] * 3)
         self.assertEqual(stage.driver.keys(), ['key-1'])
 
-    def test_what_was_sent_once_is_not_looked_for_again(self):
+    def test_a_build_sent_once_is_not_looked_up_again(self):
         stage = self.stage(build=['lose'])
         stage.settle(stage.executor.submit(Call.BUILD, request()))
         self.assertTrue(stage.idle())
         self.assertEqual(hooks(stage), ['build', 'find_build'])
 
-    def test_a_look_for_a_twin_keeps_nobody_from_closing(self):
+    def test_a_pending_look_up_of_a_twin_does_not_delay_closing(self):
         stage = self.stage(build=['vanish'])
         stage.settle(stage.executor.submit(Call.BUILD, request()))
         self.assertFalse(stage.idle())
         stage.executor.close(0)
         self.assertTrue(stage.idle())
 
-    def test_a_refusal_is_told_and_leaves_nothing_to_remove(self):
+    def test_a_refusal_is_reported_and_leaves_nothing_to_remove(self):
         stage = self.stage(build=['quota'])
         operation = stage.executor.submit(Call.BUILD, request())
         self.assertIsInstance(operation.exception(0), QuotaExceeded)
         self.assertTrue(stage.idle())
         self.assertEqual(hooks(stage), ['build'])
 
-    def test_at_its_deadline_in_doubt_it_says_so_and_what_it_made_is_removed(self):
+    def test_at_the_deadline_an_uncertain_build_is_reported_and_removed(self):
         down = [ServiceUnavailable('down')] * 40
         stage = self.stage(build=['lose'], find_build=down)
         operation = stage.settle(stage.executor.submit(Call.BUILD, request(), timeout_s=20))
@@ -86,7 +86,7 @@ class Building(StageCase):
         stage.until(stage.idle)
         self.assertEqual(stage.driver.keys(), [])
 
-    def test_what_was_accepted_and_then_failed_is_removed(self):
+    def test_an_accepted_build_that_failed_is_removed(self):
         stage = self.stage()
         stage.driver.scripts['build'] = [BuildTimeout('never came up', amphora_id='id-9')]
         stage.driver.instances['id-9'] = Amphora(
@@ -96,7 +96,7 @@ class Building(StageCase):
         self.assertIsInstance(operation.exception(0), BuildTimeout)
         self.assertNotIn('id-9', stage.driver.instances)
 
-    def test_a_hung_build_is_given_up_and_its_late_result_removed(self):
+    def test_a_hanging_build_is_given_up_and_its_late_machine_removed(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
         operation = stage.executor.submit(Call.BUILD, request(), timeout_s=5)
@@ -109,7 +109,7 @@ class Building(StageCase):
         self.assertEqual(hooks(stage), ['build', 'find_build', 'delete', 'find_build'])
         self.assertEqual(stage.driver.keys(), [])
 
-    def test_a_hung_build_that_made_nothing_is_not_looked_for(self):
+    def test_a_hanging_build_that_made_nothing_is_not_looked_up(self):
         stage = self.stage(threads=True)
         gate, inside = stage.gate(), stage.gate()
 
@@ -138,7 +138,7 @@ class Building(StageCase):
         stage.until(stage.idle)
         self.assertEqual(stage.driver.keys(), [])
 
-    def test_a_late_result_that_runs_already_is_left_under_its_key(self):
+    def test_a_late_machine_that_has_run_is_left_under_its_key(self):
         stage = self.stage(threads=True)
         stage.driver.born = State.ACTIVE
         gate, inside = self.hung(stage, 'build')
@@ -151,7 +151,7 @@ class Building(StageCase):
         self.assertEqual(hooks(stage), ['build', 'find_build'])
         self.assertEqual(stage.driver.keys(), ['k'])
 
-    def test_one_whose_key_nobody_else_can_have_is_removed_though_it_runs(self):
+    def test_a_late_machine_with_a_private_key_is_removed_even_if_it_runs(self):
         stage = self.stage(threads=True)
         stage.driver.born = State.ACTIVE
         gate, inside = self.hung(stage, 'build')
@@ -166,7 +166,7 @@ class Building(StageCase):
 
 
 class OneAtATimeForEachKey(StageCase):
-    def test_a_repeat_while_the_first_is_under_way_gets_no_second_machine(self):
+    def test_a_repeat_during_the_first_build_makes_no_second_machine(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
         first = stage.executor.submit(Call.BUILD, request('k'))
@@ -208,7 +208,7 @@ class OneAtATimeForEachKey(StageCase):
         looked_first = ['find_build', 'delete'] * 4
         self.assertEqual(hooks(stage), ['build', *looked_first, 'find_build', 'build'])
 
-    def test_a_removal_asked_for_waits_for_the_build_and_is_one_for_all(self):
+    def test_a_requested_removal_waits_for_the_build_and_is_shared(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
         stage.executor.submit(Call.BUILD, request('k'))
@@ -223,7 +223,7 @@ class OneAtATimeForEachKey(StageCase):
 
 
 class Discarding(StageCase):
-    def test_it_goes_through_an_outage(self):
+    def test_a_removal_continues_through_an_outage(self):
         down = [ServiceUnavailable('down')] * 6
         stage = self.stage(delete=list(down), find_build=list(down))
         stage.executor.submit(Call.BUILD, request('k')).result()
@@ -231,14 +231,14 @@ class Discarding(StageCase):
         self.assertIsNone(discard.result())
         self.assertEqual(stage.driver.instances, {})
 
-    def test_it_has_time_of_its_own_where_its_caller_has_none_left(self):
+    def test_a_removal_has_its_own_time_limit(self):
         stage, seen = self.stage(), []
         stage.driver.scripts['find_build'] = [lambda: seen.append(current_deadline().at)]
         with deadline_scope(Deadline.after(1, stage.clock)):
             discard = stage.executor.discard_build(BuildKey('k'), None)
         self.assertEqual([discard.deadline.at], seen)
 
-    def test_what_lands_late_is_found_by_the_second_look(self):
+    def test_a_late_machine_is_found_by_the_second_look_up(self):
         stage = self.stage()
         discard = stage.executor.discard_build(BuildKey('k'), None)
         self.assertFalse(discard.done())
@@ -246,7 +246,7 @@ class Discarding(StageCase):
         stage.settle(discard)
         self.assertEqual(stage.driver.instances, {})
 
-    def test_when_its_time_is_over_one_error_names_what_may_be_left(self):
+    def test_after_its_time_limit_one_error_names_a_possible_leftover(self):
         options = ExecutorSettings(max_workers=3, cleanup_timeout_s=60)
         stage = self.stage(settings=options, delete=[ServiceUnavailable('down')] * 99)
         stage.driver._made(request('k'))
@@ -257,7 +257,7 @@ class Discarding(StageCase):
             self.assertIn(word, logs.output[0])
         self.assertEqual(discard.exception().build_key, 'k')
 
-    def test_closing_waits_for_it_but_not_for_a_last_look(self):
+    def test_closing_waits_for_a_removal_but_not_for_a_last_look_up(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
         build = stage.executor.submit(Call.BUILD, request('k'))
@@ -270,7 +270,7 @@ class Discarding(StageCase):
         self.assertTrue(looked.done())
         self.assertEqual(stage.driver.instances, {})
 
-    def test_what_comes_after_the_end_is_logged_by_its_key(self):
+    def test_a_machine_that_arrives_after_closing_is_logged_by_its_key(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'build')
         stage.executor.submit(Call.BUILD, request('k'))
@@ -282,7 +282,7 @@ class Discarding(StageCase):
         self.assertIn('build k', logs.output[0])
         self.assertIn('id-1', logs.output[0])
 
-    def test_one_cut_off_by_the_end_is_logged(self):
+    def test_a_removal_cut_off_by_closing_is_logged(self):
         stage = self.stage(delete=[ServiceUnavailable('down')] * 99)
         stage.driver._made(request('k'))
         discard = stage.executor.discard_build(BuildKey('k'), 'id-1')
@@ -312,12 +312,12 @@ class Recovering(StageCase):
         self.assertEqual(operation.result(), 'id-1')
         self.assertEqual(set(hooks(self.stage_)), {'find_build'})
 
-    def test_a_build_that_was_not_made_says_so(self):
+    def test_a_build_that_is_not_found_is_reported(self):
         error = self.recover('build', build_key='k').exception()
         self.assertIsInstance(error, AmphoraBuildError)
         self.assertIs(error.outcome, Outcome.NOT_APPLIED)
 
-    def test_one_that_cannot_be_found_in_time_is_left_alone(self):
+    def test_a_build_that_cannot_be_found_in_time_is_left_alone(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = [ServiceUnavailable('down')] * 99
         operation = self.recover('build', build_key='k')
@@ -325,7 +325,7 @@ class Recovering(StageCase):
         self.assertTrue(self.stage_.idle())
         self.assertEqual(self.stage_.driver.keys(), ['k'])
 
-    def test_one_that_is_cancelled_is_removed(self):
+    def test_a_cancelled_recovery_removes_the_build(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = ['refuse']
         operation = self.stage_.executor.take_up(self.saved('build', build_key='k'))
@@ -333,7 +333,7 @@ class Recovering(StageCase):
         self.stage_.until(self.stage_.idle)
         self.assertEqual(self.stage_.driver.keys(), [])
 
-    def test_closing_under_one_removes_nothing(self):
+    def test_closing_during_a_recovery_removes_nothing(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = ['refuse']
         operation = self.stage_.executor.take_up(self.saved('build', build_key='k'))
@@ -342,7 +342,7 @@ class Recovering(StageCase):
         self.assertIn('Recover', str(operation.exception()))
         self.assertEqual(self.stage_.driver.keys(), ['k'])
 
-    def test_what_may_be_repeated_is_sent_again(self):
+    def test_a_call_that_is_safe_to_repeat_is_sent_again(self):
         self.assertIsNone(self.recover('delete').result())
         attached = self.recover('attach_port', arguments=['id-1', 'port-1'])
         self.assertEqual(attached.result(), 'attached')
@@ -362,7 +362,7 @@ class Recovering(StageCase):
             ],
         )
 
-    def test_what_may_not_be_repeated_or_cannot_be_is_of_unknown_outcome(self):
+    def test_any_other_call_has_an_unknown_outcome(self):
         for kind, facts in (
             ('suspend', {}), ('attach_port', {}), ('check', {}), ('follow', {}), ('build', {}),
         ):  # fmt: skip
@@ -373,7 +373,7 @@ class Recovering(StageCase):
                 self.assertIn('Check the status', str(error))
         self.assertEqual(self.stage_.driver.sent, [])
 
-    def test_after_the_end_nothing_is_recovered(self):
+    def test_after_closing_nothing_is_recovered(self):
         self.stage_.executor.close(0)
         with self.assertRaises(OperationRejected):
             self.stage_.executor.take_up(self.saved('delete'))
@@ -404,7 +404,7 @@ class Storm(unittest.TestCase):
         keys=st.lists(st.integers(0, 9), min_size=1, max_size=14),
         cancelled=st.sets(st.integers(0, 13), max_size=4),
     )
-    def test_the_instances_are_the_successful_builds(
+    def test_the_machines_are_the_successful_builds(
         self, builds, looks, deletes, keys, cancelled
     ):
         options = ExecutorSettings(

@@ -15,7 +15,7 @@ class Closing(StageCase):
         # Closing gives what runs real time, in which a clock of its own would run ahead.
         return super().stage(moving=False, **options)
 
-    def test_all_futures_are_resolved_and_no_more_are_taken(self):
+    def test_all_operations_are_resolved_and_no_more_are_accepted(self):
         stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3), list=['refuse'])
         gate, inside = self.hung(stage)
         running = stage.executor.submit(Call.GET, 'a')
@@ -32,7 +32,7 @@ class Closing(StageCase):
         stage.executor.close(120)
         self.assertEqual(stage.driver.closed, 1)
 
-    def test_what_runs_may_end_in_the_time_given(self):
+    def test_running_calls_can_end_within_wait_s(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'list')
         operation = stage.executor.submit(Call.LIST, 'kiln')
@@ -41,7 +41,7 @@ class Closing(StageCase):
         stage.executor.close(120)
         self.assertEqual(operation.result(0), ())
 
-    def test_what_would_have_to_be_retried_ends_at_once(self):
+    def test_an_operation_that_waits_for_a_retry_ends_at_once(self):
         stage = self.stage(threads=True)
         gate, inside = self.hung(stage, 'list')
         stage.driver.scripts['list'].append('refuse')

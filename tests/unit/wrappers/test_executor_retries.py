@@ -19,7 +19,7 @@ from tests.unit.wrappers.scripted import StageCase
 
 
 class Deadlines(StageCase):
-    def test_a_hang_ends_for_its_caller_at_the_deadline(self):
+    def test_a_hanging_call_ends_for_its_caller_at_the_deadline(self):
         for hook, call, kind in (
             ('get', Call.GET, ServiceTimeout),
             ('delete', Call.DELETE, DeleteTimeout),
@@ -43,7 +43,7 @@ class Deadlines(StageCase):
                 gate.set()
                 stage.until(stage.idle)
 
-    def test_one_whose_time_is_over_in_the_queue_was_never_sent(self):
+    def test_an_operation_that_expires_in_the_queue_is_never_sent(self):
         stage = self.stage(threads=True, settings=ExecutorSettings(max_workers=3))
         _, inside = self.hung(stage)
         stage.executor.submit(Call.GET, 'hangs')
@@ -62,7 +62,7 @@ class Deadlines(StageCase):
             stage.executor.submit(Call.LIST, 'kiln')
         self.assertEqual([deadline.at for deadline in seen], [7, 3])
 
-    def test_the_nearer_of_two_deadlines_holds_and_a_far_one_is_believed(self):
+    def test_the_earlier_of_two_deadlines_applies_and_a_far_one_is_accepted(self):
         stage = self.stage()
         with deadline_scope(Deadline.after(300, stage.clock)):
             self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').deadline.at, 300)
@@ -88,7 +88,7 @@ class Retrying(StageCase):
         self.assertIsInstance(operation.exception(), ServiceTimeout)
         self.assertEqual(len(stage.driver.sent), 2)
 
-    def test_the_last_error_is_given_when_no_further_try_would_fit(self):
+    def test_the_last_error_is_raised_if_no_other_attempt_fits(self):
         errors = [ServiceUnavailable(f'down {number}') for number in range(99)]
         # On it no thread that is slow to act finds its time over.
         stage = self.stage(list=errors)
@@ -96,12 +96,12 @@ class Retrying(StageCase):
         self.assertEqual(str(operation.exception()), f'down {len(stage.driver.sent) - 1}')
         self.assertLess(stage.clock.monotonic(), 20)
 
-    def test_the_pause_the_backend_asks_for_is_kept(self):
+    def test_a_pause_requested_by_the_backend_is_kept(self):
         stage = self.stage(list=[RateLimited('slow', retry_after=9)])
         stage.settle(stage.executor.submit(Call.LIST, 'kiln'))
         self.assertGreaterEqual(stage.clock.monotonic(), 9)
 
-    def test_an_open_circuit_is_waited_for_only_if_it_opens_in_time(self):
+    def test_an_open_circuit_is_awaited_only_if_it_closes_in_time(self):
         opened = CircuitOpenError('open', retry_after=9)
         stage = self.stage(list=[opened, opened, CircuitOpenError('by hand')])
         operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=15))
@@ -110,7 +110,7 @@ class Retrying(StageCase):
         by_hand = stage.executor.submit(Call.LIST, 'kiln')
         self.assertTrue(by_hand.done())
 
-    def test_an_empty_bucket_holds_its_kind_in_order_and_no_other(self):
+    def test_an_exceeded_rate_holds_only_its_kind_of_traffic_in_order(self):
         stage = self.stage()
         stage.driver.refusals[Call.GET] = lambda: (
             RateLimited('empty', retry_after=4) if stage.clock.monotonic() < 4 else None
@@ -122,14 +122,14 @@ class Retrying(StageCase):
             stage.settle(read)
         self.assertEqual([subject for _, subject in stage.driver.sent], ['x', 'a', 'b', 'c'])
 
-    def test_an_empty_bucket_that_fills_too_late_is_the_error(self):
+    def test_an_exceeded_rate_beyond_the_deadline_is_the_error(self):
         stage = self.stage()
         stage.driver.refusals[Call.GET] = RateLimited('empty', retry_after=90)
         stage.driver.scripts['get'] = [stage.driver.refusals[Call.GET]]
         operation = stage.executor.submit(Call.GET, 'a', timeout_s=60)
         self.assertIsInstance(operation.exception(0), RateLimited)
 
-    def test_what_no_driver_should_raise_ends_the_operation_not_the_thread(self):
+    def test_an_unforeseen_exception_ends_the_operation_not_the_thread(self):
         stage = self.stage(threads=True, delete=['exit'], suspend=['exit'] * 9)
         error = stage.executor.submit(Call.DELETE, 'id-1').exception(120)
         self.assertIsInstance(error, DeleteFailed)
@@ -142,7 +142,7 @@ class Retrying(StageCase):
             self.assertIsInstance(error.__cause__, SystemExit)
         self.assertEqual(stage.executor.submit(Call.LIST, 'kiln').result(120), ())
 
-    def test_a_defect_around_the_call_ends_the_operation_and_frees_its_lane(self):
+    def test_a_defect_around_the_call_ends_the_operation_and_frees_its_thread(self):
         stage = self.stage()
         once = iter([None, ZeroDivisionError()])
 

@@ -8,7 +8,7 @@ from kiln.wrappers.interval import LAST_POLL_S, NEWS_S, PollInterval, WatcherSet
 
 
 class SettingsTest(unittest.TestCase):
-    def test_settings_that_cannot_work_are_refused_by_name(self):
+    def test_invalid_settings_are_refused_by_name(self):
         wrong = {
             'interval_s must': {'interval_s': 0},
             'max_interval_s must': {'interval_s': 5, 'max_interval_s': 4},
@@ -21,7 +21,7 @@ class SettingsTest(unittest.TestCase):
             with self.subTest(values), self.assertRaisesRegex(ConfigurationError, text):
                 WatcherSettings(**values)
 
-    def test_answers_get_stale_at_twice_the_longest_interval_unless_said_otherwise(self):
+    def test_statuses_are_stale_at_twice_the_longest_interval_by_default(self):
         self.assertEqual(240, WatcherSettings(max_interval_s=120).oldest_s)
         self.assertEqual(50, WatcherSettings(stale_after_s=50).oldest_s)
 
@@ -35,21 +35,21 @@ class PaceTest(unittest.TestCase):
         interval.hurry(now)
         return interval
 
-    def test_the_first_to_wait_is_looked_at_at_once(self):
+    def test_the_first_waiter_is_polled_at_once(self):
         self.assertEqual(100.0, self.hurried().due)
 
-    def test_while_something_moves_looks_are_one_short_interval_apart(self):
+    def test_during_changes_polls_are_one_short_interval_apart(self):
         interval = self.hurried(interval_s=2.0)
         interval.answered(500.0, 500.1, moved=True)
         self.assertAlmostEqual(502.0, interval.due)
 
-    def test_in_quiet_the_interval_is_a_tenth_of_the_quiet_up_to_the_longest(self):
+    def test_without_changes_the_interval_is_a_tenth_of_the_quiet_time_up_to_the_longest(self):
         interval = self.hurried(now=0.0)
         for quiet_s, interval_s in ((5, 1), (10, 1), (50, 5), (200, 20), (3000, 30)):
             interval.answered(quiet_s, quiet_s, moved=False)
             self.assertAlmostEqual(quiet_s + interval_s, interval.due)
 
-    def test_somebody_new_ends_the_quiet_but_not_the_short_interval(self):
+    def test_a_new_waiter_ends_the_quiet_time_but_not_the_short_interval(self):
         interval = self.hurried(now=0.0)
         interval.answered(300.0, 300.0, moved=False)
         interval.hurry(300.4)
@@ -57,13 +57,13 @@ class PaceTest(unittest.TestCase):
         interval.answered(301.0, 301.0, moved=False)
         self.assertAlmostEqual(302.0, interval.due)
 
-    def test_somebody_new_after_long_quiet_is_looked_at_at_once(self):
+    def test_a_new_waiter_after_a_long_quiet_time_is_polled_at_once(self):
         interval = self.hurried(now=0.0)
         interval.answered(300.0, 300.0, moved=False)
         interval.hurry(310.0)
         self.assertAlmostEqual(310.0, interval.due)
 
-    def test_who_waits_for_what_cannot_be_yet_is_looked_at_when_it_can(self):
+    def test_a_waiter_with_a_soonest_time_is_polled_then(self):
         interval = self.hurried(now=102.0)
         self.assertEqual(102.0, interval.due)
         self.assertFalse(interval.hurry(103.0))
@@ -71,7 +71,7 @@ class PaceTest(unittest.TestCase):
         self.assertTrue(interval.hurry(101.0))
         self.assertEqual(101.0, interval.due)
 
-    def test_news_do_not_wait_for_the_short_interval_but_for_a_moment(self):
+    def test_a_notification_is_polled_before_the_short_interval_ends(self):
         interval = self.hurried(now=0.0, interval_s=2.0)
         interval.answered(10.0, 10.1, moved=True)
         self.assertTrue(interval.hurry(10.15, news=True))
@@ -80,34 +80,34 @@ class PaceTest(unittest.TestCase):
         self.assertTrue(interval.hurry(21.0, news=True))
         self.assertEqual(21.0, interval.due)
 
-    def test_somebody_new_does_not_put_off_the_look_that_news_have_brought(self):
+    def test_a_new_waiter_does_not_delay_the_poll_of_a_notification(self):
         interval = self.hurried(now=0.0, interval_s=2.0)
         interval.answered(10.0, 10.1, moved=True)
         interval.hurry(11.0, news=True)
         self.assertFalse(interval.hurry(11.0))
         self.assertEqual(11.0, interval.due)
 
-    def test_news_bring_no_look_later_than_a_short_interval_would(self):
+    def test_a_notification_never_delays_a_poll(self):
         interval = self.hurried(now=0.0, interval_s=NEWS_S / 4, jitter=0.0)
         interval.answered(10.0, 10.0, moved=True)
         self.assertAlmostEqual(10.0 + NEWS_S / 4, interval.due)
         interval.hurry(10.0, news=True)
         self.assertAlmostEqual(10.0 + NEWS_S / 4, interval.due)
 
-    def test_quiet_begins_with_the_last_who_waits(self):
+    def test_the_quiet_time_begins_with_the_last_waiter(self):
         interval = self.hurried(now=50.0)
         interval.hurry(20.0)
         interval.answered(60.0, 60.0, moved=False)
         self.assertAlmostEqual(61.0, interval.due)
 
-    def test_what_was_planned_for_others_does_not_count_once_nobody_waits(self):
+    def test_a_planned_poll_does_not_count_once_there_are_no_waiters(self):
         interval = self.hurried(now=0.0)
         interval.answered(0.0, 0.0, moved=True)
         interval.rest()
         self.assertTrue(interval.hurry(102.0))
         self.assertEqual(102.0, interval.due)
 
-    def test_a_slow_backend_has_a_rest_as_long_as_a_look_or_the_short_interval(self):
+    def test_a_slow_backend_gets_a_pause_as_long_as_its_poll(self):
         interval = self.hurried(now=0.0, interval_s=2.0)
         for took_s, rest_s in ((1.5, 1.5), (7.0, 2.0)):
             ended = 10.0 + took_s
@@ -116,7 +116,7 @@ class PaceTest(unittest.TestCase):
             interval.hurry(ended)
             self.assertAlmostEqual(ended + rest_s, interval.due)
 
-    def test_a_last_look_comes_at_once_and_makes_no_later_ones_more_frequent(self):
+    def test_a_last_poll_comes_at_once_and_later_polls_no_more_often(self):
         interval = self.hurried(now=0.0, jitter=0.0)
         interval.answered(0.0, 0.0, moved=True)
         interval.answered(200.0, 200.0, moved=False)
@@ -126,25 +126,25 @@ class PaceTest(unittest.TestCase):
         interval.answered(210.0, 210.0, moved=False)
         self.assertEqual(231.0, interval.due)
 
-    def test_a_last_look_wanted_while_one_is_under_way_follows_it(self):
+    def test_a_last_poll_requested_during_a_poll_follows_it(self):
         interval = self.hurried(now=0.0, jitter=0.0)
         interval.poll_last(1.0)
         interval.answered(0.5, 1.5, moved=False)
         self.assertEqual(1.5 + NEWS_S, interval.due)
 
-    def test_no_last_look_comes_before_retry_after(self):
+    def test_a_last_poll_never_comes_before_retry_after(self):
         interval = self.hurried(now=0.0)
         interval.failed(10.0, 100.0)
         self.assertFalse(interval.poll_last(20.0))
 
-    def test_a_last_look_is_early_enough_for_a_slow_backend_and_never_past_half_the_wait(self):
+    def test_a_last_poll_is_early_enough_for_a_slow_backend(self):
         interval = self.hurried(now=0.0)
         self.assertEqual(LAST_POLL_S, interval.last_poll_s(60.0))
         self.assertEqual(0.1, interval.last_poll_s(0.2))
         interval.answered(0.0, 4.0, moved=True)
         self.assertEqual(8.0 + NEWS_S, interval.last_poll_s(60.0))
 
-    def test_jitter_spreads_the_interval_to_both_sides_within_its_bounds(self):
+    def test_jitter_varies_the_interval_both_ways_within_its_bounds(self):
         for chance, due in ((0.0, 9.0), (0.5, 10.0), (1.0, 11.0)):
             interval = self.hurried(now=0.0, interval_s=10.0, jitter=0.1, chance=chance)
             interval.answered(0.0, 0.0, moved=True)
@@ -158,13 +158,13 @@ class PaceTest(unittest.TestCase):
             waits.append(interval.due - 1000.0)
         self.assertEqual([2, 4, 8, 16, 30, 30, 30, 30], waits)
 
-    def test_days_of_failures_are_counted_without_trouble(self):
+    def test_days_of_failures_do_not_overflow(self):
         interval = self.hurried(chance=0.0)
         for _ in range(5000):
             interval.failed(0.0, None)
         self.assertEqual(30.0, interval.due)
 
-    def test_nobody_and_no_chance_brings_a_look_before_retry_after(self):
+    def test_nothing_causes_a_poll_before_retry_after(self):
         for chance, hurries in itertools.product((0.0, 1.0), ((), (False,), (True,))):
             interval = self.hurried(now=0.0, chance=chance)
             interval.failed(10.0, 100.0)
@@ -172,7 +172,7 @@ class PaceTest(unittest.TestCase):
                 interval.hurry(20.0, news=news)
             self.assertTrue(110.0 <= interval.due < 120.1, interval.due)
 
-    def test_an_answer_ends_the_back_off(self):
+    def test_an_answered_poll_ends_the_back_off(self):
         interval = self.hurried(now=0.0, chance=0.5, jitter=0.0)
         for _ in range(5):
             interval.failed(10.0, None)

@@ -34,7 +34,7 @@ class ObserverTest(unittest.TestCase):
     def last_record(self):
         return self.notebook.records[-1]
 
-    def test_a_call_is_told_when_it_leaves_and_when_it_ends(self):
+    def test_a_call_is_reported_at_its_start_and_at_its_end(self):
         self.vendor.on_hook = lambda hook, *_: self.notebook.heard.append(hook)
         self.driver.delete('id-9')
         self.assertEqual(
@@ -56,7 +56,7 @@ class ObserverTest(unittest.TestCase):
         self.assertEqual(self.last_record().subject, 'lb-7')
         self.assertEqual(self.last_record().traffic, 'build')
 
-    def test_a_call_about_many_or_about_none_has_no_subject(self):
+    def test_a_call_about_several_or_no_objects_has_no_subject(self):
         self.driver.statuses([self.driver.build()])
         self.assertEqual(self.last_record().subject, '')
         self.driver.check()
@@ -73,12 +73,12 @@ class ObserverTest(unittest.TestCase):
         record = self.last_record()
         self.assertEqual((record.started_at, record.duration_s), (1000.0, 2.5))
 
-    def test_the_wall_clock_may_step_without_changing_the_duration(self):
+    def test_a_step_of_the_wall_clock_does_not_change_the_duration(self):
         self.vendor.on_hook = lambda *_: (self.clock.advance(1), self.clock.step(-3600))
         self.driver.delete('id-9')
         self.assertEqual(self.last_record().duration_s, 1)
 
-    def test_an_error_is_recorded_and_passed_on_as_it_is(self):
+    def test_an_error_is_recorded_and_raised_unchanged(self):
         with self.assertRaises(InstanceNotFoundError) as caught:
             self.driver.status('id-9')
         self.assertIs(self.last_record().error, caught.exception)
@@ -92,7 +92,7 @@ class ObserverTest(unittest.TestCase):
             self.driver.status('id-9')
         self.assertIs(type(self.last_record().error), AmphoraComputeError)
 
-    def test_a_call_that_is_interrupted_still_ends(self):
+    def test_an_interrupted_call_is_still_reported_as_ended(self):
         def interrupt(*_):
             raise KeyboardInterrupt
 
@@ -101,7 +101,7 @@ class ObserverTest(unittest.TestCase):
             self.driver.delete('id-9')
         self.assertIsInstance(self.last_record().error, KeyboardInterrupt)
 
-    def test_deleting_what_is_gone_is_no_error(self):
+    def test_deleting_a_missing_amphora_is_not_an_error(self):
         def gone(*_):
             raise InstanceNotFoundError('Cannot delete: gone.')
 
@@ -109,12 +109,12 @@ class ObserverTest(unittest.TestCase):
         self.driver.delete('id-9')
         self.assertIsNone(self.last_record().error)
 
-    def test_what_validation_refuses_is_no_call(self):
+    def test_a_request_refused_by_validation_is_not_a_call(self):
         with self.assertRaises(AmphoraComputeError):
             self.driver.build(amphora_type='toaster')
         self.assertEqual(self.notebook.heard, [])
 
-    def test_each_call_has_notes_of_its_own(self):
+    def test_each_call_has_its_own_notes(self):
         self.driver.delete('id-1')
         self.last_record().notes['span'] = object()
         self.driver.delete('id-1')

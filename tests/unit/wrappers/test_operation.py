@@ -39,10 +39,10 @@ FACE = {
 
 
 class Face(unittest.TestCase):
-    def test_what_callers_may_use_is_public_and_nothing_else(self):
+    def test_only_callers_members_are_public(self):
         self.assertEqual(FACE, {name for name in dir(Operation) if not name.startswith('_')})
 
-    def test_an_errand_shows_no_more_to_who_looks_around(self):
+    def test_dir_of_an_errand_shows_no_more(self):
         self.assertEqual(dir(Operation), dir(operation()))
         self.assertEqual(dir(Operation), dir(Errand))
 
@@ -51,12 +51,12 @@ class Face(unittest.TestCase):
         words = itertools.takewhile(bool, (completer.complete('op.', n) for n in range(100)))
         self.assertEqual(FACE, {word.removeprefix('op.').rstrip('()') for word in words})
 
-    def test_help_on_an_errand_tells_of_nothing_else(self):
+    def test_help_on_an_errand_shows_nothing_else(self):
         told = pydoc.render_doc(operation(), renderer=pydoc.plaintext)
         self.assertIn('add_done_callback(', told)
         self.assertNotIn('call_out(', told)
 
-    def test_an_errand_takes_no_more_room(self):
+    def test_an_errand_uses_no_more_memory(self):
         self.assertEqual((), Errand.__slots__)
         self.assertFalse(hasattr(operation(), '__dict__'))
 
@@ -71,7 +71,7 @@ class Outcomes(unittest.TestCase):
         self.assertEqual(op.result(), 'first')
         self.assertIs(op.state, OperationState.SUCCEEDED)
 
-    def test_none_is_a_result_too(self):
+    def test_none_is_a_valid_result(self):
         op = operation()
         op.resolve(None)
         self.assertTrue(op.done())
@@ -89,7 +89,7 @@ class Outcomes(unittest.TestCase):
         with self.assertRaisesRegex(TimeoutError, 'get id-1 queued> is not done'):
             operation().result(timeout=0.01)
 
-    def test_several_threads_may_wait_at_once(self):
+    def test_several_threads_can_wait_at_once(self):
         op, results = operation(), []
         threads = [threading.Thread(target=lambda: results.append(op.result(120))) for _ in '123']
         for thread in threads:
@@ -99,7 +99,7 @@ class Outcomes(unittest.TestCase):
             thread.join(120)
         self.assertEqual(results, [7, 7, 7])
 
-    def test_a_signal_that_another_thread_was_handed_ends_the_wait_of_the_main_thread(self):
+    def test_a_signal_received_by_another_thread_ends_the_main_threads_wait(self):
         def raise_error(*_):
             raise InterruptedError('as the handler says')
 
@@ -120,7 +120,7 @@ class Outcomes(unittest.TestCase):
             over.set()
             thread.join()
 
-    def test_what_is_done_stays_in_its_state(self):
+    def test_a_finished_operation_keeps_its_state(self):
         op = operation()
         self.assertTrue(op.enter(OperationState.RUNNING))
         self.assertTrue(op.running())
@@ -128,7 +128,7 @@ class Outcomes(unittest.TestCase):
         self.assertFalse(op.enter(OperationState.WAITING))
         self.assertTrue(op.cancelled())
 
-    def test_it_tells_when_a_thread_was_first_at_it(self):
+    def test_it_records_when_a_thread_first_began(self):
         clock = VirtualClock()
         op = operation(clock=clock)
         self.assertIsNone(op.began_at)
@@ -138,7 +138,7 @@ class Outcomes(unittest.TestCase):
             self.assertEqual(first, op.began_at)
             clock.advance(1.0)
 
-    def test_each_has_an_id_of_its_own(self):
+    def test_each_operation_has_a_unique_id(self):
         self.assertEqual(len({operation().id for _ in range(100)}), 100)
         op = operation()
         self.assertEqual(op.id, op.id)
@@ -154,24 +154,24 @@ class Cancelling(unittest.TestCase):
             op.result()
         return raised.exception
 
-    def test_one_in_the_queue_was_never_sent(self):
+    def test_an_operation_cancelled_in_the_queue_was_never_sent(self):
         error = self.cancelled()
         self.assertIs(error.outcome, Outcome.NOT_APPLIED)
         self.assertIn('never sent', str(error))
 
-    def test_one_that_was_sent_may_still_take_effect(self):
+    def test_a_cancelled_call_that_was_sent_can_still_take_effect(self):
         error = self.cancelled(OperationState.RUNNING)
         self.assertIs(error.outcome, Outcome.UNKNOWN)
         self.assertIn('can still happen', str(error))
 
-    def test_what_a_build_made_is_removed(self):
+    def test_a_cancelled_build_is_removed(self):
         error = self.cancelled(OperationState.WAITING, kind='build', build_key='k')
         self.assertIn('removed', str(error))
         self.assertEqual(error.build_key, 'k')
 
 
 class Callbacks(unittest.TestCase):
-    def test_all_are_called_once_with_the_operation(self):
+    def test_callbacks_are_called_once_with_the_operation(self):
         op, heard = operation(), []
         op.add_done_callback(heard.append)
         op.add_done_callback(heard.append)
@@ -179,7 +179,7 @@ class Callbacks(unittest.TestCase):
         op.add_done_callback(heard.append)
         self.assertEqual(heard, [op, op, op])
 
-    def test_one_that_raises_is_logged_and_harms_nobody(self):
+    def test_a_callback_that_raises_is_logged_and_harms_no_other(self):
         op, heard = operation(), []
         op.add_done_callback(lambda _: 1 / 0)
         op.add_done_callback(heard.append)
@@ -199,7 +199,7 @@ class Awaiting(unittest.TestCase):
 
         self.assertEqual(asyncio.run(wait()), 'done')
 
-    def test_several_loops_may_wait_for_one_operation(self):
+    def test_several_loops_can_wait_for_one_operation(self):
         op, results, waiting = operation(), [], threading.Barrier(3)
 
         async def wait():
@@ -226,7 +226,7 @@ class Awaiting(unittest.TestCase):
         with self.assertRaises(QuotaExceeded):
             asyncio.run(wait())
 
-    def test_giving_up_waiting_leaves_the_operation_and_no_trace(self):
+    def test_a_cancelled_wait_leaves_the_operation_and_no_callback(self):
         op = operation()
 
         async def wait():
@@ -238,7 +238,7 @@ class Awaiting(unittest.TestCase):
         self.assertFalse(op._callbacks)
         self.assertTrue(op.resolve(1))
 
-    def test_a_loop_that_was_closed_meanwhile_is_no_trouble(self):
+    def test_a_loop_that_was_closed_meanwhile_is_ignored(self):
         op = operation()
         loop = asyncio.new_event_loop()
 
@@ -256,7 +256,7 @@ class Awaiting(unittest.TestCase):
 
 
 class StandardFutures(unittest.TestCase):
-    def test_they_end_as_their_operations_do(self):
+    def test_futures_end_as_their_operations_do(self):
         good, bad = operation(), operation()
         futures = good.future(), bad.future()
         self.assertEqual(set(futures), concurrent.futures.wait(futures, timeout=0).not_done)
@@ -266,7 +266,7 @@ class StandardFutures(unittest.TestCase):
         self.assertEqual(7, futures[0].result(0))
         self.assertIs(bad.exception(), futures[1].exception(0))
 
-    def test_one_of_an_operation_that_is_done_is_done_at_once(self):
+    def test_the_future_of_a_finished_operation_is_done_at_once(self):
         # No thread for callbacks takes anything: one may be waiting for this future.
         callers = CallerThreads('busy', 0)
         good, bad = operation(callers=callers), operation(callers=callers)
@@ -275,7 +275,7 @@ class StandardFutures(unittest.TestCase):
         self.assertEqual(7, good.future().result(0))
         self.assertIs(bad.exception(), bad.future().exception(0))
 
-    def test_a_callback_may_wait_for_the_future_of_its_own_operation(self):
+    def test_a_callback_can_wait_for_the_future_of_its_own_operation(self):
         callers = CallerThreads('one', 1)
         self.addCleanup(callers.close, 0)
         op, heard = operation(callers=callers), queue.Queue()
@@ -283,20 +283,20 @@ class StandardFutures(unittest.TestCase):
         op.resolve(7)
         self.assertEqual(7, heard.get(timeout=120))
 
-    def test_as_completed_gives_the_first_that_is_done(self):
+    def test_as_completed_yields_the_first_finished_future(self):
         first, second = operation(), operation()
         futures = {first.future(): 'first', second.future(): 'second'}
         second.resolve(1)
         self.assertEqual('second', futures[next(concurrent.futures.as_completed(futures, 60))])
 
-    def test_to_cancel_one_cancels_its_operation(self):
+    def test_cancelling_a_future_cancels_its_operation(self):
         op = operation()
         future = op.future()
         self.assertTrue(future.cancel())
         self.assertTrue(op.cancelled())
         self.assertEqual({future}, concurrent.futures.wait([future], timeout=60).done)
 
-    def test_a_loop_that_stops_waiting_for_one_cancels_its_operation(self):
+    def test_wait_for_on_a_wrapped_future_cancels_its_operation(self):
         async def main():
             wrapped, awaited = operation(), operation()
             for one in asyncio.wrap_future(wrapped.future()), awaited:
@@ -318,7 +318,7 @@ class StandardFutures(unittest.TestCase):
 
 
 class Story(unittest.TestCase):
-    def test_events_carry_their_time_and_words(self):
+    def test_events_have_a_time_and_a_text(self):
         clock = VirtualClock(epoch=100)
         op = operation(clock=clock)
         clock.advance(5)
@@ -326,7 +326,7 @@ class Story(unittest.TestCase):
         (event,) = op.events
         self.assertEqual((event.at, event.name, event.detail), (105, 'adopted', 'id-9'))
 
-    def test_a_long_story_keeps_its_beginning_and_its_end(self):
+    def test_a_long_list_of_events_keeps_its_beginning_and_its_end(self):
         op = operation()
         for number in range(MAX_EVENTS * 2):
             op.note(str(number))
@@ -340,7 +340,7 @@ class Saving(unittest.TestCase):
         saved = json.loads(json.dumps(op.to_dict()))
         return Errand.from_dict(saved, clock=clock or VirtualClock())
 
-    def test_one_that_was_not_done_comes_back_without_an_outcome(self):
+    def test_an_unfinished_operation_is_restored_without_an_outcome(self):
         clock = VirtualClock(epoch=1000)
         op = operation(
             'build', clock=clock, build_key='k', deadline=Deadline.after(60, clock),
@@ -354,44 +354,44 @@ class Saving(unittest.TestCase):
         for fact in ('id', 'kind', 'backend', 'subject', 'build_key', 'priority', 'events'):
             self.assertEqual(getattr(again, fact), getattr(op, fact), fact)
 
-    def test_arguments_come_back_as_plain_data(self):
+    def test_arguments_are_restored_as_plain_data(self):
         op = operation('statuses')
         op.arguments = (('a', 'b'), 3, Resource(kind='port', id='p', owner='kiln'))
         ids, number, resource = self.again(op).arguments
         self.assertEqual((ids, number, resource['id']), (['a', 'b'], 3, 'p'))
 
-    def test_a_finished_build_comes_back_with_its_id(self):
+    def test_a_finished_build_is_restored_with_its_id(self):
         op = operation('build', build_key='k')
         op.amphora_id = 'id-7'
         op.resolve('id-7')
         self.assertEqual(self.again(op).result(), 'id-7')
 
-    def test_the_result_of_another_call_is_not_kept(self):
+    def test_the_result_of_any_other_call_is_not_saved(self):
         op = operation('console_log')
         op.resolve('the password is swordfish')
         self.assertNotIn('swordfish', json.dumps(op.to_dict()))
         self.assertIsNone(self.again(op).result())
 
-    def test_a_failed_one_comes_back_with_its_error(self):
+    def test_a_failed_operation_is_restored_with_its_error(self):
         op = operation()
         op.fail(RateLimited('slow down', retry_after=7, amphora_id='id-1'))
         error = self.again(op).exception()
         self.assertIsInstance(error, RateLimited)
         self.assertEqual(error.to_dict(), op.exception().to_dict())
 
-    def test_a_cancelled_one_is_still_cancelled(self):
+    def test_a_cancelled_operation_is_restored_as_cancelled(self):
         op = operation()
         op.cancel()
         self.assertTrue(self.again(op).cancelled())
 
-    def test_an_error_that_is_not_kilns_comes_back_as_the_root(self):
+    def test_a_foreign_error_is_restored_as_the_root_class(self):
         op = operation()
         op.fail(ValueError('odd'))
         error = self.again(op).exception()
         self.assertIs(type(error), AmphoraComputeError)
         self.assertIn('ValueError: odd', str(error))
 
-    def test_an_error_of_a_package_that_is_missing_comes_back_as_the_root(self):
+    def test_an_error_of_a_missing_package_is_restored_as_the_root_class(self):
         saved = QuotaExceeded('none').to_dict() | {'code': 'acme_quota'}
         error = AmphoraComputeError.from_dict(saved)
         self.assertIs(type(error), AmphoraComputeError)
