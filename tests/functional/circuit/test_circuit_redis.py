@@ -124,7 +124,7 @@ class RedisCase(unittest.TestCase):
 
 
 class SharedCircuitTest(RedisCase):
-    def test_a_trip_opens_it_for_others_with_its_reason_and_its_time_to_the_millisecond(self):
+    def test_a_trip_opens_other_circuits_with_its_cause_and_time_to_the_millisecond(self):
         one, two = self.process(), self.process()
         self.break_(one)
         with self.assertRaises(CircuitOpenError) as caught:
@@ -136,7 +136,7 @@ class SharedCircuitTest(RedisCase):
         # Time goes on between the two, and Redis counts in milliseconds.
         self.assertLess(abs(first - second - took_s), took_s + 0.05)
 
-    def test_of_many_circuits_one_gets_the_probe_and_its_success_closes_all(self):
+    def test_one_of_many_circuits_gets_the_probe_and_its_success_closes_all(self):
         circuits = [self.process() for _ in range(8)]
         self.break_(circuits[0])
         self.until(lambda: all(circuit.snapshot().state == 'open' for circuit in circuits))
@@ -160,7 +160,7 @@ class SharedCircuitTest(RedisCase):
         circuit.settle(ticket)
         self.until(lambda: all(circuit.snapshot().state == 'closed' for circuit in circuits))
 
-    def test_a_lease_whose_holder_died_ends(self):
+    def test_a_lease_of_a_dead_process_ends(self):
         one, two = self.process(), self.process()
         self.break_(one)
         self.until(lambda: one.refusal() is None)
@@ -171,19 +171,19 @@ class SharedCircuitTest(RedisCase):
         two.settle(two.admit())
         self.assertEqual('closed', two.snapshot().state)
 
-    def test_opened_by_hand_it_stays_so_for_all(self):
+    def test_opened_by_hand_it_stays_open_for_all(self):
         one, two = self.process(), self.process()
         one.isolate()
         self.assertTrue(two.snapshot().manual)
         two.close()
         self.until(lambda: one.snapshot().state == 'closed')
 
-    def test_circuits_of_other_names_are_apart(self):
+    def test_circuits_of_other_names_are_independent(self):
         one, other = self.process('east/read'), self.process('east/build')
         self.break_(one)
         self.assertEqual('closed', other.snapshot().state)
 
-    def test_processes_send_one_probe_between_them(self):
+    def test_processes_send_only_one_probe(self):
         one = self.process()
         one.trip()
         path = str(pathlib.Path(__file__).parents[3])
@@ -216,10 +216,10 @@ class RecordTest(RedisCase):
         self.storage = redis_storage(self.server.url)('a')
         self.addCleanup(self.storage.close)
 
-    def test_where_there_is_no_record_the_version_is_empty(self):
+    def test_without_a_record_the_version_is_empty(self):
         self.assertEqual(SharedPhase(), self.storage.exchange('', None))
 
-    def test_what_is_offered_comes_back_as_it_was(self):
+    def test_an_offered_phase_is_returned_unchanged(self):
         for remaining_s in (float('inf'), 0.0, 12.345):
             offered = SharedPhase(
                 version=f'v{remaining_s}', state='open', remaining_s=remaining_s,
@@ -228,14 +228,14 @@ class RecordTest(RedisCase):
             self.client.flushall()
             self.assertEqual(offered, self.storage.exchange('', offered))
 
-    def test_only_one_who_knows_the_record_replaces_it(self):
+    def test_only_a_process_with_the_latest_version_replaces_the_record(self):
         first = SharedPhase(version='1', state='open', remaining_s=float('inf'))
         second = SharedPhase(version='2')
         self.storage.exchange('', first)
         self.assertEqual(first, self.storage.exchange('other', second))
         self.assertEqual(second, self.storage.exchange('1', second))
 
-    def test_a_record_of_some_other_program_counts_as_trouble(self):
+    def test_a_record_of_another_program_counts_as_a_failure(self):
         partial = {'version': '1', 'state': 'open', 'ends': '-1', 'successes': '0'}
         records = (
             partial,
@@ -250,7 +250,7 @@ class RecordTest(RedisCase):
                 self.addCleanup(storage.close)
                 self.assertIsNone(storage.exchange('', None))
 
-    def test_the_time_that_remains_runs_on_the_clock_of_redis(self):
+    def test_the_remaining_time_follows_the_clock_of_redis(self):
         self.storage.exchange('', SharedPhase(version='1', state='open', remaining_s=0.1))
         self.until(lambda: self.storage.exchange('', None).remaining_s == 0.0)
 
@@ -263,7 +263,7 @@ class TroubleTest(unittest.TestCase):
         self.addCleanup(self.storage.close)
         self.circuit = Circuit('a', settings=SETTINGS, storage=self.storage)
 
-    def test_without_redis_the_circuit_works_from_memory_and_complains_once(self):
+    def test_without_redis_the_circuit_uses_memory_and_logs_once(self):
         self.circuit.admit()
         self.server.stop()
         with self.assertLogs('kiln.wrappers.circuit_storage', logging.WARNING) as logs:
@@ -279,7 +279,7 @@ class TroubleTest(unittest.TestCase):
         self.circuit.settle(self.circuit.admit())
         self.assertEqual('closed', self.circuit.snapshot().state)
 
-    def test_a_redis_that_comes_back_is_told_what_it_missed(self):
+    def test_a_redis_that_comes_back_receives_missed_changes(self):
         self.circuit.admit()
         self.server.stop()
         with self.assertLogs('kiln.wrappers.circuit_storage', logging.INFO) as logs:
@@ -294,7 +294,7 @@ class TroubleTest(unittest.TestCase):
         self.addCleanup(other.close)
         self.assertTrue(Circuit('a', storage=other).snapshot().manual)
 
-    def test_a_redis_that_hangs_holds_up_one_call_for_a_moment_only(self):
+    def test_a_hanging_redis_delays_only_one_call_briefly(self):
         self.circuit.admit()
         listening = socket.create_server(('127.0.0.1', 0))
         self.addCleanup(listening.close)

@@ -59,7 +59,7 @@ def found(**more):
 
 class Adopting(unittest.TestCase):
     @given(REQUESTS, FOUND)
-    def test_it_is_refused_exactly_where_something_known_to_both_differs(self, request, found):
+    def test_it_is_refused_exactly_if_a_value_known_to_both_differs(self, request, found):
         differing = [
             field
             for field in COMPARED
@@ -78,7 +78,7 @@ class Adopting(unittest.TestCase):
         else:
             self.assertFalse(differing)
 
-    def test_a_name_that_kiln_made_of_the_key_is_not_compared(self):
+    def test_a_name_derived_from_the_key_is_not_compared(self):
         limits = Limits(max_name_length=12)
         left_out, given_one, other = (
             validation.build_request(limits, {'build_key': 'web-1', 'name': name}, owner='o')
@@ -97,13 +97,13 @@ class Adopting(unittest.TestCase):
                 adopted(other, found(name=made))
 
     @given(REQUESTS, st.sampled_from(State))
-    def test_what_a_request_made_is_adopted_by_its_repeat(self, request, state):
+    def test_a_repeat_adopts_the_amphora_of_its_request(self, request, state):
         facts = {field: getattr(request, field) for field in COMPARED}
         made = Amphora(id='id-1', state=state, **facts)
         again = dataclasses.replace(request, keys=('another',), user_data=b'another', metadata={})
         self.assertEqual('id-1', adopted(again, made))
 
-    def test_the_error_names_the_machine_each_difference_and_what_to_do(self):
+    def test_the_error_names_the_amphora_each_difference_and_the_remedy(self):
         with self.assertRaises(BuildDiffers) as caught:
             adopted(request(flavor='large', image_id='i'), found(flavor='small', image_id='j'))
         self.assertEqual(
@@ -114,7 +114,7 @@ class Adopting(unittest.TestCase):
             str(caught.exception),
         )
 
-    def test_the_error_is_a_conflict_that_left_nothing_and_speaks_for_the_backend(self):
+    def test_the_error_is_a_conflict_that_left_nothing(self):
         with self.assertRaises(BuildConflict) as caught:
             adopted(request(), found(name='other'))
         error = caught.exception

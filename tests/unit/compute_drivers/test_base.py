@@ -76,7 +76,7 @@ PASSED_ON = (
 
 
 class FoundingNoteTest(unittest.TestCase):
-    def test_its_four_methods_keep_their_names_their_order_and_their_defaults(self):
+    def test_the_four_methods_keep_their_names_order_and_defaults(self):
         defaults = {
             'build': {
                 'amphora_type': AmphoraType.VM, 'amphora_flavor': None, 'image_id': None,
@@ -98,7 +98,7 @@ class FoundingNoteTest(unittest.TestCase):
                     [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY], list(expected)
                 )
 
-    def test_a_caller_of_2014_builds_with_positions_alone(self):
+    def test_a_caller_of_2014_can_build_with_positional_arguments(self):
         driver, seen = MemoryDriver(), []
         driver.on_hook = lambda hook, request: seen.append(request)
         driver.build('vm', 'small', 'image', ['key'], ['group'], ['net'], {'/a': 'x'}, 'data')
@@ -111,7 +111,7 @@ class FoundingNoteTest(unittest.TestCase):
 
 
 class DoorTest(unittest.TestCase):
-    def test_each_call_gives_its_hook_what_was_asked_with_defaults_filled_in(self):
+    def test_each_call_passes_its_arguments_and_defaults_to_its_hook(self):
         driver, seen = AbleDriver(), []
         driver.on_hook = lambda *asked: seen.append(asked)
         for name, args, keywords, expected in PASSED_ON:
@@ -166,12 +166,12 @@ class DoorTest(unittest.TestCase):
         driver.build(**given)
         self.assertEqual([expected], seen)
 
-    def test_every_ability_is_tried_above(self):
+    def test_the_tests_above_cover_every_ability(self):
         self.assertEqual(
             {name for name, *_ in PASSED_ON}, {ability.value for ability in Ability}
         )  # fmt: skip
 
-    def test_a_lazy_answer_fails_inside_the_door_or_not_at_all(self):
+    def test_a_lazy_result_is_read_within_perform(self):
         class Paging(MemoryDriver):
             def _list(self, owner):
                 yield Amphora(id='id-1', name='a', state=State.ACTIVE)
@@ -190,7 +190,7 @@ class DoorTest(unittest.TestCase):
         driver.build()
         self.assertEqual([d and d.at for d in seen], [5, 4, None])
 
-    def test_no_ids_are_answered_without_asking(self):
+    def test_statuses_of_no_ids_make_no_call(self):
         driver = MemoryDriver()
         driver.on_hook = self.fail
         self.assertEqual(driver.statuses([]), {})
@@ -209,28 +209,28 @@ class ErrorsTest(unittest.TestCase):
             getattr(self.driver, call)(*args)
         return caught.exception
 
-    def test_a_deleted_amphora_that_is_not_found_is_gone_as_asked(self):
+    def test_deleting_a_missing_amphora_succeeds(self):
         def fail(*_):
             raise InstanceNotFoundError('There is none.')
 
         self.driver.on_hook = fail
         self.assertIsNone(self.driver.delete('id-9'))
 
-    def test_a_drivers_own_error_passes_and_learns_where_it_comes_from(self):
+    def test_a_drivers_kiln_error_is_raised_with_its_backend_and_call(self):
         error = ServiceUnavailable('Nobody there.')
         self.assertIs(self.raised(error, 'status', 'id-1'), error)
         self.assertEqual((error.backend, error.operation), ('east', 'status'))
 
-    def test_what_an_error_knows_already_is_kept(self):
+    def test_facts_that_an_error_has_are_kept(self):
         error = ServiceUnavailable('Nobody there.', backend='east-2', operation='login')
         self.raised(error, 'status', 'id-1')
         self.assertEqual((error.backend, error.operation), ('east-2', 'login'))
 
-    def test_an_error_that_is_of_kiln_but_no_backends_passes_as_it_is(self):
+    def test_a_kiln_error_that_is_not_a_backends_is_raised_unchanged(self):
         error = ConfigurationError('No such endpoint.')
         self.assertIs(self.raised(error, 'status', 'id-1'), error)
 
-    def test_a_foreign_error_leaves_as_kilns_own_with_its_cause(self):
+    def test_a_foreign_error_is_raised_as_a_kiln_error_with_its_cause(self):
         cause = KeyError('id')
         error = self.raised(cause, 'status', 'id-1')
         self.assertIs(type(error), AmphoraComputeError)
@@ -258,12 +258,12 @@ class ErrorsTest(unittest.TestCase):
             self.driver.build(build_key='lb-7')
         self.assertEqual((caught.exception.build_key, caught.exception.amphora_id), ('lb-7', None))
 
-    def test_a_hook_that_turns_out_to_be_missing_is_a_missing_ability(self):
+    def test_a_hook_found_missing_is_a_missing_ability(self):
         error = self.raised(NotImplementedError(), 'status', 'id-1')
         self.assertIs(type(error), UnsupportedOperation)
         self.assertIsInstance(error.__cause__, NotImplementedError)
 
-    def test_an_interrupt_is_nobodys_error(self):
+    def test_an_interrupt_is_raised_unchanged(self):
         interrupt = KeyboardInterrupt()
         self.driver.on_hook = lambda *_: (_ for _ in ()).throw(interrupt)
         with self.assertRaises(KeyboardInterrupt):
@@ -271,7 +271,7 @@ class ErrorsTest(unittest.TestCase):
 
 
 class AbilitiesTest(unittest.TestCase):
-    def test_a_driver_has_the_abilities_whose_hooks_it_writes(self):
+    def test_a_driver_has_the_abilities_whose_hooks_it_overrides(self):
         class Suspender(MemoryDriver):
             def _suspend(self, amphora_id):
                 """Suspend."""
@@ -285,7 +285,7 @@ class AbilitiesTest(unittest.TestCase):
         self.assertEqual(AndMore().abilities, {Ability.SUSPEND, Ability.RESUME})
         self.assertEqual(AbleDriver().abilities, frozenset(Ability))
 
-    def test_one_that_lacks_all_refuses_each_by_one_error_without_asking(self):
+    def test_a_driver_without_abilities_refuses_each_without_a_call(self):
         driver = MemoryDriver()
         driver.on_hook = self.fail
         for name, args, keywords, _ in PASSED_ON:
@@ -300,14 +300,14 @@ class AbilitiesTest(unittest.TestCase):
                 )
                 self.assertEqual((error.backend, error.operation), ('east', name))
 
-    def test_an_instance_may_lack_what_its_class_has(self):
+    def test_an_instance_can_lack_an_ability_of_its_class(self):
         driver = AbleDriver()
         driver.missing_abilities = frozenset(Ability) - {Ability.REBOOT, Ability.CONSOLE_LOG}
         with self.assertRaisesRegex(UnsupportedOperation, r'\(it has: console_log, reboot\)'):
             driver.suspend('id-1')
         self.assertEqual(driver.capabilities().abilities, {Ability.REBOOT, Ability.CONSOLE_LOG})
 
-    def test_a_refusal_is_told_without_a_call(self):
+    def test_refusal_returns_the_error_without_a_call(self):
         driver = MemoryDriver()
         for call in Call:
             refusal = driver.refusal(call)
@@ -325,32 +325,32 @@ class FindingTest(unittest.TestCase):
         self.driver = MemoryDriver()
         self.ids = [self.driver.build(name=name) for name in ('web', 'db', 'db')]
 
-    def test_one_is_found_by_its_name_or_its_id_or_both(self):
+    def test_an_amphora_is_found_by_name_or_id_or_both(self):
         for name, amphora_id in (('web', None), (None, 'id-1'), ('web', 'id-1')):
             self.assertEqual(self.driver.get_amphora(name, amphora_id).id, 'id-1')
 
-    def test_of_two_none_is_chosen_and_both_are_named(self):
+    def test_if_two_match_none_is_chosen_and_both_are_named(self):
         with self.assertRaisesRegex(
             AmbiguousInstanceError, "'db': 2 amphorae .*: id-2, id-3"
         ) as caught:
             self.driver.get_amphora('db')
         self.assertEqual(caught.exception.backend, 'east')
 
-    def test_an_id_of_another_name_is_not_found_and_the_other_name_is_told(self):
+    def test_an_id_with_another_name_is_not_found_and_that_name_is_reported(self):
         with self.assertRaisesRegex(InstanceNotFoundError, "Id id-1 is called 'web'"):
             self.driver.get_amphora('db', 'id-1')
 
-    def test_a_name_that_nobody_has_is_not_found(self):
+    def test_an_unknown_name_is_not_found(self):
         with self.assertRaisesRegex(InstanceNotFoundError, "Cannot find 'mail': 'east' has no"):
             self.driver.get_amphora('mail')
 
-    def test_neither_name_nor_id_is_a_wrong_request(self):
+    def test_a_look_up_without_name_and_id_is_an_invalid_request(self):
         with self.assertRaisesRegex(InvalidRequest, 'give its name or its id'):
             self.driver.get_amphora()
 
 
 class OpeningTest(unittest.TestCase):
-    def test_a_driver_is_opened_with_its_options_and_knows_name_owner_and_clock(self):
+    def test_an_opened_driver_has_options_name_owner_and_clock(self):
         class Configured(MemoryDriver):
             def __init__(self, conf):
                 super().__init__()
@@ -364,7 +364,7 @@ class OpeningTest(unittest.TestCase):
         self.assertEqual(driver.contract_version, CONTRACT_VERSION)
         self.assertIsNone(driver.close())
 
-    def test_what_a_vendor_must_write_is_four_hooks_and_the_limits(self):
+    def test_a_vendor_must_write_four_hooks_and_the_limits(self):
         self.assertEqual(
             AmphoraComputeDriver.__abstractmethods__,
             {'_build', '_delete', '_get', '_list', 'limits'},
@@ -385,8 +385,8 @@ class CallTableTest(unittest.TestCase):
             {ability.value: ability.value for ability in Ability},
         )
 
-    def test_no_read_changes_anything_so_each_may_be_repeated(self):
+    def test_every_read_is_repeatable(self):
         self.assertTrue(all(call.repeatable for call in Call if call.traffic is Traffic.READ))
 
-    def test_building_is_never_repeated_without_a_look(self):
+    def test_a_build_is_never_repeatable(self):
         self.assertFalse(any(call.repeatable for call in Call if call.traffic is Traffic.BUILD))

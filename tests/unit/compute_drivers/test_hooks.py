@@ -25,19 +25,19 @@ class DefaultsTest(unittest.TestCase):
         facts = {'name': amphora_id, 'state': State.ACTIVE, 'owner': 'kiln', **facts}
         self.driver.amphorae[amphora_id] = Amphora(id=amphora_id, **facts)
 
-    def test_what_was_built_with_a_key_is_found_among_this_sites_own(self):
+    def test_a_build_is_found_by_its_key_among_this_sites_amphorae(self):
         self.put('a', build_key='lb-7', owner='other')
         self.put('b', build_key='lb-8')
         self.put('c', build_key='lb-7')
         self.assertEqual(self.driver.find_build('lb-7').id, 'c')
         self.assertIsNone(self.driver.find_build('lb-9'))
 
-    def test_a_name_is_looked_for_among_this_sites_own(self):
+    def test_a_name_is_found_among_this_sites_amphorae(self):
         self.put('a', name='web', owner='other')
         self.put('b', name='web')
         self.assertEqual(self.driver.get_amphora('web').id, 'b')
 
-    def test_a_status_tells_when_the_backend_was_asked(self):
+    def test_a_status_has_the_time_of_its_poll(self):
         self.put('a', state=State.ERROR, fault='No valid host', task_state='spawning')
         self.clock.advance(5)
         status = self.driver.status('a')
@@ -46,13 +46,13 @@ class DefaultsTest(unittest.TestCase):
             ('a', State.ERROR, 'No valid host', 'spawning', 1005),
         )
 
-    def test_one_list_answers_for_many(self):
+    def test_one_list_serves_many_ids(self):
         for amphora_id in 'abc':
             self.put(amphora_id)
         self.assertEqual(set(self.driver.statuses(['a', 'c'])), {'a', 'c'})
         self.assertEqual(self.asked, [('_list', 'kiln')])
 
-    def test_what_the_list_leaves_out_is_asked_for_by_id(self):
+    def test_an_id_missing_from_the_list_is_read_by_id(self):
         self.put('mine')
         self.put('foreign', owner='other')
         found = self.driver.statuses(['mine', 'foreign', 'gone'])
@@ -74,7 +74,7 @@ class DefaultsTest(unittest.TestCase):
         st.dictionaries(st.text('abcdef', min_size=1, max_size=1), st.sampled_from(['kiln', 'x'])),
         st.lists(st.text('abcdefgh', min_size=1, max_size=1), min_size=1, max_size=8),
     )
-    def test_statuses_are_of_all_that_exist_and_of_nothing_else(self, there, asked):
+    def test_statuses_has_exactly_the_existing_amphorae(self, there, asked):
         self.driver.amphorae.clear()
         for amphora_id, owner in there.items():
             self.put(amphora_id, owner=owner)
@@ -82,7 +82,7 @@ class DefaultsTest(unittest.TestCase):
         self.assertEqual(set(found), set(asked) & set(there))
         self.assertTrue(all(id_ == status.amphora_id for id_, status in found.items()))
 
-    def test_without_a_cursor_of_its_own_a_driver_tells_everything_each_time(self):
+    def test_a_driver_without_cursors_returns_everything_each_time(self):
         self.put('a')
         self.put('b', owner='other')
         for since in ('', 'anything'):
@@ -91,20 +91,20 @@ class DefaultsTest(unittest.TestCase):
             self.assertEqual([status.amphora_id for status in changes.statuses], ['a'])
             self.assertEqual((changes.gone, changes.cursor), ((), ''))
 
-    def test_health_is_an_answer_to_a_question_with_no_right_one(self):
+    def test_the_health_check_reads_an_amphora_that_cannot_exist(self):
         self.driver.on_hook = lambda *_: self.clock.advance(0.25)
         health = self.driver.check()
         self.assertTrue(health.healthy)
         self.assertEqual(health.latency_s, 0.25)
 
-    def test_a_backend_that_has_what_cannot_be_is_alive_too(self):
+    def test_a_backend_that_finds_the_impossible_amphora_is_healthy_too(self):
         class Anything(MemoryDriver):
             def _get(self, amphora_id):
                 return Amphora(id=amphora_id, name='', state=State.ACTIVE)
 
         self.assertTrue(Anything().check().healthy)
 
-    def test_a_backend_that_does_not_answer_is_not_called_healthy(self):
+    def test_a_backend_that_does_not_answer_is_not_healthy(self):
         def fail(*_):
             raise ServiceTimeout('No answer.')
 
@@ -114,12 +114,12 @@ class DefaultsTest(unittest.TestCase):
 
 
 class MissingTest(unittest.TestCase):
-    def test_a_backend_that_takes_no_file_systems_says_so(self):
+    def test_a_backend_that_cannot_import_images_refuses(self):
         image = ImageFile(name='kiln/node:1', path=Path('node.tar'))
         with self.assertRaisesRegex(UnsupportedOperation, 'kiln/node:1.*no root file systems'):
             MemoryDriver(VirtualClock()).import_image(image)
 
-    def test_an_ability_that_is_not_written_is_not_implemented(self):
+    def test_a_hook_that_is_not_overridden_is_not_implemented(self):
         arguments = {1: (), 2: ('a',), 3: ('a', 'b'), 4: ('a', 'b', 'c')}
         for call in Call:
             if call.ability:

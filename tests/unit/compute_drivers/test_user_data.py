@@ -36,7 +36,7 @@ def config(blob):
 
 
 class Compose(unittest.TestCase):
-    def test_with_nothing_to_add_the_callers_own_is_sent_as_it_is(self):
+    def test_with_nothing_to_add_the_callers_user_data_is_unchanged(self):
         for user_data in (None, b'', SCRIPT, gzip.compress(SCRIPT), bytes(range(256))):
             self.assertIs(user_data, compose(user_data, [], ()))
 
@@ -49,24 +49,24 @@ class Compose(unittest.TestCase):
         self.assertEqual({'write_files': [entry]}, config(blob))
         self.assertEqual(1, len(parts(blob)))
 
-    def test_only_a_file_of_another_owner_waits_until_there_may_be_one(self):
+    def test_only_a_file_with_another_owner_is_deferred(self):
         (entry,) = config(compose(None, [file('/etc/key', b'x', 0o600, 'root:ssl')]))[
             'write_files'
         ]
         self.assertNotIn('defer', entry)
 
-    def test_a_file_is_packed_where_that_makes_it_smaller(self):
+    def test_a_file_is_compressed_if_that_makes_it_smaller(self):
         content = b'listen 0.0.0.0:80\n' * 100
         (entry,) = config(compose(None, [file(content=content)]))['write_files']
         self.assertEqual('gz+b64', entry['encoding'])
         self.assertEqual(content, gzip.decompress(base64.b64decode(entry['content'])))
         self.assertLess(len(entry['content']), 200)
 
-    def test_keys_come_without_files_and_files_without_keys(self):
+    def test_keys_work_without_files_and_files_without_keys(self):
         self.assertEqual({'ssh_authorized_keys': [KEY]}, config(compose(None, [], [KEY])))
         self.assertEqual(['write_files'], list(config(compose(None, [file()]))))
 
-    def test_the_callers_part_comes_first_and_ours_says_how_to_merge(self):
+    def test_the_callers_part_is_first_and_kilns_part_states_the_merge_type(self):
         theirs, ours = parts(compose(SCRIPT, [file()], [KEY]))
         self.assertEqual(SCRIPT, theirs.get_payload(decode=True))
         self.assertEqual('text/plain', theirs.get_content_type())
@@ -74,35 +74,35 @@ class Compose(unittest.TestCase):
         self.assertEqual('text/cloud-config', ours.get_content_type())
         self.assertIn('list(append)', ours['Merge-Type'])
 
-    def test_the_version_is_where_cloud_init_looks_for_it(self):
+    def test_the_mime_version_is_where_cloud_init_searches_for_it(self):
         self.assertTrue(compose(SCRIPT, [file()]).startswith(b'MIME-Version: 1.0\n'))
 
-    def test_empty_user_data_is_no_part(self):
+    def test_empty_user_data_makes_no_part(self):
         self.assertEqual(1, len(parts(compose(b'', [file()]))))
 
-    def test_what_the_caller_has_packed_is_unpacked_first(self):
+    def test_compressed_user_data_is_unpacked_first(self):
         theirs, _ = parts(compose(gzip.compress(SCRIPT), [file()]))
         self.assertEqual(SCRIPT, theirs.get_payload(decode=True))
 
-    def test_what_only_looks_packed_stays_as_it_is(self):
+    def test_user_data_that_only_looks_compressed_is_unchanged(self):
         for user_data in (b'\x1f\x8bnothing', gzip.compress(SCRIPT)[:-5], b'\x1f\x8b'):
             theirs, _ = parts(compose(user_data, [file()]))
             self.assertEqual(user_data, theirs.get_payload(decode=True))
 
-    def test_a_message_of_the_callers_is_kept_whole(self):
+    def test_a_callers_mime_message_is_kept_whole(self):
         message = compose(SCRIPT, [file('/theirs')])
         blob = compose(message, [file('/ours')])
         self.assertIn(message, blob)
         self.assertEqual(3, len(parts(blob)))
 
-    def test_the_same_build_has_the_same_bytes(self):
+    def test_the_same_build_gives_the_same_bytes(self):
         def build(content=b'x'):
             return compose(SCRIPT, [file(content=content)], [KEY])
 
         self.assertEqual(build(), build())
         self.assertNotEqual(build(), build(b'y'))
 
-    def test_what_is_large_is_packed_as_a_whole_and_what_fits_is_not(self):
+    def test_large_user_data_is_compressed_as_a_whole_and_small_is_not(self):
         # Sizes on both sides of the limit; the head of each part is not ours to count.
         room = MAX_BYTES - len(compose(b'#!' + b'x' * 1000, [file()])) + 1000
         exactly = compose(b'#!' + b'x' * room, [file()])
@@ -114,7 +114,7 @@ class Compose(unittest.TestCase):
         self.assertEqual(more, compose(b'#!' + b'x' * (room + 1), [file()]))
 
     @given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
-    def test_whatever_is_put_in_can_be_taken_out(self, user_data, content, packed):
+    def test_all_contents_can_be_unpacked_again(self, user_data, content, packed):
         sent = gzip.compress(user_data) if packed else user_data
         blob = compose(sent, [file(content=content)], [KEY])
         (entry,) = config(blob)['write_files']

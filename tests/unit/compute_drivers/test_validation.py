@@ -89,7 +89,7 @@ TOO_LARGE = (
 
 
 class RefusedBuildsTest(unittest.TestCase):
-    def test_each_rule_says_which_argument_breaks_it(self):
+    def test_each_rule_names_the_invalid_argument(self):
         for arguments, message in (*REFUSED, *TOO_LARGE):
             with self.subTest(message):
                 with self.assertRaisesRegex(InvalidBuildRequest, message) as caught:
@@ -97,19 +97,19 @@ class RefusedBuildsTest(unittest.TestCase):
                 self.assertTrue(str(caught.exception).startswith('Cannot build: '))
                 self.assertTrue(str(caught.exception).endswith('.'))
 
-    def test_what_is_too_large_is_an_error_of_its_own(self):
+    def test_too_large_content_has_its_own_error(self):
         for arguments, message in TOO_LARGE:
             with self.subTest(message), self.assertRaisesRegex(UserDataTooLarge, message):
                 built(**arguments)
 
-    def test_no_hook_is_called_by_a_build_that_breaks_a_rule(self):
+    def test_an_invalid_build_calls_no_hook(self):
         driver = MemoryDriver()
         driver.on_hook = self.fail
         for arguments, message in (*REFUSED, *TOO_LARGE):
             with self.subTest(message), self.assertRaises(InvalidBuildRequest):
                 driver.build(**arguments)
 
-    def test_an_option_the_backend_has_no_notion_of_is_refused(self):
+    def test_an_unsupported_option_is_refused(self):
         limits = Limits(
             refused_options=frozenset({'amphora_flavor', 'config_drive_files', 'port_ids'})
         )
@@ -126,7 +126,7 @@ class RefusedBuildsTest(unittest.TestCase):
                 built(limits, **arguments)
         self.assertEqual(built(limits, image_id='i').image_id, 'i')
 
-    def test_an_owner_that_could_not_be_a_tag_is_refused(self):
+    def test_an_invalid_owner_is_refused(self):
         for owner in ('', 'a b', 'o' * 33, '-a', None, 'a/b'):
             with self.subTest(owner), self.assertRaisesRegex(InvalidRequest, 'must be 1 to 32'):
                 validation.build_request(LIMITS, {}, owner=owner)
@@ -140,7 +140,7 @@ class AcceptedBuildsTest(unittest.TestCase):
         self.assertEqual([len(file.content) for file in request.files], [10 * KIB] * 5)
         self.assertEqual([file.path for file in request.files], list(files))
 
-    def test_a_content_may_be_text_bytes_or_a_file_of_either(self):
+    def test_a_content_can_be_text_bytes_or_a_file_of_either(self):
         for content in ('é\n', 'é\n'.encode(), bytearray('é\n'.encode()),
                         io.StringIO('é\n'), io.BytesIO('é\n'.encode())):  # fmt: skip
             with self.subTest(type(content).__name__):
@@ -148,7 +148,7 @@ class AcceptedBuildsTest(unittest.TestCase):
                 self.assertEqual(request.user_data, b'\xc3\xa9\n')
                 self.assertIs(type(request.user_data), bytes)
 
-    def test_a_file_may_say_its_mode_and_owner_and_else_has_the_usual_ones(self):
+    def test_a_file_can_set_mode_and_owner_or_has_defaults(self):
         request = built(config_drive_files={'/a': ('x', 0o600, 'haproxy'), '/b': io.BytesIO(b'y')})
         self.assertEqual(
             request.files,
@@ -158,7 +158,7 @@ class AcceptedBuildsTest(unittest.TestCase):
             ),
         )
 
-    def test_no_more_of_a_file_is_read_than_tells_that_it_is_too_large(self):
+    def test_a_too_large_file_is_read_only_up_to_the_limit(self):
         class Endless:
             asked = 0
 
@@ -171,7 +171,7 @@ class AcceptedBuildsTest(unittest.TestCase):
             built(config_drive_files={'/dev/zero': endless})
         self.assertEqual(endless.asked, 10 * KIB + 1)
 
-    def test_a_file_that_cannot_be_read_is_a_wrong_argument_that_tells_no_content(self):
+    def test_an_unreadable_file_is_an_invalid_argument_and_its_content_is_not_shown(self):
         closed = io.StringIO(SECRET)
         closed.close()
         path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'latin')
@@ -191,31 +191,31 @@ class AcceptedBuildsTest(unittest.TestCase):
                 self.assertNotIn(SECRET, str(caught.exception))
                 self.assertIsNone(caught.exception.__cause__)
 
-    def test_what_is_not_given_is_absent(self):
+    def test_omitted_arguments_are_absent(self):
         request = built()
         self.assertEqual(request.amphora_type, AmphoraType.VM)
         self.assertEqual((request.flavor, request.image_id, request.user_data), (None, None, None))
         self.assertEqual((request.keys, request.sec_groups, request.files), ((), (), ()))
         self.assertEqual(dict(request.metadata), {})
 
-    def test_a_build_without_a_key_gets_one_of_its_own_and_a_name_after_it(self):
+    def test_a_build_without_a_key_gets_a_drawn_key_and_a_name_from_it(self):
         first, second = built(), built()
         self.assertNotEqual(first.build_key, second.build_key)
         self.assertEqual(first.name, f'amphora-{first.build_key}')
 
-    def test_a_made_up_name_fits_the_backend(self):
+    def test_a_generated_name_fits_the_backend(self):
         limits = Limits(max_name_length=15)
         self.assertEqual(built(limits, build_key='0123456789').name, 'amphora-0123456')
 
-    def test_any_iterable_of_ids_is_taken_in_its_order(self):
+    def test_any_iterable_of_ids_is_accepted_in_order(self):
         request = built(network_ids=(id_ for id_ in ('b', 'a')), keys={'k': 1})
         self.assertEqual((request.network_ids, request.keys), (('b', 'a'), ('k',)))
 
-    def test_a_whole_public_key_may_be_far_longer_than_an_id(self):
+    def test_a_public_key_can_be_far_longer_than_an_id(self):
         key = 'ssh-rsa ' + 'A' * 16_000
         self.assertEqual(built(keys=[key]).keys, (key,))
 
-    def test_what_the_caller_changes_afterwards_changes_no_request(self):
+    def test_later_changes_of_arguments_do_not_change_the_request(self):
         metadata, networks, content = {'a': '1'}, ['n-1'], bytearray(b'x')
         request = built(metadata=metadata, network_ids=networks, user_data=content)
         metadata['a'] = '2'
@@ -293,7 +293,7 @@ class SmallArgumentsTest(unittest.TestCase):
             with self.subTest(), self.assertRaisesRegex(InvalidRequest, 'at most'):
                 validation.check_lines(lines)
 
-    def test_only_a_resource_of_this_site_may_be_deleted(self):
+    def test_only_a_resource_of_this_site_can_be_deleted(self):
         with self.assertRaisesRegex(InvalidRequest, 'one of list_resources'):
             validation.check_own_resource('port-1', 'kiln')
         for owner in ('other', None):
@@ -311,7 +311,7 @@ class SmallArgumentsTest(unittest.TestCase):
         with self.assertRaisesRegex(InvalidRequest, 'amphora_ids is empty'):
             validation.check_ids(['a', ''])
 
-    def test_states_to_wait_for_may_be_named_and_wrong_ones_are_answered_with_all(self):
+    def test_states_can_be_given_by_name_and_invalid_ones_list_all(self):
         self.assertEqual(
             validation.check_states(['active', State.ERROR]), {State.ACTIVE, State.ERROR}
         )
@@ -371,12 +371,12 @@ class EveryCallTest(unittest.TestCase):
             ):
                 getattr(face, name)(*args, **keywords)
 
-    def test_a_driver_refuses_a_wrong_argument_before_any_hook(self):
+    def test_a_driver_refuses_an_invalid_argument_before_any_hook(self):
         driver = MemoryDriver()
         driver.on_hook = self.fail
         self.assert_each_is_refused(driver)
 
-    def test_the_facade_refuses_it_on_the_callers_thread(self):
+    def test_the_facade_refuses_an_invalid_argument_on_the_callers_thread(self):
         driver = MemoryDriver()
         driver.on_hook = self.fail
         compute = Compute(driver)
@@ -385,7 +385,7 @@ class EveryCallTest(unittest.TestCase):
         with self.assertRaisesRegex(InvalidRequest, 'goal'):
             compute.watch('id-1', goal='active')
 
-    def test_no_call_of_the_contract_is_forgotten_here(self):
+    def test_these_tests_cover_every_call_of_the_contract(self):
         checked = {name for name, *_ in WRONG_CALLS} | {'build'}
         calls = {
             name

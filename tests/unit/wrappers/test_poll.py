@@ -53,19 +53,19 @@ class InquiryCase(unittest.TestCase):
 
 
 class InquiryTest(InquiryCase):
-    def test_a_few_are_asked_for_by_id_for_they_are_not_worth_a_list(self):
+    def test_a_few_amphorae_are_polled_by_id(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(FEW)
         for _ in range(3):
             self.assertEqual([('statuses', FEW)], self.look()[0])
 
-    def test_many_are_served_by_one_answer_with_everything_and_then_by_changes(self):
+    def test_many_amphorae_are_served_by_one_full_answer_and_then_by_changes(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(1000)
         for _ in range(3):
             self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_new_ones_of_which_nothing_is_told_are_looked_at_by_id_together_and_once(self):
+    def test_new_amphorae_without_a_change_are_polled_by_id_together_and_once(self):
         self.use(CursorDriver(self.clock))
         for number in range(100, 105):
             self.driver.put(f'a{number}')
@@ -75,14 +75,14 @@ class InquiryTest(InquiryCase):
         self.assertEqual([('changes', 0), ('statuses', 5)], self.look()[0])
         self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_new_ones_that_are_told_of_are_not_asked_for_besides(self):
+    def test_new_amphorae_with_a_change_are_not_polled_by_id(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(100)
         self.look()
         self.wait_for(5)
         self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_a_useful_cursor_serves_also_the_few_that_are_left(self):
+    def test_a_useful_cursor_also_serves_a_few_amphorae(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(100)
         self.look()
@@ -91,7 +91,7 @@ class InquiryTest(InquiryCase):
             self.table.drop(waiter)
         self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_a_cursor_that_is_answered_with_everything_does_not_serve_a_few(self):
+    def test_a_cursor_with_a_complete_answer_does_not_serve_a_few_amphorae(self):
         self.use(CursorDriver(self.clock))
         self.driver.always_complete = True
         self.wait_for(100)
@@ -100,7 +100,7 @@ class InquiryTest(InquiryCase):
             self.table.drop(waiter)
         self.assertEqual([('statuses', 1)], self.look()[0])
 
-    def test_what_everything_leaves_out_is_asked_for_by_id_before_it_is_gone(self):
+    def test_an_amphora_missing_from_a_full_answer_is_polled_by_id_before_it_is_gone(self):
         self.use(CursorDriver(self.clock))
         self.driver.hidden = {'a7'}
         self.wait_for(100)
@@ -109,20 +109,20 @@ class InquiryTest(InquiryCase):
         self.assertEqual([('changes', 0), ('statuses', 2)], calls)
         self.assertEqual(['a100'], gone)
 
-    def test_what_changes_leave_out_is_not_gone(self):
+    def test_an_amphora_missing_from_the_changes_is_not_gone(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(100)
         self.look()
         self.assertEqual(([('changes', 0)], []), self.look())
 
-    def test_a_driver_without_cursors_is_asked_by_id_after_one_try(self):
+    def test_a_driver_without_cursors_is_polled_by_id_after_one_try(self):
         self.use(PlainDriver(self.clock))
         self.wait_for(100)
         self.assertEqual([('changes', 0)], self.look()[0])
         self.assertEqual([('statuses', 100)], self.look()[0])
         self.assertEqual([('statuses', 100)], self.look()[0])
 
-    def test_a_driver_that_had_no_cursor_is_tried_again_after_a_while(self):
+    def test_a_driver_without_cursors_is_tried_again_after_a_while(self):
         self.use(PlainDriver(self.clock))
         self.wait_for(100)
         self.look()
@@ -132,7 +132,7 @@ class InquiryTest(InquiryCase):
         self.assertEqual([('changes', 0)], self.look()[0])
         self.assertEqual([('statuses', 100)], self.look()[0])
 
-    def test_now_and_then_all_are_swept_by_id_whatever_changes_say(self):
+    def test_all_amphorae_are_periodically_polled_by_id(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(100)
         self.look()
@@ -140,7 +140,7 @@ class InquiryTest(InquiryCase):
         self.assertEqual([('statuses', 100)], self.look()[0])
         self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_an_answer_that_was_not_taken_in_is_told_again(self):
+    def test_an_unprocessed_answer_is_returned_again(self):
         self.use(CursorDriver(self.clock))
         self.wait_for(100)
         self.look()
@@ -165,17 +165,17 @@ class CursorAtHandTest(InquiryCase):
         answer, *_ = self.poll.answers(self.table)
         return len(answer.statuses)
 
-    def test_those_of_whom_nothing_is_told_are_looked_at_by_id_once_and_then_by_changes(self):
+    def test_amphorae_without_a_change_are_polled_by_id_once_and_then_by_changes(self):
         for count in (4, 2 * FEW):
             self.wait_for(count, exist=False)
             self.assertEqual([('changes', 0), ('statuses', count)], self.look()[0])
             self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_nobody_is_told_of_those_for_whom_nobody_waits(self):
+    def test_amphorae_without_a_waiter_are_not_reported(self):
         self.wait_for(4, exist=False)
         self.assertEqual(0, self.rows())
 
-    def test_what_an_old_cursor_would_tell_is_left_out_where_all_are_new(self):
+    def test_an_old_cursor_is_skipped_if_all_amphorae_are_new(self):
         self.wait_for(1)
         self.look()
         self.table.drop(self.waiters[0])
@@ -184,14 +184,14 @@ class CursorAtHandTest(InquiryCase):
         self.wait_for(1, exist=False)
         self.assertEqual(0, self.rows())
 
-    def test_the_old_cursor_is_kept_while_one_depends_on_it(self):
+    def test_an_old_cursor_is_kept_while_a_waiter_depends_on_it(self):
         self.wait_for(1)
         self.look()
         self.driver.put('a0', State.ACTIVE)
         self.wait_for(1, exist=False)
         self.assertEqual(1, self.rows())
 
-    def test_those_made_since_they_were_ordered_are_not_asked_for_by_id(self):
+    def test_amphorae_made_after_the_cursor_are_not_polled_by_id(self):
         for crowd in ((0, 4), (4, 8)):
             self.clock.advance(60.0)
             since = self.cursor_now()
@@ -203,7 +203,7 @@ class CursorAtHandTest(InquiryCase):
             for waiter in self.waiters:
                 self.table.drop(waiter)
 
-    def test_the_moment_of_the_first_order_counts_where_there_are_several(self):
+    def test_the_cursor_of_the_first_of_several_builds_counts(self):
         cursors = []
         for number in range(4):
             cursors.append(self.cursor_now())
@@ -213,7 +213,7 @@ class CursorAtHandTest(InquiryCase):
             self.wait_for(1, exist=False, since=since)
         self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_one_of_unknown_age_is_looked_at_by_id_beside_those_made_since(self):
+    def test_an_amphora_of_unknown_age_is_polled_by_id_beside_new_ones(self):
         since = self.cursor_now()
         self.driver.put('a0')
         self.clock.advance(1.0)
@@ -221,7 +221,7 @@ class CursorAtHandTest(InquiryCase):
         self.wait_for(1, exist=False)
         self.assertEqual([('changes', 0), ('statuses', 2)], self.look()[0])
 
-    def test_an_order_during_the_looks_of_others_takes_no_question_by_id(self):
+    def test_a_build_during_other_polls_needs_no_poll_by_id(self):
         self.wait_for(1, exist=False)
         self.look()
         self.clock.advance(1.0)
@@ -233,14 +233,14 @@ class CursorAtHandTest(InquiryCase):
         self.clock.advance(1.0)
         self.assertEqual([('changes', 0)], self.look()[0])
 
-    def test_what_may_have_been_there_is_told_of_or_asked_for_by_id(self):
+    def test_an_amphora_that_might_exist_already_is_reported_or_polled_by_id(self):
         since = self.cursor_now(certain=False)
         self.driver.put('a0')
         self.clock.advance(1.0)
         self.wait_for(2, exist=False, since=since)
         self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
 
-    def test_what_was_made_before_it_was_ordered_here_is_asked_for_with_the_second_look(self):
+    def test_an_amphora_made_earlier_elsewhere_is_polled_with_the_second_poll(self):
         self.clock.advance(1.0)
         since = self.cursor_now()
         self.clock.advance(1.0)
@@ -249,7 +249,7 @@ class CursorAtHandTest(InquiryCase):
         self.clock.advance(1.0)
         self.assertEqual([('changes', 0), ('statuses', 1)], self.look()[0])
 
-    def test_a_failed_look_begins_with_the_same_moment_again(self):
+    def test_a_failed_poll_starts_from_the_same_cursor_again(self):
         since = self.cursor_now()
         self.driver.put('a0')
         self.clock.advance(1.0)
@@ -288,12 +288,12 @@ class InShortTest(InquiryCase):
         answers = list(self.poll.answers(self.table))
         return {one.amphora_id: one.state for answer in answers for one in answer.statuses}
 
-    def test_who_waits_for_new_ones_to_be_active_is_served_by_ids(self):
+    def test_waiters_for_builds_are_served_by_active_ids(self):
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
         self.driver.put('a2', State.ACTIVE)
         self.assertEqual({'a2': State.ACTIVE}, self.told())
 
-    def test_now_and_then_those_that_failed_are_asked_for_besides_and_why(self):
+    def test_failed_builds_are_periodically_polled_with_their_reason(self):
         self.driver.put('a1', State.ERROR)
         self.assertEqual({}, self.told())
         self.clock.advance(TROUBLE_S)
@@ -304,7 +304,7 @@ class InShortTest(InquiryCase):
         self.assertEqual(calls, self.driver.calls)
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
 
-    def test_after_a_while_all_that_happened_is_told(self):
+    def test_after_a_while_a_full_poll_reports_everything(self):
         self.look()
         self.driver.remove('a3')
         self.clock.advance(FULL_S)
@@ -312,26 +312,26 @@ class InShortTest(InquiryCase):
         self.table.gone('a3')
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
 
-    def test_a_look_at_ids_is_no_look_at_everything(self):
+    def test_a_poll_of_ids_is_not_a_full_poll(self):
         self.look()
         self.assertTrue(self.poll.brief)
         self.clock.advance(FULL_S)
         self.look()
         self.assertFalse(self.poll.brief)
 
-    def test_one_who_wants_to_hear_of_each_step_makes_it_changes_for_all(self):
+    def test_a_waiter_for_each_change_requires_full_polls(self):
         self.look()
         self.build(1, brief=False)
         self.assertEqual([('changes', 0)], self.look()[0])
         self.table.drop(self.waiters[-1])
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
 
-    def test_a_driver_that_cannot_tell_now_is_asked_for_changes(self):
+    def test_a_driver_without_active_ids_now_is_polled_for_changes(self):
         self.driver.tells_in_short = False
         self.assertEqual([('changes', 0)], self.look()[0])
         self.assertFalse(self.poll.brief)
 
-    def test_one_that_may_have_been_there_already_is_looked_at_first(self):
+    def test_an_amphora_that_might_exist_already_is_polled_first(self):
         self.look()
         self.driver.put('a4')
         self.clock.advance(1.0)
@@ -342,7 +342,7 @@ class InShortTest(InquiryCase):
         self.assertEqual([('changes', 0)], self.look()[0])
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
 
-    def test_those_seen_on_their_way_are_told_in_short_when_they_are_active(self):
+    def test_known_builds_in_progress_are_reported_by_id_when_active(self):
         self.driver.put('a1', State.PENDING)
         self.driver.put('a2', State.BUILDING)
         self.clock.advance(FULL_S)
@@ -353,7 +353,7 @@ class InShortTest(InquiryCase):
         self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.told())
         self.assertEqual([('reached', State.ACTIVE)], self.driver.calls)
 
-    def test_one_that_fails_after_it_was_seen_is_told_in_time(self):
+    def test_a_known_build_that_fails_is_reported_in_time(self):
         self.clock.advance(FULL_S)
         self.assertEqual([('changes', 0)], self.look()[0])
         self.driver.put('a1', State.ERROR)
@@ -363,7 +363,7 @@ class InShortTest(InquiryCase):
             told |= self.told()
         self.assertEqual({'a1': State.ERROR}, told)
 
-    def test_the_question_moves_on_and_yet_tells_of_an_order_that_took_long(self):
+    def test_the_cursor_advances_but_still_reports_a_slow_build(self):
         slow = self.cursor_now()
         for number in range(3):
             self.driver.put(f'a{number}', State.ACTIVE)
@@ -384,7 +384,7 @@ class InShortTest(InquiryCase):
         self.assertEqual([('reached', State.ACTIVE)], self.driver.calls)
         self.assertLess(self.driver.asked_since, moved_on)
 
-    def test_one_of_which_more_is_known_than_its_build_takes_a_look_at_everything(self):
+    def test_an_amphora_with_another_task_requires_a_full_poll(self):
         self.driver.put('a1', State.UNKNOWN)
         self.clock.advance(FULL_S)
         self.look()
@@ -395,6 +395,6 @@ class InShortTest(InquiryCase):
         self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.told())
         self.assertEqual([('reached', State.ACTIVE), ('changes', 0)], self.driver.calls)
 
-    def test_those_for_whom_nobody_waits_are_left_out(self):
+    def test_amphorae_without_a_waiter_are_left_out(self):
         self.driver.put('a9', State.ACTIVE)
         self.assertEqual({}, self.told())

@@ -69,20 +69,20 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class TcpProbeTest(unittest.TestCase):
-    def test_a_port_that_accepts_is_ready(self):
+    def test_an_accepting_port_is_ready(self):
         with listening() as port:
             self.assertTrue(TcpProbe(port)(HERE))
 
-    def test_a_port_that_refuses_is_not_and_the_reason_is_kept(self):
+    def test_a_refusing_port_is_not_ready_and_the_reason_is_kept(self):
         port = closed_port()
         with self.assertRaisesRegex(NotReady, rf'127\.0\.0\.1:{port}: .*refused'):
             TcpProbe(port)(HERE)
 
-    def test_the_first_address_that_serves_will_do(self):
+    def test_one_serving_address_is_enough(self):
         with listening('127.0.0.2') as port:
             self.assertTrue(TcpProbe(port)(amphora('127.0.0.1', '127.0.0.2')))
 
-    def test_where_none_serves_all_reasons_are_given(self):
+    def test_if_no_address_serves_all_reasons_are_given(self):
         port = closed_port()
         with self.assertRaisesRegex(NotReady, r'127\.0\.0\.1:.*; 127\.0\.0\.3:'):
             TcpProbe(port)(amphora('127.0.0.1', '127.0.0.3'))
@@ -91,13 +91,13 @@ class TcpProbeTest(unittest.TestCase):
         with self.assertRaisesRegex(NotReady, 'has no address'):
             TcpProbe(22)(amphora())
 
-    def test_ipv6_is_reached_and_written_in_brackets(self):
+    def test_ipv6_addresses_are_probed_and_written_in_brackets(self):
         with listening('::1') as port:
             self.assertTrue(TcpProbe(port)(amphora('::1')))
         with self.assertRaisesRegex(NotReady, rf'\[::1\]:{port}:'):
             TcpProbe(port)(amphora('::1'))
 
-    def test_silence_ends_with_the_timeout(self):
+    def test_an_unanswered_probe_ends_with_the_timeout(self):
         with socket.socket() as full:
             full.bind(('127.0.0.1', 0))
             full.listen(0)
@@ -111,7 +111,7 @@ class TcpProbeTest(unittest.TestCase):
             with self.assertRaisesRegex(NotReady, 'timed out'):
                 TcpProbe(port, timeout_s=0.1)(HERE)
 
-    def test_what_cannot_work_is_refused(self):
+    def test_invalid_arguments_are_refused(self):
         for arguments in (
             (0,), (65536,), ('22',), (None,), (True,), (22.5,),
             (22, 0), (22, '3'), (22, None), (22, float('nan')), (22, float('inf')),
@@ -121,7 +121,7 @@ class TcpProbeTest(unittest.TestCase):
 
 
 class HttpProbeTest(unittest.TestCase):
-    def test_a_good_status_is_ready_and_a_redirect_is_one(self):
+    def test_an_accepted_status_is_ready_and_a_redirect_is_accepted(self):
         with Server() as server:
             port = server.server_port
             for path in ('/', '/200', '/302'):
@@ -129,7 +129,7 @@ class HttpProbeTest(unittest.TestCase):
             self.assertEqual([('/', f'127.0.0.1:{port}')], server.asked[:1])
             self.assertEqual(3, len(server.asked))
 
-    def test_another_status_is_not_and_the_reason_is_kept(self):
+    def test_another_status_is_not_ready_and_the_reason_is_kept(self):
         with Server() as server:
             port = server.server_port
             with self.assertRaisesRegex(
@@ -137,13 +137,13 @@ class HttpProbeTest(unittest.TestCase):
             ):
                 HttpProbe(port, '/503')(HERE)
 
-    def test_the_good_statuses_can_be_named(self):
+    def test_the_accepted_statuses_can_be_set(self):
         with Server() as server:
             self.assertTrue(HttpProbe(server.server_port, '/503', statuses={503})(HERE))
             with self.assertRaises(NotReady):
                 HttpProbe(server.server_port, '/200', statuses={503})(HERE)
 
-    def test_nobody_there_and_nonsense_are_not_ready(self):
+    def test_a_refused_connection_and_an_invalid_answer_are_not_ready(self):
         port = closed_port()
         with self.assertRaisesRegex(NotReady, 'refused'):
             HttpProbe(port)(HERE)
@@ -158,26 +158,26 @@ class HttpProbeTest(unittest.TestCase):
             connection.recv(1000)
             connection.sendall(b'SSH-2.0-OpenSSH_9.6\r\n\r\n')
 
-    def test_silence_ends_with_the_timeout(self):
+    def test_an_unanswered_probe_ends_with_the_timeout(self):
         with (
             listening() as port,
             self.assertRaisesRegex(NotReady, rf':{port}/: .*timed out'),
         ):
             HttpProbe(port, timeout_s=0.1)(HERE)
 
-    def test_ipv6_is_reached_and_written_in_brackets(self):
+    def test_ipv6_addresses_are_probed_and_written_in_brackets(self):
         with Server('::1') as server:
             port = server.server_port
             self.assertTrue(HttpProbe(port)(amphora('::1')))
             self.assertEqual([('/', f'[::1]:{port}')], server.asked)
 
-    def test_proxies_of_the_environment_are_not_asked(self):
+    def test_proxies_of_the_environment_are_not_used(self):
         os.environ['http_proxy'] = f'http://127.0.0.1:{closed_port()}'
         self.addCleanup(os.environ.pop, 'http_proxy')
         with Server() as server:
             self.assertTrue(HttpProbe(server.server_port)(HERE))
 
-    def test_https_is_spoken_with_a_certificate_that_nobody_knows(self):
+    def test_https_accepts_an_unknown_certificate(self):
         with tempfile.NamedTemporaryFile() as pem, Server() as server:
             certificate = subprocess.run(
                 ['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=new',
@@ -192,7 +192,7 @@ class HttpProbeTest(unittest.TestCase):
             server.socket = context.wrap_socket(server.socket, server_side=True)
             self.assertTrue(HttpProbe(server.server_port, scheme='https')(HERE))
 
-    def test_what_cannot_work_is_refused(self):
+    def test_invalid_arguments_are_refused(self):
         for more in (
             {'path': 'health'},
             {'path': '/a b'},
@@ -208,7 +208,7 @@ class HttpProbeTest(unittest.TestCase):
 
 
 class ParseTest(unittest.TestCase):
-    def test_each_form_makes_its_probe(self):
+    def test_each_form_is_parsed_to_its_probe(self):
         for text, probe in {
             'tcp:22': TcpProbe(22),
             'http:8080': HttpProbe(8080),
@@ -217,11 +217,11 @@ class ParseTest(unittest.TestCase):
         }.items():
             self.assertEqual(probe, parse_probe(text))
 
-    def test_anything_else_is_refused_with_the_forms_there_are(self):
+    def test_anything_else_is_refused_with_the_valid_forms(self):
         for text in ('', 'tcp', 'tcp:', 'tcp:ssh', 'tcp:22/', 'udp:53', '22', 'http:/x', 'tcp:²'):
             with self.subTest(text), self.assertRaisesRegex(InvalidRequest, 'tcp:22, http:8080'):
                 parse_probe(text)
 
-    def test_a_port_that_cannot_be_is_refused_by_its_number(self):
+    def test_an_invalid_port_is_refused_by_its_number(self):
         with self.assertRaisesRegex(InvalidRequest, '70000'):
             parse_probe('tcp:70000')

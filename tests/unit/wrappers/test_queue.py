@@ -29,7 +29,7 @@ def taken(queue, now=0.0):
 
 
 class Order(unittest.TestCase):
-    def test_priority_goes_first_and_arrival_within_it_across_kinds(self):
+    def test_items_are_ordered_by_priority_and_then_by_arrival_across_kinds(self):
         queue = queue_of(threads=9)
         queue.put(READ, Priority.LOW, 'low')
         queue.put(READ, Priority.NORMAL, 'first')
@@ -38,7 +38,7 @@ class Order(unittest.TestCase):
         queue.put(READ, Priority.NORMAL, 'third')
         self.assertEqual(taken(queue), ['high', 'first', 'second', 'third', 'low'])
 
-    def test_one_that_is_put_back_keeps_its_place(self):
+    def test_an_item_that_is_put_back_keeps_its_place(self):
         queue = queue_of()
         order = queue.put(READ, Priority.NORMAL, 'first')
         queue.put(READ, Priority.NORMAL, 'second')
@@ -47,7 +47,7 @@ class Order(unittest.TestCase):
         queue.put(READ, Priority.NORMAL, 'first', order)
         self.assertEqual(taken(queue), ['first', 'second'])
 
-    def test_a_kind_that_is_held_waits_while_others_go(self):
+    def test_a_held_kind_waits_while_others_run(self):
         queue = queue_of()
         queue.put(READ, Priority.HIGH, 'read')
         queue.put(CHANGE, Priority.LOW, 'change')
@@ -64,7 +64,7 @@ class Shares(unittest.TestCase):
             queue.put(BUILD, Priority.NORMAL, number)
         self.assertEqual(taken(queue), [0, 1, 2])
 
-    def test_one_thread_is_left_for_each_kind_that_has_none(self):
+    def test_one_thread_is_reserved_for_each_kind_without_one(self):
         queue = queue_of(threads=5)
         for number in range(9):
             queue.put(BUILD, Priority.HIGH, number)
@@ -79,7 +79,7 @@ class Shares(unittest.TestCase):
         st.lists(st.sampled_from([*Traffic, 'back', 'cancel']), max_size=60),
         st.randoms(use_true_random=False),
     )
-    def test_threads_are_never_leaked_nor_overdrawn(self, threads, events, chance):
+    def test_threads_are_neither_leaked_nor_exceeded(self, threads, events, chance):
         gone = set()
         queue = TrafficQueue(
             threads=threads, shares=dict.fromkeys(Traffic, 4), wanted=lambda item: item not in gone
@@ -117,7 +117,7 @@ class Shares(unittest.TestCase):
             take()
         self.assertEqual((queue.waiting, queue.running, waiting), (0, 0, set()))
 
-    def test_what_was_cancelled_behind_a_hang_is_not_kept(self):
+    def test_cancelled_items_behind_a_hanging_one_are_dropped(self):
         gone = set()
         queue = TrafficQueue(
             threads=3, shares=dict.fromkeys(Traffic, 1), wanted=lambda item: item not in gone
@@ -133,7 +133,7 @@ class Shares(unittest.TestCase):
 
 
 class OneAtATime(unittest.TestCase):
-    def test_the_first_of_a_key_goes_and_each_other_after_it(self):
+    def test_items_of_a_key_run_one_after_another(self):
         turns = PerKeyQueue()
         self.assertTrue(turns.join('k', 'a'))
         self.assertFalse(turns.join('k', 'b'))
@@ -143,14 +143,14 @@ class OneAtATime(unittest.TestCase):
         self.assertIsNone(turns.leave('other', 'c'))
         self.assertEqual(len(turns), 0)
 
-    def test_one_that_gives_up_in_line_gives_no_turn(self):
+    def test_an_item_that_leaves_the_queue_early_starts_no_other(self):
         turns = PerKeyQueue()
         for item in 'abc':
             turns.join('k', item)
         self.assertIsNone(turns.leave('k', 'b'))
         self.assertEqual(turns.leave('k', 'a'), 'c')
 
-    def test_an_heir_takes_the_place_of_its_forebear(self):
+    def test_a_replacement_takes_the_place_of_an_item(self):
         turns = PerKeyQueue()
         for item in 'ab':
             turns.join('k', item)
@@ -160,7 +160,7 @@ class OneAtATime(unittest.TestCase):
 
 
 class Settings(unittest.TestCase):
-    def test_a_value_that_cannot_work_is_refused_by_name(self):
+    def test_an_invalid_value_is_refused_by_name(self):
         for name, value in (
             ('max_workers', 2), ('max_queue', 0), ('read_workers', 0), ('build_workers', 0),
             ('change_workers', 0), ('timeout_s', 0), ('cleanup_timeout_s', -1),
@@ -169,14 +169,14 @@ class Settings(unittest.TestCase):
             with self.subTest(name), self.assertRaisesRegex(ConfigurationError, name):
                 ExecutorSettings(**{name: value})
 
-    def test_a_share_larger_than_the_whole_is_refused_with_both(self):
+    def test_a_share_above_max_workers_is_refused_with_both_values(self):
         for name in ('read_workers', 'build_workers', 'change_workers'):
             with self.subTest(name), self.assertRaisesRegex(
                 ConfigurationError, rf'{name} must be 1 to 4 \(max_workers\), not 5\.'
             ):  # fmt: skip
                 ExecutorSettings(max_workers=4, **{name: 5})
 
-    def test_defaults_leave_builds_and_changes_a_part_each(self):
+    def test_by_default_builds_and_changes_have_a_part_each(self):
         for workers, read, build, change in (
             (3, 3, 1, 2), (4, 4, 2, 3), (16, 16, 8, 12), (64, 64, 32, 48),
         ):  # fmt: skip
@@ -184,6 +184,6 @@ class Settings(unittest.TestCase):
                 shares = ExecutorSettings(max_workers=workers).shares
                 self.assertEqual(shares, {READ: read, BUILD: build, CHANGE: change})
 
-    def test_a_share_that_is_set_is_taken(self):
+    def test_a_configured_share_applies(self):
         settings = ExecutorSettings(read_workers=5, build_workers=16, change_workers=1)
         self.assertEqual(settings.shares, {READ: 5, BUILD: 16, CHANGE: 1})

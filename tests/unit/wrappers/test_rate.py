@@ -47,7 +47,7 @@ class Backend(AmphoraComputeDriver):
 
 
 class RateSettingsTest(unittest.TestCase):
-    def test_a_value_that_makes_no_sense_is_refused_by_its_name(self):
+    def test_an_invalid_value_is_refused_by_name(self):
         wrong = {
             'rate_per_s': (0, -1, math.inf, math.nan),
             'burst': (0, 1.5),
@@ -74,33 +74,33 @@ class TokenBucketTest(unittest.TestCase):
             taken += 1
         return taken
 
-    def test_a_burst_goes_at_once_and_the_rest_at_the_rate(self):
+    def test_a_burst_is_sent_at_once_and_the_rest_at_the_rate(self):
         self.assertEqual(3, self.drain(100.0))
         self.assertEqual(0.5, self.bucket.wait_s(100.0))
         self.assertEqual(1, self.drain(100.5))
         self.assertEqual(2, self.drain(101.5))
 
-    def test_a_quiet_time_saves_no_more_than_the_burst(self):
+    def test_a_quiet_time_accumulates_no_more_than_the_burst(self):
         self.assertEqual(3, self.drain(1e6))
 
-    def test_time_that_seems_to_go_back_gives_nothing(self):
+    def test_time_that_goes_back_adds_no_tokens(self):
         self.drain(100.0)
         self.assertFalse(self.bucket.take(99.0))
 
-    def test_a_refusal_stops_all_until_its_time_and_then_lets_one_go(self):
+    def test_a_refusal_stops_all_calls_for_its_pause_and_then_admits_one(self):
         self.bucket.slow_down(100.0, 5.0)
         self.assertEqual(5.0, self.bucket.wait_s(100.0))
         self.assertEqual(0, self.drain(104.99))
         self.assertEqual(1, self.drain(105.0))
 
-    def test_a_pause_ends_on_time_whatever_floats_make_of_it(self):
+    def test_a_pause_ends_on_time_despite_float_rounding(self):
         bucket = TokenBucket(SETTINGS, 0.0)
         now = 1.4463308886081814
         bucket.slow_down(now, 5.0)
         now += 0.41559732448244413
         self.assertTrue(bucket.take(now + bucket.wait_s(now)))
 
-    def test_a_refusal_halves_the_rate_down_to_the_floor(self):
+    def test_a_refusal_halves_the_rate_down_to_the_minimum(self):
         rates = []
         for now in (100, 110, 120, 130):
             self.bucket.slow_down(now, 10)
@@ -109,19 +109,19 @@ class TokenBucketTest(unittest.TestCase):
         self.assertEqual(0.5, rates[1])
         self.assertEqual([0.5, 0.5], rates[2:])
 
-    def test_refusals_at_the_same_time_halve_it_once_and_the_longest_pause_rules(self):
+    def test_simultaneous_refusals_halve_the_rate_once_with_the_longest_pause(self):
         self.bucket.slow_down(100.0, 2.0)
         self.bucket.slow_down(100.5, 5.0)
         self.bucket.slow_down(100.6, 1.0)
         self.assertEqual(1.0, self.bucket.rate_per_s)
         self.assertEqual(5.5, self.bucket.wait_s(100.0))
 
-    def test_a_moment_of_pause_does_not_let_the_next_refusal_halve_again(self):
+    def test_a_refusal_soon_after_a_short_pause_does_not_halve_again(self):
         self.bucket.slow_down(100.0, 0.001)
         self.bucket.slow_down(100.5, 0.001)
         self.assertGreaterEqual(self.bucket.rate_per_s, 1.0)
 
-    def test_the_rate_grows_back_in_a_straight_line(self):
+    def test_the_rate_grows_back_linearly(self):
         self.bucket.slow_down(100.0, 2.0)
         for now, rate in ((102, 1.0), (103, 1.2), (105, 1.6), (107, 2.0), (200, 2.0)):
             self.bucket.wait_s(now)
@@ -135,7 +135,7 @@ class TokenBucketTest(unittest.TestCase):
             max_size=40,
         ),
     )
-    def test_no_window_of_time_sees_more_than_the_rate_and_one_burst(self, rate, burst, steps):
+    def test_no_period_has_more_calls_than_the_rate_and_one_burst(self, rate, burst, steps):
         bucket = TokenBucket(RateSettings(rate_per_s=rate, burst=burst), 50.0)
         now, taken = 50.0, []
         for pause, wanted, refused in steps:
@@ -153,7 +153,7 @@ class TokenBucketTest(unittest.TestCase):
         st.floats(0.001, 1),
         st.lists(st.tuples(st.floats(0, 3), st.floats(0, 5)), max_size=8),
     )
-    def test_who_waits_as_long_as_told_is_served_and_not_a_moment_late(
+    def test_a_caller_that_waits_for_wait_s_gets_a_token_on_time(
         self, rate, recovery, refusals
     ):
         settings = RateSettings(rate_per_s=rate, burst=2, recovery=recovery)
@@ -182,7 +182,7 @@ class RateDriverTest(unittest.TestCase):
         for number in range(SETTINGS.burst):
             self.driver.delete(str(number))
 
-    def test_an_empty_bucket_refuses_without_asking_the_backend(self):
+    def test_an_empty_bucket_refuses_without_a_call(self):
         self.spend_burst()
         with self.assertRaises(RateLimited) as caught:
             self.driver.delete('late')
@@ -193,7 +193,7 @@ class RateDriverTest(unittest.TestCase):
         self.assertTrue(error.retryable)
         self.assertNotIn('late', self.backend.deleted)
 
-    def test_looking_says_the_same_and_takes_no_token(self):
+    def test_refusal_returns_the_same_error_and_takes_no_token(self):
         for _ in range(10):
             self.assertIsNone(self.driver.refusal(Call.DELETE))
         self.spend_burst()
@@ -203,7 +203,7 @@ class RateDriverTest(unittest.TestCase):
         self.driver.delete('in time')
         self.assertIn('in time', self.backend.deleted)
 
-    def test_the_layers_below_are_asked_as_well(self):
+    def test_refusal_includes_the_layers_below(self):
         below = RateDriver(self.backend, settings=RateSettings(rate_per_s=1, burst=1))
 
         class Other(RateDriver):
@@ -213,7 +213,7 @@ class RateDriverTest(unittest.TestCase):
         driver.delete('x')
         self.assertEqual(1, driver.refusal(Call.DELETE).retry_after)
 
-    def test_a_refusal_of_the_backend_halves_the_rate_and_is_passed_on(self):
+    def test_a_refusal_by_the_backend_halves_the_rate_and_is_raised(self):
         self.backend.error = RateLimited('slower', retry_after=4)
         with self.assertRaises(RateLimited) as caught:
             self.driver.delete('a')
@@ -226,19 +226,19 @@ class RateDriverTest(unittest.TestCase):
         self.clock.advance(5)
         self.assertEqual(2.0, self.driver.rate_per_s)
 
-    def test_a_refusal_without_a_time_pauses_for_the_settings_time(self):
+    def test_a_refusal_without_retry_after_pauses_for_the_configured_time(self):
         self.backend.error = RateLimited('slower')
         with self.assertRaises(RateLimited):
             self.driver.delete('a')
         self.assertEqual(1, self.driver.refusal(Call.DELETE).retry_after)
 
-    def test_other_errors_change_no_rate(self):
+    def test_other_errors_do_not_change_the_rate(self):
         self.backend.error = ServiceTimeout('x')
         with self.assertRaises(ServiceTimeout):
             self.driver.delete('a')
         self.assertEqual(2.0, self.driver.rate_per_s)
 
-    def test_what_the_driver_cannot_do_costs_no_token(self):
+    def test_a_missing_ability_costs_no_token(self):
         self.spend_burst()
         with self.assertRaises(UnsupportedOperation):
             self.driver.suspend('a')

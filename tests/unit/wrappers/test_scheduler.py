@@ -29,7 +29,7 @@ class SchedulerTest(unittest.TestCase):
         """Return once the scheduler waits for time to pass."""
         self.clock.run_until(lambda: self.clock.waiting == 1, step_s=0)
 
-    def test_a_function_is_called_at_its_time_and_not_before(self):
+    def test_a_function_is_called_on_time_and_not_before(self):
         self.call_later(10, 'a')
         self.asleep()
         self.clock.advance(9.9)
@@ -38,7 +38,7 @@ class SchedulerTest(unittest.TestCase):
         self.clock.advance(0.1)
         self.until_called('a')
 
-    def test_the_earlier_is_called_first_whatever_came_first(self):
+    def test_the_earlier_appointment_is_called_first_in_any_order(self):
         self.call_later(20, 'late')
         self.asleep()
         self.call_later(10, 'early')
@@ -51,7 +51,7 @@ class SchedulerTest(unittest.TestCase):
         self.until_called('early', 'late')
 
     @given(st.lists(st.integers(0, 5), max_size=12))
-    def test_functions_of_one_moment_are_called_in_the_order_they_were_given(self, delays):
+    def test_functions_of_the_same_time_are_called_in_order(self, delays):
         clock, called, ready = VirtualClock(), [], threading.Event()
         scheduler = Scheduler(clock=clock)
         try:
@@ -67,7 +67,7 @@ class SchedulerTest(unittest.TestCase):
             scheduler.close()
         self.assertEqual(called, sorted(called))
 
-    def test_a_time_that_is_past_is_now(self):
+    def test_a_time_in_the_past_means_now(self):
         self.call_later(-5, 'a')
         self.until_called('a')
 
@@ -96,7 +96,7 @@ class SchedulerTest(unittest.TestCase):
         self.clock.run_until(lambda: self.called)
         self.assertEqual(self.called, ['kept'])
 
-    def test_to_cancel_what_was_called_or_cancelled_is_harmless(self):
+    def test_cancelling_again_or_after_the_call_is_harmless(self):
         appointment = self.call_later(0, 'a')
         self.until_called('a')
         appointment.cancel()
@@ -104,7 +104,7 @@ class SchedulerTest(unittest.TestCase):
         self.call_later(0, 'b')
         self.until_called('a', 'b')
 
-    def test_a_function_that_fails_is_logged_and_takes_no_other_with_it(self):
+    def test_a_failing_function_is_logged_and_stops_no_other(self):
         def fail():
             raise ZeroDivisionError('oh')
 
@@ -116,7 +116,7 @@ class SchedulerTest(unittest.TestCase):
         self.assertIn('A scheduled function of east failed', logs.output[0])
         self.assertIn('ZeroDivisionError: oh', logs.output[0])
 
-    def test_a_function_may_make_the_next_appointment(self):
+    def test_a_function_can_make_the_next_appointment(self):
         def again():
             self.called.append(self.clock.monotonic())
             if len(self.called) < 3:
@@ -125,7 +125,7 @@ class SchedulerTest(unittest.TestCase):
         again()
         self.clock.run_until(lambda: len(self.called) == 3, step_s=5)
 
-    def test_cancelled_appointments_of_a_far_time_do_not_fill_the_memory(self):
+    def test_cancelled_appointments_in_the_far_future_do_not_fill_the_memory(self):
         kept = [self.call_later(3600 + i, i) for i in range(100)]
         for _ in range(10_000):
             self.call_later(3600, 'never').cancel()
@@ -143,7 +143,7 @@ class ClosingTest(unittest.TestCase):
     def assertNoThread(self):  # noqa: N802
         self.assertNotIn('closing-scheduler', [thread.name for thread in threading.enumerate()])
 
-    def test_closing_forgets_all_appointments_and_ends_the_thread(self):
+    def test_closing_drops_all_appointments_and_ends_the_thread(self):
         self.scheduler.call_later(1, lambda: self.called.append(1))
         self.scheduler.close()
         self.assertNoThread()
@@ -162,7 +162,7 @@ class ClosingTest(unittest.TestCase):
         self.assertNoThread()
         self.assertEqual(self.called, [])
 
-    def test_a_function_may_close_the_scheduler_it_is_called_by(self):
+    def test_a_function_can_close_its_own_scheduler(self):
         done = threading.Event()
 
         def close():
@@ -175,7 +175,7 @@ class ClosingTest(unittest.TestCase):
             lambda: 'closing-scheduler' not in [t.name for t in threading.enumerate()], step_s=0
         )
 
-    def test_what_is_being_called_ends_before_closing_does(self):
+    def test_closing_waits_for_the_running_function(self):
         begun, go_on = threading.Event(), threading.Event()
 
         def slow():
@@ -193,7 +193,7 @@ class ClosingTest(unittest.TestCase):
 
 
 class OnTheRealClock(unittest.TestCase):
-    def test_an_appointment_in_all_eternity_does_not_keep_others_waiting(self):
+    def test_an_appointment_at_infinity_does_not_delay_others(self):
         scheduler = Scheduler(name='real', clock=SYSTEM_CLOCK)
         self.addCleanup(scheduler.close)
         scheduler.call_later(float('inf'), list)

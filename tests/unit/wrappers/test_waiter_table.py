@@ -21,21 +21,21 @@ class WatchTableTest(unittest.TestCase):
             self.table.admit()
         return waiter
 
-    def test_all_are_unseen_until_one_was_seen(self):
+    def test_all_are_unseen_until_a_status_arrives(self):
         self.add('a')
         self.add('b')
         self.assertTrue(self.table.all_unseen())
         self.table.saw(status('a'), 1.0)
         self.assertFalse(self.table.all_unseen())
 
-    def test_an_arrival_hears_nothing_before_it_is_admitted(self):
+    def test_a_waiter_is_not_notified_before_it_is_admitted(self):
         early, late = self.add(), self.add(admit=False)
         self.assertEqual((early,), self.table.saw(status(), 1.0))
         self.table.admit()
         early.informed = True
         self.assertEqual((late,), self.table.saw(status(), 2.0))
 
-    def test_a_change_is_news_to_all_and_a_repetition_to_none(self):
+    def test_a_change_notifies_all_waiters_and_a_repetition_none(self):
         waiters = (self.add(), self.add())
         for change in (
             status(),
@@ -47,11 +47,11 @@ class WatchTableTest(unittest.TestCase):
             self.assertEqual(waiters, self.table.saw(change, 1.0))
             self.assertEqual((), self.table.saw(change, 2.0))
 
-    def test_what_nobody_watches_is_not_remembered(self):
+    def test_an_unwatched_amphora_is_not_remembered(self):
         self.assertEqual((), self.table.saw(status(), 1.0))
         self.assertIsNone(self.table.latest('a'))
 
-    def test_new_ones_are_unseen_until_seen_gone_or_dropped(self):
+    def test_new_amphorae_are_unseen_until_seen_gone_or_dropped(self):
         self.add('a')
         self.add('b')
         dropped = self.add('c')
@@ -62,20 +62,20 @@ class WatchTableTest(unittest.TestCase):
         self.assertEqual((), self.table.unseen())
         self.assertEqual(('a', 'b'), self.table.ids())
 
-    def test_dropping_an_arrival_leaves_the_others(self):
+    def test_dropping_a_new_waiter_leaves_the_others(self):
         admitted, arrival = self.add(), self.add(admit=False)
         self.table.drop(arrival)
         self.assertEqual([admitted], self.table.waiters())
         self.table.drop(admitted)
         self.assertEqual(0, len(self.table))
 
-    def test_an_amphora_stays_while_one_of_its_watches_does(self):
+    def test_an_amphora_stays_while_it_has_a_waiter(self):
         first, second = self.add(), self.add()
         self.table.drop(first)
         self.assertEqual(('a',), self.table.ids())
         self.assertEqual((second,), self.table.saw(status(), 1.0))
 
-    def test_the_past_is_bounded_and_the_oldest_goes_first(self):
+    def test_past_amphorae_are_limited_and_the_oldest_is_dropped_first(self):
         for number in range(waiter_table.REMEMBERED + 2):
             waiter = self.add(f'a{number}')
             self.table.saw(status(f'a{number}'), 1.0)
@@ -83,7 +83,7 @@ class WatchTableTest(unittest.TestCase):
         self.assertIsNone(self.table.latest('a1'))
         self.assertIsNotNone(self.table.latest('a2'))
 
-    def test_what_is_remembered_follows_what_is_told_and_ends_with_the_amphora(self):
+    def test_the_remembered_status_is_updated_and_ends_with_the_amphora(self):
         waiter = self.add()
         self.table.saw(status(), 1.0)
         self.table.drop(waiter)
@@ -92,7 +92,7 @@ class WatchTableTest(unittest.TestCase):
         self.assertEqual((), self.table.gone('a'))
         self.assertIsNone(self.table.latest('a'))
 
-    def test_what_is_remembered_is_there_for_the_next_watch_but_counts_as_unseen(self):
+    def test_a_remembered_status_is_available_later_but_counts_as_unseen(self):
         waiter = self.add()
         self.table.saw(status(observed_at=50.0), 1.0)
         self.table.drop(waiter)
@@ -102,14 +102,14 @@ class WatchTableTest(unittest.TestCase):
         self.assertEqual((1.0, 50.0), (sighting.at, sighting.status.observed_at))
         self.assertEqual(('a',), self.table.unseen())
 
-    def test_a_look_that_told_nothing_new_makes_what_is_known_as_young_as_itself(self):
+    def test_a_poll_without_changes_refreshes_all_known_statuses(self):
         self.add()
         self.table.saw(status(observed_at=50.0), 1.0)
         self.table.covered(9.0, 99.0)
         sighting = self.table.latest('a')
         self.assertEqual((9.0, 99.0), (sighting.at, sighting.status.observed_at))
 
-    def test_nothing_is_known_of_what_was_never_seen_or_is_gone(self):
+    def test_an_unseen_or_gone_amphora_has_no_status(self):
         self.add()
         self.table.covered(9.0, 99.0)
         self.assertIsNone(self.table.latest('a'))
@@ -117,5 +117,5 @@ class WatchTableTest(unittest.TestCase):
         self.table.gone('a')
         self.assertIsNone(self.table.latest('a'))
 
-    def test_missing_keeps_the_order_of_the_question(self):
+    def test_missing_keeps_the_order_of_the_poll(self):
         self.assertEqual(('c', 'a'), missing(['c', 'b', 'a'], iter(['b', 'd'])))

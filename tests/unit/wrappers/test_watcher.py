@@ -35,7 +35,7 @@ class NewsTest(WatchingTest):
     def make_driver(self):
         return ToldDriver(self.clock)
 
-    def test_news_are_looked_at_long_before_the_next_look_is_due(self):
+    def test_a_notification_is_polled_long_before_the_next_poll_is_due(self):
         future = self.begin()
         # After so long a quiet the next look is a good while off.
         self.until(lambda: self.clock.monotonic() > 200)
@@ -48,7 +48,7 @@ class NewsTest(WatchingTest):
         self.assertTrue(future.result(timeout=120).ready)
         self.assertEqual(quiet + self.settings.interval_s * 2, self.clock.monotonic())
 
-    def test_news_just_after_a_look_are_looked_at_in_a_moment(self):
+    def test_a_notification_just_after_a_poll_is_polled_soon(self):
         future = self.begin()
         self.looks(1)
         self.driver.put('a', State.ACTIVE)
@@ -56,7 +56,7 @@ class NewsTest(WatchingTest):
         self.clock.advance(NEWS_S)
         self.assertTrue(future.result(timeout=120).ready)
 
-    def test_news_while_nobody_waits_wake_nobody(self):
+    def test_a_notification_without_waiters_causes_no_poll(self):
         self.driver.hurry()
         self.clock.advance(100)
         self.assertEqual([], self.driver.calls)
@@ -71,13 +71,13 @@ class GoalTest(WatchingTest):
             ('a', State.ACTIVE), (self.settle(future).amphora_id, future.result().state)
         )
 
-    def test_what_is_at_its_goal_already_is_seen_at_once(self):
+    def test_an_amphora_at_its_goal_already_is_reported_at_once(self):
         self.driver.put('a', State.ACTIVE)
         future = self.watcher.watch('a', {State.ACTIVE})
         self.assertTrue(future.result(timeout=120).ready)
         self.assertEqual(0.0, self.clock.monotonic())
 
-    def test_active_counts_only_once_no_task_is_under_way(self):
+    def test_active_counts_only_without_a_task_in_progress(self):
         self.driver.put('a', State.ACTIVE, **BUSY)
         future = self.watcher.watch('a', {State.ACTIVE})
         self.looks()
@@ -85,7 +85,7 @@ class GoalTest(WatchingTest):
         self.driver.put('a', State.ACTIVE)
         self.assertTrue(self.settle(future).ready)
 
-    def test_nobody_looks_before_what_is_waited_for_can_be(self):
+    def test_there_is_no_poll_before_soonest_s(self):
         for _ in range(2):
             self.driver.put('a', State.ACTIVE)
             began, looks = self.clock.monotonic(), len(self.ticks.seen)
@@ -94,14 +94,14 @@ class GoalTest(WatchingTest):
             self.assertEqual(looks + 1, len(self.ticks.seen))
             self.until(lambda: self.clock.monotonic() > 5.0)
 
-    def test_who_can_be_served_now_does_not_wait_for_who_cannot(self):
+    def test_a_waiter_that_can_end_now_does_not_wait_for_others(self):
         for amphora_id in ('a', 'b'):
             self.driver.put(amphora_id, State.ACTIVE)
         self.watcher.watch('a', {State.ACTIVE}, soonest_s=60.0)
         self.watcher.watch('b', {State.ACTIVE}).result(timeout=120)
         self.assertEqual(0.0, self.clock.monotonic())
 
-    def test_several_waits_for_one_amphora_end_each_at_its_own_goal(self):
+    def test_several_waits_for_one_amphora_each_end_at_their_own_goal(self):
         active, stopped = self.begin(), self.begin(goal={State.STOPPED, State.SUSPENDED})
         self.driver.put('a', State.ACTIVE)
         self.settle(active)
@@ -119,7 +119,7 @@ class GoalTest(WatchingTest):
         self.driver.put('a', State.ACTIVE)
         self.settle(future)
 
-    def test_an_answer_the_driver_calls_stale_ends_no_wait(self):
+    def test_a_stale_status_ends_no_wait(self):
         answers = [status(state=State.ACTIVE, stale=True)]
         self.driver._statuses = lambda ids: {'a': answers[-1]}
         future = self.watcher.watch('a', {State.ACTIVE})
@@ -134,7 +134,7 @@ class GoalTest(WatchingTest):
             with self.subTest(goal), self.assertRaisesRegex(InvalidRequest, 'goal must'):
                 self.watcher.watch('a', goal)
 
-    def test_the_callback_hears_of_the_first_status_and_of_each_change_once(self):
+    def test_on_status_is_called_for_the_first_status_and_once_for_each_change(self):
         heard = []
         future = self.begin(on_status=lambda s: heard.append((s.state, s.task_state)))
         self.looks()
@@ -146,7 +146,7 @@ class GoalTest(WatchingTest):
             [(State.BUILDING, None), (State.BUILDING, 'spawning'), (State.ACTIVE, None)], heard
         )
 
-    def test_a_callback_that_fails_is_logged_and_harms_nobody(self):
+    def test_a_failing_callback_is_logged_and_harms_no_other(self):
         with self.assertLogs('kiln.wrappers.waiter', 'ERROR') as logs:
             failing = self.begin(state=State.ACTIVE, on_status=lambda s: 1 / 0)
             self.settle(failing)
@@ -172,15 +172,15 @@ class ErrorTest(WatchingTest):
                 )
                 self.assertIn('No valid host.', str(raised))
 
-    def test_an_error_without_a_reason_says_so(self):
+    def test_an_error_without_a_reason_states_so(self):
         self.assertIn('gave no reason', str(self.settled_error(self.begin(state=State.ERROR))))
 
-    def test_error_may_be_the_goal(self):
+    def test_error_can_be_the_goal(self):
         self.assertIs(
             State.ERROR, self.settle(self.begin(state=State.ERROR, goal={State.ERROR})).state
         )
 
-    def test_an_amphora_that_is_being_brought_out_of_error_is_waited_for(self):
+    def test_an_amphora_that_is_leaving_error_is_awaited(self):
         self.driver.put('a', State.ERROR, task_state='rebooting_hard')
         future = self.watcher.watch('a', {State.ACTIVE})
         self.looks()
@@ -206,13 +206,13 @@ class GoneTest(WatchingTest):
         self.assertIsNone(self.settle(gone))
         self.assertIs(State.DELETED, self.settle(deleted).state)
 
-    def test_what_the_backend_has_no_more_is_gone(self):
+    def test_an_amphora_missing_from_the_backend_is_gone(self):
         waits = self.waits()
         self.driver.remove('a')
         self.check(waits)
         self.assertIsNone(self.watcher.latest('a'))
 
-    def test_what_changes_tell_to_be_gone_is_gone(self):
+    def test_an_amphora_reported_as_gone_by_changes_is_gone(self):
         for number in range(20):
             self.begin(f'b{number}')
         waits = self.waits()
@@ -222,16 +222,16 @@ class GoneTest(WatchingTest):
         self.check(waits)
         self.assertEqual({'changes'}, {hook for hook, _ in self.driver.calls})
 
-    def test_what_the_backend_calls_deleted_is_gone(self):
+    def test_an_amphora_reported_as_deleted_is_gone(self):
         waits = self.waits()
         self.driver.put('a', State.DELETED)
         self.check(waits)
 
-    def test_what_never_was_is_gone_at_the_first_look(self):
+    def test_an_unknown_amphora_is_gone_at_the_first_poll(self):
         future = self.watcher.watch('b', {State.ACTIVE})
         self.assertIsInstance(future.exception(timeout=120), InstanceNotFoundError)
 
-    def test_to_be_in_error_or_deleting_is_not_to_be_gone(self):
+    def test_an_amphora_in_error_or_deleting_is_not_gone(self):
         self.driver.put('a', State.ERROR)
         future = self.watcher.watch_gone('a')
         self.looks()
@@ -243,7 +243,7 @@ class GoneTest(WatchingTest):
         self.driver.remove('a')
         self.settle(future)
 
-    def test_one_that_comes_out_of_its_delete_in_error_fails_the_wait_at_once(self):
+    def test_a_delete_that_ends_in_error_fails_the_wait_at_once(self):
         for was_well, before in ((False, State.DELETING), (True, State.ACTIVE)):
             with self.subTest(before):
                 self.driver.put('a', before)
@@ -258,7 +258,7 @@ class GoneTest(WatchingTest):
 
 
 class DeadlineTest(WatchingTest):
-    def test_a_wait_that_runs_out_names_the_last_state_and_its_age(self):
+    def test_a_timed_out_wait_names_the_last_state_and_its_age(self):
         self.driver.put('a', State.BUILDING, **BUSY)
         error = self.settled_error(
             self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(60))
@@ -271,12 +271,12 @@ class DeadlineTest(WatchingTest):
         self.assertEqual(('a', 'east'), (error.amphora_id, error.backend))
         self.assertGreaterEqual(self.clock.monotonic(), 60)
 
-    def test_a_wait_for_the_end_runs_out_too(self):
+    def test_a_wait_for_a_delete_times_out_too(self):
         self.driver.put('a', State.DELETING)
         error = self.settled_error(self.watcher.watch_gone('a', deadline=self.after(5)))
         self.assertRegex(str(error), 'to be gone .* it was deleting when')
 
-    def test_what_came_about_after_the_last_look_before_a_deadline_is_seen_in_time(self):
+    def test_a_change_after_the_last_regular_poll_is_found_before_the_deadline(self):
         future = self.begin(deadline=self.after(1000))
         # Long after the last change looks are far apart.
         left_s = 999 - self.clock.monotonic()
@@ -284,7 +284,7 @@ class DeadlineTest(WatchingTest):
         self.assertTrue(self.settle(future).ready)
         self.assertLess(self.clock.monotonic(), 1000)
 
-    def test_waits_that_end_together_share_their_last_look(self):
+    def test_waits_that_end_together_share_their_last_poll(self):
         deadline = self.after(1000)
         futures = [self.begin(f'a{n}', deadline=deadline) for n in range(5)]
         looks = []
@@ -300,7 +300,7 @@ class DeadlineTest(WatchingTest):
         self.assertIsInstance(future.exception(timeout=120), OperationTimeout)
         self.assertEqual(0.0, self.clock.monotonic())
 
-    def test_a_wait_that_ends_in_time_has_no_deadline_left(self):
+    def test_a_wait_that_ends_in_time_cancels_its_deadline(self):
         future = self.begin(deadline=self.after(60))
         self.driver.put('a', State.ACTIVE)
         self.settle(future)
@@ -319,7 +319,7 @@ class CancelTest(WatchingTest):
         gc.collect()
         self.assertIsNone(gone())
 
-    def test_cancelling_wakes_who_waits_for_the_end(self):
+    def test_cancelling_wakes_the_thread_that_waits(self):
         future = self.begin()
         threading.Timer(0.02, future.cancel).start()
         self.assertIsInstance(future.exception(timeout=120), OperationCancelled)
@@ -344,7 +344,7 @@ class CancelTest(WatchingTest):
                 self.until(future.done)
                 self.assertIsInstance(future.exception(), OperationCancelled)
 
-    def test_a_cancelled_wait_hears_of_nothing_more(self):
+    def test_a_cancelled_wait_is_not_notified_again(self):
         heard = []
         first = self.begin(on_status=lambda seen: seen.ready and second.cancel())
         second = self.watcher.watch('a', {State.ACTIVE}, on_status=heard.append)
@@ -371,7 +371,7 @@ class CloseTest(WatchingTest):
         self.assertIsInstance(future.exception(timeout=0), OperationCancelled)
         self.assertEqual([], self.driver.calls)
 
-    def test_a_callback_may_close_the_watcher(self):
+    def test_a_callback_can_close_the_watcher(self):
         self.driver.put('a')
         future = self.watcher.watch('a', {State.ACTIVE}, on_status=lambda s: self.watcher.close())
         self.assertIsInstance(self.settled_error(future), OperationCancelled)
@@ -380,7 +380,7 @@ class CloseTest(WatchingTest):
 class HungCloseTest(WatchingTest):
     close_s = 0.01
 
-    def test_closing_does_not_wait_long_for_a_backend_that_hangs(self):
+    def test_closing_does_not_wait_long_for_a_hanging_backend(self):
         hang, hung = threading.Event(), threading.Event()
         self.addCleanup(hang.set)
         self.driver.on_call = lambda hook: (hung.set(), hang.wait(120))
@@ -397,13 +397,13 @@ class ThreadTest(WatchingTest):
     def test_there_is_no_thread_before_the_first_wait(self):
         self.assertEqual([], self.threads())
 
-    def test_the_thread_ends_when_there_is_nobody_and_comes_back(self):
+    def test_the_thread_ends_without_waiters_and_starts_again(self):
         for _ in range(2):
             self.settle(self.begin(state=State.ACTIVE))
             self.assertEqual(1, len(self.threads()))
             self.until(lambda: not self.threads())
 
-    def test_the_thread_stays_a_while_for_the_next(self):
+    def test_the_thread_stays_a_while_for_the_next_waiter(self):
         self.settle(self.begin(state=State.ACTIVE))
         (thread,) = self.threads()
         self.clock.advance(5)
@@ -429,7 +429,7 @@ class ManyTest(WatchingTest):
         self.driver.calls.clear()
         return ids, futures
 
-    def test_ten_thousand_waits_are_served_by_one_call_a_look(self):
+    def test_ten_thousand_waits_are_served_by_one_call_per_poll(self):
         ids, futures = self.watch_all()
         for amphora_id in ids[:10]:
             self.driver.put(amphora_id, State.ACTIVE)

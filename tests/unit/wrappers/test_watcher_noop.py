@@ -13,7 +13,7 @@ class NoopTest(WatchingTest):
         self.cloud = NoopCloud(clock=self.clock, build_s=30, delete_s=5, reboot_s=20, seed=1)
         return NoopDriver(cloud=self.cloud)
 
-    def test_a_fleet_is_seen_active_soon_after_it_is(self):
+    def test_a_fleet_is_reported_active_soon_after_it_is(self):
         waits = [
             self.watcher.watch(self.driver.build(name=f'n{i}'), {State.ACTIVE}) for i in range(500)
         ]
@@ -21,7 +21,7 @@ class NoopTest(WatchingTest):
         self.assertTrue(all(wait.result().ready for wait in waits))
         self.assertTrue(30 <= self.clock.monotonic() <= 45, self.clock.monotonic())
 
-    def test_a_deleted_fleet_is_seen_gone(self):
+    def test_a_deleted_fleet_is_reported_gone(self):
         ids = [self.driver.build(name=f'n{i}') for i in range(50)]
         waits = [self.watcher.watch(one, {State.STOPPED}) for one in ids]
         gone = [self.watcher.watch_gone(one) for one in ids]
@@ -32,19 +32,19 @@ class NoopTest(WatchingTest):
         self.assertEqual({InstanceNotFoundError}, {type(one.exception()) for one in waits})
         self.assertEqual({None}, {one.result() for one in gone})
 
-    def test_a_build_for_which_there_is_no_room_fails_by_that_name(self):
+    def test_a_build_without_room_fails_with_insufficient_capacity(self):
         self.cloud.faults.add(Fault(action='error', call='build', text='No valid host was found.'))
         wait = self.watcher.watch(self.driver.build(), {State.ACTIVE})
         self.assertIsInstance(self.settled_error(wait), InsufficientCapacity)
 
-    def test_a_hard_reboot_out_of_error_is_waited_for(self):
+    def test_a_hard_reboot_out_of_error_is_awaited(self):
         self.cloud.faults.add(Fault(action='error', call='build', times=1))
         amphora_id = self.driver.build()
         self.assertIsNotNone(self.settled_error(self.watcher.watch(amphora_id, {State.ACTIVE})))
         self.driver.reboot(amphora_id, hard=True)
         self.assertTrue(self.settle(self.watcher.watch(amphora_id, {State.ACTIVE})).ready)
 
-    def test_lists_that_lag_make_no_amphora_vanish(self):
+    def test_lagging_lists_make_no_amphora_vanish(self):
         self.cloud.faults.add(Fault(action='stale_list', call='changes', seconds=10))
         waits = [
             self.watcher.watch(self.driver.build(name=f'n{i}'), {State.ACTIVE}) for i in range(50)

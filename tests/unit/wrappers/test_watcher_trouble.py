@@ -29,7 +29,7 @@ class HangTest(WatchingTest):
     def hang(self):
         self.driver.on_call = lambda hook: (self.hung.set(), self.release.wait(120))
 
-    def test_deadlines_hold_while_a_look_hangs_for_early_and_late_waits(self):
+    def test_deadlines_hold_during_a_hanging_poll_for_early_and_late_waits(self):
         self.driver.put('a')
         self.hang()
         early = self.watcher.watch('a', {State.ACTIVE}, deadline=self.after(10))
@@ -41,7 +41,7 @@ class HangTest(WatchingTest):
             self.assertIn('no poll has returned its status', str(error))
         self.assertLess(self.clock.monotonic(), 100)
 
-    def test_an_answer_older_than_a_wait_does_not_end_it(self):
+    def test_an_answer_to_an_earlier_poll_does_not_end_a_wait(self):
         self.driver.put('a', State.ACTIVE)
         self.hang()
         early = self.watcher.watch('a', {State.ACTIVE})
@@ -57,7 +57,7 @@ class HangTest(WatchingTest):
         self.driver.put('a', State.ACTIVE)
         self.settle(late)
 
-    def test_what_is_known_gets_stale_while_a_look_hangs(self):
+    def test_known_statuses_become_stale_during_a_hanging_poll(self):
         self.begin()
         self.assertFalse(self.watcher.latest('a').stale)
         self.hang()
@@ -94,7 +94,7 @@ class OutageTest(WatchingTest):
         self.assertEqual(['WARNING', 'INFO'], [record.levelname for record in logs.records])
         self.assertIn('Nova is silent', logs.output[0])
 
-    def test_what_is_known_is_stale_during_an_outage(self):
+    def test_known_statuses_are_stale_during_an_outage(self):
         self.begin()
         with self.assertLogs(LOG):
             self.trouble = ServiceUnavailable('Nova is silent.')
@@ -103,7 +103,7 @@ class OutageTest(WatchingTest):
             self.trouble = None
             self.until(lambda: not self.watcher.latest('a').stale)
 
-    def test_a_wait_that_runs_out_in_an_outage_says_so(self):
+    def test_a_wait_that_times_out_in_an_outage_states_so(self):
         future = self.begin(deadline=self.after(50))
         with self.assertLogs(LOG, 'WARNING'):
             self.trouble = ServiceUnavailable('Nova is silent.')
@@ -111,7 +111,7 @@ class OutageTest(WatchingTest):
         self.assertRegex(str(error), r'it was building when last polled, \d+\.\d s ago')
         self.assertRegex(str(error), 'does not answer now: Nova is silent')
 
-    def test_looks_back_off_in_an_outage_and_are_fast_again_after_it(self):
+    def test_polls_back_off_in_an_outage_and_are_fast_again_after_it(self):
         self.begin()
         with self.assertLogs(LOG):
             self.trouble = ServiceUnavailable('Nova is silent.')
@@ -127,7 +127,7 @@ class OutageTest(WatchingTest):
         self.assertTrue(all(gap >= 30 for gap in gaps[-7:-4]), gaps)
         self.assertLess(gaps[-1], 20)
 
-    def test_nothing_is_asked_before_the_time_an_error_names(self):
+    def test_there_is_no_poll_before_retry_after(self):
         for error in (CircuitOpenError, RateLimited):
             with self.subTest(error.code), self.assertLogs(LOG):
                 future = self.begin()
@@ -142,7 +142,7 @@ class OutageTest(WatchingTest):
                 self.assertEqual([], self.driver.calls)
                 self.settle(future)
 
-    def test_a_new_wait_that_could_not_be_looked_at_is_looked_at_later(self):
+    def test_a_new_waiter_whose_poll_failed_is_polled_later(self):
         self.trouble = ServiceUnavailable('Nova is silent.')
         self.driver.put('a', State.ACTIVE)
         with self.assertLogs(LOG):
@@ -152,7 +152,7 @@ class OutageTest(WatchingTest):
             self.trouble = None
             self.settle(future)
 
-    def test_not_found_for_the_whole_question_is_no_word_on_any_amphora(self):
+    def test_not_found_for_a_whole_poll_proves_nothing_about_an_amphora(self):
         future = self.begin()
         self.trouble = InstanceNotFoundError('Nothing of that id.')
         with self.assertLogs(LOG, 'WARNING'):
@@ -161,7 +161,7 @@ class OutageTest(WatchingTest):
 
 
 class DefectTest(WatchingTest):
-    def test_a_defect_is_logged_with_its_trace_and_the_thread_goes_on(self):
+    def test_a_defect_is_logged_with_its_traceback_and_the_thread_continues(self):
         future = self.begin()
         right = self.driver._statuses
         self.driver._statuses = lambda ids: {'a': 'not a status'}
@@ -173,7 +173,7 @@ class DefectTest(WatchingTest):
         self.assertEqual(['ERROR', 'INFO'], [record.levelname for record in logs.records])
         self.assertIn('AttributeError', logs.output[0])
 
-    def test_a_client_library_that_would_exit_does_not_end_the_watching(self):
+    def test_system_exit_in_a_client_library_does_not_end_the_thread(self):
         def leave(hook):
             raise SystemExit(1)
 
@@ -185,7 +185,7 @@ class DefectTest(WatchingTest):
             self.driver.put('a', State.ACTIVE)
             self.settle(future)
 
-    def test_a_listener_that_fails_does_not_end_the_watching(self):
+    def test_a_failing_listener_does_not_end_the_thread(self):
         class Failing(Listener):
             def ticked(self, backend, watched, lag_s):
                 raise ZeroDivisionError
@@ -201,17 +201,17 @@ class DefectTest(WatchingTest):
 
 
 class LatestTest(WatchingTest):
-    def test_nothing_is_known_of_what_was_never_watched(self):
+    def test_an_amphora_that_was_never_watched_has_no_status(self):
         self.assertIsNone(self.watcher.latest('a'))
 
-    def test_what_was_watched_is_remembered_and_gets_stale(self):
+    def test_a_past_status_is_remembered_and_becomes_stale(self):
         self.settle(self.begin(state=State.ACTIVE))
         self.assertFalse(self.watcher.latest('a').stale)
         self.clock.advance(61)
         latest = self.watcher.latest('a')
         self.assertEqual((State.ACTIVE, True), (latest.state, latest.stale))
 
-    def test_a_look_that_tells_nothing_new_confirms_what_is_known(self):
+    def test_a_poll_without_changes_confirms_known_statuses(self):
         for number in range(20):
             self.begin(f'a{number}')
         first = self.watcher.latest('a0').observed_at
@@ -223,13 +223,13 @@ class LatestTest(WatchingTest):
         self.assertGreater(latest.observed_at, first + 10)
         self.assertFalse(latest.stale)
 
-    def test_what_the_driver_itself_says_of_its_age_is_kept(self):
+    def test_a_stale_mark_of_the_driver_is_kept(self):
         self.driver._statuses = lambda ids: {'a': status(observed_at=17.0)}
         self.watcher.watch('a', {State.ACTIVE})
         self.until(lambda: self.watcher.latest('a'))
         self.assertEqual(17.0, self.watcher.latest('a').observed_at)
 
-    def test_lag_is_how_much_later_than_planned_a_look_began(self):
+    def test_lag_is_the_delay_of_a_poll(self):
         self.driver.put('a')
         self.watcher.watch('a', {State.ACTIVE})
         while not self.ticks.seen:

@@ -59,13 +59,13 @@ def plan_of(call, args):
 
 
 class WordingTest(unittest.TestCase):
-    def test_the_errors_of_each_call_say_what_could_not_be_done(self):
+    def test_the_errors_of_each_call_state_what_failed(self):
         self.assertEqual(set(Call), set(SENTENCES))
         for call, (args, sentence) in SENTENCES.items():
             with self.subTest(call.label):
                 self.assertEqual(plan_of(call, args).about, sentence)
 
-    def test_who_cancels_any_call_reads_the_same_sentence(self):
+    def test_the_error_of_a_cancel_has_the_same_phrase(self):
         for call, (args, sentence) in SENTENCES.items():
             with self.subTest(call.label):
                 operation = plan_of(call, args).operation
@@ -74,13 +74,13 @@ class WordingTest(unittest.TestCase):
                     str(operation.exception()), f'{sentence}: kiln was closed. It was never sent.'
                 )
 
-    def test_a_recovered_operation_says_what_it_said_before(self):
+    def test_a_recovered_operation_has_the_same_phrase(self):
         for call, (args, sentence) in SENTENCES.items():
             with self.subTest(call.label):
                 saved = plan_of(call, args).operation.to_dict()
                 self.assertEqual(f'Cannot {Errand.from_dict(saved).attempt}', sentence)
 
-    def test_what_is_not_known_is_left_out(self):
+    def test_unknown_words_are_left_out(self):
         for kind, said in (
             ('attach_port', 'attach port'), ('list', 'list'), ('build', 'build'),
             ('find_build', 'find build'), ('check', 'check the backend'),
@@ -90,7 +90,7 @@ class WordingTest(unittest.TestCase):
         self.assertEqual(attempt('attach_port', 'm1'), 'attach port m1')
         self.assertEqual(attempt('sweep_up', 'rack 7'), 'sweep up rack 7')
 
-    def test_braces_in_a_name_are_only_braces(self):
+    def test_braces_in_a_name_are_kept(self):
         self.assertEqual(attempt('status', '{other}'), 'read the status of {other}')
 
 
@@ -105,7 +105,7 @@ class Defective(MinimalDriver):
 
 
 class DefectTest(unittest.TestCase):
-    def test_a_defect_of_a_driver_is_told_of_the_call_and_its_amphora_alone(self):
+    def test_the_error_of_a_driver_defect_names_only_the_call_and_its_amphora(self):
         for ask, sentence, amphora_id in (
             (lambda driver: driver.get_amphora(amphora_id='m1'), 'Cannot get m1: ', 'm1'),
             (lambda driver: driver.list_amphorae(), 'Cannot list the amphorae of kiln: ', None),
