@@ -1,10 +1,10 @@
-"""A cluster driver with an engine of its own, as short as it can be."""
+"""A minimal cluster driver with its own engine."""
 
 from kiln.cluster_drivers.base import ClusterDriver
 
 
 class Foreign(ClusterDriver):
-    """Right, and of no use."""
+    """Valid but without function."""
 
     name = 'foreign_v1'
     version = '1.0.0'

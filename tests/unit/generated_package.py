@@ -1,4 +1,4 @@
-"""A package that was generated, in the process of the tests: imported, and forgotten."""
+"""A generated package in the process of the tests: imported, and removed again."""
 
 import contextlib
 import importlib.util
@@ -10,7 +10,7 @@ from kiln.testing.clusters.subjects import find_driver
 
 @contextlib.contextmanager
 def importable(root, name):
-    """Have a package found in a folder, as after its installation; then forget it."""
+    """Make a package in a folder importable, as after installation; then remove it."""
     sys.path.insert(0, str(root))
     try:
         yield
@@ -18,13 +18,13 @@ def importable(root, name):
         sys.path.remove(str(root))
         for module in [one for one in sys.modules if one.partition('.')[0] == name]:
             del sys.modules[module]
-        # The kit finds each driver once, by a name that the next such package may have, too.
+        # The kit caches each driver by name, and the next such package can have that name.
         for known in (find_driver, simulated):
             known.cache_clear()
 
 
 def module_at(path):
-    """Return a module of tests, whose own name may be that of one of ours."""
+    """Return a module of tests, whose name can equal that of a module here."""
     spec = importlib.util.spec_from_file_location(f'generated_{path.stem}', path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

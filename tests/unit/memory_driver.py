@@ -1,4 +1,4 @@
-"""A driver in a few lines, for tests of what stands around drivers."""
+"""A minimal driver, for tests of the code around drivers."""
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
@@ -7,7 +7,7 @@ from kiln.testing.clock import VirtualClock
 
 
 class MemoryDriver(AmphoraComputeDriver):
-    """Keeps amphorae in a dict; fails, and takes its time, as it is told to."""
+    """Keeps amphorae in a dict; fails and delays on request."""
 
     limits = Limits()
 

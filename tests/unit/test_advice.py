@@ -1,4 +1,4 @@
-"""What a controller may do that reads nothing of an error but its advice."""
+"""Controllers that follow only the advice of errors."""
 
 import hypothesis
 from hypothesis import strategies as st
@@ -15,9 +15,9 @@ from tests.unit.test_compute import FacadeTest
 
 
 class Controller:
-    """Follows advice, and knows nothing else of what went wrong."""
+    """A controller that follows only the advice of an error."""
 
-    #: More repeats than this, and it calls for help.
+        #: Maximum number of repeats before it gives up.
     MOST = 12
 
     def __init__(self, compute, clock, settled_error):
@@ -25,7 +25,7 @@ class Controller:
         self.errors = []
 
     def machine(self, key):
-        """Return the id of the one machine that is to be, or None and have given up."""
+        """Return the id of the one desired machine, or None after giving up."""
         for attempt in range(self.MOST):
             made = self._try(
                 self._compute.build,
@@ -41,7 +41,7 @@ class Controller:
         return None
 
     def without(self, amphora_id):
-        """Return whether a machine is gone."""
+        """Return True if a machine is gone."""
         for attempt in range(self.MOST):
             made = self._try(self._compute.delete, amphora_id, wait=True, timeout=60)
             if not isinstance(made, AmphoraComputeError):
@@ -67,7 +67,7 @@ class Controller:
             self._clock.sleep(error.retry_after or 2.0**attempt)
 
 
-#: How a cloud may fail a build; each goes away after a while, or does not.
+#: Faults of a build in the cloud; each ends after a while, or never.
 BUILD_FAULTS = (
     'refuse', 'rate_limit', 'quota', 'capacity', 'conflict', 'timeout_before', 'crash', 'late',
     'timeout_after', 'lose_answer', 'error', 'stuck', 'vanish',
@@ -114,7 +114,7 @@ class Following(FacadeTest):
         controller = self.controller()
         made = controller.machine('web')
         self.cloud.faults.clear()
-        # What was lost on its way within the cloud arrives, and what is to go goes.
+        # Lost requests arrive, and machines to be removed are removed.
         self.clock.sleep(600)
         left = self.cloud.instances()
         said = [(error.code, error.advice.value, str(error)) for error in controller.errors]
@@ -123,7 +123,7 @@ class Following(FacadeTest):
         if made:
             self.assertEqual([(made, State.ACTIVE)], [(one.id, one.state) for one in left], said)
         for one in left:
-            # Given up or not, what there is can be taken up by the key it was asked for by.
+            # After giving up or not, an existing machine can be adopted by its key.
             self.assertEqual('web', one.build_key, said)
         return made, controller
 

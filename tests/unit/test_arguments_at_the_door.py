@@ -1,4 +1,4 @@
-"""Each argument of each call is checked before anything is queued, and poisons nothing."""
+"""Argument checks before anything is queued, for each argument of each call."""
 
 import asyncio
 import functools
@@ -28,7 +28,7 @@ ENDLESS_DIGITS = 10**5000
 
 
 class Unreadable:
-    """Raises whatever one does with it."""
+    """Raises on every access."""
 
     def __iter__(self):
         raise RuntimeError('it cannot be read')
@@ -43,7 +43,7 @@ class Unreadable:
         raise RuntimeError('it cannot be read')
 
 
-#: By argument, values that are wrong wherever an argument of that name is.
+#: Invalid values for each argument, in any call that has it.
 WRONG = {
     'priority': ('high', 1, 0, True, None, 1.5, Unreadable(), float('nan')),
     'on_status': (5, 'print', [], Unreadable()),
@@ -69,14 +69,14 @@ WRONG = {
     'keys': ('k', 5, [5], Unreadable()),
     'user_data': (5, Unreadable()),
 }
-#: What a call needs beside the wrong argument.
+#: Other arguments that a call needs beside the invalid argument.
 GIVEN = {
     'amphora_id': 'x', 'amphora_ids': ['x'], 'build_key': 'k', 'port_id': 'p', 'name': 'n',
     'network_id': 'n', 'policy': 'affinity', 'server_group_id': 'g', 'flavor': 'f',
     'image_id': 'i', 'availability_zone': 'az1', 'saved': {}, 'probe': lambda amphora: True,
     'resource': Resource(kind='port', id='p', owner='kiln'),
 }  # fmt: skip
-#: What is right for others, and does something.
+#: Valid values that have an effect.
 RIGHT = {
     'timeout': (5, 0.5, None), 'until': ('accepted', Until.ACTIVE), 'priority': tuple(Priority),
     'on_status': (bool, None), 'discard': (True, False), 'wait': (True, False),
@@ -88,7 +88,7 @@ RIGHT = {
 }  # fmt: skip
 SAVED = Errand('build', backend='noop', subject='a', build_key='k').to_dict()
 RIGHT['saved'] = RIGHT['data'] = (SAVED, SAVED | {'kind': 'status', 'arguments': ['x']})
-#: By call, the arguments of a record as they are where nothing is wrong.
+#: The valid arguments of a record, by call.
 SAVED_ARGUMENTS = {
     'delete': ['x'], 'get': ['x'], 'find': ['n'], 'find_build': ['k'], 'list': ['kiln'],
     'status': ['x'], 'statuses': [['x', 'y']], 'changes': [''], 'reached': ['active', ''],
@@ -104,7 +104,7 @@ SAVED_ARGUMENTS = {
 
 
 def public_calls(kind):
-    """Return the methods of a class that a caller may call, by name."""
+    """Return the public methods of a class, by name."""
     return {
         name: function
         for name, function in inspect.getmembers(kind, callable)
@@ -118,7 +118,7 @@ def arguments_of(function):
 
 class AtTheDoor(FacadeTest):
     def test_d4_an_invalid_priority_does_not_block_other_builds(self):
-        # 'high' was queued, and from then on nothing ever left the queue.
+        # 'high' used to be queued, and afterwards nothing left the queue.
         self.cloud.faults.add(Fault(call='build', action='hang', seconds=5))
         waiting = [self.compute.build() for _ in range(40)]
         with self.assertRaisesRegex(InvalidRequest, r"priority .* Priority.HIGH.* 'high' \(str\)"):
@@ -219,7 +219,7 @@ class AtTheDoor(FacadeTest):
             with self.assertRaises(InvalidRequest):
                 self.compute.close(wrong)
         self.build()
-        # No wrong one: what is no limit means for as long as it takes.
+        # Not an invalid value: infinity means without a limit.
         self.compute.close(ENDLESS_DIGITS)
 
     def test_only_a_saved_operation_can_be_recovered(self):
@@ -295,7 +295,7 @@ class AtTheDoor(FacadeTest):
 
 # ---- any value for any argument --------------------------------------------------------
 
-#: Values of all kinds; some are right for one argument or another.
+#: Values of all kinds; some are valid for some argument.
 ANY = st.one_of(
     st.none(),
     st.booleans(),
@@ -319,10 +319,10 @@ ANY = st.one_of(
     ),
 )  # fmt: skip
 
-#: Whether a call has an odd argument at all: most have none, and reach the queue.
+#: Whether a call has an odd argument: most have none, and reach the queue.
 ODD = st.sampled_from([True, False, False])
 
-#: What JSON can hold, some of it right for one argument or another.
+#: Values of JSON, some of them valid for some argument.
 _PLAIN = st.recursive(
     st.none()
     | st.booleans()
@@ -346,7 +346,7 @@ GOALS = (
 
 @st.composite
 def records(draw):
-    """Return the saved record of any call, often with something in it that is wrong."""
+    """Return the saved record of any call, often with an invalid part."""
     kind = draw(st.sampled_from(['build', 'watch', *SAVED_ARGUMENTS]))
     arguments = SAVED_ARGUMENTS.get(kind)
     record = SAVED | {
@@ -376,7 +376,7 @@ CALLS = [
 
 
 def right_for(argument, parameter):
-    """Return values of the type that an argument of that name takes, as far as is known."""
+    """Return values of the type of an argument with that name, as far as it is known."""
     if argument in RIGHT:
         return st.sampled_from(RIGHT[argument])
     if argument in GIVEN:
@@ -386,7 +386,7 @@ def right_for(argument, parameter):
 
 @st.composite
 def calls(draw):
-    """Return a public call, and values for some of its arguments: right ones, and any."""
+    """Return a public call with values for some of its arguments, valid or arbitrary."""
     home, name = draw(st.sampled_from(CALLS))
     function = getattr(home, name)
     if not callable(function):
@@ -402,7 +402,7 @@ def calls(draw):
     chosen = needed + draw(
         st.lists(st.sampled_from(others), max_size=3, unique=True) if others else st.just([])
     )
-    # Two at most are of any kind, so that they do not hide each other.
+    # At most two are arbitrary, so that they do not hide each other.
     odd = draw(st.lists(st.sampled_from(chosen), max_size=2)) if chosen and draw(ODD) else []
     given = {
         argument: draw(ANY if argument in odd else right_for(argument, parameters[argument]))
@@ -412,7 +412,7 @@ def calls(draw):
 
 
 class Fuzzed(unittest.TestCase):
-    #: So many calls are made to one Compute before the next is opened.
+        #: Number of calls to one Compute before the next is opened.
     CALLS_EACH = 200
 
     def setUp(self):
@@ -471,7 +471,7 @@ class Fuzzed(unittest.TestCase):
             ended = self.ended(operation)
             self.assertNotIn('defect', str(operation.exception(0)))
         self.counts[ended] = self.counts.get(ended, 0) + 1
-        # No circuit is closed first: what was recovered must not have opened one.
+        # No circuit is closed first: a recovered operation must not have opened one.
         built = compute.build().result(120)
         self.assertIs(State.ACTIVE, compute.status(built).result(120).state)
         list(compute.list_amphorae().result(120))
@@ -494,7 +494,7 @@ class Fuzzed(unittest.TestCase):
         return 'an error'
 
     def goes_on(self):
-        """Build and look, plainly."""
+        """Build and read, with valid arguments."""
         compute = self.compute
         for circuit in compute.circuits():
             compute.close_circuit(circuit.name)

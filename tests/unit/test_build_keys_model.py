@@ -1,12 +1,12 @@
-"""Several processes build, repeat, cancel, leave and die by the same keys, in any order.
+"""Stateful model of build keys: processes build, repeat, cancel, leave and die.
 
-Whatever they do and whatever the cloud does to them: a machine that was ever said to be
-active stays until somebody asks for it to be deleted, no key has two machines, and a
-machine that never ran is there only where somebody knows of it. Some build without a key,
-and others read the key that kiln drew and build with it too.
+Whatever the processes and the cloud do: a machine that was ever reported active stays
+until a caller deletes it, no key has two machines, and a machine that never ran exists
+only where a process is responsible for it. Some builds have no key, and others read the
+key that kiln drew and build with it too.
 
-One thing is left out, because no backend has a delete on a condition (decision 0009): a
-delete that arrives long after it was sent. So no fault here delays one.
+One case is left out, because no backend deletes on a condition (decision 0009): a delete
+that arrives long after it was sent. So no fault here delays a delete.
 """
 
 import unittest
@@ -65,7 +65,7 @@ FAULTS = st.one_of(
 
 
 class Mortal(NoopDriver):
-    """A process's way to the cloud, which is cut when the process is killed."""
+    """A process's connection to the cloud, which is cut when the process is killed."""
 
     dead = False
 
@@ -87,7 +87,7 @@ class Process:
     def __init__(self, cloud):
         self.driver = Mortal(cloud=cloud)
         self.compute = Compute(self.driver, settings=SETTINGS)
-        #: Each with its key and how far it was to go.
+        #: Each with its key and its goal.
         self.builds = []
         self.gone = False
 
@@ -151,7 +151,7 @@ class Keys(RuleBasedStateMachine):
         try:
             operation = process.compute.build(build_key=key, until=until, timeout=seconds)
         except AmphoraComputeError:
-            # Its circuit is open: nothing was asked for.
+            # Its circuit is open: nothing was sent.
             return
         process.builds.append((key, until, operation))
 
@@ -167,7 +167,7 @@ class Keys(RuleBasedStateMachine):
             operation = process.compute.build(until=until, timeout=seconds, **given)
         except AmphoraComputeError:
             return
-        # None: nobody has read the key that kiln drew.
+        # None: the key that kiln drew has not been read.
         process.builds.append((None, until, operation))
 
     @rule(
@@ -222,7 +222,7 @@ class Keys(RuleBasedStateMachine):
             key = keys[key % len(keys)] if keys else ''
         found = [one for one in self.cloud.instances() if one.build_key == key]
         for amphora in found:
-            # Whatever is answered: from now on it may go.
+            # Whatever the result: from now on it can be removed.
             self.asked_away.add(amphora.id)
             self.attempt(lambda one=amphora: self.one(which).compute.delete(one.id))
 
@@ -237,7 +237,7 @@ class Keys(RuleBasedStateMachine):
             status = self.attempt(lambda one=amphora: self.one(which).compute.status(one.id))
             if status is None or status.state is not State.ACTIVE:
                 continue
-            # Nobody can have been given what is built with a key that nobody has read.
+            # Nobody can have received a machine whose key was never read.
             if amphora.build_key in self.read:
                 self.active.add(amphora.id)
 
@@ -285,7 +285,7 @@ class Keys(RuleBasedStateMachine):
             self.clear_up()
             builds = [one for process in self.living() for one in process.builds]
             self.clock.until(lambda: all(operation.done() for _, _, operation in builds))
-            # What was lost is found and removed, an hour at the most.
+            # Lost machines are found and removed within an hour.
             self.clock.sleep(4000)
             self.what_was_said_to_be_active_stays()
             known = {op.result() for _, _, op in builds if op.done() and not op.exception()}

@@ -1,4 +1,4 @@
-"""What callers hand in may block or fail: callbacks, status callbacks and probes."""
+"""Callers' code that blocks or fails: callbacks, status callbacks and probes."""
 
 import concurrent.futures
 import logging
@@ -19,7 +19,7 @@ class CallersCode(FacadeTest):
 
     def setUp(self):
         super().setUp()
-        # Whatever blocks here blocks until the test is over.
+        # Code that blocks here blocks until the end of the test.
         self.gate = threading.Event()
         self.addCleanup(self.gate.set)
         self.blocked = threading.Semaphore(0)
@@ -165,7 +165,7 @@ class Probes(CallersCode):
         for name, answer in answers.items():
             with self.subTest(name), warnings.catch_warnings():
                 warnings.simplefilter('error')
-                # A lambda around each, as a coroutine function would be refused.
+                # A lambda around each, because a coroutine function would be refused.
                 build = self.ready(lambda amphora, answer=answer: answer(amphora), timeout=60)
                 error = self.settled_error(build)
                 self.assertIsInstance(error, BuildTimeout)
@@ -186,7 +186,7 @@ class Probes(CallersCode):
         for _ in range(20):
             self.until(lambda: self.blocked.acquire(blocking=False))
         self.settle(self.ready(lambda _: True, timeout=60))
-        # Nor callbacks, nor calls.
+        # Neither callbacks nor calls.
         heard = threading.Event()
         self.compute.check().add_done_callback(lambda _: heard.set())
         self.assertTrue(heard.wait(60))

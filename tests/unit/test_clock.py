@@ -1,4 +1,4 @@
-"""Deadlines, and the clock that moves only when a test says so."""
+"""Deadlines, and the virtual clock that moves only when a test advances it."""
 
 import contextvars
 import math
@@ -114,7 +114,7 @@ class SystemClockTest(unittest.TestCase):
                 self.assertTrue(self.told_while_waiting(seconds))
 
     def told_while_waiting(self, seconds):
-        """Return what a wait answers that is told to end."""
+        """Return the result of a wait that is notified."""
         condition, waits, answers = threading.Condition(), threading.Event(), []
 
         def wait():
@@ -143,7 +143,7 @@ class VirtualClockTest(unittest.TestCase):
         return thread
 
     def waiting(self, count):
-        """Return once so many threads wait for time to pass."""
+        """Return once that many threads wait for time to pass."""
         self.clock.run_until(lambda: self.clock.waiting == count, step_s=0)
 
     def test_virtual_time_stands_still_until_it_is_advanced(self):

@@ -1,4 +1,4 @@
-"""What a controller sees of the facade, on a Noop cloud and a virtual clock."""
+"""The facade for controllers, on a Noop cloud and a virtual clock."""
 
 import asyncio
 import inspect
@@ -236,7 +236,7 @@ class Building(FacadeTest):
         self.settle(
             self.compute.build(until=Until.ACTIVE, on_status=lambda s: states.append(s.state))
         )
-        # Called on a thread of its own, perhaps after the end of the operation.
+        # Called on a separate thread, perhaps after the end of the operation.
         self.until(lambda: states and states[-1] is State.ACTIVE)
 
 
@@ -482,7 +482,7 @@ class Ending(FacadeTest):
         self.build()
         self.compute.close()
         self.compute.close()
-        # The lanes have been told to end; nobody waits for them.
+        # The workers are ending; nothing waits for them.
         give_up = time.monotonic() + 120
         while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up:
             time.sleep(0.001)

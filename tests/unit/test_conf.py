@@ -1,4 +1,4 @@
-"""Configuration from files and KILN_* variables; invalid options are reported."""
+"""Options from files and KILN_* variables, and errors that name invalid ones."""
 
 import io
 import pathlib

@@ -1,7 +1,7 @@
-"""A key that kiln drew counts as its caller's own as soon as somebody can have read it.
+"""Drawn keys: a key that kiln drew is the caller's own as soon as it can be read.
 
 Each test has a build without a key whose machine is active and waits for its probe, and
-another controller on the same backend, as another process would be.
+another controller on the same backend, which stands for another process.
 """
 
 import subprocess
@@ -33,7 +33,7 @@ class Drawn(FacadeTest):
         self.addCleanup(self.other.close, 0.1)
 
     def probed(self, **given):
-        """Return a build without a key whose machine is active, and never ready."""
+        """Return a build without a key whose machine is active but never ready."""
         asked = threading.Event()
         operation = self.compute.build(
             name='x', until=Until.READY, probe=lambda _: asked.set(), **given
@@ -152,7 +152,7 @@ class TheKey(FacadeTest):
         self.assertEqual((False, 'k'), (key.private, key.known))
 
     def test_a_drawn_key_is_private_until_the_process_forks(self):
-        # In a process of one thread, as a fork of this one might hang.
+        # In a process with one thread, because a fork of this process might hang.
         program = (
             'import os\n'
             'from kiln.wrappers.build_key import BuildKey\n'

@@ -1,4 +1,4 @@
-"""Backends are opened by name, with the settings of their group."""
+"""Backends opened by name, with the settings of their group."""
 
 import pathlib
 import tempfile

@@ -1,4 +1,4 @@
-"""The programs that the documentation shows run, and print what they say."""
+"""The programs of the documentation run, and print what they state."""
 
 import contextlib
 import inspect
@@ -14,10 +14,10 @@ from kiln.compute import Compute
 from kiln.wrappers.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / 'doc' / 'examples'
-# Those in programs/ are run, and killed, by tests/functional/cli.
+# The programs in programs/ are run, and killed, by tests/functional/cli.
 PROGRAMS = sorted(one for one in EXAMPLES.rglob('*.py') if one.parent.name != 'programs')
 
-# Seconds between two looks: an example shows what is called, and not how long it takes.
+# Seconds between two polls: an example shows the calls, not their duration.
 SOON = {'KILN_COMPUTE_NOOP__WATCH_INTERVAL': '0.1'}
 
 

@@ -1,4 +1,4 @@
-"""What every error says as data: whether, when and after what one may try again."""
+"""Errors as data: advice, code, outcome and circuit verdict of every class."""
 
 import pickle
 import unittest
@@ -27,7 +27,7 @@ SECRET = 'hunter2hunter2'
 NOT_APPLIED, UNKNOWN, APPLIED = Outcome.NOT_APPLIED, Outcome.UNKNOWN, Outcome.APPLIED
 FAILURE, NEUTRAL, SUCCESS = Verdict.FAILURE, Verdict.NEUTRAL, Verdict.SUCCESS
 
-#: Class, its parent, its code, what to do, what it left, what it says of the backend.
+#: Class, its parent, its code, advice, outcome, circuit verdict.
 TABLE = """
 AmphoraComputeError    KilnError             compute_error           repair     unknown     failure
 InvalidRequest         AmphoraComputeError   invalid_request         repair     not_applied neutral
@@ -67,7 +67,7 @@ UnsupportedOperation   AmphoraComputeError   unsupported_operation   give_up    
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
-#: Every class of the module, in the order in which they are written.
+#: Every class of the module, in order of definition.
 KINDS = [
     kind
     for kind in vars(exceptions).values()
@@ -75,7 +75,7 @@ KINDS = [
 ]
 COMPUTE_KINDS = [kind for kind in KINDS if issubclass(kind, AmphoraComputeError)]
 
-#: Ways in which texts of backends and of configurations show credentials.
+#: Forms of credentials in texts of backends and of configurations.
 SHOWN = {
     'password=': f'Cannot log in with password={SECRET}, says east.',
     'JSON': f'Sent {{"adminPass": "x", "password": "{SECRET}"}}.',
@@ -92,7 +92,7 @@ SHOWN = {
 
 
 class VendorError(BuildConflict):
-    """One that a vendor's package brings, with a fact of its own."""
+    """An error class of a vendor's package, with its own fact."""
 
     code = 'vendor_rack_taken'
     retryable = True
@@ -180,7 +180,7 @@ class FactsTest(unittest.TestCase):
             for advice in Advice:
                 error = kind('Cannot.', advice=advice)
                 self.assertEqual((error.advice, error.retryable), (advice, advice.again))
-                # Who contradicts himself is taken by the advice.
+                # If the two contradict each other the advice applies.
                 self.assertEqual(kind('No.', advice=advice, retryable=True).advice, advice)
             for retryable in (True, False):
                 error = kind('Cannot.', retryable=retryable)
@@ -241,7 +241,7 @@ class SecrecyTest(unittest.TestCase):
         lambda shown: st.tuples(st.text(), st.text()).map(lambda around: shown.join(around))
     ))  # fmt: skip
     def test_masking_twice_is_masking_once(self, text):
-        # Errors are made anew from their text: by pickle, by from_dict().
+        # Errors are created again from their text: by pickle, by from_dict().
         self.assertEqual(redact(redact(text)), redact(text))
 
 

@@ -1,4 +1,4 @@
-"""Of an import that failed it is known which extra it needs, or that none would help."""
+"""Package extras: a failed import names the extra that it needs, if there is one."""
 
 import importlib.metadata
 import pathlib
@@ -8,7 +8,7 @@ import unittest
 from kiln.exceptions import ConfigurationError
 from kiln.extras import KILN, importing, needed_extra
 
-#: Those for people who work on kiln bring what no import of kiln's needs.
+#: Extras for kiln's own developers, whose packages kiln does not import.
 FOR_DEVELOPERS = {'lint', 'test'}
 
 
@@ -17,7 +17,7 @@ def missing(module):
 
 
 def raised(code, module):
-    """Return the error of code, as if it stood in a module of that name."""
+    """Return the error of code, as if it were in a module of that name."""
     try:
         exec(code, {'__name__': module})
     except ImportError as exc:
@@ -136,7 +136,7 @@ class OfAVendor(unittest.TestCase):
         self.assertIsNone(self.needed(package, 'kiln_acme_x', importer='kiln_acme_x.driver'))
 
     def test_a_vendors_package_must_declare_its_own_extras(self):
-        # openstacksdk is of kiln's extra nova, and no module is called so.
+        # openstacksdk is in kiln's extra nova, and none of its modules has that name.
         self.assertIsNone(self.needed(self.package(), 'openstacksdk'))
         needed = self.needed(self.package(), 'openstacksdk', importer='kiln.compute_drivers.x')
         self.assertEqual("pip install 'kiln-compute[nova]'", needed.command)

@@ -1,4 +1,4 @@
-"""What happens between a backend's yes and the effect: failures, cancels, full queues."""
+"""Multi-step operations after acceptance: failures, cancels, full queues."""
 
 import contextlib
 import dataclasses
@@ -90,7 +90,7 @@ class EffectTest(FacadeTest):
 
 
 class CursorAtHand(NoopDriver):
-    """Names the present moment unasked, and counts who was asked for by id."""
+    """Returns the present cursor without a request, and counts reads by id."""
 
     soonest_build_s = 5.0
 
@@ -129,8 +129,8 @@ class BuildTest(FacadeTest):
     settings = StackSettings(executor=ExecutorSettings(max_workers=3, max_queue=4))
 
     def tearDown(self):
-        # A call that hangs in virtual time outlives its test, and its thread
-        # would keep the whole run from ending.
+        # A call that hangs in virtual time outlives its test, and its thread would keep
+        # the whole run from ending.
         self.cloud.faults.clear()
         self.until(lambda: not self.clock.waiting)
 
@@ -161,7 +161,7 @@ class BuildTest(FacadeTest):
         self.assertRegex(str(error), r'never succeeded \(Cannot get .* \d operations wait')
 
     def test_a_build_active_before_its_deadline_succeeds_even_with_rare_polls(self):
-        # The looks of a wait of fifteen minutes are half a minute apart at its end.
+        # The polls of a wait of fifteen minutes are half a minute apart at its end.
         for build_s, seconds in (0.1, 0.85), (895, 900):
             with self.subTest(build_s):
                 gate = self.cloud._gate
@@ -186,7 +186,7 @@ class BuildTest(FacadeTest):
         in_flight = InFlight('noop', Listener())
         flow = BuildFlow(stack, in_flight, operation, BuildGoal(Until.ACTIVE))
         sent = Errand('build', backend='noop', build_key='k', clock=self.clock)
-        # Called before the flow's own, as another thread may be quicker.
+        # Called before the flow's own callback, because another thread can be faster.
         sent.add_done_callback(lambda _: operation.cancel())
         flow.start(sent)
         self.assertEqual(1, in_flight.count)

@@ -324,7 +324,7 @@ class Shape(unittest.TestCase):
                         long.append(f'{module}.{node.name}: {lines}')
         self.assertEqual([], long, 'split them')
 
-    def test_no_room_is_named_after_nothing(self):
+    def test_no_module_has_a_meaningless_name(self):
         nothings = {'utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager'}
         named = [name for name, _ in modules() if nothings & set(name.split('.'))]
         self.assertEqual([], named)

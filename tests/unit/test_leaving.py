@@ -1,4 +1,4 @@
-"""How a controller leaves: what close() removes, keeps and waits for, and who warns."""
+"""Closing: what close() removes, keeps and waits for, and who is warned."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ class LeavingTest(FacadeTest):
     settings = StackSettings(executor=ExecutorSettings(max_workers=3))
 
     def begun(self, count=1, **arguments):
-        """Return builds that the backend has agreed to, and that are not active yet."""
+        """Return builds that the backend has accepted, and that are not active."""
         begun = [
             self.compute.build(build_key=f'k{n}', until=Until.ACTIVE, **arguments)
             for n in range(count)
@@ -90,7 +90,7 @@ class Keeping(LeavingTest):
 
 
 class AtTheGate(LeavingTest):
-    """Builds that the backend holds while the controller leaves."""
+    """Builds in progress at the backend while the controller leaves."""
 
     def setUp(self):
         super().setUp()
@@ -101,7 +101,7 @@ class AtTheGate(LeavingTest):
         self.addCleanup(self.compute.close, 0.1)
 
     def open_clock(self):
-        # All wait while the gate is shut, and no time is to pass then.
+        # All wait while the gate is shut, and no time must pass then.
         return VirtualClock()
 
     def until(self, so):
@@ -146,7 +146,7 @@ class AtTheGate(LeavingTest):
             await asyncio.to_thread(self.driver.entered.wait, 120)
             closing = asyncio.ensure_future(self.compute.aclose(60, keep_builds=True))
             await asyncio.sleep(0)
-            # Were the loop blocked, nobody would open the gate.
+            # If the loop were blocked, nothing would open the gate.
             self.driver.gate.set()
             await closing
             return operation.result(0)
@@ -265,7 +265,7 @@ class Block(LeavingTest):
 
     def test_the_end_of_an_async_with_block_removes_builds_in_flight(self):
         async def move():
-            # A loop waits in C, where the clock does not see it wait.
+            # A loop waits in C, where the clock does not see the wait.
             while True:
                 self.clock.advance(0.05)
                 await asyncio.sleep(0.001)
@@ -284,14 +284,14 @@ class Block(LeavingTest):
 
 class Collected(LeavingTest):
     def drop(self, compute):
-        """Let go of the last reference, which the caller has given up; return the warnings."""
+        """Drop the last reference, which the caller has given up; return the warnings."""
         there = weakref.ref(compute[0])
         give_up = time.monotonic() + 120
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
             del compute[:]
-            # A thread may still be on its way out of a call of it. The warning itself keeps
-            # what it warns of.
+            # A thread might still be leaving a call of it. The warning itself keeps a
+            # reference to its source.
             while there() is not None and not caught and time.monotonic() < give_up:
                 gc.collect()
                 time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Drivers are found by entry point, from really installed (tiny) packages."""
+"""Drivers found by entry point, from really installed (tiny) packages."""
 
 import os
 import pathlib
@@ -31,7 +31,7 @@ class LoadingFromPackages(unittest.TestCase):
         self.site = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def install(self, distribution, module, source, name='acme', requires=''):
-        """Lay out what an installer leaves of a package with one driver."""
+        """Create the files of an installed package with one driver."""
         (self.site / f'{module}.py').write_text(textwrap.dedent(source))
         info = self.site / f'{distribution}-1.0.dist-info'
         info.mkdir()
@@ -43,7 +43,7 @@ class LoadingFromPackages(unittest.TestCase):
         )
 
     def load(self, name='acme', code=None):
-        # A process of its own: entry points are cached for a process's life.
+        # In a separate process, because entry points are cached for the life of a process.
         code = code or (
             'from kiln.loading import load_compute_driver\n'
             'from kiln.exceptions import KilnError\n'
@@ -53,7 +53,7 @@ class LoadingFromPackages(unittest.TestCase):
         root = pathlib.Path(__file__).parents[2]
         done = subprocess.run(
             [sys.executable, '-W', 'error', '-c', code],
-            # The home is where stevedore keeps what it found the last time.
+            # In this home directory stevedore caches its entry points.
             env={**os.environ, 'PYTHONPATH': f'{self.site}:{root}', 'HOME': str(self.site)},
             capture_output=True,
             text=True,
@@ -155,7 +155,7 @@ class TheContractCheck(unittest.TestCase):
             limits = Limits()
 
             def delete(self, amphora_id, *, timeout=5.0):
-                """Differ in a default alone."""
+                """Differ only in a default."""
 
         self.assertIn('delete(', next(contract_violations(Eager)))
 

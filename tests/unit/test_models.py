@@ -1,4 +1,4 @@
-"""The values that cross kiln's interfaces."""
+"""Values of kiln's interfaces."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""Orphans are found by two sightings, and nothing else is ever taken for one."""
+"""Orphans are found by two sightings, and nothing else is taken for an orphan."""
 
 import dataclasses
 import unittest

@@ -1,4 +1,4 @@
-"""What setup.cfg says of the package is so. The wheel itself: tests/functional/scaffold."""
+"""Package metadata of setup.cfg. The wheel itself: tests/functional/scaffold."""
 
 import configparser
 import pathlib
@@ -45,6 +45,6 @@ class PackagingTest(unittest.TestCase):
         self.assertFalse(undeclared, 'add them to [options.package_data] in setup.cfg')
 
     def test_every_folder_with_python_is_a_package(self):
-        # One without __init__.py works in the checkout and is missing in the wheel.
+        # A package without __init__.py works in the checkout and is missing in the wheel.
         folders = {path.parent for path in PACKAGE.rglob('*.py')}
         self.assertFalse({one for one in folders if not (one / '__init__.py').exists()})

@@ -1,4 +1,4 @@
-"""A build goes where there is room, and a full place is left alone for a while."""
+"""Placement: builds go where there is room, and full places are avoided."""
 
 import threading
 import unittest
@@ -128,7 +128,7 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         first = self.build(tiny, build_key='k')
         again = self.build(tiny, build_key='k')
         self.assertEqual(first.result(), again.result())
-        # Later, when the first place is not avoided any more, it is asked for first.
+        # Later, when the first place is no longer avoided, it is tried first.
         self.clock.sleep(2 * FIRST_S)
         later = self.build(tiny, build_key='k', until=Until.ACTIVE)
         self.assertEqual(first.result(), later.result())

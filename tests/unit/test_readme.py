@@ -1,4 +1,4 @@
-"""What the README shows works as it is shown."""
+"""The examples of the README work as shown."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ class Readme(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             exec(textwrap.dedent(code), {})
-        # The callback has a thread of its own.
+        # The callback runs on a separate thread.
         self.assertEqual(['active', 'build succeeded'], sorted(said.getvalue().splitlines()))
 
     def test_the_two_commands_are_targets_of_the_makefile(self):

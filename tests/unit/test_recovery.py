@@ -1,4 +1,4 @@
-"""What one process saved of its operations, another goes on with to the same goal."""
+"""Recovery: operations saved by one process continue in another to the same goal."""
 
 import json
 
@@ -38,7 +38,7 @@ class RecoveryTest(FacadeTest):
         self.addCleanup(self.successor.close, 0.1)
 
     def building(self, **arguments):
-        """Start a build; return it once the backend has agreed."""
+        """Start a build; return it once the backend has accepted."""
         operation = self.compute.build(**({'until': Until.ACTIVE} | arguments))
         self.until(lambda: operation.amphora_id is not None)
         return operation

@@ -1,7 +1,7 @@
-"""A build repeated by its key never removes a machine that has run.
+"""Repeated builds: a build with a known key never removes a machine that has run.
 
 Each test has two controllers on one backend: one whose build succeeded, and one that
-repeats the build and fails. The machine must outlive the second.
+repeats the build and fails. The machine must survive the second.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from tests.unit.test_compute import FacadeTest
 
 
 class Held(NoopDriver):
-    """Holds builds and looks for a key at the gate, once it is told to."""
+    """Holds builds and look-ups of a key at a gate, on request."""
 
     def __init__(self, *, cloud):
         super().__init__(cloud=cloud)
@@ -49,7 +49,7 @@ class Held(NoopDriver):
 
 
 class Repeating(FacadeTest):
-    """Has a machine in service, and a second controller that repeats its build."""
+    """A machine in service, and a second controller that repeats its build."""
 
     def setUp(self):
         super().setUp()
@@ -136,7 +136,7 @@ class InTime(Repeating):
                     self.assert_reported(state, until=until, **more)
 
     def assert_reported(self, state, **given):
-        """Repeat the build; fail unless it says at once what is under its key, and leaves it."""
+        """Repeat the build; fail unless it reports the machine at once, and leaves it."""
         began, ended = self.clock.monotonic(), []
         repeated = self.restarted.build(build_key='k', **given)
         repeated.add_done_callback(lambda _: ended.append(self.clock.monotonic()))

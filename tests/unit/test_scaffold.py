@@ -16,7 +16,7 @@ from kiln.testing.conformance import BehaviourOutcome, ComputeDriverConformance,
 from kiln.testing.conformance.showing import show
 from tests.unit.generated_package import importable, module_at
 
-#: As many characters, in as many words, as a name may have.
+#: A name of the maximum length, in the maximum number of words.
 LONGEST = 'abcdefghi_jklmnopq_r'
 
 FILES = {

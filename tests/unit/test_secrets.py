@@ -1,4 +1,4 @@
-"""Plants secrets in builds, and looks for them wherever kiln says anything."""
+"""Secrets planted in builds must not appear in anything that kiln outputs."""
 
 import base64
 import io
@@ -48,7 +48,7 @@ def encoded(content):
     return base64.b64encode(content).decode()
 
 
-#: The ways in which an error may quote the request it failed on.
+#: Forms in which an error can quote the request that failed.
 QUOTATIONS = {
     'as it is': lambda request: request.user_data.decode(),
     'as bytes': lambda request: repr(request.user_data),
@@ -69,7 +69,7 @@ def with_note(error, note):
     return error
 
 
-#: The errors that may carry a quotation out of a driver.
+#: The errors of a driver that can carry a quotation.
 CARRIERS = {
     'a defect': lambda text: KeyError(text),
     'a refusal': lambda text: QuotaExceeded(f'Cannot build: {text}'),
@@ -83,7 +83,7 @@ CARRIERS = {
 
 
 def quoting(carrier, quotation, nested):
-    """Return a hook that fails as said, directly or behind two other errors."""
+    """Return a hook that fails in that form, directly or behind two other errors."""
 
     def hook(_, request):
         error = CARRIERS[carrier](QUOTATIONS[quotation](request))
@@ -95,7 +95,7 @@ def quoting(carrier, quotation, nested):
             except Exception as exc:
                 raise ValueError('The client library gave up.') from exc
         except ValueError:
-            # No "from": it hangs behind this one as its context.
+            # Without "from": the other error becomes its context.
             raise InvalidBuildRequest('Cannot build.')  # noqa: B904
 
     return hook
@@ -113,7 +113,7 @@ class Notebook(Listener):
 
 
 class Ears:
-    """Everything that kiln lets be seen, as one text."""
+    """All visible output of kiln, as one text."""
 
     def __init__(self, case):
         self._log = io.StringIO()
@@ -139,7 +139,7 @@ class Ears:
         self._said = []
 
     def hear(self, thing):
-        """Take in a value or an error, in all the ways one may look at it."""
+        """Add a value or an error, in all forms in which it can be displayed."""
         self._said += [str(thing), repr(thing), f'{thing}']
         if isinstance(thing, BaseException):
             self._said += traceback.format_exception(thing)
@@ -317,7 +317,7 @@ class SecretsTest(unittest.TestCase):
 
 
 class NoopSecretsTest(unittest.TestCase):
-    """The reference driver, in whose errors, answers and file nothing is found."""
+    """The reference driver shows no secret in its errors, results and file."""
 
     def setUp(self):
         super().setUp()
@@ -350,7 +350,7 @@ class NoopSecretsTest(unittest.TestCase):
         self.assertKept()
 
     def test_no_scripted_fault_reveals_what_was_sent(self):
-        # A crash ends the process, which is told nowhere at all.
+        # A crash ends the process, so nothing reports it.
         for action in set(Action) - {Action.CRASH}:
             with self.subTest(action):
                 driver = self.driver(Fault(action=action, call='build', seconds=0.0))

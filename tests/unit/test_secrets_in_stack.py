@@ -1,4 +1,4 @@
-"""The same search for planted secrets, through all that guards a driver."""
+"""Secrets planted in builds, through all guards of a driver."""
 
 import unittest
 
@@ -16,7 +16,7 @@ from tests.unit.test_secrets import CARRIERS, WHOLE, Ears, quoting
 
 
 def only_builds(hook):
-    """Return the hook for builds; look-ups answer as ever."""
+    """Return the hook for builds; look-ups work normally."""
     return lambda name, *args: hook(name, *args) if name == '_build' else None
 
 
@@ -33,7 +33,7 @@ class SecretsInStackTest(MovingTime, unittest.TestCase):
         return compute
 
     def build(self, compute, **arguments):
-        """Build, and hear all there is to hear; return whether it succeeded."""
+        """Build, and collect all output; return True if the build succeeded."""
         try:
             operation = compute.build(timeout=5, **WHOLE, **arguments)
         except KilnError as refused:
@@ -57,7 +57,7 @@ class SecretsInStackTest(MovingTime, unittest.TestCase):
                     driver = MemoryDriver(self.clock)
                     driver.on_hook = only_builds(quoting(carrier, 'as the body sent', nested))
                     compute = self.facade(driver)
-                    # The second may meet an open circuit, which tells why it is open.
+                    # The second build might meet an open circuit, which states its cause.
                     self.assertEqual({self.build(compute) for _ in range(2)}, {False})
                     self.ears.assert_kept(self)
         self.assertIn('CircuitOpenError', self.ears.everything())

@@ -1,4 +1,4 @@
-"""The clock of the tests: time passes only while every thread waits."""
+"""Self-moving clock of the tests: time passes only while every thread waits."""
 
 import _thread
 import threading
@@ -8,11 +8,11 @@ from tests.self_moving_clock import MovingTime
 
 
 class Leaving(threading.Thread):
-    """Is out of sight at its end, and stays alive until it may go."""
+    """A thread that is invisible at its end, and stays alive until released."""
 
     def __init__(self) -> None:
         super().__init__()
-        # The clock sees who waits on a condition; nobody sees who waits on this.
+        # The clock sees waits on conditions, but not on this lock.
         self.may_go = _thread.allocate_lock()
         self.may_go.acquire()
         self.daemon = True

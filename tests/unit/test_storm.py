@@ -1,4 +1,4 @@
-"""After any storm: instances = successful builds, none twice, none orphaned."""
+"""After any storm of faults the amphorae are exactly the successful builds."""
 
 import os
 import unittest
@@ -76,12 +76,12 @@ class Storm(unittest.TestCase):
                 key = None if drawn else f'storm-{i}'
                 operations.append(compute.build(build_key=key, until=until, timeout=120))
             except KilnError:
-                # Refused at once: nothing was asked of the backend.
+                # Refused at once: nothing was sent to the backend.
                 continue
             if i in cancelled:
                 operations[-1].cancel()
         clock.run_until(lambda: all(operation.done() for operation in operations))
-        # The weather clears, and what was lost in it is found and removed.
+        # The faults end, and lost machines are found and removed.
         cloud.faults.clear()
         wanted = {
             operation.result(): operation.build_key

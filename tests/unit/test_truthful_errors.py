@@ -1,4 +1,4 @@
-"""What errors say of what is left, and of what they are about, is so."""
+"""Errors are truthful about what is left, and about their object."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ from tests.unit.test_compute import FacadeTest
 
 
 class Truth(FacadeTest):
-    """What a failed build says of what is left is so."""
+    """A failed build reports truthfully what is left."""
 
     def failing(self, action, **given):
         self.cloud.faults.add(Fault(call='build', action=action, times=1, seconds=3.0))
@@ -124,7 +124,7 @@ class Truth(FacadeTest):
 
     def test_a_machine_in_error_before_its_delete_is_deleted_after_a_while(self):
         class Slow(NoopDriver):
-            """Goes on saying ERROR for a minute after it has agreed to delete."""
+            """Continues to report ERROR for a minute after it has accepted a delete."""
 
             def _delete(inner, amphora_id):  # noqa: N805
                 inner.cloud._gate.later(60, lambda now: inner.cloud.delete(amphora_id))
@@ -214,7 +214,7 @@ class Truth(FacadeTest):
 
 
 class Named(FacadeTest):
-    """Whatever fails, the error names its backend, operation, machine and key."""
+    """Every error names its backend, operation, machine and key."""
 
     def named(self, kind, about, call, *args, **given):
         try:
@@ -238,7 +238,7 @@ class Named(FacadeTest):
                        'stuck', 'vanish', 'rate_limit', 'timeout_before'):  # fmt: skip
             for until in (Until.ACCEPTED, Until.ACTIVE):
                 key = f'{action}-{until.value}'
-                # Where nothing can be read, no doubt can be settled either.
+                # If nothing can be read, no uncertainty can be resolved either.
                 self.cloud.faults.add(Fault(call='build', action=action, seconds=3.0))
                 self.cloud.faults.add(Fault(call='find_build', action='refuse'))
                 accepted = until is Until.ACCEPTED and action in ('error', 'stuck', 'vanish')

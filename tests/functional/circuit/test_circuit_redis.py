@@ -19,7 +19,7 @@ from kiln.wrappers.circuit_peers import SharedPhase
 from kiln.wrappers.circuit_settings import CircuitSettings
 from kiln.wrappers.circuit_storage import redis_storage
 
-#: Long enough that a busy machine looks at a circuit before it is over.
+#: Long enough that a busy machine checks a circuit before it expires.
 SETTINGS = CircuitSettings(minimum_calls=2, open_s=2.0, open_jitter=0, probe_lease_s=3.0)
 PATIENCE_S = 180.0
 
@@ -53,7 +53,7 @@ counter.close()
 
 
 class RedisServer:
-    """A Redis of this test run's own, on a free port of the loopback."""
+    """A Redis server of this test run, on a free port of the loopback."""
 
     def __init__(self):
         program = shutil.which('redis-server')
@@ -106,7 +106,7 @@ class RedisCase(unittest.TestCase):
         self.client.flushall()
 
     def process(self, name='east/read'):
-        # A client of its own, as another process would have.
+        # A separate client, as another process would have.
         make = redis_storage(self.server.url)
         storage = make(name)
         self.addCleanup(storage.close)
@@ -133,7 +133,7 @@ class SharedCircuitTest(RedisCase):
         before = time.monotonic()
         first, second = one.refusal().retry_after, two.refusal().retry_after
         took_s = time.monotonic() - before
-        # Time goes on between the two, and Redis counts in milliseconds.
+        # Time passes between the two, and Redis counts in milliseconds.
         self.assertLess(abs(first - second - took_s), took_s + 0.05)
 
     def test_one_of_many_circuits_gets_the_probe_and_its_success_closes_all(self):
@@ -306,7 +306,7 @@ class TroubleTest(unittest.TestCase):
             for _ in range(20):
                 circuit.settle(circuit.admit())
         listening.settimeout(0)
-        # Who was not answered once does not ask again for now.
+        # After one unanswered request Redis is not called for a while.
         listening.accept()[0].close()
         with self.assertRaises(BlockingIOError):
             listening.accept()

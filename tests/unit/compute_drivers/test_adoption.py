@@ -1,4 +1,4 @@
-"""A machine found under a key is the one that a build asks for, or the build is refused."""
+"""Adoption: the amphora of a key matches the build, or the build is refused."""
 
 import dataclasses
 import unittest
@@ -11,7 +11,7 @@ from kiln.compute_drivers.adoption import adopted
 from kiln.exceptions import BuildConflict, BuildDiffers, Outcome, Verdict
 from kiln.models import Amphora, AmphoraType, BuildRequest, Limits, State
 
-#: Pairs of a field that both have: how a request calls it, and the argument of build().
+#: Pairs of a field that both have: its name in a request, and the argument of build().
 COMPARED = {
     'amphora_type': 'amphora_type',
     'flavor': 'amphora_flavor',
@@ -91,7 +91,7 @@ class Adopting(unittest.TestCase):
         ):  # fmt: skip
             with self.subTest(asked=asked.name, made=made.name):
                 self.assertEqual('id-1', adopted(asked, found(name=made.name)))
-        # The start of a made name is a name like any other.
+        # The beginning of a generated name is an ordinary name.
         for made in ('web', 'amphora', 'amphora-web-1'):
             with self.subTest(asked='other', made=made), self.assertRaises(BuildDiffers):
                 adopted(other, found(name=made))

@@ -1,4 +1,4 @@
-"""What every driver has from the contract: one door, errors as kiln's own, abilities."""
+"""The contract for every driver: one entry to hooks, kiln errors, abilities."""
 
 import inspect
 import unittest
@@ -40,14 +40,14 @@ def _echo(call):
     return hook
 
 
-#: Has every ability, and answers each call with what its hook was given.
+#: Has every ability, and returns the arguments of each hook.
 AbleDriver = type(
     'AbleDriver', (MemoryDriver,), {call.hook: _echo(call) for call in Call if call.ability}
 )
 
 RESOURCE = Resource(kind='port', id='port-1', owner='kiln')
 
-#: Each call of an ability: how it is asked, and what its hook must be given.
+#: Each optional call: its public form, and the arguments of its hook.
 PASSED_ON = (
     ('suspend', ('id-1',), {}, ('id-1',)),
     ('resume', ('id-1',), {}, ('id-1',)),

@@ -1,4 +1,4 @@
-"""What a driver of four hooks can do without writing the others."""
+"""Defaults of a driver with only the four required hooks."""
 
 import unittest
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The form of user data; what cloud-init makes of it is a functional test."""
+"""Format of user data; functional tests cover its use by cloud-init."""
 
 import base64
 import email
@@ -21,7 +21,7 @@ def file(path='/a', content=b'x', mode=0o644, owner='root'):
 
 
 def parts(blob):
-    """Return the parts of user data, as a mail program sees them."""
+    """Return the parts of user data, as parsed by a mail program."""
     if blob.startswith(b'\x1f\x8b'):
         blob = gzip.decompress(blob)
     return [part for part in email.message_from_bytes(blob).walk() if not part.is_multipart()]
@@ -103,7 +103,7 @@ class Compose(unittest.TestCase):
         self.assertNotEqual(build(), build(b'y'))
 
     def test_large_user_data_is_compressed_as_a_whole_and_small_is_not(self):
-        # Sizes on both sides of the limit; the head of each part is not ours to count.
+        # Sizes on both sides of the limit; the header of each part is not counted here.
         room = MAX_BYTES - len(compose(b'#!' + b'x' * 1000, [file()])) + 1000
         exactly = compose(b'#!' + b'x' * room, [file()])
         self.assertEqual(MAX_BYTES, len(exactly))

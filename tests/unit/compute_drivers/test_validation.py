@@ -1,4 +1,4 @@
-"""Every rule on arguments has a clear message, and holds before a hook is called."""
+"""Argument rules: each has a clear message, and applies before a hook is called."""
 
 import io
 import math
@@ -24,7 +24,7 @@ def built(limits=LIMITS, **arguments):
     return validation.build_request(limits, arguments, owner='kiln')
 
 
-#: A build that is refused: its arguments, and what the message must say.
+#: A refused build: its arguments, and the expected message.
 REFUSED = (
     (
         {'amphora_type': 'mainframe'},
@@ -320,7 +320,7 @@ class SmallArgumentsTest(unittest.TestCase):
                 validation.check_states(goal)
 
 
-#: Calls beside build with one wrong argument each, and the argument's name.
+#: Calls other than build with one invalid argument each, and its name.
 WRONG_CALLS = (
     ('delete', ('',), 'amphora_id'),
     ('delete', ('id-1',), 'timeout', {'timeout': 0}),

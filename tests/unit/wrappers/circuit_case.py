@@ -1,4 +1,4 @@
-"""The ground that tests of the circuit stand on."""
+"""Base class for tests of the circuit."""
 
 import dataclasses
 import random

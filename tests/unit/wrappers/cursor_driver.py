@@ -1,4 +1,4 @@
-"""Backends that answer the watcher from a dict, with cursors and without."""
+"""Drivers for tests of the watcher, with and without cursors."""
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
@@ -7,7 +7,7 @@ from kiln.testing.clock import VirtualClock
 
 
 class PlainDriver(AmphoraComputeDriver):
-    """Has no cursors: changes() is what the base class makes of a list."""
+    """A driver without cursors: changes() is the default of the base class."""
 
     limits = Limits()
 
@@ -15,9 +15,9 @@ class PlainDriver(AmphoraComputeDriver):
         self.name = 'east'
         self.clock = clock or VirtualClock()
         self.machines = {}
-        #: The calls made, each as its hook's name and the number of ids asked for.
+        #: The calls made, each as the name of its hook and the number of requested ids.
         self.calls = []
-        #: Called at the start of each bulk call; may raise, or block.
+        #: Called at the start of each bulk call; can raise or block.
         self.on_call = lambda hook: None
 
     def put(self, amphora_id, state=State.BUILDING, **more):
@@ -61,20 +61,20 @@ class PlainDriver(AmphoraComputeDriver):
 
 
 class CursorDriver(PlainDriver):
-    """Tells what changed since a cursor, unless told to answer with everything."""
+    """A driver that returns the changes since a cursor, or on request everything."""
 
     def __init__(self, clock=None):
         super().__init__(clock)
         self._log = []
         self.gone = []
-        #: Ids that a complete answer leaves out.
+        #: Ids missing from a complete answer.
         self.hidden = set()
         self.always_complete = False
-        #: Whether it gives cursors without being asked for changes.
+        #: True if it returns cursors without a request.
         self.cursor_at_hand = False
-        #: Whether it tells in short who is in a state.
+        #: True if it supports reached().
         self.tells_in_short = False
-        #: The cursor of the last question who is in a state.
+        #: The cursor of the last call of reached().
         self.asked_since = None
 
     def put(self, amphora_id, state=State.BUILDING, **more):

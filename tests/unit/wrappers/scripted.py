@@ -1,4 +1,4 @@
-"""A small cloud that misbehaves as its script says, and an executor before it."""
+"""A small cloud that misbehaves as its script states, with an executor before it."""
 
 import contextlib
 import itertools
@@ -29,7 +29,7 @@ def request(key='key-1'):
 
 
 class ScriptedDriver(AmphoraComputeDriver):
-    """Each hook takes the next word of its script; with none left it works.
+    """Each hook takes the next word of its script; without a word it works.
 
     A word is an exception to raise, a function to call, or one of: 'refuse'
     (nothing happens), 'lose' (it happens, the answer is lost), 'vanish' (it
@@ -159,13 +159,13 @@ class Stage(contextlib.ExitStack):
             settings=settings or ExecutorSettings(max_workers=4),
             listener=listener,
             pool=pool,
-            # How often it asks in a given time is no matter of chance.
+            # The number of polls in a given time must not depend on chance.
             rng=random.Random(1),
         )
         self.callback(self.executor.close, 0.0)
 
     def gate(self):
-        """Return an event that is set, at the latest, when the stage is left."""
+        """Return an event that is set at the latest when the stage is left."""
         event = threading.Event()
         self.callback(event.set)
         return event
@@ -190,7 +190,7 @@ class StageCase(unittest.TestCase):
         return self.enterContext(Stage(**options))
 
     def hung(self, stage, hook='get', count=1):
-        """Let a hook hang; return its gate, and a semaphore of those that hang."""
+        """Let a hook hang; return its gate, and a semaphore of the hanging calls."""
         gate, inside = stage.gate(), threading.Semaphore(0)
 
         def hang():

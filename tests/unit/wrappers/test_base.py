@@ -1,4 +1,4 @@
-"""A wrapper that changes nothing is its driver."""
+"""A wrapper without changes behaves as its driver."""
 
 import unittest
 
@@ -115,4 +115,4 @@ class WrapperTest(unittest.TestCase):
 
 
 class OtherWrapper(DriverWrapper):
-    """Another one, so that two may stand around one driver."""
+    """Another wrapper class, so that two can wrap one driver."""

@@ -25,7 +25,7 @@ SETTINGS = CircuitSettings(minimum_calls=3, open_s=30, open_jitter=0)
 
 
 class Backend(AmphoraComputeDriver):
-    """Answers, or does with a call what its function says."""
+    """Answers, or calls its function with the call."""
 
     limits = Limits()
 
@@ -225,7 +225,7 @@ class BreakerDriverTest(unittest.TestCase):
         self.assertEqual('closed', self.states()[Traffic.READ])
 
     def test_calls_run_concurrently(self):
-        # None comes back before all are out, so a lock would break this.
+            # No call returns before all have started, so a lock would block this.
         all_are_out = threading.Barrier(64)
         self.backend.act = lambda: all_are_out.wait(120)
         answers = []

@@ -1,4 +1,4 @@
-"""When a circuit opens, by itself or by hand, and whom it then refuses for how long."""
+"""Circuits that open, by themselves or by hand, and the calls that they refuse."""
 
 import asyncio
 import threading
@@ -274,7 +274,7 @@ class HandTest(CircuitCase):
 class ParallelTest(unittest.TestCase):
     def test_sixty_four_calls_run_concurrently(self):
         circuit = Circuit('east/read')
-        # None comes back before all are out, so a lock would break this.
+            # No call returns before all have started, so a lock would block this.
         all_are_out = threading.Barrier(64)
 
         def call():

@@ -1,4 +1,4 @@
-"""What a half-open circuit lets through, and what comes of it."""
+"""Half-open circuits: which calls they admit, and the effect of the results."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Drives a circuit beside a model of it that is too simple to be wrong."""
+"""A circuit compared with a simple model of it."""
 
 import math
 
@@ -42,7 +42,7 @@ ERRORS = {
 
 
 class Model:
-    """The rules of a circuit over a list of all that happened."""
+    """The rules of a circuit over a list of all events."""
 
     def __init__(self):
         self.state = 'closed'
@@ -118,7 +118,7 @@ class CircuitMachine(hs.RuleBasedStateMachine):
     def now(self):
         return self.clock.monotonic()
 
-    # Whole seconds, or halves: exact as floats, so that both reckon alike.
+    # Whole seconds, or halves: exact as floats, so that both calculate the same.
     @hs.rule(halves=st.sampled_from([1, 2, 9, 10, 19, 20, 21, 60, 120, 121, 400]))
     def let_time_pass(self, halves):
         self.clock.advance(halves / 2)

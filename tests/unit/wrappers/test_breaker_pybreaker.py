@@ -1,4 +1,4 @@
-"""What a circuit leaves to pybreaker: its storages, its states and its listeners."""
+"""The parts of a circuit in pybreaker: storages, states and listeners."""
 
 import threading
 

@@ -24,7 +24,7 @@ SETTINGS = CircuitSettings(
 
 
 class Board:
-    """What processes share, as Redis does, on a virtual clock of its own."""
+    """Shared records of several processes, as in Redis, on its own virtual clock."""
 
     def __init__(self, clock):
         self.clock = clock
@@ -123,8 +123,8 @@ class SharedCircuitTest(unittest.TestCase):
         self.break_(self.one)
         self.assertEqual('open', self.state(self.two))
         self.clock.advance(29.8)
-        # Both have looked a moment ago, and neither looks again before it
-        # takes the probe: the exchange itself must decide.
+        # Both have exchanged a moment ago, and do not exchange again before the probe:
+        # the exchange of the probe itself must decide.
         self.state(self.one), self.state(self.two)
         self.one.admit()
         with self.assertRaises(CircuitOpenError):
@@ -299,7 +299,7 @@ class SharedCircuitTest(unittest.TestCase):
 
 class MissingPackageTest(unittest.TestCase):
     def test_without_the_package_redis_the_error_names_the_extra(self):
-        # In a process of its own: here the package has been imported already.
+        # In a separate process: here the package is already imported.
         program = (
             "import sys; sys.modules['redis'] = None\n"
             'from kiln.exceptions import ConfigurationError\n'

@@ -233,7 +233,7 @@ class Discarding(unittest.TestCase):
 
 
 class Seeing:
-    """Stands in for a driver that sees what it is told to, and notes each call."""
+    """A stand-in for a driver with a given result, which records each call."""
 
     def __init__(self, *found):
         self.found, self.calls = list(found), []
@@ -251,7 +251,7 @@ class DiscardingUnderAChosenKey(unittest.TestCase):
         return DiscardPlan(discard, grace_s=5, backoff=BACKOFF)
 
     def after(self, plan, found):
-        """The calls of one step, and what follows it."""
+        """The calls of one step, and the next step."""
         driver = Seeing(found)
         return driver.calls, plan.answered(plan.send(driver))
 

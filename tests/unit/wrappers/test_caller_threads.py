@@ -1,4 +1,4 @@
-"""The pool for what callers hand in."""
+"""The thread pool for callers' code."""
 
 import threading
 import unittest

@@ -1,4 +1,4 @@
-"""What the executor takes in, in whose context it runs, and who hears of it."""
+"""Executor: admission, contexts and notifications."""
 
 import contextvars
 import random
@@ -31,7 +31,7 @@ from tests.unit.wrappers.scripted import StageCase, request
 
 
 def within_a_wait(thread_id):
-    """Return whether a thread stands where it waits for an operation."""
+    """Return True if a thread waits for an operation."""
     frame = sys._current_frames()[thread_id]
     stack = [entry.name for entry in traceback.extract_stack(frame)]
     return stack[-1] == 'wait' and 'exception' in stack
@@ -72,7 +72,7 @@ class Admitting(StageCase):
         running = stage.executor.submit(Call.GET, 'a')
         self.arrive(inside)
         waiting = [stage.executor.submit(Call.GET, name) for name in 'bc']
-        # At once: nothing moves meanwhile that could make room.
+        # At once: nothing can make room in between.
         with self.assertRaisesRegex(OperationRejected, '2 operations wait') as raised:
             stage.executor.submit(Call.GET, 'd')
         self.assertTrue(raised.exception.retryable)
@@ -203,7 +203,7 @@ class Admitting(StageCase):
         unsent = plan(BuildPlan, request()).threadless()
         self.assertIsInstance(unsent, OperationRejected)
         self.assertIs(Outcome.NOT_APPLIED, unsent.outcome)
-        # It was sent by this process, or by the one that saved it.
+        # It was sent by this process, or by the process that saved it.
         sent = plan(CallPlan, Call.LIST, ('kiln',))
         sent.failed(ServiceUnavailable('no answer'))
         self.assertIs(sent.last_error, sent.threadless())
@@ -240,7 +240,7 @@ class Contexts(StageCase):
         thread = threading.Thread(
             target=lambda: stage.executor.submit(Call.LIST, 'kiln').result(120)
         )
-        # A thread of its own has no request yet.
+        # A new thread has no request.
         thread.start()
         thread.join(120)
         self.assertIs(seen[0], theirs)

@@ -1,4 +1,4 @@
-"""What becomes of operations when the executor is closed."""
+"""Operations when the executor is closed."""
 
 import threading
 import time

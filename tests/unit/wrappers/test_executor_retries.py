@@ -1,4 +1,4 @@
-"""Until when, and how often, the executor tries a call."""
+"""Deadlines and retries of the executor."""
 
 from kiln.clock import Deadline, current_deadline, deadline_scope
 from kiln.compute_drivers.calls import Call
@@ -90,7 +90,7 @@ class Retrying(StageCase):
 
     def test_the_last_error_is_raised_if_no_other_attempt_fits(self):
         errors = [ServiceUnavailable(f'down {number}') for number in range(99)]
-        # On it no thread that is slow to act finds its time over.
+        # On this clock a slow thread does not miss its deadline.
         stage = self.stage(list=errors)
         operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=20))
         self.assertEqual(str(operation.exception()), f'down {len(stage.driver.sent) - 1}')

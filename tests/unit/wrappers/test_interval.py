@@ -1,4 +1,4 @@
-"""When the watcher looks next."""
+"""Time of the watcher's next poll."""
 
 import itertools
 import unittest

@@ -9,7 +9,7 @@ from tests.unit.memory_driver import MemoryDriver
 
 
 class Notebook(Listener):
-    """Writes down what it hears, in order."""
+    """Records its notifications, in order."""
 
     def __init__(self):
         self.heard = []

@@ -30,7 +30,7 @@ def operation(kind='get', **facts):
     return Errand(kind, backend='east', clock=clock, **{'subject': 'id-1', **facts})
 
 
-#: Whatever else is public on an operation, callers will call.
+#: Anything else that is public on an operation would be called by callers.
 FACE = {
     'add_done_callback', 'amphora_id', 'arguments', 'attempt', 'backend', 'build_key', 'cancel',
     'cancelled', 'deadline', 'done', 'events', 'exception', 'future', 'goal', 'id', 'kind',
@@ -250,7 +250,7 @@ class Awaiting(unittest.TestCase):
         loop.close()
         with self.assertNoLogs('kiln.wrappers.operation'):
             op.resolve(1)
-        # Nobody runs it any more; say so, or asyncio complains at exit.
+        # Nothing runs it any longer; close it, or asyncio complains at exit.
         task.get_coro().close()
         task._log_destroy_pending = False
 
@@ -267,7 +267,7 @@ class StandardFutures(unittest.TestCase):
         self.assertIs(bad.exception(), futures[1].exception(0))
 
     def test_the_future_of_a_finished_operation_is_done_at_once(self):
-        # No thread for callbacks takes anything: one may be waiting for this future.
+        # The callback thread is not used, because it can be waiting for this future.
         callers = CallerThreads('busy', 0)
         good, bad = operation(callers=callers), operation(callers=callers)
         good.resolve(7)

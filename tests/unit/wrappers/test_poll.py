@@ -1,4 +1,4 @@
-"""What a backend is asked, and how often."""
+"""Requests of a poll to the backend, and their number."""
 
 import unittest
 
@@ -38,7 +38,7 @@ class InquiryCase(unittest.TestCase):
         return BuildCursor(self.poll.present(), self.clock.monotonic(), certain)
 
     def look(self, *, all_seen=True):
-        """Return the calls of one look, and who was told to be gone."""
+        """Return the calls of one poll, and the ids reported as gone."""
         self.driver.calls.clear()
         self.table.admit()
         gone = []
@@ -159,7 +159,7 @@ class CursorAtHandTest(InquiryCase):
             self.driver.put(f'a{number}')
 
     def rows(self):
-        """Return how many statuses the changes of one look tell of."""
+        """Return the number of statuses in the changes of one poll."""
         self.driver.calls.clear()
         self.table.admit()
         answer, *_ = self.poll.answers(self.table)
@@ -227,7 +227,7 @@ class CursorAtHandTest(InquiryCase):
         self.clock.advance(1.0)
         since = self.cursor_now()
         self.wait_for(1, exist=False, since=since)
-        # Its backend has agreed to it, and tells of it a moment later.
+        # Its backend has accepted it, and reports it a moment later.
         self.assertEqual([('changes', 0)], self.look(all_seen=False)[0])
         self.driver.put('a1')
         self.clock.advance(1.0)
@@ -270,7 +270,7 @@ class InShortTest(InquiryCase):
         self.build(4)
 
     def build(self, count, *, brief=True):
-        """Make so many, and watch them as builds are watched."""
+        """Make that many amphorae, and watch them as builds are watched."""
         since = self.cursor_now()
         self.clock.advance(1.0)
         new = len(self.waiters)
@@ -283,7 +283,7 @@ class InShortTest(InquiryCase):
         return calls, gone
 
     def told(self):
-        """Return what one look says of those who are watched."""
+        """Return the result of one poll for the watched amphorae."""
         self.table.admit()
         answers = list(self.poll.answers(self.table))
         return {one.amphora_id: one.state for answer in answers for one in answer.statuses}

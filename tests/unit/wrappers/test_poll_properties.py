@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, who waits for a build is told how it ended."""
+"""Property: in any order of events, every waiter of a build receives its result."""
 
 import unittest
 
@@ -18,12 +18,12 @@ from tests.unit.wrappers.cursor_driver import CursorDriver
 from tests.unit.wrappers.watching import Nobody
 
 ENDS = (State.ACTIVE, State.ERROR)
-#: What was made before a look was sent for at an earlier moment: a request takes time.
+#: An amphora made before a poll was sent at an earlier time: a request takes time.
 TICK_S = 0.001
 
 
 class Builds(RuleBasedStateMachine):
-    """Orders are queued, sent, answered, watched, and come to their ends or vanish."""
+    """Builds are queued, sent, accepted, watched, and end or vanish."""
 
     ordered = Bundle('ordered')
     sent = Bundle('sent')
@@ -37,7 +37,7 @@ class Builds(RuleBasedStateMachine):
         self.poll = Poll(self.driver, full_sweep_s=300.0)
         self.table = WaiterTable()
         self.count = 0
-        #: Those watched, and what they were last said to be.
+        #: The watched amphorae, with their last reported state.
         self.waiters = {}
         self.said = {}
         self.lost = ()
@@ -63,7 +63,7 @@ class Builds(RuleBasedStateMachine):
 
     @rule(target=there, known=strategies.sampled_from((State.PENDING, State.BUILDING, *ENDS)))
     def find(self, known):
-        """Watch one that was built long ago, though it was ordered now."""
+        """Watch an amphora that was built long ago, although its build was sent now."""
         self.count += 1
         amphora_id = f'a{self.count}'
         self.driver.put(amphora_id, known)

@@ -40,7 +40,7 @@ def closed_port():
 
 
 class Site(http.server.BaseHTTPRequestHandler):
-    """Answers with the status its path names, and notes who asked for what."""
+    """Answers with the status in the path, and records each request."""
 
     def do_GET(self):
         self.server.asked.append((self.path, self.headers['Host']))
@@ -102,7 +102,7 @@ class TcpProbeTest(unittest.TestCase):
             full.bind(('127.0.0.1', 0))
             full.listen(0)
             port = full.getsockname()[1]
-            # The queue of one who never accepts is soon full; then nobody answers.
+            # The backlog of a socket that never accepts is soon full; then nothing answers.
             waiting = [socket.socket() for _ in range(4)]
             for one in waiting:
                 self.addCleanup(one.close)

@@ -22,7 +22,7 @@ SETTINGS = RateSettings(rate_per_s=2, burst=3, floor_per_s=0.5, recovery=0.1, pa
 
 
 class Backend(AmphoraComputeDriver):
-    """Deletes, or raises what it is told to."""
+    """Deletes, or raises a given error."""
 
     limits = Limits()
 

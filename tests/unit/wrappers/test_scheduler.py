@@ -1,4 +1,4 @@
-"""Functions are called at their time, in order, on one thread."""
+"""Scheduler: functions called on time, in order, on one thread."""
 
 import threading
 import unittest
@@ -42,7 +42,7 @@ class SchedulerTest(unittest.TestCase):
         self.call_later(20, 'late')
         self.asleep()
         self.call_later(10, 'early')
-        # It woke for the earlier one and sleeps again, for less.
+        # It woke for the earlier appointment and sleeps again, for a shorter time.
         self.clock.run_until(lambda: self.clock.next_alarm_s() == 10, step_s=0)
         self.clock.advance(10)
         self.until_called('early')
@@ -55,7 +55,7 @@ class SchedulerTest(unittest.TestCase):
         clock, called, ready = VirtualClock(), [], threading.Event()
         scheduler = Scheduler(clock=clock)
         try:
-            # The first holds the thread, so that all are there when it looks.
+            # The first function holds the thread, so that all are queued afterwards.
             scheduler.call_later(0, ready.wait)
             for i, delay_s in enumerate(delays):
                 scheduler.call_later(delay_s, lambda entry=(delay_s, i): called.append(entry))

@@ -1,4 +1,4 @@
-"""Who waits for what, and what was seen last."""
+"""Table of waiters, with the last status of each amphora."""
 
 import unittest
 

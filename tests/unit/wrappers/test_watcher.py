@@ -1,4 +1,4 @@
-"""How waits end, on a virtual clock."""
+"""Ends of waits, on a virtual clock."""
 
 import gc
 import queue
@@ -25,7 +25,7 @@ BUSY = {'task_state': 'spawning'}
 
 
 class ToldDriver(CursorDriver):
-    """Says when there is something new to look at."""
+    """Notifies of changes on request."""
 
     def on_news(self, hurry):
         self.hurry = hurry
@@ -37,7 +37,7 @@ class NewsTest(WatchingTest):
 
     def test_a_notification_is_polled_long_before_the_next_poll_is_due(self):
         future = self.begin()
-        # After so long a quiet the next look is a good while off.
+        # After such a long quiet time the next poll is far off.
         self.until(lambda: self.clock.monotonic() > 200)
         self.looks(1)
         quiet = self.clock.monotonic()
@@ -278,7 +278,7 @@ class DeadlineTest(WatchingTest):
 
     def test_a_change_after_the_last_regular_poll_is_found_before_the_deadline(self):
         future = self.begin(deadline=self.after(1000))
-        # Long after the last change looks are far apart.
+        # Long after the last change polls are far apart.
         left_s = 999 - self.clock.monotonic()
         self.scheduler.call_later(left_s, lambda: self.driver.put('a', State.ACTIVE))
         self.assertTrue(self.settle(future).ready)
@@ -424,7 +424,7 @@ class ManyTest(WatchingTest):
         futures = [self.watcher.watch(amphora_id, {State.ACTIVE}) for amphora_id in ids]
         # The last one first: to ask for ten thousand at each step keeps the watcher waiting.
         self.until(lambda: all(map(self.watcher.latest, reversed(ids))))
-        # In this order, or a look between the two would count as a call too many.
+        # In this order, or a poll between the two would count as an additional call.
         self.ticks.seen.clear()
         self.driver.calls.clear()
         return ids, futures
@@ -439,7 +439,7 @@ class ManyTest(WatchingTest):
         for amphora_id in ids:
             self.driver.put(amphora_id, State.ACTIVE)
         self.until(lambda: all(future.done() for future in reversed(futures)))
-        # The look that ended all waits is told of when it has ended itself.
+        # The poll that ended all waits is reported after it has ended.
         self.until(lambda: self.ticks.seen[-1][:2] == ('east', 0))
         self.assertLessEqual(self.calls_per_tick(), 1)
 

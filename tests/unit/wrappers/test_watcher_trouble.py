@@ -1,4 +1,4 @@
-"""What waits go through when the backend is in trouble."""
+"""Waits during failures of the backend."""
 
 import itertools
 import threading
@@ -46,8 +46,8 @@ class HangTest(WatchingTest):
         self.hang()
         early = self.watcher.watch('a', {State.ACTIVE})
         self.assertTrue(self.hung.wait(120))
-        # Somebody has it rebuilt, and waits for that, while the answer that
-        # tells of the time before is on its way.
+        # The amphora is being rebuilt and a waiter waits for that, while the answer to an
+        # earlier poll is still on its way.
         late = self.watcher.watch('a', {State.ACTIVE})
         self.release.set()
         early.result(timeout=120)
@@ -123,7 +123,7 @@ class OutageTest(WatchingTest):
         self.driver.put('a', State.BUILDING, task_state='spawning')
         self.looks(3)
         gaps = [later - sooner for sooner, later in itertools.pairwise(self.called_at)]
-        # Somebody new is no reason to ask more often.
+        # A new waiter is not a reason to poll more often.
         self.assertTrue(all(gap >= 30 for gap in gaps[-7:-4]), gaps)
         self.assertLess(gaps[-1], 20)
 
@@ -235,7 +235,7 @@ class LatestTest(WatchingTest):
         while not self.ticks.seen:
             time.sleep(0.001)
         self.assertEqual([('east', 1, 0.0)], self.ticks.seen)
-        # It wakes at about 1, or later where the machine is busy.
+        # It wakes at about 1, or later if the machine is busy.
         self.clock.advance(7)
         while len(self.ticks.seen) < 2:
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Errors about any call say, as a sentence, what could not be done."""
+"""The errors of every call state, as a sentence, what failed."""
 
 import unittest
 
@@ -15,7 +15,7 @@ from kiln.wrappers.recovery import describe
 REQUEST = BuildRequest(build_key='key-1', name='web-1', owner='kiln')
 PORT = Resource(kind='port', id='p1', owner='kiln', name='port of web-1')
 
-#: What each call is sent with, and how its errors begin.
+#: The arguments of each call, and the beginning of its errors.
 SENTENCES = {
     Call.BUILD: ((REQUEST,), 'Cannot build web-1'),
     Call.DELETE: (('m1',), 'Cannot delete m1'),
@@ -95,7 +95,7 @@ class WordingTest(unittest.TestCase):
 
 
 class Defective(MinimalDriver):
-    """Raises what no driver should, whatever it is asked."""
+    """Raises an error that drivers must not raise, in every call."""
 
     def _get(self, amphora_id):
         raise ZeroDivisionError('oh')

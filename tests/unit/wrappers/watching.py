@@ -1,4 +1,4 @@
-"""The ground that tests of the watcher stand on."""
+"""Base class for tests of the watcher."""
 
 import unittest
 
@@ -20,7 +20,7 @@ class Ticks(Listener):
 
 
 class Nobody:
-    """Keeps waiters without regard for their end."""
+    """Keeps waiters after their end."""
 
     def expire(self, waiter):
         pass
@@ -63,12 +63,12 @@ class WatchingTest(MovingTime, unittest.TestCase):
         return future.exception()
 
     def looks(self, count=2):
-        """Let time pass until there were so many looks more."""
+        """Let time pass until that many more polls were made."""
         goal = len(self.ticks.seen) + count
         self.until(lambda: len(self.ticks.seen) >= goal)
 
     def begin(self, amphora_id='a', state=State.BUILDING, goal=(State.ACTIVE,), **more):
-        """Watch an amphora in some state, and let it be seen."""
+        """Watch an amphora in some state, until it has been polled."""
         self.driver.put(amphora_id, state)
         future = self.watcher.watch(amphora_id, goal, **more)
         self.until(lambda: future.done() or self.watcher.latest(amphora_id))
