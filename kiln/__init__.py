@@ -1,4 +1,4 @@
-"""kiln builds the machines that load balancers and clusters run on.
+"""kiln: builds the machines of load balancers and clusters.
 
 >>> import kiln
 >>> compute = kiln.open_compute('noop')
@@ -7,7 +7,7 @@
 >>> compute.delete(amphora_id, wait=True).result()
 >>> compute.close()
 
-All that a controller needs is here; ``kiln.exceptions`` has every error.
+Everything that a controller needs is here; ``kiln.exceptions`` has every error.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ __all__ = [
     'exceptions', 'models', 'open_compute',
 ]  # fmt: skip
 
-# What `import kiln` itself costs is paid by every process of every controller,
-# so nothing is imported before it is asked for.
+# Every process of every controller pays for `import kiln`, so each name is imported
+# on first access.
 _HOMES = {
     'kiln.compute': ('Compute',),
     'kiln.driver_manager': ('open_compute',),

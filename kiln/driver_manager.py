@@ -107,8 +107,8 @@ class DriverManager:
                 raise
             configured = ', '.join(self.backends()) or 'none'
             raise DriverNotFound(
-                f'Cannot open backend {name!r}: there is no group [{group}] '
-                f'(configured: {configured}) and no driver of that name. {exc}'
+                f'Cannot open backend {name!r}: found neither a group [{group}] '
+                f'(configured: {configured}) nor a driver of that name. {exc}'
             ) from exc
         options = kiln_conf.register(self._conf, group, driver_class.options, defaults)
         owner = self._site.owner

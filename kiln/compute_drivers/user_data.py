@@ -19,8 +19,8 @@ from kiln.models import InjectedFile
 MAX_BYTES = 49_149
 
 _GZIP = b'\x1f\x8b'
-# Of two parts that both write files one would replace the other; with this merge type
-# kiln's part is appended to the caller's part.
+# Two parts that both write files would replace each other; with this merge type kiln's
+# part is appended to the caller's part.
 _MERGE = 'list(append)+dict(no_replace,recurse_list)+str()'
 
 

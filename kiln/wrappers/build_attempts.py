@@ -285,7 +285,7 @@ class DiscardPlan(CallPlan):
 
     def overdue(self, *, in_flight: bool) -> BaseException:
         """Return the error that names what might be left, by key and id."""
-        why = str(self.last_error or 'there was no time').rstrip('.')
+        why = str(self.last_error or 'the time ran out').rstrip('.')
         error = DeleteFailed(
             f'Cannot make sure that nothing of build {self.key} is left on '
             f'{self.operation.backend!r} (id {self.operation.amphora_id or "unknown"}): '

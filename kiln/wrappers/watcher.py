@@ -29,7 +29,7 @@ __all__ = ['Watcher', 'WatcherSettings']
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds until the thread ends when there are no waiters.
+#: Seconds until the thread ends if nothing waits.
 LINGER_S = 10.0
 #: Maximum seconds that close() waits for a poll in progress.
 CLOSE_S = 1.0
@@ -153,7 +153,7 @@ class Watcher:
 
     @property
     def idle(self) -> bool:
-        """True if there are no waiters."""
+        """True if nothing waits."""
         return not len(self._table)
 
     def disown(self) -> None:

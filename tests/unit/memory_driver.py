@@ -37,7 +37,7 @@ class MemoryDriver(AmphoraComputeDriver):
     def _get(self, amphora_id):
         self.on_hook('_get', amphora_id)
         if amphora_id not in self.amphorae:
-            raise InstanceNotFoundError(f'Cannot read {amphora_id}: there is none.')
+            raise InstanceNotFoundError(f'Cannot read {amphora_id}: not found.')
         return self.amphorae[amphora_id]
 
     def _list(self, owner):

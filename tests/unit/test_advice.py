@@ -17,7 +17,7 @@ from tests.unit.test_compute import FacadeTest
 class Controller:
     """A controller that follows only the advice of an error."""
 
-        #: Maximum number of repeats before it gives up.
+    #: Maximum number of repeats before it gives up.
     MOST = 12
 
     def __init__(self, compute, clock, settled_error):

@@ -151,7 +151,7 @@ class AtTheDoor(FacadeTest):
     def test_a_str_subclass_with_odd_equality_and_hash_does_not_harm_other_calls(self):
         class Text(str):
             def refuse(self, *_):
-                raise RuntimeError('it is no plain text')
+                raise RuntimeError('it is not plain text')
 
             __eq__ = __hash__ = __len__ = __str__ = __format__ = strip = isprintable = refuse
 
@@ -412,7 +412,7 @@ def calls(draw):
 
 
 class Fuzzed(unittest.TestCase):
-        #: Number of calls to one Compute before the next is opened.
+    #: Number of calls to one Compute before the next is opened.
     CALLS_EACH = 200
 
     def setUp(self):

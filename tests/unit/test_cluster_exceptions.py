@@ -1,4 +1,4 @@
-"""Errors of clusters keep what they know, whoever passes them on."""
+"""Errors of clusters keep their facts through pickling and copies."""
 
 import pickle
 import unittest

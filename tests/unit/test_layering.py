@@ -1,4 +1,4 @@
-"""Who may import whom: the table of the architecture, enforced."""
+"""Import rules: the table of the architecture, enforced."""
 
 import ast
 import functools
@@ -223,7 +223,7 @@ def modules():
 
 @functools.cache
 def statements(source):
-    """Return all statements of a module; who walks it whole spends most on expressions."""
+    """Return all statements of a module; walking its expressions too would take far longer."""
     found = list(ast.parse(source).body)
     for node in found:
         for part in 'body', 'orelse', 'finalbody', 'handlers', 'cases':

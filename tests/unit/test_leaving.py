@@ -1,4 +1,4 @@
-"""Closing: what close() removes, keeps and waits for, and who is warned."""
+"""Closing: what close() removes, keeps and waits for, and its warnings."""
 
 import asyncio
 import gc

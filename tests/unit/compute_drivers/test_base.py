@@ -211,7 +211,7 @@ class ErrorsTest(unittest.TestCase):
 
     def test_deleting_a_missing_amphora_succeeds(self):
         def fail(*_):
-            raise InstanceNotFoundError('There is none.')
+            raise InstanceNotFoundError('Not found.')
 
         self.driver.on_hook = fail
         self.assertIsNone(self.driver.delete('id-9'))

@@ -36,7 +36,7 @@ class PlainDriver(AmphoraComputeDriver):
 
     def _get(self, amphora_id):
         if amphora_id not in self.machines:
-            raise InstanceNotFoundError(f'Cannot read {amphora_id}: there is none.')
+            raise InstanceNotFoundError(f'Cannot read {amphora_id}: not found.')
         return self.machines[amphora_id]
 
     def _list(self, owner):

@@ -111,7 +111,7 @@ class ScriptedDriver(AmphoraComputeDriver):
     def _get(self, amphora_id):
         self._play('get', amphora_id)
         if amphora_id not in self.instances:
-            raise InstanceNotFoundError(f'Cannot read {amphora_id}: there is none.')
+            raise InstanceNotFoundError(f'Cannot read {amphora_id}: not found.')
         return self.instances[amphora_id]
 
     def _list(self, owner):

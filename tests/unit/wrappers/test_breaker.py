@@ -225,7 +225,7 @@ class BreakerDriverTest(unittest.TestCase):
         self.assertEqual('closed', self.states()[Traffic.READ])
 
     def test_calls_run_concurrently(self):
-            # No call returns before all have started, so a lock would block this.
+        # No call returns before all have started, so a lock would block this.
         all_are_out = threading.Barrier(64)
         self.backend.act = lambda: all_are_out.wait(120)
         answers = []

@@ -274,7 +274,7 @@ class HandTest(CircuitCase):
 class ParallelTest(unittest.TestCase):
     def test_sixty_four_calls_run_concurrently(self):
         circuit = Circuit('east/read')
-            # No call returns before all have started, so a lock would block this.
+        # No call returns before all have started, so a lock would block this.
         all_are_out = threading.Barrier(64)
 
         def call():

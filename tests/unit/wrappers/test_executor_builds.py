@@ -404,9 +404,7 @@ class Storm(unittest.TestCase):
         keys=st.lists(st.integers(0, 9), min_size=1, max_size=14),
         cancelled=st.sets(st.integers(0, 13), max_size=4),
     )
-    def test_the_machines_are_the_successful_builds(
-        self, builds, looks, deletes, keys, cancelled
-    ):
+    def test_the_machines_are_the_successful_builds(self, builds, looks, deletes, keys, cancelled):
         options = ExecutorSettings(
             max_workers=5, timeout_s=30, cleanup_timeout_s=10_000, max_delay_s=5
         )

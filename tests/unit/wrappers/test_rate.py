@@ -153,9 +153,7 @@ class TokenBucketTest(unittest.TestCase):
         st.floats(0.001, 1),
         st.lists(st.tuples(st.floats(0, 3), st.floats(0, 5)), max_size=8),
     )
-    def test_a_caller_that_waits_for_wait_s_gets_a_token_on_time(
-        self, rate, recovery, refusals
-    ):
+    def test_a_caller_that_waits_for_wait_s_gets_a_token_on_time(self, rate, recovery, refusals):
         settings = RateSettings(rate_per_s=rate, burst=2, recovery=recovery)
         bucket = TokenBucket(settings, 0.0)
         now = 0.0
