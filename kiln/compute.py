@@ -156,7 +156,7 @@ class Compute(OptionalCalls):
 
         With ``discard=False`` and ``until='accepted'``, an amphora that the backend might
         have accepted is left in place if its acceptance is uncertain: for a caller that
-        looks for its key later, or whose successor does and might already have adopted it.
+        looks up its key later, or a successor that might already have adopted it.
 
         :raises InvalidBuildRequest: wrong arguments.
         :raises OperationRejected: the queue is full.

@@ -198,7 +198,7 @@ class CallPlan:
 
     @property
     def outlives_closing(self) -> bool:
-        """True if it goes on while the executor closes."""
+        """True if it continues while the executor closes."""
         return False
 
     def call_off(self) -> None:

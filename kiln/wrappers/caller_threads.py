@@ -81,7 +81,7 @@ class CallerThreads:
                 function()
             # Includes SystemExit, which must not end this thread.
             except BaseException:
-                LOG.exception('Code that the caller of kiln gave, %r, failed', function)
+                LOG.exception('Function %r, passed in by the caller of kiln, failed', function)
             del function
 
     def _next(self) -> Callable[[], object] | None:
@@ -135,5 +135,5 @@ def call_guarded(function: Callable[[Any], object], argument: Any) -> None:
         function(argument)
     # Includes SystemExit: in a callback it ends neither the thread nor the process.
     except BaseException:
-        LOG.exception('A callback given by the caller failed: %r, called with %r',
+        LOG.exception('A callback passed in by the caller failed: %r, called with %r',
                       function, argument)  # fmt: skip

@@ -118,7 +118,7 @@ class Callbacks(CallersCode):
             operation.add_done_callback(lambda _: heard.set())
             self.assertTrue(heard.wait(60))
         self.assertEqual(1, len(logs.output))
-        self.assertRegex(logs.output[0], 'callback given by the caller failed: .*leave.*check')
+        self.assertRegex(logs.output[0], 'callback passed in by the caller failed: .*leave.*check')
         self.assertIn('SystemExit: 3', logs.output[0])
         self.assertIsNone(operation.exception())
 

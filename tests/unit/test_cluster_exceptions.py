@@ -1,4 +1,4 @@
-"""Errors of clusters keep their facts through pickling and copies."""
+"""Errors of clusters: facts, remedies and codes."""
 
 import pickle
 import unittest

@@ -128,7 +128,7 @@ class TheSameGoal(RecoveryTest):
         amphora_id = self.build()
         before = self.compute.reboot(amphora_id, wait=True)
         self.until(lambda: 'accepted' in {event.name for event in before.events})
-        # The error reports it to a caller that requests another amphora.
+        # A second request would end in this error.
         self.cloud.faults.add(Fault(call='reboot', action='refuse', times=500))
         self.assertIsNone(self.settle(self.successor.recover(saved(before))))
 

@@ -58,7 +58,7 @@ class Pool(unittest.TestCase):
             pool.submit(lambda: exit(3))
             pool.submit(over.set)
             self.assertTrue(over.wait(60))
-        self.assertIn('Code that the caller of kiln gave', logs.output[0])
+        self.assertIn('passed in by the caller of kiln', logs.output[0])
 
     def test_functions_submitted_after_close_still_run(self):
         pool, over = self.pool(), threading.Event()
