@@ -11,7 +11,7 @@ from kiln.models import Amphora, State
 def with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> BaseException:
     """Return the error of a build that found, or left, a machine that has run."""
     if left.state is State.ACTIVE:
-        advice, to_do = Advice.REPEAT, 'Build again with its key to take it up, or delete it'
+        advice, to_do = Advice.REPEAT, 'Build again with its key to adopt it, or delete it'
     else:
         # Another build would wait for the same machine, without success.
         advice, to_do = Advice.REPAIR, 'Repair it, or delete it'
@@ -40,7 +40,7 @@ def told(error: BaseException, text: str, **known: Any) -> BaseException:
     """Return a copy of an error with more text and facts."""
     if not isinstance(error, AmphoraComputeError):
         return error
-        # The advice follows from the outcome, unless the advice is given too.
+    # The advice follows from the outcome, unless the advice is given too.
     facts = {name: getattr(error, name) for name in error.FACTS}
     told = type(error)(
         text,

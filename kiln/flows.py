@@ -307,7 +307,7 @@ class BuildFlow:
             self._concluded = True
             text = (
                 f'{error} Amphora {operation.amphora_id} has run, so it is left under build '
-                f'key {key!r}. Build again with that key to take it up, or delete it.'
+                f'key {key!r}. Build again with that key to adopt it, or delete it.'
             )
             operation.fail(told(error, text, outcome=Outcome.APPLIED))
 
