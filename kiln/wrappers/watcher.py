@@ -294,7 +294,7 @@ class Watcher:
     def _answered(self, started: float, *, moved: bool) -> None:
         ended = self._clock.monotonic()
         if self._outage is not None:
-            LOG.info('Watching %s continues after %.1f s', self._backend, ended - self._outage_began)
+            LOG.info('Watching %s resumed after %.1f s', self._backend, ended - self._outage_began)
             self._outage = None
         with self._lock:
             self._interval.answered(started, ended, moved=moved)

@@ -269,7 +269,7 @@ class SecretsTest(unittest.TestCase):
 
     def test_the_name_of_a_key_is_shown(self):
         def refuse(_, request):
-            raise InvalidBuildRequest(f'Cannot build: there is no key {request.keys[0]!r}.')
+            raise InvalidBuildRequest(f'Cannot build: key {request.keys[0]!r} not found.')
 
         self.vendor.on_hook = refuse
         error = self.failed_build(keys=['production-operators'], user_data=USER_DATA)

@@ -128,7 +128,7 @@ class Building(unittest.TestCase):
 
     def test_a_look_up_that_cannot_succeed_ends_in_an_unknown_outcome(self):
         self.lose()
-        denied = AuthenticationFailed('who are you')
+        denied = AuthenticationFailed('unknown user')
         step = self.plan.failed(denied)
         self.assertIsInstance(step.error, BuildOutcomeUnknown)
         self.assertIs(step.error.__cause__, denied)
