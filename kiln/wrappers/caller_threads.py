@@ -58,7 +58,8 @@ class CallerThreads:
 
     def disown(self) -> None:
         """Forget threads and waiting functions: they belong to the parent process."""
-        self._wake = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._waiting = collections.deque()
         self._threads, self._idle, self._closed = set(), 0, True
 

@@ -144,7 +144,33 @@ class Promise(Generic[T]):
             LOG.exception('A callback of %r failed', self)
 
 
-def _wait(waiter: threading.Event, timeout: float | None) -> bool:
+class _Waiter:
+    """Lets threads wait until a promise is done.
+
+    ``threading.Event`` would do, but it is Python code around a lock: where a signal handler
+    raises in the middle of it, as for Ctrl-C, the lock stays held. What wakes the waiters
+    would then hang. A lock that is entered by itself is let go whatever is raised.
+    """
+
+    __slots__ = ('_changed', '_done', '_lock')
+
+    def __init__(self, done: Callable[[], bool]) -> None:
+        self._done = done
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait; True once it is done."""
+        with self._lock:
+            return self._done() or self._changed.wait(timeout) or self._done()
+
+    def wake(self) -> None:
+        """Wake all that wait."""
+        with self._lock:
+            self._changed.notify_all()
+
+
+def _wait(waiter: _Waiter, timeout: float | None) -> bool:
     """Wait for an event; return True once it is set."""
     if threading.current_thread() is not threading.main_thread():
         return waiter.wait(timeout)

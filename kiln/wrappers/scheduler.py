@@ -95,7 +95,8 @@ class Scheduler:
 
     def disown(self) -> None:
         """Drop all appointments in the child of a fork: they are the parent's."""
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._queue, self._thread, self._closed = [], None, True
 
     def _run(self) -> None:

@@ -61,7 +61,8 @@ class Watcher:
         self._table = WaiterTable()
         self._poll = Poll(driver, full_sweep_s=settings.full_sweep_s)
         # The following attributes change under this condition, on which the thread sleeps.
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._interval = PollInterval(settings)
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -158,7 +159,8 @@ class Watcher:
 
     def disown(self) -> None:
         """Stop in the child of a fork: the waiters are in the parent."""
-        self._wake = threading.Condition()
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._thread, self._closed = None, True
 
     # ---- the life of a waiter -------------------------------------------
