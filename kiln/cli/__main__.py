@@ -1,4 +1,4 @@
-"""``python -m kiln.cli`` is the command."""
+"""Entry point of ``python -m kiln.cli``."""
 
 from kiln.cli.main import main
 

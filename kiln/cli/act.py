@@ -1,4 +1,4 @@
-"""Commands that change amphorae which exist."""
+"""Commands that change existing amphorae: suspend, resume, reboot, rebuild, delete."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 
 
 class Act(KilnLister):
-    """Does one thing to several amphorae at once, and says how each came out."""
+    """Runs one action on several amphorae at once, and prints the result of each."""
 
     arguments: ClassVar[Sequence[Adder]] = (
         AMPHORAE,
         argument(
-            '--wait', action='store_true', help='Return when it has happened, not when agreed.'
+            '--wait',
+            action='store_true',
+            help='Return when the backend has done it, not when it has accepted the request.',
         ),
         TIMEOUT,
     )
-    #: The method of ``Compute`` that does it.
+    #: The method of ``Compute`` that runs the action.
     verb: ClassVar[str]
-    #: Keywords of the method that are arguments of this command alone.
+    #: Keyword arguments of the method that are arguments of this command only.
     keywords: ClassVar[tuple[str, ...]] = ()
-    #: How the result is called when it is agreed, and when it is waited for.
+    #: The printed result without and with ``--wait``.
     agreed: ClassVar[str]
     done: ClassVar[str]
 
@@ -102,7 +104,7 @@ class Suspend(Act):
 
 
 class Resume(Act):
-    """Let suspended amphorae go on."""
+    """Resume suspended amphorae."""
 
     verb, agreed, done = 'resume', 'resuming', 'active'
 
@@ -112,11 +114,13 @@ class Reboot(Act):
 
     verb, agreed, done = 'reboot', 'rebooting', 'active'
     keywords = ('hard',)
-    arguments = (argument('--hard', action='store_true', help='Reboot as by the power switch.'),)
+    arguments = (
+        argument('--hard', action='store_true', help='Power-cycle instead of a clean reboot.'),
+    )
 
 
 class Rebuild(Act):
-    """Make amphorae anew under their ids, from their image or another."""
+    """Rebuild amphorae from their own or another image; they keep their ids."""
 
     verb, agreed, done = 'rebuild', 'rebuilding', 'active'
     keywords = ('image_id',)

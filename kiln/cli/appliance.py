@@ -1,4 +1,4 @@
-"""Commands about the machines of a pool, for who looks after them."""
+"""Commands that list and maintain the enrolled machines of a pool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALL = (*_BRIEF, 'until', 'addresses', 'flavors', 'amphora_id', 'enrolled')
 
 
 class List(KilnLister):
-    """List the machines of the pool, who has them, and why the others are not free."""
+    """List the machines of the pool, their amphorae, and why a machine is not free."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -42,11 +42,13 @@ class _OnMachine(KilnCommand):
 
 
 class Maintain(_OnMachine):
-    """Put a machine into maintenance: it is neither claimed nor probed, and runs no command."""
+    """Put a machine into maintenance: it is not claimed, not probed and runs no command."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument('reason', metavar='REASON', help='Why; shown to who asks.')
+        parser.add_argument(
+            'reason', metavar='REASON', help="Reason, shown by 'kiln appliance list'."
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -67,7 +69,7 @@ class Return(_OnMachine):
 
 
 class Release(_OnMachine):
-    """Take a machine back that was wiped by hand, and end its quarantine."""
+    """Return a machine that was wiped by hand to the pool, and end its quarantine."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with _pool(self.app) as pool:
@@ -98,7 +100,7 @@ def _pool(app: KilnApp) -> Iterator[MachinePool]:
         driver = compute.driver
         if not isinstance(driver, MachinePool):
             raise UsageError(
-                f'Cannot look at the machines of {compute.name!r}: its machines are made for '
+                f'Cannot list the machines of {compute.name!r}: it creates a machine for '
                 f'each build. Name a backend of enrolled machines with --backend.'
             )
         yield driver

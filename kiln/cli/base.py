@@ -1,4 +1,4 @@
-"""What the commands have in common."""
+"""Base classes, argument types and helpers of the commands."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 
 class KilnCommand(Command):
-    """A command of kiln; what it prints, it prints itself."""
+    """A command of kiln that prints its own output."""
 
     app: KilnApp
-    #: The arguments that this class adds to those of its base classes.
+    #: The arguments of this class, added after those of its base classes.
     arguments: ClassVar[Sequence[Adder]] = ()
-    #: The exit status of a command that printed something and yet failed.
+    #: The exit status of a command that printed its output but failed in part.
     status = ExitCode.OK
 
     def __init__(self, app: KilnApp, app_args: argparse.Namespace | None) -> None:
-        # Without its name, cliff looks for no plugins that would hook it.
+        # Without the command name, cliff does not search for hook plugins.
         super().__init__(app, app_args)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,15 +55,15 @@ class KilnCommand(Command):
         return super().run(parsed_args) or self.status
 
     def write(self, text: str) -> None:
-        """Print a text, whose last line may lack its end."""
+        """Print a text, and add the final newline where it lacks one."""
         self.app.stdout.write(text if text.endswith('\n') or not text else f'{text}\n')
 
     def write_as(self, formatter: str, *, text: str, data: Any) -> None:
-        """Print a text for people, or the same as JSON for programs."""
+        """Print a text for people, or the same data as JSON."""
         self.write(json.dumps(data, indent=2) if formatter == 'json' else text)
 
     def settle(self, errors: Collection[BaseException], attempts: int) -> None:
-        """Explain the attempts that failed, and choose the exit status."""
+        """Print a line for each error, and set the exit status."""
         for error in errors:
             self.app.complain(error)
         self.status = code_of_all(errors, attempts)
@@ -73,7 +73,7 @@ class _Printed(KilnCommand, DisplayCommandBase[Any]):
     """A command whose output cliff formats."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Have tables fit into the terminal, if there is one."""
+        """Fit tables into the terminal where stdout is one."""
         parser = super().get_parser(prog_name)
         parser.set_defaults(fit_width=self.app.stdout.isatty())
         return parser
@@ -91,37 +91,37 @@ class _Printed(KilnCommand, DisplayCommandBase[Any]):
 
 
 class KilnLister(_Printed, Lister):
-    """A command that prints a table, or as much in another format."""
+    """A command that prints a table, or the same rows in another format."""
 
 
 class KilnShow(_Printed, ShowOne):
-    """A command that prints one thing, field by field."""
+    """A command that prints one object, field by field."""
 
 
 # ---- types of arguments ------------------------------------------------------
 
 
 def seconds(text: str) -> float:
-    """Return a number of seconds above 0, or have argparse refuse it."""
+    """Return a number of seconds above 0, or raise an error for argparse."""
     number = _read(float, text)
     if not 0 < number < float('inf'):
-        raise argparse.ArgumentTypeError(f'{text!r} is no number above 0')
+        raise argparse.ArgumentTypeError(f'{text!r} is not a number above 0')
     return number
 
 
 def whole(text: str) -> int:
-    """Return a whole number above 0, or have argparse refuse it."""
+    """Return a whole number above 0, or raise an error for argparse."""
     number = _read(int, text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f'{text!r} is no whole number above 0')
+        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number above 0')
     return number
 
 
 def span(text: str) -> float:
-    """Return the seconds of a number with a unit, or have argparse refuse it."""
+    """Return the seconds of a number with a unit, or raise an error for argparse."""
     found = re.fullmatch(r'(\d+(?:\.\d+)?)([smhdw])', text)
     if found is None:
-        raise argparse.ArgumentTypeError(f'{text!r} is no number with s, m, h, d or w')
+        raise argparse.ArgumentTypeError(f'{text!r} is not a number followed by s, m, h, d or w')
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -133,7 +133,7 @@ def _read(kind: type[_Number], text: str) -> _Number:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Return what stands before and after the first "="."""
+    """Return the texts before and after the first "="."""
     key, sign, value = text.partition('=')
     if not sign or not key:
         raise argparse.ArgumentTypeError(f'{text!r} is not written as KEY=VALUE')
@@ -141,10 +141,10 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def json_or_text(text: str) -> Any:
-    """Return what a text means as JSON, or else the text."""
+    """Return the value of a JSON text, or the text itself where it is not JSON."""
     try:
         return json.loads(text)
-    # Also a number of more digits than Python reads, and text that is nested too deep.
+    # Also a number with too many digits for Python, and too deeply nested text.
     except (ValueError, RecursionError):
         return text
 
@@ -153,7 +153,7 @@ def json_or_text(text: str) -> Any:
 
 
 def argument(*names: str, **how: Any) -> Adder:
-    """Return an adder of one argument; parameters as of ``ArgumentParser.add_argument``."""
+    """Return an adder of one argument; takes what ``ArgumentParser.add_argument`` takes."""
     return lambda parser: parser.add_argument(*names, **how)
 
 
@@ -164,21 +164,21 @@ _BY_NAME_OR_ID = {
 AMPHORA = argument('amphora', **_BY_NAME_OR_ID)
 AMPHORAE = argument('amphorae', nargs='+', **_BY_NAME_OR_ID)
 CLUSTER = argument('cluster', metavar='CLUSTER', help='Name or id of the cluster.')
-LINES = argument('--lines', type=whole, metavar='N', help='Print the last N lines.')
-#: For a command that prints no table.
+LINES = argument('--lines', type=whole, metavar='N', help='Print only the last N lines.')
+#: For commands without a table.
 TEXT_FORMAT = argument(
     '-f',
     '--format',
     dest='formatter',
     choices=('text', 'json'),
     default='text',
-    help='the output format, defaults to text',
+    help='Output format (default: text).',
 )
 TIMEOUT = argument(
     '--timeout',
     type=seconds,
     metavar='SECONDS',
-    help='Seconds that each of it may take (default: as configured for the backend).',
+    help='Time limit of each operation (default: as configured for the backend).',
 )
 
 
@@ -186,9 +186,9 @@ TIMEOUT = argument(
 
 
 def read_file(path: str, max_bytes: int) -> bytes:
-    """Return the content of a file, or one byte more than is allowed of it.
+    """Return the content of a file, but at most ``max_bytes`` + 1 bytes of it.
 
-    :raises UsageError: it cannot be read.
+    :raises UsageError: the file cannot be read.
     """
     try:
         with Path(path).open('rb') as file:
@@ -196,7 +196,7 @@ def read_file(path: str, max_bytes: int) -> bytes:
     except OSError as exc:
         raise UsageError(f'Cannot read {path}: {exc.strerror}.') from exc
     except ValueError as exc:
-        # Of a word that no file can be named, Python says so before it asks the system.
+        # A name that no file can have, such as one with a null byte.
         raise UsageError(f'Cannot read {path!r}: {exc}.') from exc
 
 
@@ -204,10 +204,10 @@ def read_file(path: str, max_bytes: int) -> bytes:
 
 
 def find(compute: Compute, word: str, timeout: float | None = None) -> Amphora:
-    """Return the amphora that a word names.
+    """Return the amphora with an id or a name.
 
-    :raises InstanceNotFoundError: neither an id nor a name of any.
-    :raises AmbiguousInstanceError: the name of several.
+    :raises InstanceNotFoundError: no amphora has this id or name.
+    :raises AmbiguousInstanceError: several amphorae have this name.
     """
     try:
         return compute.get_amphora(amphora_id=word, timeout=timeout).result()
@@ -218,9 +218,9 @@ def find(compute: Compute, word: str, timeout: float | None = None) -> Amphora:
 def find_all(
     compute: Compute, words: Sequence[str], timeout: float | None = None
 ) -> Mapping[str, Amphora | AmphoraComputeError]:
-    """Return for each word the amphora that it names, or why none was found."""
+    """Return for each word the amphora with this id or name, or the error of the search."""
     found = gather({word: _ask(compute, timeout, amphora_id=word) for word in words})
-    # All at once again: the second question is only about those that are left.
+    # Again all at once: only the words that are not ids are searched as names.
     by_name = {
         word: _ask(compute, timeout, amphora_name=word)
         for word, answer in found.items()
@@ -232,17 +232,17 @@ def find_all(
 def gather(
     asked: Mapping[str, Operation[Any] | AmphoraComputeError],
 ) -> dict[str, Any]:
-    """Wait for operations; return for each its result or its error."""
+    """Wait for operations, and return the result or error of each."""
     return {key: outcome(operation) for key, operation in asked.items()}
 
 
 def outcome(operation: Operation[Any] | AmphoraComputeError) -> Any:
-    """Wait for an operation; return its result, or its error as a value."""
+    """Wait for an operation, and return its result or its error."""
     if isinstance(operation, AmphoraComputeError):
         return operation
     error = operation.exception()
     if error is not None and not isinstance(error, AmphoraComputeError):
-        # A defect, not an answer: it goes the way of all defects.
+        # A defect of kiln, reported like any other exception.
         raise error
     return error or operation.result()
 
@@ -252,6 +252,6 @@ def _ask(
 ) -> Operation[Amphora] | AmphoraComputeError:
     try:
         return compute.get_amphora(**subject, timeout=timeout)
-    # A full queue or an open circuit; said for each, as for all other errors.
+    # A full queue or an open circuit; reported for each amphora, like other errors.
     except AmphoraComputeError as exc:
         return exc

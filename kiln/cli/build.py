@@ -1,4 +1,4 @@
-"""The command that builds."""
+"""The command ``kiln compute build``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kiln.compute import Compute
     from kiln.models import Limits
 
-#: Seconds for which the command stays to remove what a failed build left.
+#: Seconds for which the command keeps running to clean up after a failed build.
 _CLEANUP_S = 30.0
 _TYPES = [kind.value for kind in AmphoraType]
 
@@ -39,37 +39,42 @@ def _add_waiting(parser: argparse.ArgumentParser) -> None:
     waiting.add_argument(
         '--until',
         choices=[goal.value for goal in Until],
-        help='How far to wait (default: accepted, or ready where there is a probe). '
-        'What does not come so far is removed.',
+        help='State to wait for (default: accepted, or ready with --probe). An amphora that '
+        'does not reach it is removed.',
     )
     waiting.add_argument('--wait', action='store_true', help='The same as --until active.')
     parser.add_argument(
         '--probe',
         metavar='PROBE',
-        help='What tells that it is ready: tcp:22, http:8080/health or https:8443.',
+        help='Probe that decides when an amphora is ready: tcp:22, http:8080/health or '
+        'https:8443.',
     )
 
 
 class Build(KilnLister):
-    """Build one amphora, or a fleet of equal ones.
+    """Build one amphora, or a fleet of identical ones.
 
-    Repeat a build that failed with the same --build-key: what exists by now is
-    adopted, nothing is built twice.
+    Repeat a failed build with the same --build-key: kiln adopts what exists by now
+    and builds nothing twice.
     """
 
-    # The arguments of the contract, and how long to wait.
+    # The arguments of the compute contract, and how long to wait.
     arguments = (
-        argument('--name', help='Name; with --count, NAME-1 and so on (default: by build key).'),
         argument(
-            '--build-key', metavar='KEY', help='Your own name for this build, used only once.'
+            '--name', help='Name; with --count, NAME-1 and so on (default: from the build key).'
+        ),
+        argument(
+            '--build-key',
+            metavar='KEY',
+            help='Your own key for this build; use a new one for each new build.',
         ),
         argument('--type', choices=_TYPES, default='vm', help='Kind of machine (default: vm).'),
         argument('--flavor', help='Name of the flavor.'),
         argument('--image', metavar='ID', help='Id of the image.'),
-        argument('--key', action='append', metavar='KEY', help='Key for SSH; may be repeated.'),
-        argument('--sec-group', action='append', metavar='GROUP', help='May be repeated.'),
-        argument('--network', action='append', metavar='ID', help='May be repeated.'),
-        argument('--port', action='append', metavar='ID', help='May be repeated.'),
+        argument('--key', action='append', metavar='KEY', help='SSH key; can be repeated.'),
+        argument('--sec-group', action='append', metavar='GROUP', help='Can be repeated.'),
+        argument('--network', action='append', metavar='ID', help='Can be repeated.'),
+        argument('--port', action='append', metavar='ID', help='Can be repeated.'),
         argument('--zone', help='Availability zone.'),
         argument('--server-group', metavar='ID', help='Id of the server group.'),
         argument(
@@ -78,7 +83,7 @@ class Build(KilnLister):
             default=[],
             metavar='PATH=LOCALFILE[:MODE[:OWNER]]',
             help='Write a file at the first boot, such as /etc/app.key=app.key:0600:app; '
-            'may be repeated.',
+            'can be repeated.',
         ),
         argument('--user-data', metavar='FILE', help='File with the user data.'),
         argument(
@@ -87,14 +92,20 @@ class Build(KilnLister):
             type=pair,
             default=[],
             metavar='KEY=VALUE',
-            help='Put this on the amphora; no secret, may be repeated.',
+            help='Metadata of the amphora, not for secrets; can be repeated.',
         ),
-        argument('--count', type=whole, default=1, metavar='N', help='Build N of them.'),
+        argument(
+            '--count',
+            type=whole,
+            default=1,
+            metavar='N',
+            help='Number of amphorae to build (default: 1).',
+        ),
         argument(
             '--priority',
             choices=[one.name.lower() for one in Priority],
             default='normal',
-            help='Who goes first where many wait (default: normal).',
+            help='Place in the queue while other builds wait (default: normal).',
         ),
         _add_waiting,
         TIMEOUT,
@@ -116,12 +127,12 @@ class Build(KilnLister):
                 for name, operation in operations.items():
                     _tell_end(progress, name, operation, goal)
                 results = gather(operations)
-                # A result may be here before the callback that tells of it.
+                # A result can arrive before its callback has run.
                 for name, result in results.items():
                     progress.end(name, _end(result, goal))
             except KeyboardInterrupt:
                 built = sum(_built(operation) for operation in operations.values())
-                self.app.say(f'{built} of {len(wanted)} were built; the others are removed.')
+                self.app.say(f'{built} of {len(wanted)} were built; the rest is removed.')
                 raise
         errors = [one for one in results.values() if isinstance(one, AmphoraComputeError)]
         self.settle(errors, len(wanted))
@@ -131,14 +142,14 @@ class Build(KilnLister):
 
 
 def _names_and_keys(args: argparse.Namespace) -> dict[str, dict[str, str | None]]:
-    # Where no key is given kiln draws one for each build, and may remove in any state
-    # what it built: nobody else can have been given it.
+    # Without a key, kiln draws one for each build. It can then remove the result in any
+    # state, because no other caller knows the key.
     name, key = args.name, args.build_key
     label = name or (f'amphora-{key}' if key else 'amphora')
     if args.count == 1:
         return {label: {'name': name, 'build_key': key}}
     if args.port:
-        raise UsageError('Cannot build several with --port: a port hangs on one machine only.')
+        raise UsageError('Cannot build several with --port: a port belongs to one machine only.')
     return {
         f'{label}-{n}': {
             'name': name and f'{name}-{n}',
@@ -177,7 +188,7 @@ def _arguments(args: argparse.Namespace, limits: Limits) -> dict[str, Any]:
 
 
 def _file(text: str, max_bytes: int) -> tuple[str, Any]:
-    """Return path and content of ``PATH=LOCALFILE[:MODE[:OWNER]]``."""
+    """Return the path and the content of ``PATH=LOCALFILE[:MODE[:OWNER]]``."""
     path, sign, rest = text.partition('=')
     if not sign or not rest:
         raise UsageError(
@@ -206,7 +217,7 @@ def _start(
     try:
         return compute.build(on_status=seen, **arguments)
     except InvalidRequest:
-        # Wrong for one is wrong for all.
+        # A request that is invalid for one amphora is invalid for all.
         raise
     except AmphoraComputeError as exc:
         return exc

@@ -1,4 +1,4 @@
-"""What all commands do that change clusters: show, ask, enter, follow."""
+"""Base of commands that change clusters: show the plan, confirm, submit, follow."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ if TYPE_CHECKING:
 
 
 NO_WAIT = argument(
-    '--no-wait', action='store_true', help='Enter it, and leave the work to others.'
+    '--no-wait', action='store_true', help='Submit the operation, and leave it to a conductor.'
 )
 DEADLINE = argument(
     '--timeout',
     type=seconds,
     metavar='SECONDS',
-    help='Have the operation fail after so many seconds (default: as the cluster or the site '
-    'allows).',
+    help='Let the operation fail after this time (default: as set for the cluster or the site).',
 )
 
 
 class Working(KilnCommand):
-    """A command that works on clusters, and shows how far that is."""
+    """A command that works on clusters and shows the progress."""
 
     def follow(
         self, site: Site, entered: Sequence[Entered], *, silent: bool = False
     ) -> list[KilnError]:
-        """Work on operations and show them until they have ended; return those that failed."""
+        """Work on operations and show them until they have ended; return the failures."""
         from kiln.cli.following import Follower
         from kiln.cli.screens import screen
 
@@ -68,35 +67,35 @@ class Working(KilnCommand):
 
     def _say_how_it_goes_on(self, name: str) -> None:
         self.app.say(
-            f'{name}: what was asked for is entered, and goes on as soon as a conductor runs. '
-            f"'kiln cluster watch {name}' goes on with it here, 'kiln cluster cancel {name}' "
+            f'{name}: the operation is submitted, and continues as soon as a conductor runs. '
+            f"'kiln cluster watch {name}' continues it here, 'kiln cluster cancel {name}' "
             f'stops it.'
         )
 
 
 class Changing(Working):
-    """A command that shows what it would do, and does just that once it is agreed to.
+    """A command that shows its plan, and carries out that plan once it is confirmed.
 
-    It then works on it and follows it to the end. With --no-wait it is only
-    entered, for a conductor, or for 'kiln cluster watch'.
+    It then works on the operation and follows it to the end. With --no-wait it only
+    submits the operation, for a conductor or for 'kiln cluster watch'.
     """
 
-    #: Whether it changes what is wanted, so that it can be brought back.
+    #: True if the command changes the desired state, which can then be rolled back.
     goes_back = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments that all of them have, after those of each."""
+        """Add the arguments of all these commands after those of each."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
-        add('--plan', action='store_true', help='Show what would happen, and stop.')
-        add('--yes', action='store_true', help='Agree to what is removed, without being asked.')
+        add('--plan', action='store_true', help='Show the plan, and stop.')
+        add('--yes', action='store_true', help='Confirm removals without a question.')
         NO_WAIT(parser)
         DEADLINE(parser)
         if self.goes_back:
             add(
                 '--rollback',
                 action='store_true',
-                help='If it fails, bring the cluster back to what it was.',
+                help='If the operation fails, roll the cluster back to its former state.',
             )
         TEXT_FORMAT(parser)
         return parser
@@ -104,9 +103,9 @@ class Changing(Working):
     # ---- the steps -----------------------------------------------------------------
 
     def change(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
-        """Show proposals, have them agreed to and entered, and follow them to the end.
+        """Show proposals, confirm and submit them, and follow them to the end.
 
-        All are shown before any is entered.
+        All proposals are shown before the first is submitted.
         """
         if args.formatter == 'text':
             self.show(proposals)
@@ -115,7 +114,7 @@ class Changing(Working):
             return
         self.agree([one for one in proposals if not one.empty], args)
         if not args.no_wait:
-            # What could not be worked on here had better not be entered.
+            # Do not submit an operation that this process could not work on.
             site.check_hooks()
         entered, errors = self.enter(site, proposals, args)
         if not args.no_wait:
@@ -127,7 +126,7 @@ class Changing(Working):
             self.settle(errors, len(proposals))
 
     def show(self, proposals: Sequence[Proposal]) -> None:
-        """Write what would happen."""
+        """Print the plans."""
         from kiln.cli.proposal_text import proposal_lines
 
         out = self.app.stdout
@@ -138,9 +137,9 @@ class Changing(Working):
         out.flush()
 
     def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
-        """Return if what is lost is agreed to.
+        """Return if the user confirms the removals, or nothing is removed.
 
-        :raises UsageError: it is not.
+        :raises UsageError: the removals are not confirmed.
         """
         from kiln.cli.proposal_text import removes
         from kiln.cluster_models import OperationKind
@@ -148,29 +147,31 @@ class Changing(Working):
         loses = [
             f'{one.cluster.name} loses {_counted(removes(one))}'
             if one.kind is not OperationKind.DELETE
-            else f'cluster {one.cluster.name} goes with all of its nodes'
+            else f'cluster {one.cluster.name} is deleted with all of its nodes'
             for one in proposals
             if removes(one) or one.kind is OperationKind.DELETE
         ]
         if loses and not args.yes:
-            self.ask('; '.join(loses), 'Go on? [y/N]', {'y', 'yes'})
+            self.ask('; '.join(loses), 'Continue? [y/N]', {'y', 'yes'})
 
     def ask(self, said: str, question: str, agreed: Container[str]) -> None:
-        """Return if the answer of who sits there is one that agrees.
+        """Return if the user at the terminal confirms.
 
-        :raises UsageError: it is not, or nobody sits there.
+        :raises UsageError: the user does not confirm, or the command has no terminal.
         """
         if not (self.app.stdin.isatty() and self.app.stderr.isatty()):
-            raise UsageError(f'Cannot go on unasked: {said}. Add --yes if that is what you want.')
+            raise UsageError(
+                f'Cannot continue without confirmation: {said}. Add --yes to confirm.'
+            )
         self.app.stderr.write(f'{said}. {question} ')
         self.app.stderr.flush()
         if self.app.stdin.readline().strip().casefold() not in agreed:
-            raise UsageError('Nothing was done, for it was not agreed to. --plan shows the plan.')
+            raise UsageError('Nothing was done: not confirmed. --plan shows the plan.')
 
     def enter(
         self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
     ) -> tuple[dict[str, Entered], list[KilnError]]:
-        """Enter what there is to do; return it by the ids of clusters, and what went wrong."""
+        """Submit the operations; return them by cluster id, and the errors."""
         from kiln.cli.course import goal_of
         from kiln.cli.following import Entered
 
@@ -184,7 +185,7 @@ class Changing(Working):
                 operation = site.clusters.apply(
                     proposal, timeout_s=args.timeout, rollback=getattr(args, 'rollback', False)
                 )
-            # Those that are entered already go on.
+            # The operations that are submitted already continue.
             except KilnError as exc:
                 errors.append(exc)
                 continue
@@ -204,7 +205,7 @@ class Changing(Working):
         *,
         clusters: Any = None,
     ) -> None:
-        """Print what was planned and what became of it, for programs."""
+        """Print the plans and their operations as JSON, and set the exit status."""
         if getattr(args, 'detailed_exitcode', False) and not all(one.empty for one, _ in pairs):
             self.status = ExitCode.CHANGES
         if args.formatter != 'json':
@@ -224,14 +225,14 @@ class Changing(Working):
 
 
 class ChangingCluster(Changing):
-    """A command that requests one thing of one cluster."""
+    """A command that makes one request for one cluster."""
 
     arguments: ClassVar[Sequence[Adder]] = (CLUSTER,)
-    #: What is requested; arguments of the command that have the names of its fields fill them.
+    #: The request; arguments of the command fill the fields of the same name.
     requested: ClassVar[type[Request]]
 
     def request(self, args: argparse.Namespace) -> Request:
-        """Return what the arguments request."""
+        """Return the request that the arguments describe."""
         given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in vars(args).items()

@@ -1,4 +1,4 @@
-"""Commands about the circuits of a backend."""
+"""Commands that list, open and close the circuits of a backend."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kiln.cli.views import cells
 class List(KilnLister):
     """List the circuits of the backend.
 
-    Circuits are seen here as this process sees them: those that are not stored
-    in Redis live in the process of a controller, and this is another one.
+    Circuits that are not stored in Redis belong to one controller process each, so
+    this command shows only its own.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -44,13 +44,12 @@ class _Change(KilnCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Change it; where it would help nobody, say so instead."""
         verb = 'open' if self.opens else 'close'
         with self.app.open_backend() as compute:
             if not _shared(self.app):
                 raise UsageError(
                     f'Cannot {verb} circuit {parsed_args.circuit!r}: the circuits of '
-                    f'{compute.name!r} live in the process of each controller. Set '
+                    f'{compute.name!r} belong to each controller process. Set '
                     f'circuit_redis_url in [compute:{compute.name}] to share them.'
                 )
             change = compute.open_circuit if self.opens else compute.close_circuit
@@ -59,13 +58,13 @@ class _Change(KilnCommand):
 
 
 class Open(_Change):
-    """Open a circuit by hand, for all processes; it stays so until it is closed by hand."""
+    """Open a circuit for all processes; it stays open until 'kiln circuit close'."""
 
     opens = True
 
 
 class Close(_Change):
-    """Close a circuit by hand, for all processes, and forget why it was open."""
+    """Close a circuit for all processes, and forget why it was open."""
 
     opens = False
 

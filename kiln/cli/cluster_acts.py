@@ -1,4 +1,4 @@
-"""Commands that have something done to a cluster."""
+"""Commands that change a cluster: scale, upgrade, reboot, delete and others."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def size(text: str) -> tuple[str | None, int]:
-    """Return a group and its count, or have argparse refuse it."""
+    """Return a group and its count, or raise an error for argparse."""
     group, sign, count = text.rpartition('=')
     if not count.isascii() or not count.isdigit() or bool(sign) != bool(group):
         raise argparse.ArgumentTypeError(f'{text!r} is not written as COUNT or GROUP=COUNT')
     if len(count) > 9:
-        raise argparse.ArgumentTypeError(f'{text!r} is more than any cluster has')
+        raise argparse.ArgumentTypeError(f'{text!r} is more than a cluster can have')
     return group or None, int(count)
 
 
 class Scale(ChangingCluster):
-    """Have more or fewer nodes in a group, and say which go if that matters."""
+    """Add nodes to a group or remove some; --remove chooses which."""
 
     goes_back = True
     arguments = (
@@ -39,15 +39,14 @@ class Scale(ChangingCluster):
             'size',
             type=size,
             metavar='[GROUP=]COUNT',
-            help='How many nodes there are to be; the group may be left out where it is the only '
-            'one.',
+            help='Desired number of nodes; GROUP can be left out where the cluster has only one.',
         ),
         argument(
             '--remove',
             nargs='+',
             default=[],
             metavar='NODE',
-            help='Nodes that go, by name or id; others go only for what is missing then.',
+            help='Nodes to remove, by name or id; kiln chooses others only if these are too few.',
         ),
     )
 
@@ -59,26 +58,28 @@ class Scale(ChangingCluster):
 
 
 class Upgrade(ChangingCluster):
-    """Make nodes of something else: others in their place, a few at a time."""
+    """Change the image, flavor or parameters: replace the nodes, a few at a time."""
 
     goes_back = True
     arguments = (
-        argument('--image', metavar='ID', help='Image that they are made from.'),
-        argument('--flavor', metavar='NAME', help='Flavor of groups that do not count flavors.'),
+        argument('--image', metavar='ID', help='Id of the new image.'),
+        argument(
+            '--flavor', metavar='NAME', help='New flavor, for groups without counts of flavors.'
+        ),
         argument(
             '--parameter',
             type=pair,
             action='append',
             default=[],
             metavar='NAME=VALUE',
-            help='Parameter of the cluster driver, as JSON or as plain text; may be repeated.',
+            help='Parameter of the cluster driver, as JSON or as plain text; can be repeated.',
         ),
         argument(
             '--group',
             action='append',
             default=[],
             metavar='NAME',
-            help='Only nodes of this group; may be repeated (default: all).',
+            help='Only nodes of this group; can be repeated (default: all).',
         ),
     )
 
@@ -94,7 +95,7 @@ class Upgrade(ChangingCluster):
 
 
 class MoveDriver(ChangingCluster):
-    """Move a cluster to another cluster driver, or to another version of its own."""
+    """Move a cluster to another cluster driver or another version of its driver."""
 
     goes_back = True
     requested = requests.MoveDriver
@@ -103,19 +104,19 @@ class MoveDriver(ChangingCluster):
             'driver',
             nargs='?',
             metavar='DRIVER',
-            help='NAME or NAME==VERSION (default: the newest version of its own).',
+            help='NAME or NAME==VERSION (default: newest version of its driver).',
         ),
     )
 
 
 class Rollback(ChangingCluster):
-    """Bring a cluster back to what it was after the last operation that succeeded."""
+    """Roll a cluster back to its state after the last operation that succeeded."""
 
     requested = requests.GoBack
 
 
 NODES = argument('nodes', nargs='*', metavar='NODE', help='Nodes by name or id (default: all).')
-HARD = argument('--hard', action='store_true', help='As if the power had failed.')
+HARD = argument('--hard', action='store_true', help='Power-cycle instead of a clean reboot.')
 
 
 class Reboot(ChangingCluster):
@@ -126,14 +127,14 @@ class Reboot(ChangingCluster):
 
 
 class Rebuild(ChangingCluster):
-    """Make nodes anew in their places, a few at a time; what is on them is lost."""
+    """Rebuild nodes in place, a few at a time; their data is lost."""
 
     requested = requests.Rebuild
     arguments = (NODES,)
 
 
 class Adopt(ChangingCluster):
-    """Take a machine that the site has made into a group as a node; the group grows by one."""
+    """Adopt an existing machine of this site as a node; its group grows by one."""
 
     requested = requests.Adopt
     arguments = (
@@ -143,16 +144,16 @@ class Adopt(ChangingCluster):
 
 
 class Check(ChangingCluster):
-    """Look at the nodes, and compare them with what is wanted; nothing is changed."""
+    """Compare the nodes with the desired state; change nothing."""
 
     requested = requests.Check
 
 
 class Delete(ChangingCluster):
-    """Delete a cluster with all that was made for it; it leaves a receipt.
+    """Delete a cluster with all of its resources; a receipt of them remains.
 
-    With --force nothing that refuses to go keeps it: what its backend does not take
-    away, or a backend that is gone for good, is given up, and the receipt names it.
+    With --force the deletion always ends: a resource that its backend does not delete,
+    or whose backend no longer exists, is abandoned, and the receipt names it.
     """
 
     requested = requests.Delete
@@ -160,19 +161,19 @@ class Delete(ChangingCluster):
         argument(
             '--force',
             action='store_true',
-            help='Drain no node, and give up what does not go; agreed to by the name of the '
-            'cluster, or by --yes.',
+            help='Do not drain nodes, and abandon what cannot be deleted; confirmed by typing the '
+            'name of the cluster, or by --yes.',
         ),
     )
 
     def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
-        """Have the cluster named by who has machines given up."""
+        """Require the name of the cluster where resources can be abandoned."""
         if not args.force:
             super().agree(proposals, args)
         elif not args.yes:
             (name,) = (one.cluster.name for one in proposals)
-            said = f'cluster {name} goes, and what does not go with it is given up'
-            self.ask(said, 'Type its name to go on:', {name.casefold()})
+            said = f'cluster {name} is deleted, and what cannot be deleted is abandoned'
+            self.ask(said, 'Type its name to continue:', {name.casefold()})
 
     def report(
         self,
@@ -181,7 +182,7 @@ class Delete(ChangingCluster):
         *,
         clusters: Any = None,
     ) -> None:
-        """Name what was given up, too."""
+        """Print the abandoned resources, too."""
         super().report(pairs, args, clusters=clusters)
         for _, entered in pairs:
             if entered is None or not clusters.operation(entered.operation.id).state.ended:
@@ -189,15 +190,15 @@ class Delete(ChangingCluster):
             with contextlib.suppress(ClusterNotFound):
                 for one in clusters.receipt(entered.operation.cluster_id).abandoned:
                     self.app.say(
-                        f'{entered.cluster}: {one.kind} {one.id} of {one.backend} was given up; '
-                        f"it may still be there. 'kiln orphans --backend {one.backend}' finds it."
+                        f'{entered.cluster}: {one.kind} {one.id} of {one.backend} was abandoned; '
+                        f"it might still exist. 'kiln orphans --backend {one.backend}' finds it."
                     )
 
 
 class Retry(Working):
-    """Go on with the newest operation of a cluster, which has failed or was cancelled.
+    """Continue the newest operation of a cluster after it failed or was cancelled.
 
-    What it has done stays done, and a hook that failed is called again.
+    Finished steps are not repeated; a hook that failed is called again.
     """
 
     arguments = (CLUSTER, NO_WAIT, DEADLINE)
@@ -211,7 +212,7 @@ class Retry(Working):
                 site.check_hooks()
             view, after = site.clusters.show(parsed_args.cluster), site.clusters.last_event()
             operation = site.clusters.retry(view.cluster.id, timeout_s=parsed_args.timeout)
-            self.app.say(f'{view.cluster.name}: {operation.kind.value} is taken up again.')
+            self.app.say(f'{view.cluster.name}: {operation.kind.value} continues.')
             if not parsed_args.no_wait:
                 retried = site.clusters.show(view.cluster.id)
                 entered = Entered(
@@ -222,7 +223,7 @@ class Retry(Working):
 
 
 class _AtOnce(KilnCommand):
-    """A command that is done when it is written down."""
+    """A command that is done as soon as the store is written."""
 
     arguments = (CLUSTER,)
 
@@ -232,32 +233,36 @@ class _AtOnce(KilnCommand):
 
     @abc.abstractmethod
     def act(self, clusters: Clusters, name: str) -> str:
-        """Do it; return what was done."""
+        """Run the action; return the line to print."""
 
 
 class Pause(_AtOnce):
-    """Have nothing begun for a cluster any more."""
+    """Pause a cluster: kiln starts nothing for it until it is resumed."""
 
     def act(self, clusters: Clusters, name: str) -> str:
-        return f'{clusters.pause(name).name} is paused; nothing is begun for it any more.'
+        return f'{clusters.pause(name).name} is paused; nothing starts for it until it is resumed.'
 
 
 class Resume(_AtOnce):
-    """Go on with a paused cluster."""
+    """Resume a paused cluster."""
 
     def act(self, clusters: Clusters, name: str) -> str:
-        return f'{clusters.resume(name).name} is not paused any more.'
+        return f'{clusters.resume(name).name} is no longer paused.'
 
 
 class Cancel(Working):
-    """Stop what is under way for a cluster; what was made stays.
+    """Cancel the running operations of a cluster; what they created stays.
 
-    Returns once it has stopped, and works on that meanwhile.
+    Works on them until they have stopped.
     """
 
     arguments = (
         CLUSTER,
-        argument('--no-wait', action='store_true', help='Do not wait until it has stopped.'),
+        argument(
+            '--no-wait',
+            action='store_true',
+            help='Return without waiting until they have stopped.',
+        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -268,8 +273,8 @@ class Cancel(Working):
             name, after = view.cluster.name, site.clusters.last_event()
             stopping = site.clusters.cancel(view.cluster.id)
             kinds = ', '.join(one.kind.value for one in stopping) or 'nothing'
-            self.app.say(f'{name}: {kinds} is {"to stop" if stopping else "under way"}.')
+            self.app.say(f'{name}: {kinds} is {"being cancelled" if stopping else "running"}.')
             if stopping and not parsed_args.no_wait:
-                # What is cancelled is ended for a paused cluster, too.
+                # Cancelled operations end even for a paused cluster.
                 entered = [Entered(cluster=name, operation=one, after=after) for one in stopping]
                 self.follow(site, entered)

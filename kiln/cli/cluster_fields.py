@@ -1,4 +1,4 @@
-"""Clusters, nodes, operations and events as programs and people are shown them; pure."""
+"""Output fields of clusters, nodes, operations, events and receipts; pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.exceptions import redact
 
 
 def cluster_fields(view: ClusterView) -> dict[str, Any]:
-    """Return a cluster for a list."""
+    """Return the fields of a cluster in a list."""
     cluster, operation = view.cluster, view.operation
     return {
         'name': cluster.name,
@@ -26,12 +26,12 @@ def cluster_fields(view: ClusterView) -> dict[str, Any]:
     }
 
 
-#: As much of a cluster as fits beside its name.
+#: The columns that fit on a narrow terminal.
 BRIEF = ('name', 'state', 'ready', 'driver', 'operation', 'created_at')
 
 
 def cluster_details(view: ClusterView) -> dict[str, Any]:
-    """Return all that may be shown of a cluster."""
+    """Return all fields of a cluster that can be shown."""
     cluster = view.cluster
     pin = cluster.pin
     return {
@@ -62,7 +62,7 @@ def _count(view: ClusterView, group: str, state: NodeState) -> int:
 
 
 def node_fields(node: Node) -> dict[str, Any]:
-    """Return all that may be shown of a node, brief columns first."""
+    """Return all fields of a node that can be shown, brief columns first."""
     return {
         'name': node.name,
         'group': node.group,
@@ -85,7 +85,7 @@ NODE_BRIEF = ('name', 'group', 'state', 'address', 'flavor', 'zone', 'since')
 
 
 def operation_fields(operation: Operation, cluster: str) -> dict[str, Any]:
-    """Return an operation for programs."""
+    """Return the fields of an operation."""
     return {
         'id': operation.id,
         'cluster': cluster,
@@ -102,7 +102,7 @@ def operation_fields(operation: Operation, cluster: str) -> dict[str, Any]:
 
 
 def chain_fields(cause: Cause | None) -> list[dict[str, str]]:
-    """Return a chain of causes, the provider's own words last."""
+    """Return a chain of causes, with the message of the provider last."""
     found = []
     while cause is not None:
         found.append(
@@ -113,9 +113,9 @@ def chain_fields(cause: Cause | None) -> list[dict[str, str]]:
 
 
 def event_fields(event: Event, cluster: str) -> dict[str, Any]:
-    """Return an event as the stream has it: version 1 of its shape.
+    """Return an event in version 1 of the stream format.
 
-    Keys are added to a version, and never taken away or given another meaning.
+    Keys can be added to a version; they are never removed or redefined.
     """
     return {
         'v': 1,
@@ -132,7 +132,7 @@ def event_fields(event: Event, cluster: str) -> dict[str, Any]:
 
 
 def receipt_fields(receipt: Tombstone) -> dict[str, Any]:
-    """Return the receipt of a cluster that is gone."""
+    """Return the fields of the receipt of a deleted cluster."""
     return {
         'cluster': receipt.name,
         'cluster_id': receipt.cluster_id,

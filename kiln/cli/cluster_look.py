@@ -1,4 +1,4 @@
-"""Commands that show clusters, and change nothing."""
+"""Read-only commands about clusters: list, show, why, events, receipt, watch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kiln.cluster_models import Event, Tombstone
     from kiln.clusters.service import Clusters
 
-#: Seconds between two looks for new events.
+#: Seconds between two polls for new events.
 _FOLLOW_S = 0.5
 
 
@@ -53,7 +53,7 @@ class List(KilnLister):
 
 
 class Show(KilnShow):
-    """Show a cluster, its groups, and the newest operation on it."""
+    """Show a cluster, its groups and its newest operation."""
 
     arguments = (CLUSTER,)
 
@@ -65,7 +65,7 @@ class Show(KilnShow):
             if shown['operation']:
                 shown['operation'] = '{kind} {state}'.format(**shown['operation'])
             shown['groups'] = '\n'.join(
-                f'{group["name"]}: {group["count"]} wanted'
+                f'{group["name"]}: {group["count"]} desired'
                 + ''.join(f', {count} {state}' for state, count in group['nodes'].items())
                 for group in shown['groups']
             )
@@ -73,13 +73,11 @@ class Show(KilnShow):
 
 
 class Why(KilnCommand):
-    """Tell why a cluster is as it is, what kiln does next, and what you can do."""
+    """Explain the state of a cluster, what kiln does next, and what you can do."""
 
     arguments = (
         CLUSTER,
-        argument(
-            'node', nargs='?', metavar='NODE', help='Tell of this node alone, by name or id.'
-        ),
+        argument('node', nargs='?', metavar='NODE', help='Only this node, by name or id.'),
         TEXT_FORMAT,
     )
 
@@ -110,29 +108,29 @@ class Why(KilnCommand):
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f'{text!r} is no whole number from 0 on')
+        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 0')
     return int(text)
 
 
 class Events(KilnCommand):
-    """Show what has happened, a line for each event; as JSON, an object on each line.
+    """Show events, one line each; as JSON, one object on each line.
 
     The objects have the keys v, seq, at, kind, cluster, cluster_id, operation_id,
-    node_id, message and facts. Who goes on with --after and the last seq misses
-    none. --follow ends with Ctrl-C.
+    node_id, message and facts. To miss no event, continue with --after and the last
+    seq. --follow ends with Ctrl-C.
     """
 
     arguments = (
         argument(
             'cluster', nargs='?', metavar='CLUSTER', help='Name or id (default: all clusters).'
         ),
-        argument('--follow', action='store_true', help='Go on with what happens from now on.'),
+        argument('--follow', action='store_true', help='Keep printing new events.'),
         argument(
             '--after',
             type=_number,
             default=0,
             metavar='SEQ',
-            help='Begin after the event of this number.',
+            help='Print only the events after this number.',
         ),
         TEXT_FORMAT,
     )
@@ -162,7 +160,7 @@ class Events(KilnCommand):
 
 
 def _id_of(clusters: Clusters, name: str | None) -> str | None:
-    """Return the id of a cluster, also of one that is gone."""
+    """Return the id of a cluster, even if it is deleted."""
     if name is None:
         return None
     try:
@@ -183,7 +181,7 @@ def _name_of(clusters: Clusters, event: Event, names: dict[str, str]) -> str:
 
 
 class Receipt(KilnCommand):
-    """Show the proof that nothing is left of a deleted cluster."""
+    """Show the receipt of a deleted cluster: what was deleted, and what was abandoned."""
 
     arguments = (CLUSTER, TEXT_FORMAT)
 
@@ -200,12 +198,12 @@ def _receipt_lines(receipt: Tombstone) -> Iterator[str]:
     for one in gone:
         yield f'  {one.kind} {one.id} of {one.backend}: gone at {moment(one.gone_at)}'
     for one in abandoned:
-        yield f'  {one.kind} {one.id} of {one.backend}: ABANDONED, it may still be there'
+        yield f'  {one.kind} {one.id} of {one.backend}: ABANDONED, it might still exist'
     yield f'{len(gone)} confirmed gone, {len(abandoned)} abandoned'
 
 
 class Watch(Working):
-    """Follow what is under way for a cluster to its end, and work on it meanwhile."""
+    """Follow the running operation of a cluster to its end, and work on it."""
 
     arguments = (CLUSTER,)
 
@@ -217,7 +215,7 @@ class Watch(Working):
             operation = view.operation
             if operation is None or operation.state.ended:
                 when = f' since {moment(operation.ended_at)}' if operation else ''
-                self.app.say(f'{view.cluster.name}: nothing is under way{when}.')
+                self.app.say(f'{view.cluster.name}: nothing is running{when}.')
                 return
             entered = Entered(
                 cluster=view.cluster.name,

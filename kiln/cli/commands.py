@@ -1,4 +1,4 @@
-"""Which class serves which command; none is imported before it is asked for."""
+"""Table of commands and their classes; a class is imported when its command runs."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ _HOMES = {
 
 
 class NoSuchCommand(UsageError, ValueError):
-    """The words name no command; a ValueError because cliff asks for one."""
+    """The words are not a command; a ValueError because cliff expects one."""
 
     remedy = "'kiln --help' lists all commands."
 
 
 class CommandTable(CommandManager):
-    """The commands of kiln, as entry points that no package had to register."""
+    """The commands of kiln, as entry points without registration by a package."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,15 +110,15 @@ class CommandTable(CommandManager):
     def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
         """Return the class, the name and the arguments of a command.
 
-        :raises NoSuchCommand: there is none; the message names what is near.
+        :raises NoSuchCommand: not found; the message names similar commands.
         """
         try:
             found: tuple[type[Command], str, list[str]] = super().find_command(argv)
         except ValueError:
             if argv[0].startswith('-'):
                 raise NoSuchCommand(
-                    f'Cannot use option {argv[0]!r} here: it is none of those that stand '
-                    f'before a command.'
+                    f'Cannot use option {argv[0]!r} here: it is not a global option. Write '
+                    f'options of a command after the command.'
                 ) from None
             words = ' '.join(argv[: self._get_last_possible_command_index(argv)])
             raise NoSuchCommand(self._advice(words)) from None

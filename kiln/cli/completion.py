@@ -1,4 +1,4 @@
-"""Shell completion: the script that a shell loads, and the answers to it."""
+"""Shell completion: the script for the shell, and its completions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from kiln.db.store import Store
 
 _SHELLS = ('bash', 'zsh', 'fish')
-#: Sets up the completion of zsh where .zshrc has not.
+#: Initializes completion in zsh where .zshrc does not.
 _COMPINIT = '(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u }'
-#: What names a path is known by its metavar, what names an object by its destination.
+#: Arguments for paths are recognized by metavar, arguments for objects by destination.
 _FILES = FilesCompleter()
 _PATHS = {'FILE': _FILES, 'FILE|NAME': _FILES, 'PATH': _FILES, 'DIR': DirectoriesCompleter()}
 _OBJECTS = {name: name for name in ('backend', 'template', 'cluster', 'group', 'node', 'size')}
@@ -31,14 +31,14 @@ _OBJECTS |= {'nodes': 'node', 'remove': 'node'}
 
 
 class Completion(KilnCommand):
-    """Print the script by which a shell completes commands, options and names.
+    """Print a script with which a shell completes commands, options and names.
 
     bash: kiln completion bash > /etc/bash_completion.d/kiln. zsh: source the output in
     .zshrc. fish: kiln completion fish > ~/.config/fish/completions/kiln.fish.
     """
 
     arguments = (
-        argument('shell', nargs='?', choices=_SHELLS, help='Shell that the script is for.'),
+        argument('shell', nargs='?', choices=_SHELLS, help='Shell to print the script for.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -47,19 +47,19 @@ class Completion(KilnCommand):
             raise UsageError(f'Name the shell: one of {", ".join(_SHELLS)}.')
         script = shellcode(['kiln'], shell=shell, complete_arguments=('-o', 'nospace'))
         if shell == 'zsh':
-            # The first line has to stay the first, for those who put the script on fpath.
+            # zsh reads the first line of a script on fpath, so it must stay first.
             script = script.replace('\n', f'\n{_COMPINIT}\n', 1)
         self.write(script)
 
 
 def answer(app: KilnApp) -> None:
-    """Write what can come next on the line that the script has put into the environment; exit."""
+    """Write the completions of the line that the script put into the environment; exit."""
     parser = parser_of_line(app, os.environ['COMP_LINE'])
     argcomplete.autocomplete(parser, always_complete_options=False)
 
 
 def parser_of_line(app: KilnApp, line: str) -> argparse.ArgumentParser:
-    """Return the parser of kiln and its commands, loading those that the line can mean."""
+    """Return the parser of kiln; load only the commands that the line can mean."""
     _complete_values(app, app.parser)
     commands = dict(app.command_manager.commands)
     del commands['help']
@@ -96,7 +96,7 @@ def _names(
     kind = _OBJECTS.get(action.dest)
     if kind is None:
         return ()
-    # Words are completed without the configuration and what reads it.
+    # Imported late: commands and options are completed without the configuration.
     from kiln.cli.stores import existing_store
 
     app.options = parsed_args
@@ -106,7 +106,7 @@ def _names(
         with existing_store(app.settings) as store:
             cluster = getattr(parsed_args, 'cluster', None)
             return () if store is None else _names_in(store, kind, cluster)
-    # A shell shows names or nothing.
+    # A completion shows no errors.
     except KilnError:
         return ()
 

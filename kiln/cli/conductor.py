@@ -1,4 +1,4 @@
-"""The command that works on clusters until it is told to stop."""
+"""The command ``kiln conductor``, which works on clusters until a signal."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from kiln.cli.stores import configured_site
 class Conduct(KilnCommand):
     """Work on clusters until SIGTERM or Ctrl-C.
 
-    Several may run, on one host or on many, if they share a database on a server;
-    each says which clusters it works on, and when one dies another goes on.
+    Several conductors can run, on one host or on many, if they share a database server.
+    Each logs the clusters that it works on. If one dies, another takes over.
 
-    A shell that starts it in the background may have Ctrl-C ignored, and so it is then:
-    SIGTERM alone ends it.
+    A shell can start background commands with Ctrl-C ignored; then only SIGTERM ends a
+    conductor.
 
-    Told to stop, it begins nothing more and gives its clusters up at once; what is
-    under way in a backend goes on there. The exit status is 0 then. Told a second
-    time, it stops where it is: nothing is lost, but the others wait until its leases
-    are over.
+    On the first signal it starts nothing more and releases its clusters at once; what is
+    running in a backend continues there, and the exit status is 0. On a second signal it
+    stops immediately: nothing is lost, but other conductors wait until its leases expire.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with configured_site(self.app.settings, self.app.clock) as site:
-            # It says so at once where it cannot read the store.
+            # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
             with site.conducting():
                 with contextlib.suppress(KeyboardInterrupt):
@@ -44,11 +43,11 @@ def _what_ends_it() -> str:
 
 
 def _await_signal() -> NoReturn:
-    """Wait for a signal whose handler raises, whatever thread the kernel hands it to."""
+    """Wait for a signal whose handler raises, on whatever thread the kernel delivers it."""
     woken, waker = socket.socketpair()
     with woken, waker:
-        # Python runs the handler on the main thread, and that may sleep on while
-        # another thread is interrupted: the byte wakes it.
+        # Python runs the handler on the main thread. If the signal interrupts another
+        # thread, the main thread would sleep on: the byte wakes it.
         waker.setblocking(False)
         before = signal.set_wakeup_fd(waker.fileno())
         try:

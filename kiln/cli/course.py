@@ -1,4 +1,4 @@
-"""How far an operation on a cluster has come: counted, never drawn; pure."""
+"""Progress of an operation on a cluster, as numbers; pure functions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ODD = frozenset({NodeState.FAILED, NodeState.UNHEALTHY, NodeState.UNKNOWN})
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class GroupGoal:
-    """What an operation is to do in one group."""
+    """The work of an operation in one group."""
 
-    #: How many nodes it makes.
+    #: Number of nodes to create.
     makes: int = 0
-    #: The ids of those that go, and of those that something is done to where they are.
+    #: The ids of the nodes to remove, and of those to change in place.
     leave: frozenset[str] = _NONE
     touched: frozenset[str] = _NONE
 
     @property
     def total(self) -> int:
-        """How many things there are to do."""
+        """The number of nodes to create, remove or change."""
         return self.makes + len(self.leave) + len(self.touched)
 
 
@@ -37,7 +37,7 @@ NO_GOAL: Goal = MappingProxyType({})
 
 
 def goal_of(proposal: Proposal) -> Goal:
-    """Return what a proposal is to do, by group."""
+    """Return the work of a proposal by group."""
     touched = collections.defaultdict(set)
     for node in proposal.touched:
         touched[node.group].add(node.id)
@@ -54,7 +54,7 @@ def goal_of(proposal: Proposal) -> Goal:
 
 
 def goal_of_view(view: ClusterView) -> Goal:
-    """Return what an operation is to do that somebody else has entered, as far as that shows."""
+    """Return the work of an operation that another process submitted, as far as known."""
     operation = view.operation
     if operation is None or operation.kind is not OperationKind.DELETE:
         return NO_GOAL
@@ -68,19 +68,19 @@ def goal_of_view(view: ClusterView) -> Goal:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class GroupCourse:
-    """How far one group has come."""
+    """Progress of one group."""
 
     name: str
     done: int
     total: int
     counts: Mapping[NodeState, int]
-    #: Nodes of which somebody may ask why: they failed, or something holds them up.
+    #: Nodes that failed or are held up.
     odd: tuple[Node, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Course:
-    """How far an operation on a cluster has come."""
+    """Progress of an operation on a cluster."""
 
     name: str
     operation: Operation
@@ -88,22 +88,22 @@ class Course:
     ready: int
     wanted: int
     groups: tuple[GroupCourse, ...] = ()
-    #: Seconds since it was entered, and those that it may still take, if that can be told.
+    #: Seconds since it was submitted, and the estimated seconds left, if known.
     elapsed_s: float = 0.0
     left_s: float | None = None
 
     @property
     def done(self) -> int:
-        """How many things are done."""
+        """The number of nodes that are done."""
         return sum(group.done for group in self.groups)
 
     @property
     def total(self) -> int:
-        """How many things there are to do."""
+        """The number of nodes to create, remove or change."""
         return sum(group.total for group in self.groups)
 
     def causes(self) -> Iterator[tuple[Cause, tuple[Node, ...]]]:
-        """Yield what holds it up, once each, and the nodes that it holds up."""
+        """Yield each cause that holds the operation up once, with the nodes concerned."""
         if self.operation.cause is not None:
             yield self.operation.cause, ()
         found: dict[Cause, list[Node]] = {}
@@ -116,7 +116,7 @@ class Course:
 
 
 def course(view: ClusterView, operation: Operation, goal: Goal, now: float) -> Course:
-    """Return how far an operation has come by what is known of its cluster."""
+    """Return the progress of an operation from the stored state of its cluster."""
     nodes = _by_group(view)
     wanted = {group.name: group.shape.count for group in view.cluster.spec.groups}
     groups = tuple(
@@ -161,7 +161,7 @@ def _group(
 
 
 def _left_s(view: ClusterView, operation: Operation, goal: Goal, now: float) -> float | None:
-    """Return about how long it may still take, told by the nodes that it made so far."""
+    """Estimate the seconds left from the nodes created so far."""
     nodes = view.nodes or ()
     new = [node for node in nodes if node.created_at >= operation.created_at and not node.doomed]
     took_s = [node.since - node.created_at for node in new if node.state is NodeState.READY]
@@ -170,7 +170,7 @@ def _left_s(view: ClusterView, operation: Operation, goal: Goal, now: float) -> 
     to_come = max(0, asked_for - len(took_s) - len(making))
     if not took_s or not (making or to_come):
         return None
-    # Those under way take as long as the slowest so far; the others come as fast as those did.
+    # Nodes in progress take as long as the slowest so far; others follow at the rate so far.
     slowest_s, oldest_s = max(took_s), min((now - one.created_at for one in making), default=0.0)
     under_way_s = slowest_s - oldest_s if making else 0.0
     each_s = max(0.0, now - min(node.created_at for node in new)) / len(took_s)

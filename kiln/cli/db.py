@@ -1,4 +1,4 @@
-"""Commands about the database that clusters are kept in."""
+"""Commands about the database of clusters: upgrade, check, purge, rotate-key."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ if TYPE_CHECKING:
 
 
 class _OnDatabase(KilnCommand):
-    """A command on the database itself, whatever version its tables are of."""
+    """A command on the database itself, whatever the revision of its tables."""
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:
         """Open the database that the configuration names.
 
-        Imports of what needs it come after: this one says what is not installed.
+        Import modules that need SQLAlchemy after this: it reports what is not installed.
         """
         with contextlib.closing(configured_database(self.app.settings)) as opened:
             yield opened
 
 
 class Upgrade(_OnDatabase):
-    """Bring the tables to this version; make them where there are none.
+    """Upgrade the tables to this version of kiln; create them in an empty database.
 
-    Stop all other processes of kiln, and make a backup first. Repeating it does
-    no harm.
+    Stop all other processes of kiln and make a backup first. Safe to repeat.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -51,9 +50,9 @@ class Upgrade(_OnDatabase):
 
 
 class Check(KilnShow, _OnDatabase):
-    """Show the version of the tables, how much is in them, and leases whose owners are gone.
+    """Show the revision of the tables, their row counts, and leases of dead owners.
 
-    The exit status is 6 where this version of kiln cannot use the database.
+    The exit status is 6 if this version of kiln cannot use the database.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -71,7 +70,7 @@ class Check(KilnShow, _OnDatabase):
                 'usable': health.usable,
                 **health.counts,
                 'dangling_leases': [
-                    f'{lease.scope} of {lease.owner}, over since {moment(lease.expires_at)}'
+                    f'{lease.scope} of {lease.owner}, expired at {moment(lease.expires_at)}'
                     for lease in health.dangling
                 ],
             }
@@ -79,9 +78,9 @@ class Check(KilnShow, _OnDatabase):
 
 
 class Purge(KilnShow, _OnDatabase):
-    """Remove what ended long ago: operations with their steps, events, gone nodes, receipts.
+    """Remove old records: ended operations with their steps, events, gone nodes, receipts.
 
-    What a living cluster has its status from stays.
+    Records that the status of an existing cluster needs stay.
     """
 
     arguments = (
@@ -90,7 +89,7 @@ class Purge(KilnShow, _OnDatabase):
             type=span,
             required=True,
             metavar='SPAN',
-            help='How long ago it must have ended: a number with s, m, h, d or w, such as 30d.',
+            help='Remove what ended longer ago: a number with s, m, h, d or w, such as 30d.',
         ),
     )
 
@@ -103,18 +102,18 @@ class Purge(KilnShow, _OnDatabase):
 
 
 class RotateKey(_OnDatabase):
-    """Encrypt all secrets with a new key, and keep the former one for reading.
+    """Encrypt all secrets with a new key, and keep the former key for reading.
 
-    Where several hosts share the database, prepare first, copy the key file to
-    each of them, and then rotate on one and copy the file once more. What was
-    encrypted before the rotation before this one cannot be read any more.
+    If several hosts share the database: run it with --prepare, copy the key file to all
+    hosts, rotate on one host, and copy the file again. Secrets that are still encrypted
+    with an older key than the former one can no longer be read.
     """
 
     arguments = (
         argument(
             '--prepare',
             action='store_true',
-            help='Only add the next key to the file, so that it can be copied.',
+            help='Only add the next key to the key file, so that it can be copied.',
         ),
     )
 
@@ -126,7 +125,9 @@ class RotateKey(_OnDatabase):
             keys = key_file(database, self.app.settings.db.key_file)
             if parsed_args.prepare:
                 keys.prepare()
-                self.app.say(f'The next key is in {keys.path}; nothing is written with it yet.')
+                self.app.say(
+                    f'The next key is in {keys.path}; it encrypts nothing before the rotation.'
+                )
             else:
                 count = Secrets(database, keys).rotate()
                 self.app.say(f'{count} secrets are encrypted with a new key in {keys.path}.')

@@ -1,4 +1,4 @@
-"""Commands that look at drivers of both kinds, whether they are used or not."""
+"""Commands that list and describe drivers of both kinds."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
 DRIVER_OR_ALL = argument(
     'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
 )
-KIND = argument('--kind', choices=KINDS, help='Its kind, where both have one so called.')
+KIND = argument(
+    '--kind', choices=KINDS, help='Kind of the driver, where both kinds have one of this name.'
+)
 
 
 class List(KilnLister):
     """List the drivers, and why some of them cannot be used.
 
-    One that is "not installed" comes with a package that is, and needs an extra of it;
-    the reason is the command to install that. One that is broken has to be repaired.
+    A driver that is "not installed" needs an extra of its package, and the reason is the
+    command that installs it. A broken driver has to be repaired.
     """
 
     arguments = (argument('--kind', choices=KINDS, help='Only drivers of this kind.'),)
@@ -55,7 +57,7 @@ class List(KilnLister):
 
 
 class Show(KilnShow):
-    """Show what a driver can do, what it takes, and where it comes from."""
+    """Show the capabilities, options and origin of a driver."""
 
     arguments = (DRIVER, KIND)
 
@@ -67,7 +69,7 @@ class Show(KilnShow):
 
 
 class Doc(KilnCommand):
-    """Print the guide of a driver: what it is for, what it takes, which image it needs."""
+    """Print the guide of a driver: its purpose, its options and the image it needs."""
 
     arguments = (DRIVER, KIND, TEXT_FORMAT)
 
@@ -88,7 +90,7 @@ class Doc(KilnCommand):
 
 
 def compute_fields(driver: InstalledDriver) -> dict[str, Any]:
-    """Return a row about a compute driver."""
+    """Return the row of a compute driver."""
     state = 'active' if driver.error is None else BROKEN
     return {
         'kind': 'compute',
@@ -102,7 +104,7 @@ def compute_fields(driver: InstalledDriver) -> dict[str, Any]:
 
 
 def cluster_fields(record: DriverRecord) -> dict[str, Any]:
-    """Return a row about a cluster driver."""
+    """Return the row of a cluster driver."""
     state = record.state.value
     install = record.install if state == BROKEN else None
     return {
@@ -120,7 +122,7 @@ def _compute(name: str) -> dict[str, Any]:
     driver: Any = load_compute_driver(name)
     about = next(compute_fields(one) for one in installed_drivers() if one.name == name)
     about.pop('provides')
-    # A driver may know its limits only once it is configured.
+    # Some drivers know their limits only once they are configured.
     limits = None if isinstance(driver.limits, property) else driver.limits
     if limits is not None:
         about['types'] = sorted(kind.value for kind in limits.amphora_types)

@@ -1,4 +1,4 @@
-"""The guide of a driver, from what its class and its folder say."""
+"""Driver guides, rendered from the class and the folder of a driver."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kiln.cluster_drivers.records import DriverRecord
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Guide:
-    """What people should know of a driver."""
+    """The guide of a driver."""
 
     title: str
-    #: The author's own words.
+    #: The README or docstring of the author.
     text: str
-    #: By heading: names, and what each means.
+    #: Names and their meanings, by heading.
     lists: Mapping[str, Mapping[str, str]]
-    #: How to make an image, in the author's words.
+    #: The author's instructions for building the image.
     image: str = ''
 
     def render(self) -> str:
-        """Return it as text for people."""
+        """Return the guide as plain text."""
         return '\n'.join(self._lines()).rstrip()
 
     def _lines(self) -> Iterator[str]:
@@ -40,11 +40,11 @@ class Guide:
                 yield f'  {name}: {meaning}' if meaning else f'  {name}'
             yield ''
         if self.image:
-            yield from ('How to make an image', '-' * 20, self.image.strip())
+            yield from ('How to build the image', '-' * 22, self.image.strip())
 
 
 def of_compute(name: str, driver_class: Any) -> Guide:
-    """Return the guide of a compute driver: what it is, and its options."""
+    """Return the guide of a compute driver: its docstring and its options."""
     options = {opt.dest: opt.help or '' for opt in driver_class.options}
     return Guide(
         title=f'Compute driver {name}',
@@ -76,7 +76,7 @@ def of_cluster(record: DriverRecord, driver_class: type[ClusterDriver]) -> Guide
 
 def _readme(driver_class: type[ClusterDriver]) -> str:
     home = home_of(driver_class)
-    # Beside a class that has no folder of its own lies somebody else's README.
+    # The README beside a class without a folder of its own belongs to another project.
     if home.name == driver_class.name:
         for path in _readmes(home):
             return path.read_text()
@@ -104,5 +104,5 @@ def _described(one: Parameter) -> str:
     facts += ['required'] if one.required else []
     facts += ['the name of a secret'] if one.secret else []
     facts += [f'one of {", ".join(map(str, one.choices))}'] if one.choices else []
-    facts += [f'by default {one.default!r}'] if one.default is not None else []
+    facts += [f'default {one.default!r}'] if one.default is not None else []
     return f'{one.help} ({", ".join(facts)})'.strip()

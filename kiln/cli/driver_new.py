@@ -1,4 +1,4 @@
-"""Commands that write drivers: the beginnings of one, and copies of one there is."""
+"""Commands that write drivers: new ones, and forks of existing ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _output(what: str) -> Adder:
         '--output',
         metavar='DIR',
         default='.',
-        help=f'Directory in which to write {what} (default: here).',
+        help=f'Directory to write {what} to (default: the current directory).',
     )
 
 
 class New(KilnLister):
-    """Write the beginnings of a driver of your own; it works, and its tests pass, as it is."""
+    """Write the skeleton of a new driver; it works and its tests pass unchanged."""
 
     arguments = (
         argument('kind', choices=KINDS, help='Kind of driver.'),
@@ -40,8 +40,8 @@ class New(KilnLister):
             '--form',
             choices=_FORMS,
             default='directory',
-            help='How a cluster driver is written: a directory without Python, a directory '
-            'with driver.py, or a package with tests (default: directory).',
+            help='Form of a cluster driver: a directory without Python, a directory with '
+            'driver.py, or a package with tests (default: directory).',
         ),
         _output('the driver'),
     )
@@ -56,15 +56,15 @@ class New(KilnLister):
             files = _written(lambda: new_cluster_driver(name, parsed_args.form, target), target)
         readme = next(path for path in files if path.name == 'README.rst')
         verb = 'works' if parsed_args.kind == 'cluster' else 'installs'
-        self.app.say(f'It {verb}, and its tests pass, as it is; {readme} says how to go on.')
+        self.app.say(f'It {verb}, and its tests pass unchanged; {readme} lists the next steps.')
         return ('file',), [[str(path)] for path in files]
 
 
 class Fork(KilnLister):
-    """Copy a cluster driver, to make one of your own of it, under a name of its own.
+    """Copy a cluster driver under a new name, as the start of your own.
 
-    The copy goes to a directory, such as one on driver_path. With --templates only the
-    templates are copied, to be put in the place of the driver's own.
+    Write the copy to a directory on driver_path, for example. With --templates only the
+    templates are copied, as replacements of the driver's own.
     """
 
     arguments = (
@@ -77,7 +77,7 @@ class Fork(KilnLister):
             metavar='VERSION',
             help='Version of the copy (default: 1.0.0).',
         ),
-        argument('--templates', action='store_true', help='Copy the templates alone.'),
+        argument('--templates', action='store_true', help='Copy only the templates.'),
         _output('the copy'),
     )
 
@@ -97,13 +97,13 @@ class Fork(KilnLister):
                 lambda: fork_cluster_driver(home, name, target, version=parsed_args.new_version),
                 target,
             )
-            self.app.say(f'Put {target} on driver_path, and {name} is a driver.')
+            self.app.say(f'To use driver {name}, add {target} to driver_path.')
         return ('file',), [[str(path)] for path in files]
 
 
 def _written(write: Callable[[], list[Path]], target: Path) -> list[Path]:
     if not target.is_dir():
-        raise UsageError(f'Cannot write to {target}: it is no directory. Make it first.')
+        raise UsageError(f'Cannot write to {target}: it is not a directory. Create it first.')
     try:
         return write()
     except OSError as exc:

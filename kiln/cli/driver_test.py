@@ -1,4 +1,4 @@
-"""The command that judges a driver of either kind by its conformance kit."""
+"""The command ``kiln driver test``, which runs the conformance kits on a driver."""
 
 from __future__ import annotations
 
@@ -36,24 +36,30 @@ if TYPE_CHECKING:
 
 def _add_compute(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group('compute drivers').add_argument
-    add('--guarded', action='store_true', help='Judge it behind all of its guards.')
+    add('--guarded', action='store_true', help='Test it behind all of its guards.')
     add(
         '--build',
         action='append',
         type=pair,
         default=[],
         metavar='ARGUMENT=VALUE',
-        help='What each build needs here, such as amphora_flavor=small or '
-        'network_ids=NET1,NET2; may be repeated.',
+        help='Argument that each build needs, such as amphora_flavor=small or '
+        'network_ids=NET1,NET2; can be repeated.',
     )
-    add('--port', action='append', default=[], metavar='ID', help='A port to try with.')
-    add('--network', action='append', default=[], metavar='ID', help='A network to try with.')
+    add('--port', action='append', default=[], metavar='ID', help='Id of a port for the tests.')
+    add(
+        '--network',
+        action='append',
+        default=[],
+        metavar='ID',
+        help='Id of a network for the tests.',
+    )
     add(
         '--timeout',
         type=seconds,
         default=600.0,
         metavar='SECONDS',
-        help='Seconds within which a change must have its effect (default: 600).',
+        help='Time within which a change must take effect (default: 600).',
     )
 
 
@@ -65,43 +71,43 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         type=pair,
         default=[],
         metavar='NAME=VALUE',
-        help='A parameter for which no value that fits its declaration will do, as JSON or '
-        'as text; may be repeated.',
+        help='Value of a parameter that needs a certain value, as JSON or as text; can be '
+        'repeated.',
     )
     add(
         '--thorough',
         action='store_true',
-        help='Kill the process at work at each commit of each operation, not at some.',
+        help='Kill the working process at every commit of each operation, not only at some.',
     )
     add(
         '--crashes',
         type=whole,
         metavar='COUNT',
-        help='How many processes die at random moments beside that (default: a few).',
+        help='Number of processes to kill at random moments in addition (default: a few).',
     )
 
 
 class Test(KilnCommand):
-    """Judge a driver by every promise of its contract.
+    """Test a driver against every promise of its contract.
 
-    A compute driver builds and deletes amphorae in its backend; only what this run
-    built is touched, and all of it is deleted again. A cluster driver is given a
-    simulated cloud, and the processes that work with it are killed.
+    A compute driver builds and deletes amphorae in its backend; the test touches only
+    what it built, and deletes all of it again. A cluster driver runs on a simulated
+    cloud, and the processes that work with it are killed.
     """
 
     arguments = (
         argument(
             'name',
             metavar='NAME_OR_PATH',
-            help='A backend of the configuration, a driver, or the folder of a cluster driver, '
-            'written as a path: ./acme_v1 is a folder, and acme_v1 never is.',
+            help='A configured backend, a driver, or the folder of a cluster driver written as '
+            'a path: ./acme_v1 is a folder, acme_v1 is not.',
         ),
         KIND,
         argument(
             '--select',
             action='append',
             metavar='PATTERN',
-            help='Only behaviours of this name or subject, with wildcards; may be repeated.',
+            help='Only behaviours with this name or subject, with wildcards; can be repeated.',
         ),
         _add_compute,
         _add_cluster,
@@ -120,7 +126,7 @@ class Test(KilnCommand):
         except (DriverNotFound, ClusterDriverUnknown) as exc:
             if _is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
                 raise
-            raise type(exc)(f'{exc} To judge the folder, write ./{parsed_args.name}.') from exc
+            raise type(exc)(f'{exc} To test the folder, write ./{parsed_args.name}.') from exc
         if live:
             self.app.stderr.write('\n')
         self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
@@ -129,14 +135,14 @@ class Test(KilnCommand):
     def _is_cluster(self, args: argparse.Namespace) -> bool:
         if args.kind is not None:
             return bool(args.kind == 'cluster')
-        # A backend of the configuration may be called as anything.
+        # A configured backend can have any name, so it is searched first.
         if args.name in self.app.backends.backends():
             return False
         named = {one.name for one in catalogue_of(self.app.settings).records}
         return _is_path(args.name) or args.name in named
 
     def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
-        # The kit is for developers: nobody else pays for it.
+        # Imported here, because only developers need the kit.
         from kiln.testing.conformance import run_conformance
         from kiln.testing.conformance.run import behaviours
 
@@ -171,10 +177,10 @@ class Test(KilnCommand):
         )
 
     def _reference(self, name: str) -> str:
-        """Return what another process, that has no configuration, finds the driver by."""
+        """Return a reference by which a process without configuration finds the driver."""
         if _is_path(name):
             if not Path(name).is_dir():
-                raise UsageError(f'Cannot judge {name}: it is no directory.')
+                raise UsageError(f'Cannot test {name}: it is not a directory.')
             return name
         from kiln.cluster_drivers.selection import pin_of
 
@@ -186,13 +192,13 @@ class Test(KilnCommand):
         folder, driver_class = loaded.folder, loaded.driver_class
         if folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py')):
             return str(folder)
-        # A module without a folder of its own; by its name alone, a folder in the current
-        # directory would be taken for it.
+        # A module without a folder of its own. Its name alone could match a folder in the
+        # current directory.
         return f'{driver_class.__module__}:{driver_class.__qualname__}' if driver_class else name
 
 
 def _is_path(name: str) -> bool:
-    """Whether a driver is named by its folder; what lies in the current one does not count."""
+    """Return True if a driver is given as a path; a bare name is never a folder."""
     return name.startswith('.') or os.sep in name
 
 
@@ -202,14 +208,14 @@ def _check_selection(args: argparse.Namespace, found: bool) -> None:
 
 
 class _Guarded(DriverWrapper):
-    """A whole backend as the driver of one behaviour: closed, it leaves no thread."""
+    """A whole backend as the driver of one behaviour; leaves no thread once closed."""
 
     def __init__(self, compute: Compute) -> None:
         super().__init__(compute.guarded)
         self._compute = compute
 
     def close(self) -> None:
-        """Close the guards with the driver, once what they clean up is gone."""
+        """Close the driver and its guards, once their clean-up is done."""
         self._compute.close()
 
 

@@ -1,24 +1,24 @@
-"""What the command's exit status means, and the line that explains it.
+"""Exit status of the command, and the line that explains an error.
 
 =====  ==============  ======================================================
 code   name            when
 =====  ==============  ======================================================
 0      OK              done
-1      UNFORESEEN      the backend failed a build for reasons of its own, or
-                       something happened that kiln has no class for
+1      UNFORESEEN      the backend failed a build for its own reasons, or an
+                       error without a class in kiln
 2      USAGE           wrong arguments, an invalid request or configuration, or an
                        extra of kiln that is not installed
 3      NOT_FOUND       no amphora, resource or file of that name
-4      CONFLICT        its state forbids it, it is taken, or it is ambiguous
+4      CONFLICT        forbidden by its state, taken, or ambiguous
 5      NO_ROOM         the quota is used up, or the backend is full
 6      UNAVAILABLE     no service, no answer in time, an open circuit, a limit,
                        or the store cannot be used
 7      NOT_ALLOWED     wrong credentials, or too few rights
 8      UNSUPPORTED     the backend cannot do this at all
-9      PARTIAL         some of it was done; each failure has its line
-10     CHANGES         ``kiln plan --detailed-exitcode`` found something to do
+9      PARTIAL         some of it was done; each failure has a line
+10     CHANGES         ``kiln plan --detailed-exitcode`` found changes
 130    INTERRUPTED     stopped from the keyboard, or cancelled
-141    OUTPUT_CLOSED   nobody reads the output any more
+141    OUTPUT_CLOSED   the reader of the output closed it
 143    TERMINATED      stopped by SIGTERM
 =====  ==============  ======================================================
 """
@@ -57,13 +57,13 @@ class ExitCode(enum.IntEnum):
 
 
 class UsageError(exc.KilnError):
-    """The command line cannot be used as it is written."""
+    """The command line is invalid."""
 
     code = 'usage_error'
     remedy = "See the command's --help."
 
 
-#: A class stands for its subclasses, unless they are named themselves.
+#: A class covers its subclasses, unless they are listed themselves.
 CODES: dict[type[BaseException], ExitCode] = {
     UsageError: ExitCode.USAGE,
     exc.ConfigurationError: ExitCode.USAGE,
@@ -103,7 +103,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     cluster_exc.ClusterNotEmpty: ExitCode.CONFLICT,
     cluster_exc.LeaseLost: ExitCode.CONFLICT,
     cluster_exc.StoreError: ExitCode.UNAVAILABLE,
-    # What an object forbids as it is now; wrong words have classes of their own.
+    # Errors from the state of an object; invalid input has classes of its own.
     cluster_exc.ClusterError: ExitCode.CONFLICT,
     cluster_exc.WithProblems: ExitCode.USAGE,
     cluster_exc.DriverSelectionError: ExitCode.USAGE,
@@ -126,7 +126,7 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 def code_for(code: str, otherwise: ExitCode) -> ExitCode:
-    """Return the exit status for an error of which only its code is known."""
+    """Return the exit status for an error code."""
     for kind, status in CODES.items():
         if vars(kind).get('code') == code:
             return status
@@ -134,7 +134,7 @@ def code_for(code: str, otherwise: ExitCode) -> ExitCode:
 
 
 def code_of_all(errors: Collection[BaseException], attempts: int) -> ExitCode:
-    """Return the exit status of several attempts, of which some failed."""
+    """Return the exit status of several attempts, some of them failed."""
     if not errors:
         return ExitCode.OK
     codes = {code_of(error) for error in errors}
@@ -142,37 +142,37 @@ def code_of_all(errors: Collection[BaseException], attempts: int) -> ExitCode:
 
 
 def explain(error: BaseException) -> str:
-    """Return what went wrong and what to do, in one line without secrets.
+    """Return the error and its remedy in one line, without secrets.
 
-    Where several things are wrong with what somebody wrote, in a line for each.
+    Several problems in a file have a line each.
     """
     if isinstance(error, cluster_exc.WithProblems) and error.problems:
         return exc.redact('\n'.join(_one_line(str(one)) for one in error.problems))
     if isinstance(error, OSError):
-        # Of files, commands speak themselves; this is a full disk or the like.
-        return exc.redact(_one_line(f'Cannot go on: {error}.'))
+        # Commands report errors of files themselves; this is a full disk, for example.
+        return exc.redact(_one_line(f'Cannot continue: {error}.'))
     if needed := _needed(error):
-        return f'Cannot go on: {needed}.'
+        return f'Cannot continue: {needed}.'
     if not isinstance(error, exc.KilnError):
         text = f'Unexpected {type(error).__name__}: {error}'.rstrip(': ')
         text += '. This is a defect of kiln; --debug shows where.'
         return exc.redact(_one_line(text))
     if isinstance(error, exc.ConfigurationError) and ':\n' in str(error):
-        # A heading, and a line for each mistake in a file.
+        # A heading and a line for each mistake in a file.
         return '\n'.join(map(_one_line, str(error).splitlines()))
     text = _one_line(str(error))
     if not text.endswith(('.', '?')):
         text += '.'
     if isinstance(error, exc.CircuitOpenError) and error.__cause__ is not None:
         return f'{text} It opened because: {_one_line(str(error.__cause__))}'
-    # A message of two sentences says in the second what to do.
+    # The second sentence of a message is its remedy.
     return text if '. ' in text else f'{text} {_remedy(error)}'
 
 
 def _needed(error: BaseException) -> NeededExtra | None:
     if not isinstance(error, ImportError):
         return None
-    # Reads the metadata of packages, for which only this error waits.
+    # Imported here, because it reads the metadata of packages.
     from kiln.extras import needed_extra
 
     return needed_extra(error)

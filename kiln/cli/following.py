@@ -1,4 +1,4 @@
-"""Follows operations to their end, whoever works on them."""
+"""Follower of operations, which polls the store until they have ended."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from kiln.cluster_exceptions import ClusterNotFound
 from kiln.cluster_models import Event, Operation
 from kiln.clusters.service import Clusters
 
-#: Seconds between two looks; each reads the nodes of the cluster once.
+#: Seconds between two polls of the nodes of a cluster.
 LOOK_S = 0.5
-#: Seconds between two questions whether it has ended already.
+#: Seconds between two polls of the state of an operation.
 ASK_S = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Entered:
-    """An operation that is to be followed."""
+    """A submitted operation to follow."""
 
     cluster: str
     operation: Operation
     goal: Goal | None = None
     #: The number of the last event before it.
     after: int = 0
-    #: Nothing is done for it until somebody resumes its cluster.
+    #: True if the operation waits until its cluster is resumed.
     paused: bool = False
 
 
 class Screen(Protocol):
-    """Where people see how far operations are."""
+    """Display of the progress of operations."""
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
-        """Show how far they are, and what has happened since it was last called."""
+        """Show the progress, and the events since the last call."""
 
 
 class Silence:
     """Shows nothing."""
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
-        """Do nothing."""
+        pass
 
 
 class Follower:
-    """Looks at operations again and again, and has it shown."""
+    """Polls operations and shows their progress."""
 
     def __init__(self, clusters: Clusters, clock: Clock, screen: Screen) -> None:
         self._clusters = clusters
@@ -56,15 +56,15 @@ class Follower:
         self._last: dict[str, Course] = {}
 
     def follow(self, entered: Sequence[Entered]) -> list[Operation]:
-        """Return the operations once all have ended, in the order in which they came.
+        """Return the operations in the given order once all have ended.
 
-        Reads the store alone, so it may end at any moment and be begun again.
+        Only reads the store, so it can be interrupted and repeated at any time.
         """
         seqs = {one.operation.id: one.after for one in entered}
         look_at = 0.0
         while True:
             due = self._clock.monotonic() >= look_at
-            # First: else it may tell of an end, and what held it up before that be shown after.
+            # Read events first: else an end could be shown before the events leading to it.
             news = self._news(entered, seqs) if due else []
             found = [self._clusters.operation(one.operation.id) for one in entered]
             over = all(one.state.ended for one in found)
@@ -92,7 +92,7 @@ class Follower:
         return found
 
     def _buried(self, entered: Entered, operation: Operation) -> Course:
-        """Return the course of a cluster that is gone: all is done that there was to do."""
+        """Return the course of a deleted cluster, with everything done."""
         last = self._last.get(operation.id)
         groups = () if last is None else last.groups
         return Course(
@@ -114,7 +114,7 @@ class Follower:
             found = self._clusters.events(after=seqs[key], cluster_id=one.operation.cluster_id)
             for event in found:
                 seqs[key] = event.seq
-                # Of an operation before it, the last words may come late.
+                # Skip late events of an earlier operation.
                 if event.operation_id in (None, key):
                     news.append(event)
         return sorted(news, key=lambda event: event.seq)

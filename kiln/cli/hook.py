@@ -1,4 +1,4 @@
-"""Commands about hooks: what is called before and after what clusters do."""
+"""Commands that list, skip and test the hooks of cluster operations."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HOOK = argument('name', metavar='NAME', help='Name of the hook, or POINT/NAME.')
 
 
 class List(KilnLister):
-    """Show all hooks in the order in which they are called, and what happens if they fail.
+    """List all hooks in call order, and what happens if they fail.
 
-    The exit status is 2 where one of them cannot be used; then none is.
+    The exit status is 2 if one of them cannot be used; then none of them is used.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -58,25 +58,25 @@ class List(KilnLister):
 
 
 class Skip(KilnCommand):
-    """Have an operation pass over a hook that holds it up; who did so, and why, is kept.
+    """Skip a hook that holds an operation up; your name and reason are recorded.
 
-    Returns at once; the engine goes on when it next looks.
+    Returns at once; the engine continues at its next poll.
     """
 
     arguments = (
         argument('operation', metavar='OPERATION', help='Id of the operation.'),
         HOOK,
-        argument('--reason', required=True, help='Why; for those who look at it later.'),
+        argument('--reason', required=True, help='Reason, kept in the events of the cluster.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         name, reason = parsed_args.name, parsed_args.reason
         if not reason.strip():
-            raise UsageError('Cannot pass over a hook without a reason: write one.')
+            raise UsageError('Cannot skip a hook without a reason: write one.')
         try:
             hooks = tuple(configured_hooks(self.app.settings, self.app.clock))
         except InvalidHooks as exc:
-            # A mistake in the hooks of this host must not keep anybody from helping.
+            # A mistake in the hooks of this host must not prevent the skip.
             self.app.complain(exc)
             hooks = ()
         with configured_store(self.app.settings, self.app.clock) as store:
@@ -86,14 +86,14 @@ class Skip(KilnCommand):
             steps = store.journal.of(operation.id)
             event = skip_event(operation, steps, hooks, name=name, reason=reason, by=_user())
             store.events.add(event)
-        self.app.say(f'{operation.kind.value} {operation.id} passes over hook {name}.')
+        self.app.say(f'{operation.kind.value} {operation.id} skips hook {name}.')
 
 
 class Test(KilnShow):
-    """Call one hook by itself, with a document as it could come, and show its answer.
+    """Call one hook with a sample document, and show its answer.
 
-    The exit status is 0 where it succeeded, 6 where it wants to be called later, and
-    1 where it failed.
+    The exit status is 0 if the hook succeeded, 6 if it asks for a later call, and 1 if
+    it failed.
     """
 
     arguments = (
@@ -102,7 +102,7 @@ class Test(KilnShow):
             '--cluster',
             required=True,
             metavar='FILE|NAME',
-            help='A file that declares a cluster, or the name of one that is there.',
+            help='A cluster file, or the name of an existing cluster.',
         ),
     )
 
@@ -154,8 +154,8 @@ class Test(KilnShow):
 
 def _none_or_many(name: str, there: Sequence[str]) -> str:
     if any(one.endswith(f'/{name}') for one in there):
-        return f'Cannot tell which hook {name!r} is: choose from {", ".join(there)}.'
-    return f'Cannot find a hook {name!r}. There are: {", ".join(there) or "none"}.'
+        return f'Cannot use hook {name!r}, which is ambiguous: choose from {", ".join(there)}.'
+    return f'Cannot find a hook {name!r}. Existing hooks: {", ".join(there) or "none"}.'
 
 
 def _leads_to(failed: bool, on_failure: str) -> str:
@@ -165,6 +165,6 @@ def _leads_to(failed: bool, on_failure: str) -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    # In a container its number may be all there is of a user.
+    # In a container a user can have a number but no name.
     except (KeyError, OSError):
         return str(os.getuid())

@@ -1,4 +1,4 @@
-"""Commands about images of nodes: recipes, and what is built of them."""
+"""Commands about images of nodes and their recipes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ COLUMNS = ('name', 'state', 'suite', 'digest', 'size_mb', 'built_at', 'recipe')
 
 
 class _OnImages(KilnCommand):
-    """A command on recipes, and on the images that were built of them."""
+    """A command on recipes and the images built from them."""
 
     def library(self) -> Library:
-        """Return all recipes: kiln's own, those of cluster drivers, and the operator's."""
+        """Return all recipes: of kiln, of cluster drivers and of the operator."""
         with _yaml():
             from kiln.images.library import Library, Shelf
 
@@ -54,7 +54,7 @@ class _OnImages(KilnCommand):
         return Library([*shelves, *(Shelf.at(path) for path in paths)])
 
     def cache(self) -> ImageCache:
-        """Return the images that were built."""
+        """Return the cache of built images."""
         from pathlib import Path
 
         from kiln.images.cache import ImageCache
@@ -63,7 +63,7 @@ class _OnImages(KilnCommand):
         return ImageCache(Path(named).expanduser() if named else default_cache())
 
     def builder(self) -> ImageBuilder:
-        """Return what builds into the cache."""
+        """Return the builder that writes to the cache."""
         from kiln.images.builder import ImageBuilder
         from kiln.images.programs import Programs
 
@@ -71,39 +71,39 @@ class _OnImages(KilnCommand):
 
 
 class Build(_OnImages):
-    """Build an image of a recipe, as the archives are now; show how far it is.
+    """Build an image from a recipe and the current archives, and show the progress.
 
-    Prints where the image is, or with --into what it is called there. What was built
-    of the same is not built again. May be interrupted and repeated.
+    Prints the path of the image or, with --into, its name in the backend. An image with
+    the same inputs is not built again. Safe to interrupt and repeat.
     """
 
     arguments = (
         argument(
-            'name', metavar='NAME', help='Name of a recipe, or a directory with a slash in it.'
+            'name', metavar='NAME', help='Name of a recipe, or its directory written with a slash.'
         ),
-        argument('--into', metavar='BACKEND', help='Have a backend take the image.'),
+        argument('--into', metavar='BACKEND', help='Import the image into this backend.'),
         argument(
             '--mirror',
             action='append',
             default=[],
-            help='Archive to build from instead: a URL, or a line as in sources.list. May be '
+            help='Archive to build from instead: a URL, or a line of sources.list; can be '
             'repeated.',
         ),
         argument(
             '--snapshot',
             metavar='MOMENT',
-            help='Build from the archives of Debian as they were then: 20250520T000000Z.',
+            help='Build from the Debian archives of this time, such as 20250520T000000Z.',
         ),
-        argument('--suite', help='Release of Debian (default: as the recipe says).'),
+        argument('--suite', help='Release of Debian (default: from the recipe).'),
         argument(
             '--max-age',
             type=span,
             default=0.0,
             metavar='SPAN',
-            help='Take an image of the recipe that is no older, such as 7d, whatever has '
-            'changed in the archives since.',
+            help='Use an image of the recipe that is not older than this, such as 7d, even if '
+            'the archives have changed since.',
         ),
-        argument('--force', action='store_true', help='Build it though it was built already.'),
+        argument('--force', action='store_true', help='Build even if it was built already.'),
         TEXT_FORMAT,
     )
 
@@ -116,7 +116,7 @@ class Build(_OnImages):
         suite = args.suite or recipe.suite
         sources = self._sources(args, suite)
         with contextlib.ExitStack() as stack:
-            # Of a backend that takes none one learns before the work, and not after.
+            # Fail before the build, not after it, where the backend imports no images.
             driver = stack.enter_context(self._taker(args.into)) if args.into else None
             report = stack.enter_context(screen(self.app, recipe.name, args.formatter))
             image = self.builder().build(
@@ -136,11 +136,12 @@ class Build(_OnImages):
 
     @contextlib.contextmanager
     def _taker(self, name: str) -> Iterator[AmphoraComputeDriver]:
-        """Open the driver of a backend that takes images."""
+        """Open the driver of a backend that imports images."""
         with contextlib.closing(self.app.backends.open(name)) as backend:
             if type(backend.driver).import_image is ComputeHooks.import_image:
                 raise UnsupportedOperation(
-                    f'Cannot import an image into {name}: its driver takes no root file systems.'
+                    f'Cannot import an image into {name}: its driver does not import root file '
+                    f'systems.'
                 )
             yield backend.driver
 
@@ -174,7 +175,7 @@ class Build(_OnImages):
 
 
 class List(_OnImages, KilnLister):
-    """List the recipes there are, and what was built of each."""
+    """List the recipes, and the images built from each."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         library, images = self.library(), self.cache().images()
@@ -198,7 +199,7 @@ class List(_OnImages, KilnLister):
 
 
 class Show(_OnImages, KilnShow):
-    """Show the newest image of a name: what is in it, and what it was built of."""
+    """Show the newest image of a name: its contents and its sources."""
 
     arguments = (argument('name', metavar='NAME', help='Name of an image.'),)
 
@@ -207,11 +208,11 @@ class Show(_OnImages, KilnShow):
 
 
 class Remove(_OnImages):
-    """Remove images from the cache; what a backend has taken stays there."""
+    """Remove images from the cache; copies in backends stay."""
 
     arguments = (
-        argument('name', metavar='NAME', help='Name of an image; all that were built.'),
-        argument('--digest', help='Only the one whose digest begins so.'),
+        argument('name', metavar='NAME', help='Name of the images.'),
+        argument('--digest', help='Only images whose digest begins with this.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -223,7 +224,9 @@ class Remove(_OnImages):
         if not found:
             there = ', '.join(image.reference for image in cache.images()) or 'none'
             what = f'{parsed_args.name}:{digest}' if digest else parsed_args.name
-            raise ImageNotFound(f'Cannot find image {what} in the cache. There are: {there}.')
+            raise ImageNotFound(
+                f'Cannot find image {what} in the cache. Existing images: {there}.'
+            )
         for image in found:
             cache.remove(image)
             self.app.say(f'{image.reference} is removed from the cache.')
@@ -231,16 +234,20 @@ class Remove(_OnImages):
 
 def _count(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f'{text!r} is no number from 0')
+        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 0')
     return int(text)
 
 
 class Prune(_OnImages):
-    """Remove all images but the newest of each name, and what killed builds have left."""
+    """Remove all but the newest images of each name, and the remains of killed builds."""
 
     arguments = (
         argument(
-            '--keep', type=_count, default=1, metavar='N', help='How many to keep of each name.'
+            '--keep',
+            type=_count,
+            default=1,
+            metavar='N',
+            help='Number to keep of each name (default: 1).',
         ),
     )
 
@@ -251,19 +258,19 @@ class Prune(_OnImages):
 
 
 def references(image: Image) -> Sequence[str]:
-    """Return what an image is called in a backend: by its content, and as the latest."""
+    """Return the names of an image in a backend: one by its content, and "latest"."""
     return (image.reference, f'kiln/{image.name}:latest')
 
 
 def image_file(image: Image, name: str) -> ImageFile:
-    """Return an image as a backend takes it, under a name."""
+    """Return an image under a name, as a backend imports it."""
     return ImageFile(
         name=name, path=image.path, command=image.command, properties=image.properties
     )
 
 
 def image_fields(image: Image) -> dict[str, Any]:
-    """Return all that may be shown of an image."""
+    """Return all fields of an image that can be shown."""
     return {
         'name': image.name,
         'reference': image.reference,

@@ -1,4 +1,4 @@
-"""Shows how far the build of an image is: drawn on a terminal, else in lines."""
+"""Progress of an image build: drawn on a terminal, else printed line by line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACE_S = 1.0
 
 @contextlib.contextmanager
 def screen(app: KilnApp, name: str, formatter: str) -> Iterator[Report]:
-    """Show how far it is: JSON lines on stdout, or something for people on stderr."""
+    """Show the progress: as JSON lines on stdout, or as text on stderr."""
     if formatter == 'json':
         yield JsonLines(name, app.stdout)
     elif not app.options.verbose_level:
@@ -35,7 +35,7 @@ def screen(app: KilnApp, name: str, formatter: str) -> Iterator[Report]:
         from rich.live import Live
 
         drawn = Drawn(name)
-        # What is drawn gives way to the result.
+        # The drawing is erased before the result is printed.
         with Live(
             drawn,
             console=Console(file=app.stderr),
@@ -47,13 +47,13 @@ def screen(app: KilnApp, name: str, formatter: str) -> Iterator[Report]:
 
 
 class _Paced:
-    """Tells of each stage once, and once more when it is known how long it is."""
+    """Passes each stage once, and once more when its total is known."""
 
     def __init__(self) -> None:
         self._told: set[tuple[Stage, int]] = set()
 
     def new(self, progress: Progress) -> bool:
-        """Whether this has not been told yet."""
+        """Return True if this stage and total have not been passed before."""
         key = (progress.stage, progress.total)
         fresh = key not in self._told and not progress.done
         self._told.add(key)
@@ -61,7 +61,7 @@ class _Paced:
 
 
 class Lines:
-    """A line for each stage."""
+    """Prints a line for each stage."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
@@ -69,14 +69,14 @@ class Lines:
         self._paced = _Paced()
 
     def __call__(self, progress: Progress) -> None:
-        """Write the line, if there is one."""
+        """Write the line of a new stage."""
         if self._paced.new(progress):
             self._stream.write(f'{self._name}: {said(progress)}\n')
             self._stream.flush()
 
 
 class JsonLines:
-    """An object for each stage, and for each second of it."""
+    """Prints a JSON object for each stage and for each second of it."""
 
     def __init__(self, name: str, stream: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
         self._name = name
@@ -87,7 +87,7 @@ class JsonLines:
         self._stage: Stage | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Write the object, if it is time."""
+        """Write the object, at most once a second in a stage."""
         now = self._clock.monotonic()
         if progress.stage is self._stage and now < self._next:
             return
@@ -105,7 +105,7 @@ class JsonLines:
 
 
 class Drawn:
-    """A line with a bar."""
+    """Draws a line with a bar."""
 
     def __init__(self, name: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._name = name
@@ -114,7 +114,7 @@ class Drawn:
         self._progress = Progress(Stage.ASKING)
 
     def show(self, progress: Progress) -> None:
-        """Have it drawn when it is time to draw."""
+        """Set the progress for the next drawing."""
         self._progress = progress
 
     def __rich__(self) -> Text:
@@ -135,10 +135,10 @@ class Drawn:
 
 
 def said(progress: Progress) -> str:
-    """Return it in words."""
+    """Return the progress in words."""
     words = {
-        Stage.WAITING: 'waiting for somebody else who builds it',
-        Stage.ASKING: 'asking the archives',
+        Stage.WAITING: 'waiting for another process that builds it',
+        Stage.ASKING: 'reading the archives',
         Stage.IMPORTING: f'importing into {progress.subject}',
     }
     counted = f' ({progress.total} steps)' if progress.total else ''

@@ -1,4 +1,4 @@
-"""Starts oslo.log, for those who want to see or keep the log."""
+"""Set-up of oslo.log from the options of the command and the configuration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def set_up(
     to_stderr: bool = False,
     log_file: str | None = None,
 ) -> None:
-    """Log as the options of oslo.log in [DEFAULT], and then the arguments, say.
+    """Configure logging from the options in [DEFAULT]; the arguments override them.
 
-    :raises ConfigurationError: they cannot be used.
+    :raises ConfigurationError: the options cannot be used.
     """
-    # Options of its own: oslo.log must register before the files are read,
-    # and kiln's have been read before anybody knows that a log is wanted.
+    # A separate set of options: oslo.log must register before the files are read,
+    # and kiln has read them before it knows that a log is enabled.
     conf = cfg.ConfigOpts()
     log.register_options(conf)
     try:

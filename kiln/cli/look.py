@@ -1,4 +1,4 @@
-"""Commands that look and change nothing."""
+"""Read-only commands about amphorae: list, show, status, console, check."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from kiln.cli.views import BRIEF, COLUMNS, amphora_fields, fields, status_fields
 class List(KilnLister):
     """List the amphorae of this site.
 
-    The columns of --long are there in JSON and YAML without asking.
+    JSON and YAML always have the columns of --long.
     """
 
     arguments = (
-        argument('--owner', help='List what carries this tag instead of our own.'),
+        argument(
+            '--owner', help='List the amphorae with this owner tag instead of the configured one.'
+        ),
         argument('--long', action='store_true', help='Print all columns.'),
         TIMEOUT,
     )
@@ -43,7 +45,7 @@ class List(KilnLister):
 
 
 class Show(KilnShow):
-    """Show all that is known of an amphora."""
+    """Show all fields of an amphora."""
 
     arguments = (AMPHORA, TIMEOUT)
 
@@ -53,7 +55,7 @@ class Show(KilnShow):
 
 
 class Status(KilnShow):
-    """Ask for the state of an amphora now."""
+    """Show the current state of an amphora."""
 
     arguments = (AMPHORA, TIMEOUT)
 
@@ -65,7 +67,7 @@ class Status(KilnShow):
 
 
 class Console(KilnCommand):
-    """Print what an amphora wrote on its console."""
+    """Print the console output of an amphora."""
 
     arguments = (AMPHORA, LINES, TEXT_FORMAT, TIMEOUT)
 
@@ -80,7 +82,7 @@ class Console(KilnCommand):
 
 
 class Check(KilnShow):
-    """Look whether the backend can be used, and what it can do."""
+    """Check that the backend can be used, and show what it can do."""
 
     arguments = (TIMEOUT,)
 

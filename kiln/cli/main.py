@@ -1,4 +1,4 @@
-"""The command ``kiln``: global options, errors, exit status."""
+"""Application of the command ``kiln``: global options, errors, exit status."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from kiln.compute import Compute
     from kiln.driver_manager import DriverManager
 
-DESCRIPTION = 'Builds and looks after the machines that load balancers and clusters run on.'
+DESCRIPTION = 'Builds and maintains the machines that load balancers and clusters run on.'
 
 
 class _Version(argparse.Action):
-    """Prints the version; it takes a while to find, so only then."""
+    """Prints the version, which is slow to find, only when requested."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         import importlib.metadata
@@ -39,14 +39,14 @@ class _Version(argparse.Action):
 
 
 class _OneLine(logging.Formatter):
-    """Shows an error as the line that its reader can act on."""
+    """Formats an error as a line that the user can act on."""
 
     def format(self, record: logging.LogRecord) -> str:
         error = record.msg
         if not isinstance(error, BaseException):
             return f'kiln: {record.getMessage()}'
         said = explain(error)
-        # Editors know FILE:LINE:COLUMN where it begins a line.
+        # Editors recognize FILE:LINE:COLUMN at the start of a line.
         located = isinstance(error, WithProblems) and any(one.line for one in error.problems)
         line = said if located else 'kiln: ' + said.replace('\n', '\nkiln: ')
         if record.exc_info:
@@ -74,19 +74,19 @@ class KilnApp(App):
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            # Else `kiln compute build --help` would be about kiln alone.
+            # Else `kiln compute build --help` would print the help of kiln.
             deferred_help=True,
         )
-        # That of cliff is for one shell, and knows no names.
+        # The completion of cliff supports one shell and no names of objects.
         del self.command_manager.commands['complete']
-        #: The options of kiln, once ``settings`` or ``backends`` was asked for.
+        #: The options of kiln, set when ``settings`` or ``backends`` is first read.
         self.conf: Any = None
-        #: What all commands go by, and what they open.
+        #: The clock of all commands and of what they open.
         self.clock = clock
-        #: Whether SIGTERM came; it ends a command as Ctrl-C does.
+        #: True after SIGTERM, which ends a command as Ctrl-C does.
         self.terminated = False
         self._error: BaseException | None = None
-        # Belongs to this run alone, so no configuration of logs silences it.
+        # Private to this run, so that no log configuration silences it.
         self.LOG = logging.Logger('kiln')
         self._complaints = logging.StreamHandler(self.stderr)
         self._complaints.setFormatter(_OneLine())
@@ -97,33 +97,33 @@ class KilnApp(App):
 
     @functools.cached_property
     def settings(self) -> Any:
-        """The options of kiln, read when a command first asks."""
+        """The options of kiln, loaded on first use."""
         from kiln import conf as kiln_conf
 
         self.conf = kiln_conf.load(self.options.config_file, self.options.config_dir)
-        # Nothing but oslo.log has options there.
+        # Only oslo.log has options there.
         if 'DEFAULT' in self.conf.list_all_sections():
             self._log_as_configured()
         return self.conf
 
     @functools.cached_property
     def backends(self) -> DriverManager:
-        """What the configuration describes, read when a command first asks."""
+        """The configured backends, loaded on first use."""
         from kiln.driver_manager import DriverManager
 
         return DriverManager(self.settings)
 
     @property
     def backend_name(self) -> str:
-        """The backend that the command is about."""
+        """The name of the backend that the command uses."""
         name: str | None = self.options.backend
         return name or self.backends.default_backend
 
     @contextlib.contextmanager
     def open_backend(self, *, wait_s: float = 1.0) -> Iterator[Compute]:
-        """Open the backend that the command is about.
+        """Open the backend that the command uses.
 
-        At the end, what is still under way there has ``wait_s`` seconds.
+        On exit, running operations have ``wait_s`` seconds to end.
         """
         compute = self.backends.open(self.backend_name, clock=self.clock)
         try:
@@ -132,11 +132,11 @@ class KilnApp(App):
             compute.close(wait_s)
 
     def complain(self, error: BaseException) -> None:
-        """Explain an error in one line on stderr."""
+        """Print the explanation of an error on stderr."""
         self.LOG.error(error)
 
     def say(self, text: str) -> None:
-        """Tell something on stderr, unless it is to be quiet there."""
+        """Print a line on stderr, unless --quiet is set."""
         if self.options.verbose_level:
             self.stderr.write(f'kiln: {text}\n')
 
@@ -149,7 +149,7 @@ class KilnApp(App):
         argparse_kwargs: dict[str, Any] | None = None,
     ) -> argparse.ArgumentParser:
         """Add kiln's own global options to cliff's."""
-        # An abbreviation would catch options that are meant for a command.
+        # Abbreviations would capture options of the commands.
         parser: argparse.ArgumentParser = super().build_option_parser(
             description,
             version,
@@ -162,30 +162,30 @@ class KilnApp(App):
             '--config-file',
             action='append',
             metavar='FILE',
-            help='Read this file instead of kiln.conf; may be repeated.',
+            help='Read this file instead of kiln.conf; can be repeated.',
         )
         parser.add_argument(
             '--config-dir',
             action='append',
             metavar='DIR',
-            help='Read the *.conf files of this directory; may be repeated.',
+            help='Read the *.conf files of this directory; can be repeated.',
         )
         parser.add_argument(
             '--backend',
             metavar='NAME',
-            help='Backend to use: the NAME of a [compute:NAME] group, or of a driver '
+            help='Backend to use: the NAME of a [compute:NAME] group or of a driver '
             '(default: [compute] default_backend).',
         )
         return parser
 
     def configure_logging(self) -> None:
-        """Keep the library silent but for errors, unless its log is asked for."""
+        """Show only errors of the library, unless logging is requested."""
         logging.getLogger().addHandler(self._complaints)
         options = self.options
         if options.debug or options.log_file or options.verbose_level > 1:
             try:
                 self._log_as_configured()
-            # No command runs yet that cliff would report this error of, whatever it is.
+            # No command runs at this point, so cliff would not report the error.
             except Exception as exc:
                 self._error = exc
                 raise
@@ -203,20 +203,20 @@ class KilnApp(App):
         )
 
     def initialize_app(self, argv: list[str]) -> None:
-        """Show the help where no command is named, instead of a shell."""
+        """Show the help instead of a shell where no command is given."""
         if not argv:
             self.options.deferred_help = True
 
     def get_fuzzy_matches(self, cmd: str) -> list[str]:
-        """Return none: the command table names what is near, and on stderr."""
+        """Return none: the command table suggests similar commands on stderr."""
         return []
 
     def clean_up(self, cmd: Command, result: int, err: BaseException | None) -> None:
-        """Remember the error, whose class decides on the exit status."""
+        """Keep the error, whose class determines the exit status."""
         self._error = err
 
     def run(self, argv: list[str]) -> int:
-        """Run one command; return its exit status, and never raise."""
+        """Run one command and return its exit status; never raise."""
         try:
             try:
                 result = super().run(argv)
@@ -229,7 +229,7 @@ class KilnApp(App):
             result = ExitCode.INTERRUPTED
         except BrokenPipeError:
             result = ExitCode.OUTPUT_CLOSED
-        # The last resort: nobody shall have to read a traceback.
+        # Last resort: users must not see a traceback.
         except Exception as exc:
             self.complain(exc)
             result = code_of(exc)
@@ -253,21 +253,21 @@ def main() -> NoReturn:
         completion.answer(app)
 
     def terminate(signum: int, frame: FrameType | None) -> None:
-        # As Ctrl-C, so that what is under way is ended and cleaned up.
+        # As Ctrl-C, so that running work is ended and cleaned up.
         app.terminated = True
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminate)
     status = app.run(sys.argv[1:])
     logging.shutdown()
-    # Without a farewell: Python would first wait for idle threads, up to a
-    # second, and for one that a backend holds up as long as it likes.
+    # Skip the shutdown of Python: it would wait up to a second for idle threads, and
+    # without limit for a thread that a backend blocks.
     os._exit(status)
 
 
 def _replace_closed_streams() -> None:
-    # Python has None for what its caller closed. Whoever wants no output gets
-    # none; what happens, and the exit status, are the same.
+    # Streams that the caller closed are None in Python. The command then prints nothing,
+    # but does the same and has the same exit status.
     for name in ('stdout', 'stderr'):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), 'w'))

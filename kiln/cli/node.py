@@ -1,4 +1,4 @@
-"""Commands about single nodes of a cluster."""
+"""Commands about the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class List(KilnLister):
 
     arguments = (
         CLUSTER,
-        argument('--group', metavar='NAME', help='Only those of this group.'),
+        argument('--group', metavar='NAME', help='Only nodes of this group.'),
         argument('--long', action='store_true', help='Show all columns.'),
     )
 
@@ -47,7 +47,7 @@ class List(KilnLister):
 
 
 class Show(KilnShow):
-    """Show a node, also one that is gone."""
+    """Show a node, even if it is gone."""
 
     arguments = (CLUSTER, NODE)
 
@@ -60,7 +60,7 @@ class Show(KilnShow):
 
 
 class Remove(ChangingCluster):
-    """Remove nodes for good: their group has as many fewer."""
+    """Remove nodes; the desired counts of their groups shrink accordingly."""
 
     goes_back = True
     arguments = (NODES,)
@@ -70,7 +70,7 @@ class Remove(ChangingCluster):
 
 
 class Replace(ChangingCluster):
-    """Make other nodes for some, a few at a time."""
+    """Replace nodes with new ones, a few at a time."""
 
     requested = requests.Replace
     arguments = (NODES,)
@@ -84,7 +84,7 @@ class Reboot(ChangingCluster):
 
 
 class Console(KilnCommand):
-    """Print what a node wrote on its console."""
+    """Print the console output of a node."""
 
     arguments = (CLUSTER, NODE, LINES, TEXT_FORMAT)
 
@@ -94,7 +94,7 @@ class Console(KilnCommand):
             if node.compute_id is None:
                 raise ClusterError(
                     f'Cannot read the console of node {node.name}: it is {node.state.value} and '
-                    f"has no machine yet. 'kiln why' tells more."
+                    f"does not have a machine. 'kiln why' explains the state."
                 )
             compute = site.backends.get(node.backend)
             text = compute.console_log(node.compute_id, lines=parsed_args.lines).result()

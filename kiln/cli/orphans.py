@@ -1,4 +1,4 @@
-"""The command that finds what nobody needs any more."""
+"""The command ``kiln orphans``, which finds and deletes unneeded resources."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _MAX_FILE = 64 * 1024 * 1024
 
 
 class Sightings:
-    """The suspects of earlier runs, in a file that is replaced as a whole."""
+    """The suspects of earlier runs, in a file that is replaced atomically."""
 
     def __init__(self, path: str, backend: str, owner: str) -> None:
         self._path = Path(path)
         self._about = {'backend': backend, 'owner': owner}
 
     def load(self) -> list[Suspect]:
-        """Return them; none where there is no file yet.
+        """Return the suspects; none if the file does not exist.
 
-        :raises UsageError: the file is no such file, or another backend's.
+        :raises UsageError: the file has another format or belongs to another backend.
         """
         if not self._path.exists():
             return []
@@ -43,17 +43,18 @@ class Sightings:
             suspects = [Suspect.from_dict(one) for one in data['suspects']]
         except (ValueError, KeyError, TypeError) as exc:
             raise UsageError(
-                f'Cannot use {self._path}: it holds no sightings. Remove it, or name another.'
+                f'Cannot use {self._path}: it is not a file of sightings. Remove it, or name '
+                f'another.'
             ) from exc
         if about != self._about:
             raise UsageError(
-                f'Cannot use {self._path}: it is about backend {about["backend"]!r} and owner '
+                f'Cannot use {self._path}: it belongs to backend {about["backend"]!r} and owner '
                 f'{about["owner"]!r}. Name another file for this one.'
             )
         return suspects
 
     def save(self, suspects: Sequence[Suspect]) -> None:
-        """Replace them.
+        """Replace the file.
 
         :raises UsageError: the file cannot be written.
         """
@@ -71,37 +72,41 @@ class Sightings:
 
 
 class Orphans(KilnLister):
-    """Find what this site made and nobody needs, by two sightings; --delete removes it.
+    """Find unneeded resources of this site by two sightings; --delete deletes them.
 
-    Orphans are ports and volumes whose amphora is gone, and machines that were given up
-    with their cluster; with --known, amphorae
-    that are not in the list; with --errors, amphorae in ERROR. What is younger
-    than the grace, under way, or another site's is left alone. Without --state
-    the command waits for the grace between its two looks.
+    Orphans are ports and volumes whose amphora is gone, and machines that were abandoned
+    with their cluster; with --known, amphorae that are not in the list; with --errors,
+    amphorae in ERROR. Resources that are younger than the grace time, that change, or
+    that belong to another site are left alone. Without --state the command waits for the
+    grace time between the two sightings.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add = parser.add_argument
-        add('--delete', action='store_true', help='Delete them; else they are only shown.')
+        add(
+            '--delete',
+            action='store_true',
+            help='Delete the orphans instead of only listing them.',
+        )
         add(
             '--grace',
             type=seconds,
             default=900.0,
             metavar='SECONDS',
-            help='Time between the two sightings, and the least age (default: 900).',
+            help='Time between the two sightings, and the minimum age (default: 900).',
         )
         add(
             '--known',
             metavar='FILE',
-            help='Ids or build keys of the amphorae that are needed, one a line; read '
-            'anew for each look.',
+            help='File with the ids or build keys of the needed amphorae, one per line; read '
+            'again for each sighting.',
         )
-        add('--errors', action='store_true', help='Amphorae in ERROR are orphans, too.')
+        add('--errors', action='store_true', help='Count amphorae in ERROR as orphans, too.')
         add(
             '--state',
             metavar='FILE',
-            help='Keep the sightings here and look once, for runs by cron.',
+            help='Keep the sightings in this file and look only once, for runs by cron.',
         )
         return parser
 
@@ -145,13 +150,13 @@ class Orphans(KilnLister):
             file = Sightings(args.state, compute.name, owner)
             earlier = file.load()
             found = find_orphans(take_look(compute, owner), rules, earlier)
-            # Before anything is deleted: what fails now is tried by the next run.
+            # Saved before the deletion, so that the next run retries what fails now.
             file.save(found)
             return found
         first = find_orphans(take_look(compute, owner), rules)
         if not first:
             return []
-        self.app.say(f'{len(first)} suspects; looking again in {age(args.grace)}.')
+        self.app.say(f'{len(first)} suspects; looking again after {age(args.grace)}.')
         compute.driver.clock.sleep(args.grace)
         return find_orphans(take_look(compute, owner), self._rules(args, compute), first)
 
@@ -169,7 +174,7 @@ class Orphans(KilnLister):
             try:
                 text = read_file(args.known, _MAX_FILE).decode()
             except UnicodeDecodeError as exc:
-                raise UsageError(f'Cannot read {args.known}: it is no text.') from exc
+                raise UsageError(f'Cannot read {args.known}: it is not a text file.') from exc
             known = frozenset(line.strip() for line in text.splitlines() if line.strip())
         clusters = belongings(self.app.settings, compute.name)
         return Rules(

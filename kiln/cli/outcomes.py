@@ -1,4 +1,4 @@
-"""What the end of an operation means for the exit status."""
+"""Exit status of an operation that has ended."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kiln.exceptions import KilnError
 
 
 class OperationEnded(KilnError):
-    """An operation came to another end than was asked for."""
+    """An operation failed, was rolled back or was cancelled."""
 
     code = 'operation_ended'
-    remedy = "'kiln why CLUSTER' tells more."
+    remedy = "'kiln why CLUSTER' explains it."
 
     def __init__(self, cluster: str, operation: Operation) -> None:
         text = f'{cluster}: {operation.kind.value} {operation.state.value.replace("_", " ")}'
         said = [cause.message.rstrip('.') for cause in _chain(operation.cause)]
-        # The outermost says what it means here, the innermost what the provider said.
+        # The outermost cause is kiln's own message, the innermost that of the provider.
         super().__init__(': '.join([text, *dict.fromkeys((*said[:1], *said[-1:]))]))
         self.operation = operation
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit status that the cause nearest to the provider has."""
+        """The exit status of the cause nearest to the provider."""
         if self.operation.state is OperationState.CANCELLED:
             return ExitCode.INTERRUPTED
         found = ExitCode.UNFORESEEN
@@ -41,5 +41,5 @@ def _chain(cause: Cause | None) -> Iterator[Cause]:
 
 
 def ended_badly(operation: Operation) -> bool:
-    """Whether it came to another end than was asked for."""
+    """Return True if the operation has not succeeded."""
     return operation.state is not OperationState.SUCCEEDED

@@ -1,4 +1,4 @@
-"""Pages of YAML as commands are given them: in a file, or on the standard input."""
+"""Reader of cluster files, from a path or from standard input."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kiln.cli.stores import clusters_extra
 if TYPE_CHECKING:
     from kiln.cluster_file.reading import ClusterFile
 
-#: Stands for the standard input where a file is to be named.
+#: Stands for standard input in the place of a file name.
 STDIN = '-'
 _SAID = '<stdin>'
 
 
 def read_page(path: str, stdin: TextIO | None) -> ClusterFile:
-    """Return what a page declares.
+    """Return the declarations of a cluster file.
 
-    :raises UsageError: it cannot be read.
-    :raises InvalidCluster: it is wrong, with a problem for each mistake.
+    :raises UsageError: the file cannot be read.
+    :raises InvalidCluster: the file is wrong; it has a problem for each mistake.
     """
     with clusters_extra():
         from kiln.cluster_file.reading import read
@@ -32,8 +32,8 @@ def read_page(path: str, stdin: TextIO | None) -> ClusterFile:
 
 def _read_all(stdin: TextIO | None, most: int) -> bytes:
     if stdin is None:
-        raise UsageError('Cannot read the standard input: it is closed.')
-    # Bytes, for what they are the reader of pages decides.
+        raise UsageError('Cannot read standard input: it is closed.')
+    # Bytes: the YAML reader decides on the encoding.
     buffer = getattr(stdin, 'buffer', None)
     content: bytes = stdin.read(most).encode() if buffer is None else buffer.read(most)
     return content

@@ -1,4 +1,4 @@
-"""How far a fleet is, while it happens: live on a terminal, else in lines."""
+"""Progress of commands on several amphorae: live on a terminal, else line by line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COLOURS = {
     'failed': 'red',
     'gone': 'bright_black',
 }
-#: A fleet larger than this is shown by its numbers alone.
+#: A larger fleet is shown only by its counts.
 _MAX_SQUARES = 400
 
 
 class Tally:
-    """Counts what state each of so many is in; shows nothing. Thread-safe."""
+    """Counts amphorae by state; shows nothing. Thread-safe."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -34,13 +34,13 @@ class Tally:
         self._ended: set[str] = set()
 
     def set(self, key: str, state: str) -> None:
-        """Note a state on the way; one that has ended stays as it is."""
+        """Set the state of an amphora, unless it has ended."""
         with self._lock:
             if key not in self._ended:
                 self._states[key] = state
 
     def end(self, key: str, state: str) -> None:
-        """Note the state in which one ends; what comes later of it is no news."""
+        """Set the final state of an amphora; later calls for it have no effect."""
         with self._lock:
             if key in self._ended:
                 return
@@ -50,16 +50,16 @@ class Tally:
         self.ended(key, state, done)
 
     def ended(self, key: str, state: str, done: int) -> None:
-        """Show that one more has ended."""
+        """Show that another amphora has ended."""
 
     def snapshot(self) -> tuple[int, list[str]]:
-        """Return how many have ended, and the states of all."""
+        """Return the number that have ended, and the states of all."""
         with self._lock:
             return len(self._ended), list(self._states.values())
 
 
 class LineTally(Tally):
-    """Writes a line for each that ends."""
+    """Writes a line for each amphora that ends."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
         super().__init__(total)
@@ -70,7 +70,7 @@ class LineTally(Tally):
 
 
 class LiveTally(Tally):
-    """Draws a square for each, coloured by its state."""
+    """Draws a square for each amphora, coloured by its state."""
 
     def __init__(self, total: int, title: str = '') -> None:
         super().__init__(total)
@@ -95,7 +95,7 @@ class LiveTally(Tally):
 
 @contextlib.contextmanager
 def tally(app: KilnApp, total: int, formatter: str) -> Iterator[Tally]:
-    """Show on stderr how far a command is, where a person may be looking."""
+    """Show the progress of a command on stderr, unless the output is for programs."""
     if total < 2 or formatter != 'table' or not app.options.verbose_level:
         yield Tally(total)
     elif not app.stderr.isatty():

@@ -1,4 +1,4 @@
-"""A proposal as people are shown it: what changes, and which nodes go where; pure."""
+"""Text of a proposal: the changes, and the placement of the nodes; pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLOURS = {'+': '32', '-': '31', '~': '33', '!': '33', '=': '90'}
 
 
 def proposal_lines(proposal: Proposal, *, colours: bool = False) -> Iterator[str]:
-    """Yield what would happen, then where the nodes of each changed group are at the end."""
+    """Yield the changes, then the resulting placement of each changed group."""
     for line in proposal.lines():
         sign = line.partition(': ')[2][:1]
         colour = _COLOURS.get(sign) if colours else None
@@ -29,7 +29,7 @@ def proposal_lines(proposal: Proposal, *, colours: bool = False) -> Iterator[str
 def table_lines(plan: GroupPlan) -> Iterator[str]:
     """Yield the nodes of a group by flavor and zone."""
     head, *body = placement_rows(plan.table)
-    # The sums of a single row or column say nothing new.
+    # The sums of a single row or column would only repeat it.
     if len(body) == 2:
         body.pop()
     rows = [(f'{plan.group}: {head[0]}', *head[1:]), *body]
@@ -43,7 +43,7 @@ def table_lines(plan: GroupPlan) -> Iterator[str]:
 
 
 def removes(proposal: Proposal) -> int:
-    """Return how many nodes would lose what they have."""
+    """Return the number of nodes that would lose their data."""
     going = sum(len(plan.removes) + len(plan.replaces) for plan in proposal.plan.groups)
     anew = len(proposal.touched) if proposal.kind is OperationKind.REBUILD else 0
     return going + anew

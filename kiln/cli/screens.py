@@ -1,4 +1,4 @@
-"""Shows how far operations are: drawn on a terminal, else line by line."""
+"""Progress of cluster operations: drawn on a terminal, else line by line."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _STATES = {
     'cancelled': 'yellow',
 }
 _BAR = 24
-#: Causes that are told in full.
+#: Number of causes that are shown in full.
 _CAUSES = 3
 _EVENTS = 4
 
 
 @contextlib.contextmanager
 def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Screen]:
-    """Show on a stream how far operations are; on a terminal it is drawn, and stays at the end."""
+    """Show progress on a stream; the drawing on a terminal stays after the end."""
     if silent:
         yield Silence()
     elif not stream.isatty():
@@ -58,13 +58,13 @@ def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Screen]:
         from rich.live import Live
 
         console = Console(file=stream)
-        # It is drawn when it is shown, and at no other time.
+        # Drawn only by show().
         with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
             yield Drawn(live)
 
 
 class Lines:
-    """A line for each thing that happens, and for each new reason why nothing does."""
+    """Prints a line for each event, and for each new cause that holds an operation up."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -94,7 +94,7 @@ class Lines:
 
 
 class Drawn:
-    """A tree of each cluster with its groups, the last events, and the causes."""
+    """Draws a tree of each cluster with its groups, the last events, and the causes."""
 
     def __init__(self, live: Any) -> None:
         self._live = live
@@ -102,14 +102,14 @@ class Drawn:
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
         names = {one.operation.cluster_id: one.name for one in courses}
-        # Of a thousand events only the last few are seen.
+        # Only the last few events are visible.
         for event in events[-_EVENTS:]:
             self._events.append((event, names.get(event.cluster_id, '')))
         self._live.update(drawing(courses, list(self._events)), refresh=True)
 
 
 def drawing(courses: Sequence[Course], events: Sequence[tuple[Event, str]]) -> Text:
-    """Return the picture; pure."""
+    """Return the drawing; a pure function."""
     from rich.text import Text
 
     text = Text(no_wrap=True, overflow='ellipsis')
@@ -174,5 +174,5 @@ def _at(one: Course) -> float:
 
 
 def clock_time(at: float) -> str:
-    """Return the time of the day, to the second."""
+    """Return the UTC time of day, to the second."""
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime('%H:%M:%SZ')

@@ -1,4 +1,4 @@
-"""The store of clusters, hooks, and the whole site, as the configuration describes them."""
+"""Store, database, hooks and site, opened as configured."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
-    """Open the store for work; who opened it closes it.
+    """Open the store; the caller closes it.
 
-    :raises ConfigurationError: what it needs is not installed.
-    :raises StoreError: it cannot be used, or its tables are of another version.
+    :raises ConfigurationError: a package that it needs is not installed.
+    :raises StoreError: the store cannot be used, or its tables have another revision.
     """
     with clusters_extra():
         # Only commands on clusters need SQLAlchemy, and it takes a while to import.
@@ -43,7 +43,7 @@ def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
 
 
 def configured_database(conf: Any) -> Database:
-    """Open the database alone, whatever version its tables are of; as ``configured_store``."""
+    """Open the database, whatever its revision; otherwise like ``configured_store``."""
     with clusters_extra():
         from kiln.db.store import open_database
     options = conf.db
@@ -53,14 +53,14 @@ def configured_database(conf: Any) -> Database:
 
 
 def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
-    """Load the hooks of the site; who has them called closes them.
+    """Load the hooks of the site; a caller that calls hooks closes them.
 
-    :raises InvalidHooks: something of them cannot be; every mistake is told.
-    :raises ConfigurationError: what it needs is not installed.
+    :raises InvalidHooks: hooks are wrong; every mistake is listed.
+    :raises ConfigurationError: a package that they need is not installed.
     """
     options = conf.hooks
     with clusters_extra():
-        # Hooks without a file of them need no YAML.
+        # Without a file of hooks, no YAML is needed.
         from kiln.hooks.loading import load_hooks
         from kiln.hooks.site import Hooks
 
@@ -73,17 +73,17 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
 
 
 def clusters_extra() -> contextlib.AbstractContextManager[None]:
-    """Report an import that fails, and what is to be installed for it."""
+    """Report a failed import with the extra to install."""
     return importing('Cannot keep clusters', ConfigurationError)
 
 
 def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
     """Open the site: its store, and on demand its cluster drivers and backends.
 
-    Who opened it closes it. As ``configured_store``.
+    The caller closes it. Raises the errors of ``configured_store``.
     """
     store = configured_store(conf, clock)
-    # Who only looks at the store needs neither the engine nor backends nor the drivers' YAML.
+    # Callers of the store alone need neither the engine nor backends nor YAML.
     with clusters_extra():
         from kiln.clusters.site import open_site
     from kiln.driver_manager import DriverManager
@@ -99,7 +99,7 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
             open_hooks=functools.partial(configured_hooks, conf, clock),
             clock=clock,
         )
-    # Whatever it was, nobody else will close it.
+    # Nothing else would close the store.
     except BaseException:
         store.close()
         raise
@@ -107,7 +107,7 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
 
 @contextlib.contextmanager
 def existing_store(conf: Any) -> Iterator[Store | None]:
-    """Open the store if there is one; none is made for who only asks. As ``configured_store``."""
+    """Open the store if it exists, without creating it; like ``configured_store``."""
     url = conf.db.url or default_url()
     scheme, _, path = url.partition(':///')
     if scheme.startswith('sqlite') and not Path(path).exists():
@@ -119,20 +119,20 @@ def existing_store(conf: Any) -> Iterator[Store | None]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Belongings:
-    """Ids and build keys of what clusters have in a backend, as far as is known."""
+    """Ids and build keys of the known resources of clusters in a backend."""
 
     kept: frozenset[str] = frozenset()
-    #: What was given up with its cluster.
+    #: Resources that were abandoned with their cluster.
     abandoned: frozenset[str] = frozenset()
 
 
 def belongings(conf: Any, backend: str) -> Belongings:
-    """Return what clusters have in a backend; nothing where there is no store.
+    """Return the resources of clusters in a backend; nothing if the store does not exist.
 
-    No store is made for the question.
+    Does not create a store.
 
-    :raises ConfigurationError: what the store needs is not installed.
-    :raises StoreError: it cannot be used, so nobody can tell what is needed.
+    :raises ConfigurationError: a package that the store needs is not installed.
+    :raises StoreError: the store cannot be used, so needed resources are unknown.
     """
     with existing_store(conf) as store:
         if store is None:
@@ -141,7 +141,7 @@ def belongings(conf: Any, backend: str) -> Belongings:
 
         kept = set(store.receipts.known(backend, 'server') | store.receipts.known(backend, 'port'))
         for cluster in store.clusters.list():
-            # What a killed engine has asked for is known by its key alone.
+            # A machine that a killed engine requested is known only by its key.
             kept |= {
                 build_key(node) for node in store.nodes.of(cluster.id) if _there(node, backend)
             }

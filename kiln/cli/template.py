@@ -1,4 +1,4 @@
-"""Commands about templates for clusters, and the schema of the file they are written in."""
+"""Commands about cluster templates, and the schema of the cluster file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEMPLATE = argument('template', metavar='TEMPLATE', help='Name of the template.'
 
 
 class List(KilnLister):
-    """List the templates that are saved."""
+    """List the saved templates."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with configured_site(self.app.settings, self.app.clock) as site:
@@ -36,7 +36,7 @@ class List(KilnLister):
 
 
 class Show(KilnCommand):
-    """Print a template as the file that would declare it."""
+    """Print a template as a cluster file."""
 
     arguments = (TEMPLATE,)
 
@@ -49,13 +49,13 @@ class Show(KilnCommand):
 
 
 class Save(KilnCommand):
-    """Save the templates of a file, in the place of those that have their names."""
+    """Save the templates of a file; they replace templates of the same names."""
 
     arguments = (
         argument(
             'file',
             metavar='FILE',
-            help='YAML, or - for the standard input; its clusters are left alone.',
+            help='YAML file, or - for standard input; its clusters are ignored.',
         ),
     )
 
@@ -63,7 +63,7 @@ class Save(KilnCommand):
         path = parsed_args.file
         templates = read_page(path, self.app.stdin).templates
         if not templates:
-            raise UsageError(f'Cannot save templates of {path}: it has none.')
+            raise UsageError(f'Cannot save templates of {path}: it does not declare a template.')
         with configured_site(self.app.settings, self.app.clock) as site:
             for template in templates:
                 site.clusters.save_template(template)
@@ -71,19 +71,19 @@ class Save(KilnCommand):
 
 
 class Remove(KilnCommand):
-    """Remove a template that no cluster is made from."""
+    """Remove a template that no cluster uses."""
 
     arguments = (TEMPLATE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with configured_site(self.app.settings, self.app.clock) as site:
-            # To remove what is not there is an error of the caller.
+            # Raises an error if the template does not exist.
             site.clusters.template(parsed_args.template)
             site.clusters.remove_template(parsed_args.template)
 
 
 class Schema(KilnCommand):
-    """Print the JSON schema of the cluster file, for editors."""
+    """Print the JSON schema of cluster files, for editors."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with clusters_extra():

@@ -1,4 +1,4 @@
-"""Commands that bring clusters to what a page declares."""
+"""The commands ``kiln up`` and ``kiln plan``, which apply cluster files."""
 
 from __future__ import annotations
 
@@ -24,31 +24,29 @@ if TYPE_CHECKING:
 
 
 class Up(Changing):
-    """Bring clusters to what a file declares, whatever that takes.
+    """Create or change clusters to match a file.
 
-    Shows the plan, enters it and follows it to the end. May be repeated: what is
-    as declared is left alone, and what is under way is gone on with. Templates of
-    the file are saved.
+    Shows the plan, submits it and follows it to the end. Safe to repeat: clusters that
+    match are left alone, and running operations are continued. Saves the templates of
+    the file.
     """
 
     goes_back = True
     _templates: Sequence[ClusterTemplate] = ()
 
     arguments = (
-        argument('file', metavar='FILE', help='YAML, or - for the standard input.'),
+        argument('file', metavar='FILE', help='YAML file, or - for standard input.'),
         argument(
             '--detailed-exitcode',
             action='store_true',
-            help='With --plan: exit with 10 where something would change, and with 0 where not.',
+            help='With --plan: exit with 10 if something would change, else with 0.',
         ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Plan all clusters of the file, then go on as far as is wanted."""
+        """Plan all clusters of the file, then continue as the options require."""
         if parsed_args.detailed_exitcode and not parsed_args.plan:
-            raise UsageError(
-                'Cannot tell changes by the exit code where they are made: add --plan.'
-            )
+            raise UsageError('Cannot use --detailed-exitcode without --plan: add --plan.')
         file = read_page(parsed_args.file, self.app.stdin)
         with configured_site(self.app.settings, self.app.clock) as site:
             proposals = _planned(site, file)
@@ -58,14 +56,14 @@ class Up(Changing):
     def enter(
         self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
     ) -> tuple[dict[str, Entered], list[KilnError]]:
-        """Save the templates, and join what is under way to the same end."""
+        """Save the templates, and join running operations with the same desired state."""
         for template in self._templates:
             site.clusters.save_template(template)
         joined: dict[str, Entered] = {}
         for proposal in proposals:
             if (one := _under_way(site, proposal)) is not None:
                 self.app.say(
-                    f'{one.cluster}: {one.operation.kind.value} to what is declared is under way '
+                    f'{one.cluster}: {one.operation.kind.value} to the declared state is running '
                     f'already.'
                 )
                 joined[proposal.cluster.id] = one
@@ -75,17 +73,16 @@ class Up(Changing):
 
 
 class Plan(Up):
-    """Show what 'kiln up' would do with a file, and stop."""
+    """Show what 'kiln up' would change, and stop."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Stop after the plan."""
         parser = super().get_parser(prog_name)
         parser.set_defaults(plan=True)
         return parser
 
 
 def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
-    """Return a proposal for each cluster, or tell all that is wrong with any of them."""
+    """Return a proposal for each cluster, or raise all problems of all clusters."""
     from kiln.cluster_spec import ClusterSpec
     from kiln.clusters.requests import Declare
 
@@ -104,7 +101,7 @@ def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
 
 
 def _under_way(site: Site, proposal: Proposal) -> Entered | None:
-    """Return the operation that leads to what is declared already, if there is one."""
+    """Return the running operation that leads to the declared state, if any."""
     from kiln.cli.following import Entered
 
     before = proposal.before

@@ -1,4 +1,4 @@
-"""The command for what only one cluster driver can do."""
+"""The command ``kiln x``, which runs verbs of cluster drivers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kiln.cli.views import fields
 
 
 class Run(KilnShow):
-    """Have a cluster driver do what only this one can do; see 'kiln driver doc DRIVER'."""
+    """Run a verb of a cluster driver; 'kiln driver doc DRIVER' lists its verbs."""
 
     arguments = (
         argument('driver', metavar='DRIVER', help='Name of the cluster driver.'),
-        argument('verb', metavar='VERB', help='One of its verbs.'),
+        argument('verb', metavar='VERB', help='Verb of the driver.'),
         argument('cluster', metavar='CLUSTER', help='Name or id of a cluster of this driver.'),
         argument(
             'arguments',
             nargs='*',
             type=pair,
             metavar='NAME=VALUE',
-            help='What the verb takes, as JSON or as plain text.',
+            help='Argument of the verb, as JSON or as plain text.',
         ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Run it here; no conductor is needed."""
+        """Run the verb in this process; no conductor is needed."""
         given = {name: json_or_text(text) for name, text in parsed_args.arguments}
         with configured_site(self.app.settings, self.app.clock) as site:
             answer = site.verbs.run(

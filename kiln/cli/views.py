@@ -1,4 +1,4 @@
-"""Values as columns: one spelling for people, one for programs; pure."""
+"""Values as columns, formatted for people or for programs; pure functions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from cliff.columns import FormattableColumn
 
 from kiln.models import Amphora, ComputeStatus, State
 
-#: As much as fits beside an id on a narrow terminal.
+#: The columns that fit on a narrow terminal.
 BRIEF = ('id', 'name', 'state', 'addresses', 'zone')
 
 
 class Cell(FormattableColumn[Any]):
-    """A value of any kind: missing, yes or no, a text, a list or a mapping."""
+    """A value of any kind: None, bool, text, list or mapping."""
 
     def human_readable(self) -> str:
-        """Return it as one would write it."""
         value = self._value
         if value is None:
             return ''
@@ -31,7 +30,7 @@ class Cell(FormattableColumn[Any]):
         return str(value)
 
     def __lt__(self, other: object) -> bool:
-        # For --sort-column: what is missing comes last.
+        # For --sort-column: missing values come last.
         if not isinstance(other, Cell):
             return NotImplemented
         mine, theirs = self._value, other._value
@@ -41,12 +40,12 @@ class Cell(FormattableColumn[Any]):
 
 
 def cells(values: Sequence[Any]) -> list[Any]:
-    """Return a row in which nothing is printed as Python would."""
+    """Return a row of cells, so that no value is printed as a Python literal."""
     return [Cell(value) for value in values]
 
 
 def moment(epoch_s: float | None) -> str | None:
-    """Return a time as people and programs both read it."""
+    """Return a time in ISO 8601 format, in UTC."""
     if epoch_s is None:
         return None
     at = datetime.datetime.fromtimestamp(epoch_s, datetime.UTC)
@@ -67,7 +66,7 @@ def age(seconds: float | None) -> str | None:
 
 
 def amphora_fields(amphora: Amphora) -> dict[str, Any]:
-    """Return all that may be shown of an amphora, brief columns first."""
+    """Return all fields of an amphora that can be shown, brief columns first."""
     return {
         'id': amphora.id,
         'name': amphora.name,
@@ -88,12 +87,12 @@ def amphora_fields(amphora: Amphora) -> dict[str, Any]:
     }
 
 
-#: Every column there is of an amphora.
+#: All columns of an amphora.
 COLUMNS = tuple(amphora_fields(Amphora(id='', name='', state=State.UNKNOWN)))
 
 
 def status_fields(status: ComputeStatus, name: str) -> dict[str, Any]:
-    """Return all that may be shown of a status."""
+    """Return all fields of a status that can be shown."""
     return {
         'id': status.amphora_id,
         'name': name,
@@ -108,12 +107,12 @@ def status_fields(status: ComputeStatus, name: str) -> dict[str, Any]:
 
 
 def fields(values: Mapping[str, Any]) -> tuple[Sequence[str], list[Any]]:
-    """Return names and cells of one thing, for a command that shows it."""
+    """Return the names and cells of one object, for a command that shows it."""
     return tuple(values), cells(list(values.values()))
 
 
 def table(
     columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
 ) -> tuple[Sequence[str], list[Any]]:
-    """Return columns and the cells of rows, for a command that lists them."""
+    """Return the columns and the cells of rows, for a command that lists them."""
     return columns, [cells([row[column] for column in columns]) for row in rows]

@@ -1,4 +1,4 @@
-"""The command that tells of changes as they happen."""
+"""The command ``kiln compute watch``, which prints changes as they happen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Follow:
-    """Turns answers about many amphorae into what is news about those wanted; pure."""
+    """Reduces answers about many amphorae to the changes of the watched ones; pure."""
 
     def __init__(self, wanted: Collection[str] | None = None, goal: State | None = None) -> None:
         self._wanted = None if wanted is None else frozenset(wanted)
@@ -27,7 +27,7 @@ class Follow:
         self._gone: set[str] = set()
 
     def news(self, changes: Changes) -> Iterator[ComputeStatus]:
-        """Yield what has changed since the last answer."""
+        """Yield the statuses that changed since the last answer."""
         told = {status.amphora_id: status for status in changes.statuses}
         for status in told.values():
             if self._follows(status.amphora_id) and self._is_news(status):
@@ -35,7 +35,7 @@ class Follow:
                 yield status
         gone = set(changes.gone)
         if changes.complete:
-            # Everything there is was told, so what is missing is no more.
+            # The answer lists every amphora, so a missing one is gone.
             gone |= self._seen.keys() - told.keys()
         for amphora_id in sorted(gone - self._gone):
             if self._follows(amphora_id):
@@ -56,14 +56,14 @@ class Follow:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Those wanted that can never reach the goal, for they are gone."""
+        """The watched amphorae that are gone and so can never reach the goal."""
         if self._wanted is None or self._goal is State.DELETED:
             return frozenset()
         return self._wanted & self._gone
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """True if nothing is left to wait for."""
         if self._wanted is None:
             return False
         return all(one in self._gone or self._there(one) for one in self._wanted)
@@ -76,26 +76,26 @@ class Follow:
 
 
 class Watch(KilnCommand):
-    """Tell of every change of amphorae, as it happens, one line each.
+    """Print every change of amphorae as it happens, one line each.
 
-    Without names it follows all of this site. It ends when all named are as
-    --until says, or gone, and else with Ctrl-C.
+    Without names it follows all amphorae of this site. It ends when all named amphorae
+    are gone or in the state of --until, or with Ctrl-C.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add = parser.add_argument
-        add('amphorae', nargs='*', metavar='NAME_OR_ID', help='What to follow (default: all).')
+        add('amphorae', nargs='*', metavar='NAME_OR_ID', help='Amphorae to follow (default: all).')
         add(
             '--until',
             choices=[state.value for state in State if state is not State.UNKNOWN],
             metavar='STATE',
-            help='End when all that are named are in this state.',
+            help='End when all named amphorae are in this state.',
         )
         add(
-            '--interval', type=seconds, default=1.0, help='Seconds between two looks (default: 1).'
+            '--interval', type=seconds, default=1.0, help='Seconds between two polls (default: 1).'
         )
-        add('--timeout', type=seconds, help='End with an error after so many seconds.')
+        add('--timeout', type=seconds, help='End with an error after this many seconds.')
         TEXT_FORMAT(parser)
         return parser
 

@@ -1,5 +1,5 @@
-"""The store: what is known of clusters, and every write of it fenced.
+"""Store of cluster state, with fenced writes.
 
-``kiln.db.store.open_store`` is the way in. It hands out values of
+``kiln.db.store.open_store`` opens it. Its methods return values of
 ``kiln.cluster_models`` and ``kiln.cluster_spec``, never rows.
 """

@@ -1,10 +1,9 @@
-"""What an engine writes: many changes of one cluster in one commit, behind its fence.
+"""Write batch of an engine: changes of one cluster in one commit, fenced by its lease.
 
-The changes are gathered first and written at the end, so that the transaction
-lasts no longer than it must: whoever is stopped outside of it holds up nobody.
-Threads of one owner may write at once; all write their tables in one order, so
-that they seldom wait for each other's rows in a circle. Where they do, one of
-them is told to write again.
+A batch collects the changes and writes them at the end. The transaction stays short,
+so that a process that is stopped outside of it blocks no other. Threads of one owner
+can write at the same time. All of them write the tables in the same order, so that
+deadlocks are rare; in a deadlock, one thread receives a retryable error.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _EMPTY: sa.ColumnElement[str] = sa.literal_column("''")
 
 
 class Writing:
-    """The statements of batches, made once for a database."""
+    """The statements of all batches, compiled once for a database."""
 
     def __init__(self, database: Database, keys: KeyFile) -> None:
         self.database = database
@@ -61,16 +60,16 @@ class Writing:
         self.events = EventWriter(database)
         node = database.upsert(
             schema.node,
-            # A server that was accepted belongs to its attempt: only with the
-            # next attempt does what is written of it count again.
+            # An accepted machine belongs to its attempt: until the next attempt, writes
+            # do not change it.
             compute_id=lambda old, new: sa.case(
                 (old.attempt == new.attempt, old.compute_id), else_=new.compute_id
             ),
-            # Who is to go may be said by others than the engine, any time; what
-            # it had read before must not undo that.
+            # Other processes can mark a node for removal at any time. A node that the
+            # engine read before must not undo the mark.
             doomed=lambda old, new: sa.case((new.doomed == _EMPTY, old.doomed), else_=new.doomed),
         )
-        #: By what is changed, in the order in which it is written.
+        #: By kind of change, in the order of writing.
         self.statements = {
             name: Statement(database, statement)
             for name, statement in {
@@ -85,47 +84,47 @@ class Writing:
 
 
 class Batch:
-    """Changes of one cluster that are written together, or not at all."""
+    """Changes of one cluster that are written together or not at all."""
 
     def __init__(self, writing: Writing, lease: Lease, stack: contextlib.ExitStack) -> None:
         self._writing = writing
         self._lease = lease
         self._stack = stack
         self._connection: sa.Connection | None = None
-        # The last one of a key is written.
+        # The last row of a key is written.
         self._rows: dict[str, dict[Hashable, Row]] = {name: {} for name in writing.statements}
         self._events: list[Row] = []
 
-    # ---- what may be changed -------------------------------------------------
+    # ---- changes -------------------------------------------------------------
 
     def cluster(self, cluster: Cluster) -> None:
-        """Write what an engine has a say in: its driver's state, and what to return to.
+        """Write the columns that an engine owns: driver state and rollback target.
 
-        What is wanted of the cluster, its driver, and whether it is paused, stay.
+        The desired state of the cluster, its driver and its pause are not changed.
         """
         row = {'cluster_id': cluster.id, **PROGRESS.row(cluster)}
         self._put('cluster', cluster.id, cluster.id, row)
 
     def change_aim(self, aim: Aim, *, generation: int) -> bool:
-        """Replace what is wanted, as a rollback does, and raise the generation.
+        """Replace the desired state, as a rollback does, and raise the generation.
 
-        Return False, and leave it, where it has another generation: then its
-        owner was faster.
+        Return False and change nothing if the generation differs: the owner of the
+        cluster has changed it since.
         """
         row = desired_row(aim.spec, aim.pin, aim.decision)
         at = self._writing.database.clock.time()
         return write_desired(self._open(), self._lease.scope, generation, row, at)
 
     def operation(self, operation: Operation) -> None:
-        """Write how far an operation has come.
+        """Write the progress of an operation.
 
-        Whether it is cancelled stays as it is, and so does its deadline: see ``put_off``.
+        Does not change its cancellation and its deadline; see ``put_off``.
         """
         row = {'operation_id': operation.id, **HEADWAY.row(operation)}
         self._put('operation', operation.cluster_id, operation.id, row)
 
     def put_off(self, operation: Operation, deadline_at: float) -> None:
-        """Give an operation another deadline, for it has begun something else."""
+        """Set a new deadline for an operation that has entered another phase."""
         self._own(operation.cluster_id)
         late = schema.operation.c.id == operation.id
         self._open().execute(
@@ -133,23 +132,23 @@ class Batch:
         )
 
     def step(self, step: Step) -> None:
-        """Write a step, new or not."""
+        """Insert or update a step."""
         self._put('step', step.cluster_id, step.id, STEP.row(step))
 
     def node(self, node: Node) -> None:
-        """Write a node, new or not.
+        """Insert or update a node.
 
-        What it was accepted as stays until the next attempt (see ``accept``), and a node
-        that is to go stays so.
+        Its accepted machine stays until the next attempt (see ``accept``), and a mark for
+        removal stays.
         """
         self._put('node', node.cluster_id, node.id, node_row(node))
 
     def accept(self, node: Node, compute_id: str) -> bool:
-        """Take a server for the node, if none was taken for this attempt before.
+        """Accept a machine for the node, unless this attempt has accepted another.
 
-        Return whether this one is the node now: True also where it already was,
-        so it may be repeated; False where there is another one, or the attempt is
-        over. The rest of the batch is written either way.
+        Return True if the machine is the node's now, even if it was before, so it is safe
+        to repeat. Return False if the node has another machine or the attempt is over.
+        The rest of the batch is written either way.
         """
         self._own(node.cluster_id)
         connection = self._open()
@@ -158,31 +157,30 @@ class Batch:
         return bool(self._writing.acceptance.run(connection, mine).rowcount)
 
     def holding(self, holding: Holding) -> None:
-        """Write down something in a backend that belongs to the cluster, new or not."""
+        """Insert or update the record of a backend resource of the cluster."""
         key = (holding.backend, holding.kind, holding.id)
         self._put('holding', holding.cluster_id, key, HOLDING.row(holding))
 
     def secret(self, secret: Secret) -> None:
-        """Keep a secret, encrypted, in the place of an earlier one of its name.
+        """Write a secret, encrypted; it replaces a former secret of the same name.
 
-        :raises StoreError: there are no keys.
+        :raises StoreError: the keys are missing.
         """
         row = secret_row(secret, self._writing.keys.encrypt(secret.value))
         self._put('secret', secret.cluster_id, secret.name, row)
 
     def event(self, event: Event) -> None:
-        """Tell something; the order of telling is kept."""
+        """Add an event; events keep their order."""
         self._own(event.cluster_id)
         self._events.append(event_row(event, self._writing.database.clock.time()))
 
     def bury(self, *, forced: bool = False) -> None:
-        """Forget the cluster and its nodes and secrets, and leave a tombstone.
+        """Delete the cluster with its nodes and secrets, and leave a tombstone.
 
-        To be called last. Its name is free from then on; its holdings remain, as
-        its receipt.
+        Call it last. The name is free afterwards; the holdings remain as the receipt.
 
-        :raises ClusterNotEmpty: something is not confirmed gone; nothing is written.
-            With ``forced`` it is abandoned, and the receipt says so.
+        :raises ClusterNotEmpty: a resource is not confirmed gone; nothing is written.
+            With ``forced`` the resource is abandoned, and the receipt lists it.
         """
         connection, cluster_id = self._open(), self._lease.scope
         self._flush_rows()
@@ -190,30 +188,30 @@ class Batch:
             self._prove_empty(connection)
         mine = schema.cluster.c.id == cluster_id
         name = connection.scalar(sa.select(schema.cluster.c.name).where(mine))
-        # Where it is already buried, its tombstone stays as it is.
+        # An existing tombstone stays unchanged.
         if name is None:
             return
         at = self._writing.database.clock.time()
         stone = {'cluster_id': cluster_id, 'name': name, 'deleted_at': at}
         connection.execute(sa.insert(schema.tombstone), stone)
-        # Its nodes and secrets go with it.
+        # Its nodes and secrets are deleted by cascade.
         connection.execute(sa.delete(schema.cluster).where(mine))
 
-    # ---- how it is written ---------------------------------------------------
+    # ---- writing -------------------------------------------------------------
 
     def _put(self, name: str, cluster_id: str, key: Hashable, row: Row) -> None:
-        """Gather a row; of several with one key the last one is written."""
+        """Collect a row; the last row of a key is written."""
         self._own(cluster_id)
         self._rows[name][key] = row
 
     def flush(self) -> None:
-        """Write all that was gathered; the commit is the caller's.
+        """Write all collected changes; the caller commits.
 
-        :raises LeaseLost: the lease is another one's.
+        :raises LeaseLost: another owner has the lease.
         """
         self._open()
         self._flush_rows()
-        # Last, for the counter of events makes all others wait.
+        # Last, because other writers of events wait for the counter.
         if self._events:
             self._writing.events.write(self._open(), self._events)
             self._events = []
@@ -225,7 +223,7 @@ class Batch:
             self._rows[name] = {}
 
     def _open(self) -> sa.Connection:
-        """Begin the transaction with the proof that the lease is still ours."""
+        """Begin the transaction, and prove that the lease is still held."""
         if self._connection is None:
             connection = self._stack.enter_context(self._writing.database.writing())
             lease = self._lease
@@ -237,7 +235,7 @@ class Batch:
 
     def _own(self, cluster_id: str) -> None:
         if cluster_id != self._lease.scope:
-            raise ValueError(f'a lease of {self._lease.scope} is no leave to write {cluster_id}')
+            raise ValueError(f'a lease of {self._lease.scope} does not allow writing {cluster_id}')
 
     def _prove_empty(self, connection: sa.Connection) -> None:
         columns = schema.holding.c
@@ -250,13 +248,13 @@ class Batch:
             named = ', '.join(f'{one.kind} {one.id} on {one.backend}' for one in left[:_SHOWN])
             more = f' and {len(left) - _SHOWN} more' if len(left) > _SHOWN else ''
             raise ClusterNotEmpty(
-                f'Cannot forget cluster {self._lease.scope}: not confirmed gone: {named}{more}. '
-                f'Nothing was forgotten.'
+                f'Cannot delete the records of cluster {self._lease.scope}: not confirmed gone: '
+                f'{named}{more}. Nothing was written.'
             )
 
 
 def _update(table: sa.Table, key: str) -> sa.Update:
-    # Which columns it changes is said by the rows that it is run with.
+    # The rows of a run determine the columns to change.
     return sa.update(table).where(table.c.id == sa.bindparam(key))
 
 

@@ -1,7 +1,7 @@
-"""Clusters and templates: what is wanted, written by whoever wants it.
+"""Clusters and templates in the store: the desired state, written by callers.
 
-None of it needs a lease. What is wanted is guarded by its generation, and an
-operation is in the store before anybody is told that there is one.
+These writes need no lease: the generation guards the desired state, and each change
+is stored together with its operation before the call returns.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Clusters:
         self._database = database
 
     def create(self, cluster: Cluster, operation: Operation) -> None:
-        """Write a new cluster and the operation that makes it, both or neither.
+        """Write a new cluster and the operation that creates it, both or neither.
 
         :raises ClusterExists: the name is taken.
-        :raises StoreError: neither was written, but where the message doubts it.
+        :raises StoreError: neither was written, unless the message leaves it open.
         """
         try:
             with self._database.writing() as connection:
@@ -60,7 +60,7 @@ class Clusters:
         except Contradiction as exc:
             if any(one.name == cluster.name for one in self.list()):
                 raise ClusterExists(
-                    f'Cannot create cluster {cluster.name!r}: there is one of that name.'
+                    f'Cannot create cluster {cluster.name!r}: the name is taken.'
                 ) from exc
             raise
 
@@ -76,17 +76,17 @@ class Clusters:
         decision: Mapping[str, Any] | None = None,
         supersede: bool = False,
     ) -> Cluster:
-        """Replace what is wanted, name who is to go, and enter the operation, all at once.
+        """Replace the desired state, mark nodes for removal, and submit the operation.
 
-        ``generation`` is that of the cluster the change was planned for, and
-        ``doomed`` says by node id why each is to go; an empty reason spares one.
-        With ``pin`` and ``decision`` the cluster moves to another driver. With
-        ``supersede`` operations under way are cancelled. Return the cluster as it
-        is now, one generation later.
+        All of it is one commit. ``generation`` is the generation that the change was
+        planned for. ``doomed`` maps the ids of nodes to remove to the reasons; an empty
+        reason removes the mark. With ``pin`` and ``decision`` the cluster moves to another
+        driver. With ``supersede`` running operations are cancelled. Return the changed
+        cluster, one generation later.
 
-        :raises ClusterChanged: it has another generation; nothing was written.
-        :raises ClusterBusy: an operation is under way; nothing was written.
-        :raises ClusterNotFound: there is no such cluster.
+        :raises ClusterChanged: the cluster has another generation; nothing was written.
+        :raises ClusterBusy: an operation is running; nothing was written.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         row = desired_row(spec, pin, decision or {})
         at = self._database.clock.time()
@@ -96,7 +96,7 @@ class Clusters:
                 there = self._find(connection, table.c.id == cluster_id, cluster_id)
                 raise ClusterChanged(
                     f'Cannot change cluster {there.name!r}: the change was planned for '
-                    f'generation {generation}, and it has {there.generation} by now.'
+                    f'generation {generation}, but it has {there.generation} now.'
                 )
             mark(connection, cluster_id, doomed)
             operation = dataclasses.replace(operation, generation=generation + 1)
@@ -104,28 +104,28 @@ class Clusters:
             return self._find(connection, table.c.id == cluster_id, cluster_id)
 
     def pause(self, cluster_id: str) -> Cluster:
-        """Have nothing begun for a cluster, until it is resumed; safe to repeat.
+        """Pause a cluster: nothing is started for it until it is resumed; safe to repeat.
 
-        What is under way in backends ends, and is written. An operation can be
-        cancelled meanwhile.
+        Requests that run in backends end, and their results are written. Operations of a
+        paused cluster can be cancelled.
 
-        :raises ClusterNotFound: there is no such cluster.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         return self._set_paused(cluster_id, True)
 
     def resume(self, cluster_id: str) -> Cluster:
-        """Go on with a paused cluster; safe to repeat.
+        """Resume a paused cluster; safe to repeat.
 
-        The deadlines of its operations are put off by the time that it was paused.
+        The deadlines of its operations are extended by the time of the pause.
 
-        :raises ClusterNotFound: there is no such cluster.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         return self._set_paused(cluster_id, False)
 
     def get(self, name_or_id: str) -> Cluster:
-        """Return a cluster; an id is tried first.
+        """Return a cluster by id, or else by name.
 
-        :raises ClusterNotFound: there is none.
+        :raises ClusterNotFound: no cluster has this id or name.
         """
         either = sa.or_(table.c.id == name_or_id, table.c.name == name_or_id)
         with self._database.reading() as connection:
@@ -138,7 +138,7 @@ class Clusters:
 
     def _set_paused(self, cluster_id: str, paused: bool) -> Cluster:
         at = self._database.clock.time()
-        # Only what changes is written: ``updated_at`` says since when it is paused.
+        # Not written if unchanged: ``updated_at`` is the start of the pause.
         changing = sa.update(table).where(table.c.id == cluster_id, table.c.paused != paused)
         with self._database.writing() as connection:
             shut_out(connection, cluster_id)
@@ -171,13 +171,13 @@ def write_desired(
 
 
 class Templates:
-    """What clusters have in common, under names."""
+    """The cluster templates of a store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def save(self, template: ClusterTemplate) -> None:
-        """Write a template, in the place of one that has its name; safe to repeat."""
+        """Write a template; it replaces a template of the same name. Safe to repeat."""
         row = template_row(template, self._database.clock.time())
         with self._database.writing() as connection:
             connection.execute(self._database.upsert(cluster_template), row)
@@ -185,7 +185,7 @@ class Templates:
     def get(self, name: str) -> ClusterTemplate:
         """Return a template.
 
-        :raises ClusterNotFound: there is none of the name.
+        :raises ClusterNotFound: no template has this name.
         """
         question = sa.select(cluster_template).where(cluster_template.c.name == name)
         with self._database.reading() as connection:
@@ -200,15 +200,15 @@ class Templates:
             return read(template_of, connection.execute(question))
 
     def remove(self, name: str) -> None:
-        """Remove a template that no cluster is made from; safe to repeat.
+        """Remove a template that no cluster uses; safe to repeat.
 
-        :raises ClusterError: a cluster is made from it; the message names some.
+        :raises ClusterError: clusters use the template; the message names some.
         """
         users = sa.select(table.c.name).where(table.c.template == name).order_by(table.c.name)
         with self._database.writing() as connection:
             if named := list(connection.scalars(users.limit(5))):
                 raise ClusterError(
-                    f'Cannot remove template {name!r}: made from it is {", ".join(named)}. '
-                    f'Delete what is made from it first.'
+                    f'Cannot remove template {name!r}: it is used by {", ".join(named)}. '
+                    f'Delete these clusters first.'
                 )
             connection.execute(sa.delete(cluster_template).where(cluster_template.c.name == name))

@@ -44,7 +44,9 @@ def loads(kind: Any, text: str) -> Any:
         plain = json.loads(text)
     except ValueError as exc:
         # The message of json would quote the text, which may hold a secret.
-        raise CodecError(f'what should be {_name(kind)} is no JSON') from exc.with_traceback(None)
+        raise CodecError(f'expected {_name(kind)} as JSON, found other text') from (
+            exc.with_traceback(None)
+        )
     return _codec(kind).value(plain)
 
 
@@ -73,7 +75,7 @@ def _codec(kind: Any) -> _Codec:
         return _Codec(check, check)
     if kind is Any:
         return _Codec(_plain, lambda plain: plain)
-    raise CodecError(f'{_name(kind)} is no kind of value that can be stored')
+    raise CodecError(f'values of type {_name(kind)} cannot be stored')
 
 
 def _optional(kind: Any) -> _Codec:
@@ -127,7 +129,7 @@ def _record(kind: Any) -> _Codec:
         try:
             return kind(**{name: known[name].value(one) for name, one in plain.items()})
         except TypeError as exc:
-            raise CodecError(f'{_name(kind)} is not whole: {exc}') from exc
+            raise CodecError(f'{_name(kind)} is incomplete: {exc}') from exc
 
     return _Codec(plain, value)
 
@@ -137,7 +139,7 @@ def _choice(kind: type[enum.Enum]) -> _Codec:
         try:
             return kind(plain)
         except ValueError:
-            raise CodecError(f'{plain!r} is no {_name(kind)} of this version') from None
+            raise CodecError(f'{plain!r} is not a {_name(kind)} of this version') from None
 
     return _Codec(operator.attrgetter('value'), value)
 
@@ -150,20 +152,20 @@ def _plain(value: Any) -> Any:
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    raise CodecError(f'{_name(type(value))} is no kind of value that can be stored')
+    raise CodecError(f'values of type {_name(type(value))} cannot be stored')
 
 
 def _of(kind: type, plain: Any) -> Any:
     accepted = (float, int) if kind is float else kind
     # bool is a subclass of int, but True is not accepted as a number.
     if not isinstance(plain, accepted) or (isinstance(plain, bool) and kind is not bool):
-        raise CodecError(f'{_name(type(plain))} stands where {_name(kind)} should')
+        raise CodecError(f'expected {_name(kind)}, found {_name(type(plain))}')
     return plain
 
 
 def _pair(plain: Any) -> list[Any]:
     if not isinstance(plain, list) or len(plain) != 2:
-        raise CodecError('something else stands where a pair should')
+        raise CodecError('expected a pair, found something else')
     return plain
 
 

@@ -1,8 +1,8 @@
-"""One database: how it is opened, read and written, whichever of three it is.
+"""Connections and transactions on SQLite, PostgreSQL or MariaDB.
 
-A change is one transaction. On SQLite it takes the one lock that there is at
-once, and the threads of a process queue for it in the process, where waiting
-costs nothing. All that differs between the databases is here.
+A change is one transaction. On SQLite it takes the single write lock at its start, and
+the threads of a process queue for it inside the process, where waiting is cheap. All
+differences between the databases are in this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kiln.cluster_exceptions import StoreError
 from kiln.exceptions import Advice
 from kiln.extras import importing
 
-#: What a URL may begin with, and the dialect and package that serve it.
+#: The accepted schemes of URLs, with dialect and package of each.
 _DRIVERS = {
     'sqlite': 'sqlite',
     'postgresql': 'postgresql+psycopg',
@@ -31,18 +31,18 @@ _DRIVERS = {
     'mariadb': 'mariadb+pymysql',
     'mysql': 'mariadb+pymysql',
 }
-# PostgreSQL and MariaDB on their own clock; SQLite has that of this process,
-# which is on the same host as all others that use the file.
+# PostgreSQL and MariaDB use the clock of the server. SQLite uses the clock of this
+# process, which runs on the same host as all other users of the file.
 _NOW = {
     'sqlite': 'kiln_now()',
     'postgresql': 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)',
     'mariadb': 'UNIX_TIMESTAMP(SYSDATE(6))',
 }
-# No transaction waits for anything but the database, so one that does is stopped. It is
-# less than a third of a lease: who waits for a sleeper must not lose his own leases.
+# Transactions wait only for the database, so an idle one belongs to a stopped process.
+# Less than a third of a lease, so that a process that waits for it keeps its own leases.
 _IDLE_S = 4.0
-# Deadlocks, locks held for too long, servers that are full or not there: the
-# same change may succeed a moment later.
+# Deadlocks, lock timeouts, full or unreachable servers: the same change might succeed
+# a moment later.
 _PASSING = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT,
     '40001', '40P01', '53300', '55P03', '57P01', '57P02', '57P03', '25P03',
@@ -51,23 +51,23 @@ _PASSING = {
 
 
 class Contradiction(StoreError):
-    """What was to be written contradicts what there is; nothing was written."""
+    """A write violates a constraint; nothing was written."""
 
     code = 'store_contradiction'
-    remedy = 'Look at what is there; the message names what is in the way.'
+    remedy = 'Look at the row that the message names.'
 
 
 class Database:
-    """A pool of connections, and the little that has to be said per dialect."""
+    """A pool of connections, and the differences between the dialects."""
 
     def __init__(self, url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> None:
         self._url = parse_url(url)
         self.clock = clock
         #: ``sqlite``, ``postgresql`` or ``mariadb``.
         self.kind = self._url.get_backend_name()
-        #: What to call it before people.
+        #: The name of the database in messages.
         self.name = f'file {self.path}' if self.path else _without_user(self._url)
-        #: The time of the database, for SQL.
+        #: SQL expression for the time of the database.
         self.now: sa.ColumnElement[float] = sa.literal_column(_NOW[self.kind], sa.Double())
         self._lock_timeout_s = lock_timeout_s
         self._turn = threading.Lock() if self.path else None
@@ -76,13 +76,13 @@ class Database:
 
     @property
     def path(self) -> Path | None:
-        """The file of the database, or None where it is a server."""
+        """The file of the database, or None for a server."""
         database = self._url.database
         return Path(database) if self.kind == 'sqlite' and database else None
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Look at what is committed.
+        """Begin a transaction that reads committed data.
 
         :raises StoreError: the database cannot be used.
         """
@@ -92,10 +92,10 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Make one change, wholly or not at all; committed when this returns.
+        """Begin a transaction for one change, committed when the block ends.
 
-        :raises StoreError: it was not made; where the connection broke off in
-            the middle of the commit, it may have been, and the message says so.
+        :raises StoreError: nothing was written; but if the connection broke during the
+            commit, the change might be written, and the message states it.
         """
         with self._explained('write'), self._in_turn(), self._engine.begin() as connection:
             self._begin(connection, 'BEGIN IMMEDIATE')
@@ -103,9 +103,11 @@ class Database:
 
     @contextlib.contextmanager
     def alone(self, connection: sa.Connection, purpose: str) -> Iterator[None]:
-        """Keep others of the same purpose waiting, within a change; on SQLite all wait anyway.
+        """Exclude other changes of the same purpose until the commit.
 
-        :raises StoreError: somebody else has been at it for a minute.
+        SQLite needs nothing for it, because every change excludes all others.
+
+        :raises StoreError: another change of this purpose has been running for a minute.
         """
         name = f'kiln-{purpose}'
         if self.kind == 'postgresql':
@@ -113,10 +115,10 @@ class Database:
         if self.kind != 'mariadb':
             yield
             return
-        # Of the session, for a transaction ends there with any change of a table.
+        # A lock of the session, because DDL commits a transaction on MariaDB.
         if not connection.scalar(sa.select(sa.func.get_lock(name, 60))):
             raise StoreError(
-                f'Cannot write the store at {self.name}: another {purpose} has been under way '
+                f'Cannot write the store at {self.name}: another {purpose} has been running '
                 f'for a minute. Wait for it.'
             )
         try:
@@ -125,7 +127,7 @@ class Database:
             connection.execute(sa.select(sa.func.release_lock(name)))
 
     def insert_missing(self, table: sa.Table) -> Any:
-        """Return an insert that leaves a row that is already there as it is."""
+        """Return an insert that does nothing if the row exists."""
         insert = _INSERTS[self.kind](table)
         if self.kind == 'mariadb':
             column = next(iter(table.primary_key.columns)).name
@@ -133,16 +135,16 @@ class Database:
         return insert.on_conflict_do_nothing()
 
     def upsert(self, table: sa.Table, **special: Any) -> Any:
-        """Return an insert that writes over a row that is already there.
+        """Return an insert that updates the row if it exists.
 
-        ``special`` says of some columns what they get: a function of the columns
-        of the row there, and of the new one's.
+        ``special`` maps columns to functions that compute their values from the columns of
+        the existing row and of the new row.
         """
         insert = _INSERTS[self.kind](table)
         new = insert.inserted if self.kind == 'mariadb' else insert.excluded
         keys = [column.name for column in table.primary_key.columns]
-        # MariaDB assigns one after the other, and what comes later sees what
-        # was assigned before: what depends on the row there must come first.
+        # MariaDB assigns the columns in order, and later expressions see earlier
+        # assignments: expressions on the existing row must come first.
         values = [(name, make(table.c, new)) for name, make in special.items()]
         plain = [one.name for one in table.c if one.name not in {*keys, *special}]
         values += [(name, new[name]) for name in plain]
@@ -152,20 +154,20 @@ class Database:
 
     @property
     def dialect(self) -> sa.Dialect:
-        """What the database calls things, and what it can do."""
+        """The SQLAlchemy dialect of the database."""
         return self._engine.dialect
 
     def close(self) -> None:
-        """Let go of all connections; safe to repeat."""
+        """Close all connections; safe to repeat."""
         self._engine.dispose()
 
     # ---- connections ---------------------------------------------------------
 
     def _make_engine(self) -> sa.Engine:
-        # Parameters may be anything, so no error and no log quotes them.
+        # Parameters can hold secrets, so no error and no log quotes them.
         options: dict[str, Any] = {'hide_parameters': True, 'max_overflow': 24}
         if self.kind != 'sqlite':
-            # After a wait for a lock one must see what its holder wrote.
+            # After a wait for a lock, a transaction must see what its holder wrote.
             options |= {'isolation_level': 'READ COMMITTED', 'pool_pre_ping': True}
         with importing(f'Cannot use the store at {self.name}', StoreError):
             engine = sa.create_engine(
@@ -176,23 +178,23 @@ class Database:
         return engine
 
     def _prepare_sqlite(self, connection: Any, record: Any) -> None:
-        # Transactions begin when we say so, not when sqlite3 thinks fit.
+        # Transactions begin explicitly, not implicitly by sqlite3.
         connection.isolation_level = None
         connection.create_function('kiln_now', 0, self.clock.time)
-        # That it has a write-ahead log is written in the file, when it is made.
+        # The file itself is in WAL mode since its creation.
         connection.execute('PRAGMA synchronous = FULL')
         connection.execute('PRAGMA foreign_keys = ON')
 
     def _begin(self, connection: sa.Connection, how: str) -> None:
-        # Else sqlite3 would begin when it thinks fit. A listener of SQLAlchemy's
-        # could say so as well, but then every statement looks for listeners.
+        # Explicit, as set in _prepare_sqlite. An event listener of SQLAlchemy could do it
+        # too, but would slow every statement down.
         if self.kind == 'sqlite':
             driver: Any = connection.connection.dbapi_connection
             driver.execute(how)
 
     @contextlib.contextmanager
     def _in_turn(self) -> Iterator[None]:
-        """Have the threads of this process write one after the other, on SQLite."""
+        """Serialize the writes of this process's threads on SQLite."""
         if self._turn is None:
             yield
             return
@@ -221,7 +223,7 @@ class Database:
         why = exc.orig if isinstance(exc, sa_exc.DBAPIError) and exc.orig else exc
         lost = isinstance(exc, sa_exc.DBAPIError) and exc.connection_invalidated
         words = ' '.join(str(why.args[-1] if why.args else why).split())
-        doubt = ' What was being written may or may not be there.' if lost else ''
+        doubt = ' The change might or might not be written.' if lost else ''
         contradicts = isinstance(why, self._driver.IntegrityError)
         kind = Contradiction if contradicts else StoreError
         error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
@@ -231,22 +233,22 @@ class Database:
 
     def _passes(self, why: BaseException) -> bool:
         codes = _codes(why)
-        # Of a connection that cannot be made psycopg gives no code.
+        # psycopg gives no code for a failed connection attempt.
         silent = self.kind == 'postgresql' and getattr(why, 'sqlstate', '') is None
         return silent or not _PASSING.isdisjoint(codes)
 
 
 def parse_url(url: str) -> sa.URL:
-    """Return a URL with the package that serves it.
+    """Return a URL with the package for its database.
 
-    :raises StoreError: there is none, or a database in memory is meant.
+    :raises StoreError: the URL is wrong or not supported, or has no file or database.
     """
     try:
         parsed = sa.make_url(url)
     except (sa_exc.ArgumentError, ValueError):
-        # Its words would quote the URL, and so the password.
+        # The message would quote the URL, and so the password.
         raise StoreError(
-            'Cannot use the URL of the store: it is not written as one. Write '
+            'Cannot use the URL of the store: it is not a valid URL. Write '
             'sqlite:////PATH, postgresql://USER:PASSWORD@HOST/DATABASE or '
             'mariadb://USER:PASSWORD@HOST/DATABASE.'
         ) from None
@@ -273,11 +275,11 @@ def _without_user(url: sa.URL) -> str:
 def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
     if kind == 'sqlite':
         return {'timeout': lock_timeout_s}
-    # Whoever is stopped in the middle of a transaction holds its locks so long: then
-    # the server ends his session, and those who wait go on.
+    # A process that is stopped inside a transaction keeps its locks for this time. Then
+    # the server ends its session, and waiting processes continue.
     idle_s = min(lock_timeout_s, _IDLE_S)
     if kind == 'postgresql':
-        # Only here, for it needs the package that a store on SQLite does without.
+        # Imported here, because a store on SQLite does not need psycopg.
         from kiln.db.postgresql import Cursor
 
         return {
@@ -289,14 +291,14 @@ def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
     seconds = max(1, int(lock_timeout_s))
     return {
         'charset': 'utf8mb4',
-        # Without a zone of its own the session would have two equal hours in autumn.
+        # UTC, because local time has an hour twice in autumn.
         'init_command': f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {seconds}, "
         f'idle_transaction_timeout = {max(1, int(idle_s))}',
     }
 
 
 def _codes(error: BaseException) -> set[object]:
-    """Return how the database itself calls an error; each has another place for it."""
+    """Return the database's codes of an error; each driver stores them elsewhere."""
     return {
         getattr(error, 'sqlstate', None),
         getattr(error, 'sqlite_errorcode', None),

@@ -1,4 +1,4 @@
-"""What happened, in the order in which it was committed, without a gap."""
+"""Events in the store, numbered in commit order without gaps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.db.statements import Statement
 
 
 class EventWriter:
-    """Numbers events and writes them, as the last part of a change."""
+    """Numbers and writes events, as the last part of a change."""
 
     def __init__(self, database: Database) -> None:
         mine = counter.c.name == 'event'
@@ -26,7 +26,7 @@ class EventWriter:
         self._insert = Statement(database, sa.insert(event))
 
     def write(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
-        """Write them; until the commit, all others who have events wait."""
+        """Write events; other writers of events wait until the commit."""
         counted = self._count.run(connection, {'more': len(rows)})
         if self._asks:
             counted = self._last.run(connection, {})
@@ -51,9 +51,9 @@ class Events:
         kind: str | None = None,
         limit: int = 1000,
     ) -> tuple[Event, ...]:
-        """Return the events that follow a number, of one cluster or of all, of one kind or all.
+        """Return the events after a number, optionally of one cluster or one kind.
 
-        Who goes on from the last one it was given misses none.
+        A caller that continues after the last returned event misses none.
 
         :raises StoreError: the store cannot be read.
         """
@@ -66,7 +66,7 @@ class Events:
             return read(EVENT.value, connection.execute(question))
 
     def last_seq(self) -> int:
-        """Return the number of the newest event; 0 where there was none yet."""
+        """Return the number of the newest event, or 0 before the first event."""
         with self._database.reading() as connection:
             found: int = connection.execute(
                 sa.select(counter.c.last).where(counter.c.name == 'event')
@@ -74,11 +74,11 @@ class Events:
             return found
 
     def add(self, *events: Event) -> None:
-        """Tell something that no engine did: who paused a cluster, who skipped a hook.
+        """Write events that are not from an engine, such as a pause or a skipped hook.
 
-        Not to be repeated: each time it is another event.
+        Not safe to repeat: each call adds new events.
 
-        :raises StoreError: it was not written.
+        :raises StoreError: nothing was written.
         """
         at = self._database.clock.time()
         with self._database.writing() as connection:

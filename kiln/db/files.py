@@ -1,4 +1,4 @@
-"""Files that must be there after a power cut."""
+"""Durable writes of files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync(path: Path) -> None:
-    """Return once a file, or what a folder lists, is on the disk."""
+    """Flush a file or the entries of a folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

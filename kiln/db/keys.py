@@ -1,9 +1,8 @@
-"""The keys that secrets are stored under, in a file of their own; only home of cryptography.
+"""Key file for the secrets in the store; the only module that uses cryptography.
 
-A line is a word and a key. New secrets are written with the ``current`` one;
-a ``next`` one is only read with, until all hosts have it; ``former`` ones are
-still read with, for a process that had not looked at the file yet may have
-written with the last of them.
+Each line has a word and a key. The ``current`` key encrypts new secrets. A ``next``
+key only decrypts, until all hosts have it. ``former`` keys still decrypt, because a
+process that has not reloaded the file can have encrypted with the last of them.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from kiln.cluster_exceptions import StoreError
 from kiln.db.files import sync
 
-_HEADER = '# Keys of secrets in the store of kiln. Who has them and the store, has the secrets.\n'
+_HEADER = '# Keys of the secrets in the store of kiln. Keep them as safe as the secrets.\n'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class _Ring:
-    """What a key file says."""
+    """The content of a key file."""
 
     current: str
     upcoming: str | None = None
@@ -43,10 +42,10 @@ class _Ring:
 
 
 class KeyFile:
-    """The keys in a file, which is looked at again whenever it has changed."""
+    """The keys in a file, which is read again whenever it changes."""
 
     def __init__(self, path: str | os.PathLike[str], *, make: bool = False) -> None:
-        """Name the file; it is read, or where it may be, made, when first needed."""
+        """Set the path; the file is read, or with ``make`` created, on first use."""
         self.path = Path(path)
         self._make = make
         self._lock = threading.Lock()
@@ -54,16 +53,16 @@ class KeyFile:
         self._cipher: MultiFernet | None = None
 
     def encrypt(self, value: str) -> str:
-        """Return a value as nobody can read it.
+        """Return the encrypted value.
 
-        :raises StoreError: there are no keys.
+        :raises StoreError: the keys are missing.
         """
         return self._current_cipher().encrypt(value.encode()).decode()
 
     def decrypt(self, token: str) -> str | None:
-        """Return what was encrypted, or None where none of the keys fits.
+        """Return the decrypted value, or None if none of the keys fits.
 
-        :raises StoreError: there are no keys.
+        :raises StoreError: the keys are missing.
         """
         try:
             return self._current_cipher().decrypt(token.encode()).decode()
@@ -71,9 +70,9 @@ class KeyFile:
             return None
 
     def prepare(self) -> None:
-        """Add a key that is only read with, so that it can be copied to other hosts first.
+        """Add a key that only decrypts, so that it can be copied to other hosts first.
 
-        Safe to repeat: there is one such key at most.
+        Safe to repeat: the file has at most one such key.
 
         :raises StoreError: the file cannot be read or written.
         """
@@ -82,7 +81,7 @@ class KeyFile:
             self._save(dataclasses.replace(ring, upcoming=_new_key()))
 
     def advance(self) -> None:
-        """Write with the key that was prepared, or with a new one; read with all of them.
+        """Make the prepared key, or a new one, the current key; all keys still decrypt.
 
         :raises StoreError: the file cannot be read or written.
         """
@@ -93,7 +92,7 @@ class KeyFile:
         self._save(_Ring(current=ring.upcoming or _new_key(), former=(ring.current, *ring.former)))
 
     def forget(self) -> None:
-        """Drop all keys that nothing is written with, but for the last one.
+        """Drop all former keys except the last.
 
         :raises StoreError: the file cannot be read or written.
         """
@@ -113,7 +112,7 @@ class KeyFile:
         try:
             found = self.path.stat()
         except OSError:
-            # Reading it will say what is wrong.
+            # Reading the file raises the error.
             return ()
         return found.st_ino, found.st_mtime_ns, found.st_size
 
@@ -122,17 +121,17 @@ class KeyFile:
             with self.path.open(encoding='ascii') as file:
                 if os.fstat(file.fileno()).st_mode & 0o007:
                     raise StoreError(
-                        f'Cannot use the keys in {self.path}: everybody may read them. Set its '
+                        f'Cannot use the keys in {self.path}: every user can read them. Set its '
                         f'mode to 0600, and then rotate the keys.'
                     )
                 lines = file.read().splitlines()
         except FileNotFoundError:
             raise StoreError(
-                f'Cannot use the keys of the store: there is no file {self.path}. Copy it from '
-                f"another host, or make a first one with 'kiln db rotate-key'."
+                f'Cannot use the keys of the store: file {self.path} does not exist. Copy it '
+                f"from another host, or create the first one with 'kiln db rotate-key'."
             ) from None
         except (OSError, UnicodeError) as exc:
-            why = exc.strerror if isinstance(exc, OSError) else 'it is no key file'
+            why = exc.strerror if isinstance(exc, OSError) else 'it is not a key file'
             raise StoreError(f'Cannot read the keys in {self.path}: {why}.') from exc
         return self._parse(lines)
 
@@ -148,16 +147,16 @@ class KeyFile:
             if len(words['next']) > 1:
                 raise ValueError('one key can be the next')
         except (ValueError, KeyError):
-            # What was wrong with a key is not said: it would be quoted.
+            # Without the error of the key, which would quote the key.
             raise StoreError(
-                f'Cannot use the keys in {self.path}: it is no key file. Restore it from the '
-                f'backup.'
+                f'Cannot use the keys in {self.path}: it is not a key file. Restore it from '
+                f'the backup.'
             ) from None
         upcoming = words['next'][0] if words['next'] else None
         return _Ring(current=current, upcoming=upcoming, former=tuple(words['former']))
 
     def _save(self, ring: _Ring, *, first: bool = False) -> None:
-        """Write the file as a whole; as a first one only where there is none."""
+        """Write the file atomically; with ``first`` only if it does not exist."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(
@@ -170,12 +169,12 @@ class KeyFile:
                     file.flush()
                     os.fsync(file.fileno())
                 if first:
-                    # Of several processes that need a key at the same time, one makes it.
+                    # If several processes need a key at the same time, one creates it.
                     with contextlib.suppress(FileExistsError):
                         os.link(draft, self.path)
                 else:
                     draft.replace(self.path)
-            # Else a power cut could take a key that something was written with.
+            # Else a power cut could lose a key that is already in use.
             sync(self.path.parent)
         except OSError as exc:
             raise StoreError(

@@ -1,8 +1,8 @@
-"""Who may act on what: leases that end, and epochs that never repeat.
+"""Leases on clusters, with expiry times and fencing epochs.
 
-A lease ends when its time is over, and then anybody may claim it. What keeps
-its former owner from writing is not time, for nobody knows how late a process
-wakes up, but the epoch: each claim raises it, and each write proves it.
+Any process can claim a lease that has expired. The expiry does not keep the former
+owner from writing, because a process can wake up late. The epoch does: each claim
+raises it, and each write proves it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kiln.db.statements import Statement
 
 
 class Leases:
-    """The leases of a store; times are the database's own, whatever a host thinks."""
+    """The leases of a store; all times are from the clock of the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def claim(self, scope: str, owner: str, term_s: float) -> Lease | None:
-        """Take a scope that nobody holds any more; return None where somebody does.
+        """Claim a scope whose lease has expired; return None if another owner holds it.
 
-        Not to be repeated by a claimant that has it: to keep it, renew it. The
-        name of an owner must be one that no other process ever has.
+        An owner that holds the lease renews it instead. The name of an owner must be unique
+        among all processes, also former ones.
 
-        :raises StoreError: nobody can tell; claim again.
+        :raises StoreError: the result is unknown; claim again.
         """
         taking = (
             sa.update(table)
@@ -44,12 +44,12 @@ class Leases:
             return self._find(connection, scope)
 
     def renew(self, lease: Lease, term_s: float) -> Lease:
-        """Hold a scope for a term from now on, also where the last one is over.
+        """Extend a lease for a term from now, even if it has expired.
 
         Safe to repeat.
 
-        :raises LeaseLost: somebody else has it.
-        :raises StoreError: nobody can tell; renew it again.
+        :raises LeaseLost: another owner has the lease.
+        :raises StoreError: the result is unknown; renew again.
         """
         with self._database.writing() as connection:
             if not self._update(connection, lease, expires=self._end(term_s)):
@@ -57,21 +57,20 @@ class Leases:
             return self._find(connection, lease.scope) or lease
 
     def release(self, lease: Lease, *, unsettled: bool = False) -> None:
-        """Give a scope up, at once; its former owner cannot write any more either.
+        """Release a lease at once; its former owner can no longer write.
 
-        With ``unsettled`` the lease keeps the owner's name, for whoever claims it next
-        to see that it was left in the middle of something. Safe to repeat, and where
-        somebody else has it by now.
+        With ``unsettled`` the lease keeps the name of the owner, so that the next owner
+        sees that work was interrupted. Safe to repeat, even if another owner has the lease.
 
-        :raises StoreError: nobody can tell; else it ends by itself.
+        :raises StoreError: the result is unknown; the lease expires by itself.
         """
-        # The name alone would let it write on, so the epoch goes on instead.
+        # With its name the owner could still write, so the epoch is raised instead.
         left = {'epoch': table.c.epoch + 1} if unsettled else {'owner': ''}
         with self._database.writing() as connection:
             self._update(connection, lease, expires=0.0, **left)
 
     def get(self, scope: str) -> Lease | None:
-        """Return the last lease of a scope, over or not."""
+        """Return the last lease of a scope, even if it has expired."""
         with self._database.reading() as connection:
             return self._find(connection, scope)
 
@@ -88,42 +87,42 @@ class Leases:
 
 
 def proof(database: Database) -> Statement:
-    """Return the question whether an owner still has its epoch; to be asked within a change.
+    """Return the query that proves the epoch of an owner, for use within a change.
 
-    On a server it holds the row until the commit, shared with other changes of
-    the owner: a claim has to wait for them, and they find it made or not at all.
+    On a server the query locks the row until the commit, shared with other changes of
+    the owner: a claim waits for these changes, so none of them is half made.
     """
     question = sa.select(table.c.epoch).where(
         table.c.scope == sa.bindparam('scope'),
         table.c.owner == sa.bindparam('owner'),
         table.c.epoch == sa.bindparam('epoch'),
     )
-    # SQLite has one lock, and writing holds it.
+    # On SQLite a write holds the only lock.
     if database.kind != 'sqlite':
         question = question.with_for_update(read=True)
     return Statement(database, question)
 
 
 def add_free(database: Database, connection: sa.Connection, scope: str) -> None:
-    """Have a scope to claim, within a change, if there was none."""
+    """Insert a free lease for a scope within a change, unless one exists."""
     free = {'scope': scope, 'owner': '', 'epoch': 0, 'expires': 0.0}
     connection.execute(database.insert_missing(table), free)
 
 
 def shut_out(connection: sa.Connection, scope: str) -> None:
-    """Keep engines from writing to a scope until the commit, within a change.
+    """Block writes of engines to a scope until the commit, within a change.
 
-    Who changes a cluster from outside begins with it, so the two of them never
-    wait for each other in a circle.
+    Changes of a cluster by callers start with it, so that they never deadlock with an
+    engine.
     """
     connection.execute(sa.select(table.c.epoch).where(table.c.scope == scope).with_for_update())
 
 
 def lost(lease: Lease) -> LeaseLost:
-    """Return the error of an owner that is none any more."""
+    """Return the error of an owner that has lost its lease."""
     return LeaseLost(
-        f'Cannot write to {lease.scope}: {lease.owner} had it in epoch {lease.epoch}, and '
-        f'somebody else has it now. Nothing was written.'
+        f'Cannot write to {lease.scope}: {lease.owner} held its lease in epoch {lease.epoch}, '
+        f'but another owner holds it now. Nothing was written.'
     )
 
 

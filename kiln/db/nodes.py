@@ -1,4 +1,4 @@
-"""The nodes of clusters, as they were last written."""
+"""Nodes of clusters in the store."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Counts = Mapping[NodeState, int]
 
 
 class Nodes:
-    """The nodes of a store; who holds the lease of their cluster writes them."""
+    """The nodes of a store; the holder of the lease of their cluster writes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of(self, cluster_id: str) -> tuple[Node, ...]:
-        """Return all nodes of a cluster by name, those that are gone too.
+        """Return all nodes of a cluster by name, including gone nodes.
 
         :raises StoreError: the store cannot be read.
         """
@@ -33,7 +33,7 @@ class Nodes:
             return read(NODE.value, found)
 
     def get(self, cluster_id: str, name_or_id: str) -> Node:
-        """Return one node; an id is tried first.
+        """Return a node by id, or else by name.
 
         :raises ClusterNotFound: the cluster has no such node.
         """
@@ -48,7 +48,7 @@ class Nodes:
         raise ClusterNotFound(f'Cannot find node {name_or_id!r} in cluster {cluster_id}.')
 
     def counts(self) -> Mapping[str, Counts]:
-        """Return how many nodes each cluster has in each state, by the cluster's id."""
+        """Return the number of nodes by cluster id and state."""
         question = sa.select(table.c.cluster_id, table.c.state, sa.func.count()).group_by(
             table.c.cluster_id, table.c.state
         )
@@ -60,7 +60,7 @@ class Nodes:
 
 
 def mark(connection: sa.Connection, cluster_id: str, reasons: Mapping[str, str]) -> None:
-    """Say within a change which nodes are to go and why; an empty reason spares one."""
+    """Mark nodes for removal within a change; an empty reason removes the mark."""
     rows = [
         {'scope': cluster_id, 'node_id': node_id, 'why': text(why)}
         for node_id, why in reasons.items()

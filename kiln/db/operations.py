@@ -1,4 +1,4 @@
-"""Operations and their steps: what was asked, how far it has come, who could go on."""
+"""Operations and their steps in the store: submit, cancel, reopen and query."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kiln.db.rows import OPERATION, STEP, read
 from kiln.db.schema import cluster, lease, step
 from kiln.db.schema import operation as table
 
-#: The ends after which an operation can go on; the others left nothing to be done.
+#: The final states after which an operation can be reopened.
 _RETRIED = (OperationState.FAILED.value, OperationState.CANCELLED.value)
 _OPEN = table.c.state.in_([state.value for state in OperationState if not state.ended])
-#: What somebody cancels ends though its cluster is paused.
+#: A cancelled operation ends even while its cluster is paused.
 _RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
 
 
@@ -30,13 +30,13 @@ class Operations:
         self._database = database
 
     def submit(self, operation: Operation, *, supersede: bool = False) -> None:
-        """Enter an operation that changes nothing of what is wanted: a reboot, a deletion.
+        """Submit an operation that keeps the desired state, such as a reboot or a deletion.
 
-        It is in the store when this returns. With ``supersede`` operations under
-        way are cancelled; their engine ends them, and goes on with this one.
+        It is in the store when this returns. With ``supersede`` running operations are
+        cancelled; the engine ends them before it starts this one.
 
-        :raises ClusterBusy: another one is under way; the message names it.
-        :raises ClusterNotFound: there is no such cluster.
+        :raises ClusterBusy: another operation is running; the message names it.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         with self._database.writing() as connection:
             shut_out(connection, operation.cluster_id)
@@ -46,12 +46,12 @@ class Operations:
             enter(connection, operation, supersede=supersede)
 
     def cancel(self, operation_id: str) -> Operation:
-        """Have an operation stopped; return it as it is now.
+        """Request the cancellation of an operation; return its current state.
 
-        Returns before it has stopped: its engine ends it. Safe to repeat; one that
-        has ended stays as it is.
+        Returns before the operation has stopped: its engine ends it. Safe to repeat; an
+        ended operation stays unchanged.
 
-        :raises ClusterNotFound: there is no such operation.
+        :raises ClusterNotFound: the operation does not exist.
         """
         stopping = sa.update(table).where(table.c.id == operation_id, _OPEN)
         with self._database.writing() as connection:
@@ -59,13 +59,13 @@ class Operations:
             return self._find(connection, operation_id)
 
     def reopen(self, operation_id: str, *, deadline_at: float) -> Operation:
-        """Have an operation go on that has failed or was cancelled; return it as it is now.
+        """Reopen an operation that failed or was cancelled; return its new state.
 
-        It keeps its id, and its journal, so what was done is not done again.
+        It keeps its id and its journal, so finished steps are not repeated.
 
-        :raises ClusterBusy: it has not ended.
-        :raises ClusterChanged: there is a newer one, or it came to another end.
-        :raises ClusterNotFound: there is no such operation, or its cluster is gone.
+        :raises ClusterBusy: the operation has not ended.
+        :raises ClusterChanged: a newer operation exists, or this one ended in another state.
+        :raises ClusterNotFound: the operation does not exist, or its cluster is gone.
         """
         with self._database.writing() as connection:
             there = self._find(connection, operation_id)
@@ -84,9 +84,9 @@ class Operations:
             )  # fmt: skip
             retried = sa.update(table).where(mine, table.c.state.in_(_RETRIED))
             if not connection.execute(retried.values(**OPERATION.row(going_on))).rowcount:
-                why = f'it has ended as {there.state.value}, so nothing is left of it to be done'
+                why = f'it has ended as {there.state.value}, so nothing is left to do'
                 if there.state.value in _RETRIED:
-                    why = 'another one was entered since'
+                    why = 'a newer operation was submitted'
                 raise ClusterChanged(
                     f'Cannot retry operation {there.id} ({there.kind.value}) of cluster '
                     f'{there.cluster_id}: {why}.'
@@ -94,30 +94,30 @@ class Operations:
             return going_on
 
     def get(self, operation_id: str) -> Operation:
-        """Return one operation.
+        """Return an operation.
 
-        :raises ClusterNotFound: there is no such operation.
+        :raises ClusterNotFound: the operation does not exist.
         """
         with self._database.reading() as connection:
             return self._find(connection, operation_id)
 
     def of(self, cluster_id: str, *, limit: int = 100) -> tuple[Operation, ...]:
-        """Return the operations of a cluster, also of one that is gone; the newest first."""
+        """Return the operations of a cluster, also of a deleted one, newest first."""
         question = sa.select(table).where(table.c.cluster_id == cluster_id)
         return self._read(question.order_by(table.c.seq.desc()).limit(limit))
 
     def open(self, cluster_id: str) -> tuple[Operation, ...]:
-        """Return those of a cluster that have not ended, the oldest first."""
+        """Return the operations of a cluster that have not ended, oldest first."""
         question = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
         return self._read(question.order_by(table.c.seq))
 
     def newest(self) -> Mapping[str, Operation]:
-        """Return the newest operation of each living cluster, by the cluster's id."""
+        """Return the newest operation of each existing cluster, by cluster id."""
         found = self._read(sa.select(table).where(table.c.seq.in_(newest_seqs())))
         return MappingProxyType({one.cluster_id: one for one in found})
 
     def has_work(self, cluster_id: str) -> bool:
-        """Whether there is something to be done for a cluster now, whoever is at it."""
+        """Return True if a cluster has work now, even if an engine is working on it."""
         question = (
             sa.select(table.c.id)
             .join(cluster, cluster.c.id == table.c.cluster_id)
@@ -127,11 +127,12 @@ class Operations:
             return connection.execute(question.limit(1)).first() is not None
 
     def runnable(self, *, besides: Collection[str] = (), limit: int = 100) -> tuple[str, ...]:
-        """Return the clusters that have work and nobody at it, the longest waiting first.
+        """Return the ids of clusters with work and without an engine, longest waiting first.
 
-        They have an operation that has not ended, and their lease is over. One that
-        is paused has only the work to end what was cancelled. Another engine may be
-        faster, so claim each before you act; what did not fit is named once you have.
+        They have an operation that has not ended, and their lease has expired. A paused
+        cluster has work only if an operation was cancelled. Another engine can be faster,
+        so claim each cluster before you act. Clusters beyond ``limit`` are returned once
+        these are claimed.
         """
         question = (
             sa.select(table.c.cluster_id)
@@ -140,7 +141,7 @@ class Operations:
             .where(*_RUNNABLE, lease.c.expires < self._database.now)
             .group_by(table.c.cluster_id)
             .order_by(sa.func.min(table.c.seq))
-            # A statement may not name as many as a caller may leave out.
+            # ``besides`` can have more ids than a statement can have parameters.
             .limit(limit + len(besides))
         )
         with self._database.reading() as connection:
@@ -159,17 +160,17 @@ class Operations:
 
 
 class Journal:
-    """The steps of operations; who holds the lease of their cluster writes them."""
+    """The steps of operations; the holder of the lease of their cluster writes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of(self, operation_id: str) -> tuple[Step, ...]:
-        """Return all steps of an operation, in the order in which they began."""
+        """Return all steps of an operation, in the order of their start."""
         return self._read(step.c.operation_id == operation_id)
 
     def open(self, operation_id: str) -> tuple[Step, ...]:
-        """Return the steps that were intended, and of which nobody knows more."""
+        """Return the intended steps of an operation whose results are unknown."""
         return self._read(
             step.c.operation_id == operation_id, step.c.state == StepState.INTENT.value
         )
@@ -181,9 +182,9 @@ class Journal:
 
 
 def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = False) -> None:
-    """Write a new operation, within a change.
+    """Write a new operation within a change.
 
-    :raises ClusterBusy: another one is under way, and is not to be superseded.
+    :raises ClusterBusy: another operation is running, and ``supersede`` is not set.
     """
     others = sa.and_(table.c.cluster_id == operation.cluster_id, _OPEN)
     if supersede:
@@ -203,7 +204,7 @@ def _busy(verb: str, other: Operation) -> str:
 
 
 def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:
-    """Put off the deadlines of a cluster by the time that it was paused, within a change."""
+    """Extend the deadlines of a cluster by the time of its pause, within a change."""
     open_ones = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
     for operation in read(OPERATION.value, connection.execute(open_ones)):
         if operation.deadline_at:
@@ -213,7 +214,7 @@ def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: flo
 
 
 def newest_seqs() -> sa.Select[tuple[int]]:
-    """Return the question which operations the living clusters have their status from."""
+    """Return the query for the newest operations, which give existing clusters their status."""
     return (
         sa.select(sa.func.max(table.c.seq))
         .join(cluster, cluster.c.id == table.c.cluster_id)

@@ -1,4 +1,4 @@
-"""How kiln speaks to PostgreSQL; read only where a store is on one."""
+"""Cursor for PostgreSQL, imported only for a store on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import psycopg
 
 
 class Cursor(psycopg.Cursor[Any]):
-    """A cursor that says each statement whole, so that the server knows when it waits.
+    """A cursor that sends each statement separately, so that the idle timeout applies.
 
-    psycopg's own way with many rows is a pipeline: to the server all of it is one
-    statement under way, however long the next piece takes, and a session is not idle
-    that stops amid it. Its locks would be held for as long as its process is stopped.
+    For many rows psycopg uses a pipeline. The server sees a pipeline as one running
+    statement, so a session that stops inside it is not idle, and would keep its locks
+    for as long as its process is stopped.
     """
 
     def executemany(
         self, query: Any, params_seq: Iterable[Any], *, returning: bool = False
     ) -> None:
-        """Run a statement with each of the rows; what it returns is not kept."""
+        """Run a statement with each of the rows, and discard its results."""
         for row in params_seq:
             self.execute(query, row)

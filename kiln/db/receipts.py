@@ -1,4 +1,4 @@
-"""What was made in backends for clusters, and the receipts of those that are gone."""
+"""Backend resources of clusters, and the receipts of deleted clusters."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class Receipts:
         self._database = database
 
     def holdings(self, cluster_id: str) -> tuple[Holding, ...]:
-        """Return all that was ever made for a cluster, living or gone."""
+        """Return all resources ever created for a cluster, even if they are gone."""
         with self._database.reading() as connection:
             return self._holdings(connection, cluster_id)
 
     def known(self, backend: str, kind: str) -> frozenset[str]:
-        """Return the ids of a kind that a backend has for clusters, as far as is known.
+        """Return the ids of the known resources of a kind that clusters have in a backend.
 
-        Not in it is what is confirmed gone, and what was abandoned with its cluster:
-        if that is still there, it is an orphan.
+        Excludes resources that are confirmed gone, and resources that were abandoned with
+        their cluster: if these still exist, they are orphans.
         """
         living = table.c.cluster_id.not_in(_BURIED)
         return self._ids(table.c.backend == backend, table.c.kind == kind, living)
 
     def abandoned(self, backend: str) -> frozenset[str]:
-        """Return the ids and build keys of what was abandoned in a backend with its cluster."""
+        """Return the ids and build keys of the resources abandoned in a backend."""
         return self._ids(table.c.backend == backend, table.c.cluster_id.in_(_BURIED))
 
     def get(self, name_or_id: str) -> Tombstone:
-        """Return the receipt of a cluster that is gone; the newest of a name.
+        """Return the receipt of a deleted cluster, the newest one of a name.
 
-        :raises ClusterNotFound: no cluster of that name was deleted, or too long ago.
+        :raises ClusterNotFound: no deleted cluster has this name, or its receipt is purged.
         """
         which = sa.or_(tombstone.c.cluster_id == name_or_id, tombstone.c.name == name_or_id)
         question = sa.select(tombstone).where(which).order_by(tombstone.c.deleted_at.desc())

@@ -40,7 +40,7 @@ _NO_FACTS: _Facts = MappingProxyType({})
 def read(make: Callable[[Any], _T], rows: Iterable[Any]) -> tuple[_T, ...]:
     """Return the values of rows.
 
-    :raises StoreError: a row holds something that this version of kiln does not know.
+    :raises StoreError: a row has a value that this version of kiln does not support.
     """
     values = []
     for row in rows:
@@ -102,8 +102,8 @@ class Columns(Generic[_T]):
     ) -> None:
         """Map all fields of a class, or those of ``only``.
 
-        ``parts`` maps the fields that are of plain texts, each in its own column, and
-        ``renamed`` has the column of each field whose column has another name.
+        ``parts`` maps fields whose own fields have a column each. ``renamed`` has the
+        columns that are not named like their field.
         """
         hints = typing.get_type_hints(kind)
         fields = [name for name in only or hints if name not in parts]

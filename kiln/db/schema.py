@@ -1,8 +1,7 @@
-"""The tables. Whoever changes them adds a migration, and a test compares the two.
+"""Tables of the store. A change needs a migration; a test compares the two.
 
-A column of its own is for what the engine asks by, and for what one may want
-to see in the database; the rest of a value is JSON text. Times are seconds
-since the epoch.
+Values that queries use, or that are useful to see in the database, have columns of
+their own; the rest of a value is JSON text. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-#: The newest migration; a store that is elsewhere is not used.
+#: The newest migration; a store with another revision is refused.
 REVISION = '0002'
 
 metadata = sa.MetaData()
@@ -21,14 +20,14 @@ _ID = sa.String(64)
 _WORD = sa.String(64)
 _NAME = sa.String(255)
 _TIME: sa.Double[float] = sa.Double()
-# The plain TEXT of MariaDB ends at 64 KiB, which a large cluster's spec passes.
+# TEXT in MariaDB is limited to 64 KiB, less than the spec of a large cluster.
 _TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
-# SQLite counts by itself only what is called INTEGER.
+# SQLite increments only columns of type INTEGER by itself.
 _COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 
 def _table(name: str, *columns: sa.schema.SchemaItem, **more: Any) -> sa.Table:
-    # Names differ where their bytes do, as in the other two.
+    # MariaDB compares names bytewise, like the other two databases.
     exact: dict[str, Any] = {
         'mariadb_charset': 'utf8mb4',
         'mariadb_collate': 'utf8mb4_bin',
@@ -53,7 +52,7 @@ cluster_template = _table(
 cluster = _table(
     'cluster',
     sa.Column('id', _ID, primary_key=True),
-    # A cluster that is gone has a tombstone and no row, so its name is free.
+    # A deleted cluster has a tombstone and no row, so its name is free.
     sa.Column('name', _NAME, nullable=False),
     sa.Column('template', _NAME),
     sa.Column('spec', _TEXT, nullable=False),
@@ -92,14 +91,14 @@ node = _table(
     sa.Column('cause', _TEXT),
     sa.Column('created_at', _TIME, nullable=False),
     sa.Column('since', _TIME, nullable=False),
-    # Not unique: MariaDB would take a second node of a name for the first one.
+    # Not unique: an upsert in MariaDB would update the first node of the same name.
     sa.Index('node_by_cluster', 'cluster_id', 'name'),
     sa.Index('node_by_state', 'state', 'since'),
 )
 
 operation = _table(
     'operation',
-    # Clocks step back; the newest operation is the one that was written last.
+    # Clocks can step back, so the newest operation is the last one written.
     sa.Column('seq', _COUNT, primary_key=True, autoincrement=True),
     sa.Column('id', _ID, nullable=False),
     sa.Column('cluster_id', _ID, nullable=False),
@@ -147,9 +146,9 @@ lease = _table(
 
 event = _table(
     'event',
-    # Given by the counter, whose row is held until the commit: who has seen
-    # one number has seen all below it. Numbers of the database's own are not
-    # committed in their order, and a reader would pass over some.
+    # Numbered by the counter, whose row is locked until the commit, so that a reader
+    # that has seen a number has seen all lower ones. Sequences of the database are not
+    # committed in order, so a reader could miss events.
     sa.Column('seq', sa.BigInteger(), primary_key=True, autoincrement=False),
     sa.Column('cluster_id', _ID, nullable=False),
     sa.Column('kind', _WORD, nullable=False),
@@ -180,7 +179,7 @@ holding = _table(
     sa.Index('holding_by_backend', 'backend', 'kind', 'id'),
 )
 
-# The holdings of the cluster stay where they are: they are its receipt.
+# The holdings of a deleted cluster stay, as its receipt.
 tombstone = _table(
     'tombstone',
     sa.Column('cluster_id', _ID, primary_key=True),

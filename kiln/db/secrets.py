@@ -1,4 +1,4 @@
-"""Secrets of clusters, which are nowhere in the store but encrypted."""
+"""Secrets of clusters, encrypted in the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.db.schema import secret as table
 
 
 class Secrets:
-    """The secrets of a store, and its keys; a batch writes them."""
+    """The secrets of a store and its keys; batches write the secrets."""
 
     def __init__(self, database: Database, keys: KeyFile) -> None:
         self._database = database
@@ -21,7 +21,7 @@ class Secrets:
     def read(self, cluster_id: str, name: str) -> Secret:
         """Return a secret.
 
-        :raises ClusterNotFound: the cluster has none of the name.
+        :raises ClusterNotFound: the cluster has no secret of this name.
         :raises StoreError: none of the keys fits.
         """
         question = sa.select(table.c.value).where(
@@ -34,13 +34,12 @@ class Secrets:
         return Secret(cluster_id=cluster_id, name=name, value=self._open(cluster_id, name, token))
 
     def rotate(self) -> int:
-        """Encrypt all of them with another key; return how many there are.
+        """Encrypt all secrets with the prepared key or a new one; return their number.
 
-        It takes the key that was prepared, or a new one. Interrupted anywhere, all
-        of them can still be read, and it may be repeated.
+        If it is interrupted, all secrets stay readable, and it can be repeated.
 
-        :raises StoreError: one can be read with none of the keys; the others remain
-            as they are, under keys that are still there.
+        :raises StoreError: none of the keys fits a secret; the other secrets stay
+            unchanged, and their keys stay in the file.
         """
         with self._database.writing() as connection, self._database.alone(connection, 'rotation'):
             self.keys.advance()

@@ -1,8 +1,8 @@
-"""Statements that run all the time, made into text once.
+"""Frequent SQL statements, compiled once and run by the driver directly.
 
-SQLAlchemy looks each one up anew, and wraps what comes back. That takes several
-times what SQLite itself needs, and an engine commits thousands of times; so what
-every commit has in it goes to the driver directly.
+SQLAlchemy looks up each statement on each run and wraps the result, which takes several
+times as long as SQLite itself. An engine commits thousands of times, so the statements
+of every commit bypass SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Row = Mapping[str, Any]
 
 
 class Statement:
-    """One statement in the words of a database, run with rows that all have one set of names."""
+    """A statement for one dialect, run with rows that all have the same keys."""
 
     def __init__(self, database: Database, statement: Any) -> None:
         self._dialect = database.dialect
@@ -27,7 +27,7 @@ class Statement:
         self._arrange: Callable[[_Row], Any] = dict
 
     def run(self, connection: sa.Connection, row: _Row) -> Any:
-        """Run it once, within a change; return the driver's cursor."""
+        """Run the statement within a change, and return the cursor of the driver."""
         self._make(row)
         driver: Any = connection.connection
         cursor = driver.cursor()
@@ -35,19 +35,19 @@ class Statement:
         return cursor
 
     def run_all(self, connection: sa.Connection, rows: Iterable[_Row]) -> None:
-        """Run it with each of the rows, within a change; without rows, not at all."""
+        """Run the statement with each of the rows, within a change."""
         if all_ := list(rows):
             self._make(all_[0])
             driver: Any = connection.connection
             driver.cursor().executemany(self._text, [self._arrange(row) for row in all_])
 
     def _make(self, row: _Row) -> None:
-        """Make it into text when it is first run: only then the columns are known."""
+        """Compile the statement on its first run, when the columns are known."""
         if self._text:
             return
         compiled = self._statement.compile(dialect=self._dialect, column_keys=list(row))
         constants = {name: compiled.params[name] for name in compiled.params.keys() - row.keys()}
-        # SQLite has question marks, whose places count; the others have names.
+        # SQLite has positional parameters, the others have named ones.
         if (places := compiled.positiontup) is not None:
             self._arrange = lambda row: [*map({**constants, **row}.__getitem__, places)]
         else:

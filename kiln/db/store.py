@@ -1,4 +1,4 @@
-"""The store: opened once, handed to whoever asks or writes."""
+"""Facade of the store of cluster state, and functions that open it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from kiln.db.schema import REVISION
 from kiln.db.secrets import Secrets
 from kiln.db.upkeep import revision_of
 
-#: Where the keys are if nothing else is said and the store is on a server.
+#: The default key file of a store on a server.
 SERVER_KEYS = Path('/etc/kiln/kiln.keys')
 
 
 class Store:
-    """All that is known of clusters, by subject; may be used by several threads at once.
+    """All stored state of clusters, by subject; thread-safe.
 
-    Each method returns once the database has answered, and what it wrote is on
-    the disk then. Any of them may raise StoreError, whose ``retryable`` says
-    whether the same may succeed a moment later.
+    Each method returns once the database has answered; its writes are then on disk. Every
+    method can raise StoreError; if its ``retryable`` is true, the same call might succeed
+    a moment later.
     """
 
     def __init__(self, database: Database, keys: KeyFile) -> None:
@@ -50,14 +50,14 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self, lease: Lease) -> Iterator[Batch]:
-        """Gather changes of a cluster, and write them in one commit at the end.
+        """Collect changes of a cluster, and write them in one commit at the end.
 
-        Make no request inside: from ``accept`` on, others wait. Where the block
-        raises, nothing is written. Repeated as a whole it writes the same again,
-        and each event once more.
+        Make no requests inside: after ``accept``, other writers wait. If the block raises,
+        nothing is written. If the block is repeated, it writes the same rows again, but
+        each event a second time.
 
-        :raises LeaseLost: somebody else has the lease; nothing was written.
-        :raises StoreError: nothing was written, but where the message doubts it.
+        :raises LeaseLost: another owner has the lease; nothing was written.
+        :raises StoreError: nothing was written, unless the message leaves it open.
         """
         with contextlib.ExitStack() as stack:
             batch = Batch(self._writing, lease, stack)
@@ -65,7 +65,7 @@ class Store:
             batch.flush()
 
     def close(self) -> None:
-        """Let go of the database; safe to repeat."""
+        """Close the database; safe to repeat."""
         self._database.close()
 
     def __enter__(self) -> Store:
@@ -82,14 +82,13 @@ def open_store(
     keys: str | os.PathLike[str] | None = None,
     lock_timeout_s: float = 30.0,
 ) -> Store:
-    """Open a store; a file that is not there yet is made, with all tables.
+    """Open a store; a missing SQLite file is created with all tables.
 
-    ``keys`` names the key file; without it that is a file beside the one of
-    SQLite, made when first needed, or ``SERVER_KEYS``. A lock that others hold is
-    waited for as long as ``lock_timeout_s``.
+    ``keys`` is the key file. Its default is a file beside the SQLite file, created on
+    first use, or ``SERVER_KEYS``. Transactions wait for locks for ``lock_timeout_s``.
 
-    :raises StoreError: it cannot be used, or its tables are of another version;
-        the message names the command that helps.
+    :raises StoreError: the store cannot be used, or its tables have another revision;
+        the message names the command to run.
     """
     database = open_database(url, clock=clock, lock_timeout_s=lock_timeout_s)
     try:
@@ -101,13 +100,13 @@ def open_store(
 
 
 def open_database(url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> Database:
-    """Open a database of any version; a file that is not there yet is made.
+    """Open a database of any revision; a missing SQLite file is created.
 
-    :raises StoreError: it cannot be used.
+    :raises StoreError: the database cannot be used.
     """
     database = Database(url, clock=clock, lock_timeout_s=lock_timeout_s)
     if database.path and not database.path.exists():
-        # Alembic is slow to import, and seldom needed.
+        # Imported here, because Alembic is slow to import.
         from kiln.db.upgrade import create_file
 
         create_file(database.path, clock)
@@ -118,7 +117,7 @@ def key_file(database: Database, path: str | os.PathLike[str] | None) -> KeyFile
     """Return the keys of a database."""
     if database.path:
         return KeyFile(path or database.path.with_suffix('.keys'), make=True)
-    # Every host must have the same, so none makes its own.
+    # All hosts need the same keys, so none is created here.
     return KeyFile(path or SERVER_KEYS)
 
 
@@ -128,13 +127,15 @@ def _check_revision(database: Database) -> None:
         return
     where = f'Cannot use the store at {database.name}'
     if found is None:
-        raise StoreError(f"{where}: it has no tables of kiln. Run 'kiln db upgrade' to make them.")
+        raise StoreError(
+            f"{where}: it has no tables of kiln. Run 'kiln db upgrade' to create them."
+        )
     if found < REVISION:
         raise StoreError(
             f'{where}: it has revision {found}, and this version of kiln needs {REVISION}. Stop '
-            f"all that use it, make a backup, and run 'kiln db upgrade'."
+            f"all processes of kiln, make a backup, and run 'kiln db upgrade'."
         )
     raise StoreError(
-        f'{where}: it has revision {found} of a later version of kiln, and this one knows '
-        f"{REVISION}. Install that version; 'kiln db check' tells more."
+        f'{where}: it has revision {found} of a later version of kiln, and this version needs '
+        f"{REVISION}. Install the later version; 'kiln db check' shows the details."
     )

@@ -1,4 +1,4 @@
-"""The tables of a database brought to those of this version; only home of Alembic."""
+"""Upgrade of the tables to this version; the only module that uses Alembic."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from kiln.cluster_exceptions import StoreError
 from kiln.db.database import Database
 from kiln.db.files import sync
 
-# What Alembic is at is in its modules, so one thread of a process goes after another.
+# Alembic has global state, so the threads of a process take turns.
 _turn = threading.Lock()
 _HISTORY = Path(__file__).with_name('migrations')
 
 
 def revisions() -> tuple[str, ...]:
-    """Return the names of all steps, the oldest first."""
+    """Return the revisions of all migrations, oldest first."""
     return tuple(step.revision for step in reversed(list(_script().walk_revisions())))
 
 
 def upgrade(database: Database) -> str | None:
-    """Take all steps that are left; return the revision there was before.
+    """Run all missing migrations; return the former revision.
 
-    Safe to repeat, and for two at a time: the second waits and finds nothing to
-    do. On MariaDB a step that fails may be half done, for no change of a table
-    can be undone there; restore the backup then.
+    Safe to repeat, and safe for two processes at a time: the second one waits and finds
+    nothing to do. On MariaDB a failed migration can be half done, because DDL cannot be
+    rolled back there; restore the backup then.
 
-    :raises StoreError: the database cannot be used, or is of a later version.
+    :raises StoreError: the database cannot be used, or has a later revision.
     """
     with _turn, database.writing() as connection, database.alone(connection, 'upgrade'):
         before = MigrationContext.configure(connection).get_current_revision()
@@ -51,12 +51,12 @@ def upgrade(database: Database) -> str | None:
 
 
 def create_file(path: Path, clock: Clock) -> None:
-    """Make a new SQLite file with all tables, for its owner's eyes alone.
+    """Create a SQLite file with all tables, readable only by its owner.
 
-    It appears as a whole: whoever finds it, finds the tables, and of several who
-    make it at a time the first one wins.
+    The file appears atomically with its tables. If several processes create it at the
+    same time, the first one wins.
 
-    :raises StoreError: it cannot be written.
+    :raises StoreError: the file cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,16 +72,16 @@ def create_file(path: Path, clock: Clock) -> None:
             sync(path.parent)
     except OSError as exc:
         raise StoreError(
-            f'Cannot make the file {path} of the store: {exc.strerror}. Name another one in '
+            f'Cannot create the file {path} of the store: {exc.strerror}. Name another file in '
             f'option [db] url.'
         ) from exc
 
 
 def keep_log(database: Database) -> None:
-    """Give an SQLite file its write-ahead log, which it keeps from then on."""
+    """Switch a SQLite file to WAL mode, permanently."""
     with database.reading() as connection:
         driver: Any = connection.connection.dbapi_connection
-        # It is no change of data, and so refuses to be part of a transaction.
+        # SQLite cannot change the mode inside a transaction.
         driver.execute('ROLLBACK')
         driver.execute('PRAGMA journal_mode = WAL')
 

@@ -1,4 +1,4 @@
-"""What an operator asks of the database itself: is it well, and what may go."""
+"""Health check and purge of the database, for operators."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """What a look at the database has found."""
+    """The result of a health check."""
 
     where: str
-    #: That of the tables; None where there are none.
+    #: The revision of the tables; None without tables.
     revision: str | None
-    #: That which this version of kiln works with.
+    #: The revision that this version of kiln needs.
     wanted: str = schema.REVISION
     counts: Mapping[str, int] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: Leases that ran out and were not given up: their owners are gone.
+    #: Leases that expired without a release: their owners died.
     dangling: tuple[Lease, ...] = ()
 
     @property
     def usable(self) -> bool:
-        """Whether this version of kiln can work with it."""
+        """True if this version of kiln can use the database."""
         return self.revision == self.wanted
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Purged:
-    """How many rows went."""
+    """The numbers of removed rows."""
 
     operations: int
     nodes: int
@@ -48,7 +48,7 @@ class Purged:
 
 
 def revision_of(database: Database) -> str | None:
-    """Return the revision of the tables; None where there are none.
+    """Return the revision of the tables, or None without tables.
 
     :raises StoreError: the database cannot be used.
     """
@@ -60,16 +60,16 @@ def revision_of(database: Database) -> str | None:
 
 
 def check(database: Database) -> Health:
-    """Look at the database; nothing is changed.
+    """Check the database without changing it.
 
-    :raises StoreError: it cannot be read.
+    :raises StoreError: the database cannot be read.
     """
     revision = revision_of(database)
     health = Health(where=database.name, revision=revision)
     if not health.usable:
         return health
     lease = schema.lease
-    # One that was given up unsettled keeps its owner's name, and has no time.
+    # A lease that was released unsettled keeps its owner, but has expiry time 0.
     over = sa.and_(lease.c.owner != '', lease.c.expires > 0, lease.c.expires < database.now)
     with database.reading() as connection:
         counts = {
@@ -83,12 +83,12 @@ def check(database: Database) -> Health:
 
 
 def purge(database: Database, older_than_s: float) -> Purged:
-    """Remove what ended so long ago: operations with their steps, events, receipts, gone nodes.
+    """Remove old rows: ended operations with their steps, events, receipts, gone nodes.
 
-    What the status of a living cluster comes from stays, however old it is, and
-    so does all that is not ended. Safe to repeat.
+    Operations that have not ended stay, and so do rows that give an existing cluster its
+    status, whatever their age. Safe to repeat.
 
-    :raises StoreError: some of it is still there; purge again.
+    :raises StoreError: some of the rows remain; purge again.
     """
     before = database.clock.time() - older_than_s
     operation, node, event = schema.operation, schema.node, schema.event

@@ -1,4 +1,4 @@
-"""What kiln is for, in half a minute, on a simulated cloud."""
+"""The command ``kiln demo``: a cluster on a simulated cloud in half a minute."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kiln.cli.exit_codes import ExitCode
 class Demo(KilnCommand):
     """Build, shrink, repair and delete a cluster on a simulated cloud; needs no server.
 
-    Its engine is killed on the way. With --compute it is about single machines
-    and a cloud that breaks.
+    One engine is killed halfway. --compute shows single machines and a cloud that
+    breaks instead.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -22,22 +22,24 @@ class Demo(KilnCommand):
         add(
             '--swarm',
             metavar='URL',
-            help='Show a real Docker Swarm, on the Docker Engine of this URL, such as '
+            help='Run a real Docker Swarm on the Docker Engine at this URL, such as '
             'unix:///var/run/docker.sock.',
         )
-        add('--compute', action='store_true', help='Show a fleet of machines, and no cluster.')
+        add(
+            '--compute', action='store_true', help='Show a fleet of machines instead of a cluster.'
+        )
         add(
             '--fleet',
             type=whole,
             default=50,
-            help='With --compute: how many machines (default: 50).',
+            help='With --compute: number of machines (default: 50).',
         )
         add(
             '--pace',
             type=seconds,
             default=1.0,
             metavar='FACTOR',
-            help='Multiply the times that the cloud takes; 0.2 is five times as fast.',
+            help='Multiply the delays of the cloud; 0.2 is five times as fast.',
         )
         return parser
 

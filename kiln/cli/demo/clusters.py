@@ -1,4 +1,4 @@
-"""A cluster: made, shrunk in the middle, repaired, grown by two engines, deleted."""
+"""Demo of a cluster: created, shrunk, repaired, grown across a crash, deleted."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ nodegroups:
     zones: {az1: 2, az2: 2, az3: 2}
     health: {unhealthy_after: 1, max_unhealthy: 60%, max_in_flight: 2}
 """
-#: Seconds for which an engine is waited for that does not begin, on a busy machine, too.
+#: Seconds to wait until an engine starts work, even on a busy machine.
 _PATIENCE_S = 120.0
 
 
 def play(stage: Stage, pace: float) -> None:
-    """Play it in a folder of its own; return once everything of it is gone."""
+    """Run the demo in a temporary folder; return once all of its resources are gone."""
     with tempfile.TemporaryDirectory(prefix='kiln-demo-') as name:
         folder = Path(name)
         config = folder / 'kiln.conf'
@@ -91,25 +91,25 @@ def play(stage: Stage, pace: float) -> None:
 
 
 class Play(abc.ABC):
-    """Has things done to a cluster, shows them, and looks what came of it."""
+    """Changes a cluster, shows each change, and checks the result."""
 
-    #: The cluster that it is about.
+    #: The cluster file of the demo.
     page: ClassVar[str]
 
     def __init__(self, stage: Stage, site: Site, config: Path) -> None:
         self._stage = stage
         self._site = site
         self._config = config
-        # What the cloud has ever made.
+        # The ids of all machines ever created.
         self._made: set[str] = set()
 
     @abc.abstractmethod
     def run(self) -> None:
-        """Play all acts."""
+        """Run all acts."""
 
     @abc.abstractmethod
     def _machines(self) -> list[Amphora]:
-        """Return what there is in the backend."""
+        """Return the machines in the backend."""
 
     def _declare(self) -> None:
         with clusters_extra():
@@ -122,7 +122,7 @@ class Play(abc.ABC):
         self._do(Declare(spec=spec))
 
     def _repair(self, dead: list[Node]) -> None:
-        """Ask for nothing: the engine finds the dead by itself, and makes others for them."""
+        """Wait until the engine has found and replaced the dead nodes by itself."""
         groups = collections.Counter(node.group for node in dead)
         goal = {
             name: GroupGoal(makes=count, leave=frozenset(n.id for n in dead if n.group == name))
@@ -132,7 +132,7 @@ class Play(abc.ABC):
         give_up = self._stage.clock.monotonic() + _PATIENCE_S
         with self._site.conducting():
             while self._stage.clock.monotonic() < give_up:
-                # Looked up first: what is gone by then has an operation, under way or done.
+                # Read first: the operation that removed these nodes exists by then.
                 gone = not self._ids() & lost
                 after = self._site.clusters.last_event()
                 operation = self._newest()
@@ -155,15 +155,17 @@ class Play(abc.ABC):
         self._do(Delete(cluster='demo'), shown=False)
         receipt = self._site.clusters.receipt('demo')
         self._stage.say(
-            f'The receipt names {len(receipt.holdings)} machines, and when each was confirmed '
-            f'gone; {len(receipt.abandoned)} were given up.'
+            f'The receipt names {len(receipt.holdings)} machines and when each was confirmed '
+            f'gone; {len(receipt.abandoned)} were abandoned.'
         )
         named = {one.id for one in receipt.holdings}
         self._stage.expect('no machine is left', self._machines(), [])
-        self._stage.expect('every machine there ever was is on it', self._made - named, set())
+        self._stage.expect(
+            'the receipt names every machine ever created', self._made - named, set()
+        )
 
     def _do(self, request: Request, *, shown: bool = True) -> None:
-        """Show what a request would do, and have it done."""
+        """Show the plan of a request, and carry it out."""
         clusters = self._site.clusters
         proposal = clusters.plan(request)
         if shown:
@@ -188,16 +190,16 @@ class Play(abc.ABC):
         self._made |= {one.id for one in self._machines()}
         kind = entered.operation.kind.value
         if ended.state is not OperationState.SUCCEEDED:
-            self._stage.expect(f'the {kind} came to its end', ended.state, 'succeeded')
+            self._stage.expect(f'the {kind} succeeded', ended.state, 'succeeded')
 
     def _expect_whole(self, count: int) -> None:
-        """Expect as many nodes, each with the one machine that runs for it."""
+        """Expect this many ready nodes, each with exactly one running machine."""
         nodes = self._nodes()
         ready = [node for node in nodes if node.state is NodeState.READY]
         self._stage.expect(f'{count} nodes are ready', len(ready), count)
         running = {one.id for one in self._machines() if one.state is State.ACTIVE}
         mine = {node.compute_id for node in nodes}
-        self._stage.expect('each has one machine, and no other is there', running, mine)
+        self._stage.expect('each has one machine, and no other machine exists', running, mine)
 
     def _nodes(self, group: str | None = None) -> list[Node]:
         nodes = self._site.clusters.show('demo').nodes or ()
@@ -224,14 +226,14 @@ class CloudPlay(Play):
         self._delete()
 
     def _create(self) -> None:
-        self._stage.title('1. A page becomes a cluster')
+        self._stage.title('1. A file becomes a cluster')
         self._declare()
         self._expect_whole(12)
         places = [node.place for node in self._nodes('work')]
         flavors = collections.Counter(place.flavor for place in places)
         zones = collections.Counter(place.zone for place in places)
         self._stage.expect('four are small and two large', flavors, {'small': 4, 'large': 2})
-        self._stage.expect('and two in each zone', zones, {'az1': 2, 'az2': 2, 'az3': 2})
+        self._stage.expect('two are in each zone', zones, {'az1': 2, 'az2': 2, 'az3': 2})
 
     def _remove_two(self) -> None:
         from kiln.clusters.requests import Resize
@@ -241,23 +243,23 @@ class CloudPlay(Play):
         self._stage.title(f'2. Remove {" and ".join(node.name for node in victims)}')
         self._do(Resize(cluster='demo', remove=tuple(node.id for node in victims)))
         gone = before - self._ids()
-        self._stage.expect('two nodes went from the middle', gone, {one.id for one in victims})
+        self._stage.expect('just these two nodes were removed', gone, {one.id for one in victims})
         self._expect_whole(10)
 
     def _lose_a_zone(self) -> None:
         dead = [node for node in self._nodes() if node.place.zone == 'az2']
         others = self._ids() - {node.id for node in dead}
-        self._stage.title(f'3. Zone az2 loses its power, and {len(dead)} machines with it')
+        self._stage.title(f'3. Zone az2 loses power, with {len(dead)} machines')
         for node in dead:
             self._cloud.crash(node.compute_id or '', 'The zone has no power.')
         self._repair(dead)
         after = self._ids()
-        self._stage.expect('all that were lost were replaced', after & {n.id for n in dead}, set())
-        self._stage.expect('nobody else was touched', others - after, set())
+        self._stage.expect('all lost nodes were replaced', after & {n.id for n in dead}, set())
+        self._stage.expect('no other node was touched', others - after, set())
         self._expect_whole(10)
 
     def _kill_the_engine(self) -> None:
-        self._stage.title('4. Grow by four, and kill -9 the engine in the middle')
+        self._stage.title('4. Grow by four, and kill -9 the engine halfway')
         after = self._site.clusters.last_event()
         command = [sys.executable, '-m', 'kiln.cli', '--config-file', str(self._config)]
         environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
@@ -271,10 +273,10 @@ class CloudPlay(Play):
             finally:
                 engine.kill()
         half = sum(node.state is not NodeState.READY for node in self._nodes())
-        self._stage.say(f'Process {engine.pid} is dead; {half} nodes are half made.')
-        self._stage.say('Another engine takes over what it has left:')
+        self._stage.say(f'Process {engine.pid} is dead; {half} nodes are half built.')
+        self._stage.say('Another engine takes over its work:')
         self._follow(Entered(cluster='demo', operation=self._newest(), after=after))
-        self._stage.expect('the engine was killed in the middle', half > 0, True)
+        self._stage.expect('the engine was killed halfway', half > 0, True)
         self._expect_whole(14)
 
     def _delete(self) -> None:

@@ -1,4 +1,4 @@
-"""A fleet of machines: built, broken, recovered and deleted."""
+"""Demo of a fleet of machines on a cloud that breaks and recovers."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ if TYPE_CHECKING:
 
 T = TypeVar('T')
 
-#: How many builds the broken cloud fails; as many as open the circuit.
+#: Number of builds that the broken cloud fails: just enough to open the circuit.
 BREAK = 5
 REFUSALS = 1000
 PROBES = 20
 
 
 def cloud(fleet: int, pace: float) -> dict[str, str]:
-    """Return the options of a cloud that breaks once the fleet stands."""
+    """Return the options of a cloud that breaks once the fleet is built."""
     times = {'build': 2.5, 'suspend': 0.8, 'resume': 0.8, 'delete': 1.0}
     options = {
         'driver': 'noop',
         **{f'{verb}_s': str(time_s * pace) for verb, time_s in times.items()},
         'accept_s': '0.01',
         'jitter': '0.6',
-        # For longer than any caller waits: so kiln sends each build once, and not again.
+        # Longer than any caller waits, so that kiln does not retry a build.
         'faults': 'build:refuse=the demo has pulled the plug:'
         f'after={fleet},times={BREAK},retry_after=3600',
         'watch_interval': '0.1',
         'watch_max_interval': '0.1',
-        # Short, so that the outage is not outweighed by what went well before.
+        # Short, so that earlier successes do not outweigh the outage.
         'circuit_window': '1.5',
         'circuit_minimum_calls': str(BREAK),
-        # However fast the cloud is: all refusals must find the circuit open still.
+        # However fast the cloud is, the circuit must stay open for all refusals.
         'circuit_open': str(max(3.0, 3.0 * pace)),
     }
     return {f'KILN_COMPUTE_DEMO__{name.upper()}': value for name, value in options.items()}
 
 
 class Ledger(Listener):
-    """Counts what reaches the cloud, and what becomes of the circuits."""
+    """Counts the calls that reach the cloud, and records the states of the circuit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,20 +66,20 @@ class Ledger(Listener):
         self.circuit = ['closed']
 
     def call_started(self, record: CallRecord) -> None:
-        """Count a build that is really sent."""
+        """Count a build that reaches the cloud."""
         if record.operation == 'build':
             with self._lock:
                 self.builds += 1
                 self.probes += self.circuit[-1] == 'half-open'
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
-        """Note a new state of the circuit for builds."""
+        """Record a new state of the build circuit."""
         if traffic == 'build':
             self.circuit.append(new)
 
 
 def play(stage: Stage, fleet: int, pace: float) -> None:
-    """Play it; return once everything of it is gone."""
+    """Run the demo; return once all of its resources are gone."""
     ledger = Ledger()
     conf = kiln_conf.load([], [], environment=cloud(fleet, pace))
     with DriverManager(conf).open('demo', clock=stage.clock, listeners=[ledger]) as compute:
@@ -120,11 +120,11 @@ class Play:
         median_us = statistics.median(took_s) * 1e6
         self._stage.say(
             f'{self._fleet} machines active after {self._stage.clock.monotonic() - began:.1f} s; '
-            f'asking for one took {median_us:.0f} µs of the caller, waiting none.'
+            f'each call returned to its caller after {median_us:.0f} µs, without waiting.'
         )
         there = self._compute.list_amphorae().result()
         self._stage.expect(
-            f'{self._fleet} builds made {self._fleet} machines', len(there), self._fleet
+            f'{self._fleet} builds created {self._fleet} machines', len(there), self._fleet
         )
 
     def _suspend_and_resume(self) -> None:
@@ -132,47 +132,47 @@ class Play:
         self._stage.title(f'2. Suspend {len(some)}, and resume them')
         self._each(some, 'suspended', lambda one: self._compute.suspend(one, wait=True))
         states = {one.state.value for one in self._compute.statuses(some).result().values()}
-        self._stage.expect('what was suspended is suspended', states, {'suspended'})
+        self._stage.expect('all of them were suspended', states, {'suspended'})
         self._each(some, 'active', lambda one: self._compute.resume(one, wait=True))
         states = {one.state.value for one in self._compute.statuses(some).result().values()}
-        self._stage.expect('what was resumed is active', states, {'active'})
+        self._stage.expect('all of them are active again', states, {'active'})
 
     def _break(self) -> None:
         self._stage.title('3. Break the cloud')
-        # So that the window of the circuit holds nothing but the outage.
+        # Wait until the window of the circuit is empty, so that it holds only the outage.
         while self._circuit().calls:
             self._stage.clock.sleep(0.05)
         sent, errors = self._ledger.builds, list(self._failures())
         sent = self._ledger.builds - sent
-        self._stage.say(
-            f'{sent} builds fail, the first of them so: {errors[0] if errors else "none"}'
-        )
-        self._stage.say(f'What the next caller hears: {errors[-1] if errors else "nothing"}')
+        self._stage.say(f'{sent} builds fail; the first error: {errors[0] if errors else "none"}')
+        self._stage.say(f'Error of the next caller: {errors[-1] if errors else "none"}')
         took_s: list[float] = []
         refused = sum(self._timed(took_s, self._refused) for _ in range(REFUSALS))
         took_s.sort()
         self._stage.say(
             f'{refused} of {REFUSALS} further callers are refused in '
             f'{took_s[len(took_s) // 2] * 1e6:.0f} µs each (p99 {took_s[-10] * 1e6:.0f} µs), '
-            f'and the cloud has its peace.'
+            f'and the cloud receives no call.'
         )
-        self._stage.expect('the circuit opened after as many failures as configured', sent, BREAK)
+        self._stage.expect(
+            'the circuit opened after the configured number of failures', sent, BREAK
+        )
         self._stage.expect('every caller was refused at once', refused, REFUSALS)
         alive = len(self._compute.list_amphorae().result())
-        self._stage.expect('reads went on while builds were refused', alive, self._fleet)
+        self._stage.expect('reads worked while builds were refused', alive, self._fleet)
 
     def _recover(self) -> None:
         self._stage.title('4. Recover')
         pause_s = (self._circuit().retry_after or 0.0) + 0.05
-        self._stage.say(f'The cloud is well again. The circuit gives it {pause_s:.1f} s of peace.')
+        self._stage.say(f'The cloud works again. The circuit stays open for {pause_s:.1f} s.')
         self._stage.clock.sleep(pause_s)
         with ThreadPoolExecutor(PROBES) as callers:
             self._ids += callers.map(self._insist, range(PROBES))
         self._stage.say(
-            f'{PROBES} callers at once: {self._ledger.probes} build went ahead as the probe, the '
-            f'others followed when it came back. The circuit: {" -> ".join(self._ledger.circuit)}.'
+            f'{PROBES} callers at once: {self._ledger.probes} build was the probe, and the others '
+            f'followed when it succeeded. The circuit: {" -> ".join(self._ledger.circuit)}.'
         )
-        self._stage.expect('one probe alone found out', self._ledger.probes, 1)
+        self._stage.expect('the circuit sent a single probe', self._ledger.probes, 1)
         wanted = ['closed', 'open', 'half-open', 'closed']
         self._stage.expect('the circuit opened once and closed once', self._ledger.circuit, wanted)
 
@@ -187,7 +187,7 @@ class Play:
         self._stage.expect('no orphan is found', len(orphans), 0)
         self._stage.expect('no build is in flight', compute.builds_in_flight, 0)
 
-    # ---- what they are made of -------------------------------------------
+    # ---- helpers -----------------------------------------------------------
 
     def _start(self, name: str, progress: Tally) -> Operation[str]:
         def seen(status: ComputeStatus) -> None:
@@ -202,7 +202,7 @@ class Play:
         return next(one for one in self._compute.circuits() if one.name.endswith('/build'))
 
     def _failures(self) -> Iterator[AmphoraComputeError]:
-        """Yield why builds fail, one by one, until the circuit refuses them."""
+        """Yield the errors of builds, one by one, until the circuit refuses builds."""
         for number in range(10 * BREAK):
             try:
                 self._ids.append(self._compute.build(name=f'bad-{number}').result())
@@ -258,7 +258,7 @@ def _end(progress: Tally, one: str, state: str, operation: Operation[Any]) -> No
 
 
 def _results(progress: Tally, operations: Mapping[str, Operation[T]], state: str) -> list[T]:
-    """Wait for all; a result may be here before the callback that notes the end."""
+    """Wait for all; a result can arrive before its callback has run."""
     results = []
     for one, operation in operations.items():
         results.append(operation.result())

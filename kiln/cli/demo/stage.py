@@ -1,4 +1,4 @@
-"""Where a demonstration tells what it does, and what came true of what it claims."""
+"""Output of a demo: titles, text, and the claims that were checked."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kiln.clock import SYSTEM_CLOCK, Clock
 
 @dataclasses.dataclass
 class Expectation:
-    """Something the demo claims, and whether it came true."""
+    """A claim of the demo and its result."""
 
     claim: str
     true: bool
 
 
 class Stage:
-    """Text with colours on a terminal, and without elsewhere."""
+    """Prints text, coloured on a terminal, and collects expectations."""
 
     def __init__(self, out: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
         self.out = out
         self.clock = clock
-        #: Whether there is a terminal to draw on.
+        #: True if the output is a terminal.
         self.drawn = out.isatty()
         self.expectations: list[Expectation] = []
         self._began = self.clock.monotonic()
@@ -37,14 +37,14 @@ class Stage:
         self.out.flush()
 
     def expect(self, claim: str, seen: object, wanted: object) -> None:
-        """Note whether something is as it is claimed to be."""
+        """Record a claim, which is true if ``seen`` equals ``wanted``."""
         text = claim if seen == wanted else f'{claim}: {seen}, not {wanted}'
         self.expectations.append(Expectation(text, seen == wanted))
 
     def end(self) -> bool:
-        """Tell what came true; return whether everything did."""
-        self.title('What was promised')
+        """Print all claims; return True if every claim was true."""
+        self.title('Checks')
         for one in self.expectations:
             self.say(f'{"ok  " if one.true else "FAIL"}  {one.claim}', '32' if one.true else '31')
-        self.say(f'All in {self.clock.monotonic() - self._began:.1f} s.', '1')
+        self.say(f'Total: {self.clock.monotonic() - self._began:.1f} s.', '1')
         return all(one.true for one in self.expectations)

@@ -1,4 +1,4 @@
-"""A real Docker Swarm: made of containers, looked at, repaired after a death, deleted."""
+"""Demo of a real Docker Swarm in containers: created, repaired twice, deleted."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ nodegroups:
 
 
 def play(stage: Stage, url: str) -> ExitCode:
-    """Play it on an engine; return once everything of it but the image is gone."""
+    """Run the demo on a Docker Engine; return once all but the image is gone."""
     with tempfile.TemporaryDirectory(prefix='kiln-demo-') as name:
         folder = Path(name)
         config = folder / 'kiln.conf'
         config.write_text(CONFIG.format(folder=folder, url=url))
-        stage.title('0. An image with an engine in it; a minute the first time')
-        # The command that builds it has reported why it could not.
+        stage.title('0. Build an image with Docker Engine; takes a minute the first time')
+        # The build command has printed its error.
         if failed := _build_image(config):
             return failed
         conf = kiln_conf.load([str(config)], [], environment={})
@@ -91,14 +91,14 @@ class SwarmPlay(Play):
 
     def run(self) -> None:
         self._create()
-        self._list('Its managers say of it')
+        self._list('Nodes as its managers list them')
         self._lose('workers')
         self._lose('managers')
-        self._list('After both, they say')
+        self._list('Nodes after both repairs')
         self._delete()
 
     def _create(self) -> None:
-        self._stage.title('1. A page becomes a Swarm')
+        self._stage.title('1. A file becomes a Swarm')
         self._declare()
         self._expect_whole(5)
 
@@ -108,12 +108,12 @@ class SwarmPlay(Play):
         for name, what in found.items():
             self._stage.say(f'  {name}: {what}')
         names = {node.name for node in self._nodes()}
-        self._stage.expect('the swarm lists just the nodes of kiln', set(found), names)
+        self._stage.expect('the swarm lists exactly the nodes of kiln', set(found), names)
 
     def _lose(self, group: str) -> None:
         victim = self._nodes(group)[0]
         number = {'workers': 2, 'managers': 3}[group]
-        self._stage.title(f'{number}. {victim.name} is destroyed behind the back of kiln')
+        self._stage.title(f'{number}. {victim.name} is destroyed outside of kiln')
         self._destroy(victim)
         self._repair([victim])
         self._stage.expect(f'{victim.name} was replaced', victim.id in self._ids(), False)

@@ -1,1 +1,1 @@
-"""The history of the tables, one step each; ``kiln db upgrade`` walks it."""
+"""Alembic migrations of the tables, run by ``kiln db upgrade``."""

@@ -1,1 +1,1 @@
-"""The steps; the names of their files say their order."""
+"""Migrations, in the order of their file names."""

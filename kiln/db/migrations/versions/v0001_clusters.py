@@ -1,4 +1,4 @@
-"""Clusters, their nodes and operations, the journal and its leases."""
+"""Migration that creates the tables of clusters, nodes, operations, steps and leases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import mysql
 revision = '0001'
 down_revision = None
 
-# What a step does never changes, so it takes nothing from kiln.db.schema.
+# A migration never changes, so it uses nothing of kiln.db.schema.
 _ID = sa.String(64)
 _WORD = sa.String(64)
 _NAME = sa.String(255)
@@ -26,7 +26,7 @@ _EXACT: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make all tables."""
+    """Create all tables."""
     _make_clusters()
     _make_nodes()
     _make_operations()

@@ -1,4 +1,4 @@
-"""What drivers find wrong with clusters on which nobody works."""
+"""Migration that adds the column for problems that drivers find in idle clusters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ down_revision = '0001'
 
 
 def upgrade() -> None:
-    """Add a column; nothing is wrong with a cluster before its driver says so."""
+    """Add the column, empty until a driver reports a problem."""
     text = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
     op.add_column('cluster', sa.Column('trouble', text))
