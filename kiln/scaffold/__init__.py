@@ -1,4 +1,4 @@
-"""Writes the beginnings of an author's driver."""
+"""Skeletons of new drivers, and forks of cluster drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The beginnings of a cluster driver, in each of its three forms, and copies of one there is."""
+"""Skeletons of cluster drivers in three forms, and forks of existing ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.exceptions import InvalidRequest
 from kiln.scaffold.filling import check_free, check_name, fill
 
 _TEMPLATES = 'templates'
-#: Where a driver says its name and its version, and how; the value is the second group.
+#: Patterns of a driver's name and version by file; the value is the second group.
 _SAID = {
     'driver.yaml': {
         'name': r'^(name:\s*)([\'"]?[\w.-]+[\'"]?)',
@@ -26,22 +26,22 @@ _SAID = {
 
 
 class Form(enum.StrEnum):
-    """In how much Python a driver is written."""
+    """The form of a new cluster driver."""
 
-    #: A directory with driver.yaml and templates: none at all.
+    #: A directory with driver.yaml and templates, without Python.
     DIRECTORY = 'directory'
     #: A directory with driver.py.
     PYTHON = 'python'
-    #: A package to be installed, with an entry point and tests.
+    #: A Python package with an entry point and tests.
     PACKAGE = 'package'
 
 
 def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
     """Write a driver into a folder: the directory NAME, or the package ``kiln-driver-NAME``.
 
-    It works, and its tests pass, as it is. Return its files; nothing is ever overwritten.
+    It works and its tests pass unchanged. Return its files; nothing is ever overwritten.
 
-    :raises InvalidRequest: the name or the form is none, or there is something already.
+    :raises InvalidRequest: the name or the form is invalid, or the target exists.
     """
     check_name(name)
     if form not in list(Form):
@@ -63,10 +63,10 @@ def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
 def fork_cluster_driver(
     folder: Path, name: str, target: Path, *, version: str = '1.0.0'
 ) -> list[Path]:
-    """Copy the folder of a driver as one of another name and version; return its files.
+    """Copy the folder of a driver under another name and version; return its files.
 
-    :raises InvalidRequest: the name or version is none, there is something of that name,
-        or the driver does not say its name where a copy can say another.
+    :raises InvalidRequest: the name or version is invalid, the target exists, or the
+        driver does not declare its name in a file that can be edited.
     """
     check_name(name)
     if not VERSION.fullmatch(version):
@@ -78,8 +78,8 @@ def fork_cluster_driver(
     }
     if not texts:
         raise InvalidRequest(
-            f'Cannot fork {folder}: it has neither a driver.yaml nor a version.py that says its '
-            f'name.'
+            f'Cannot fork {folder}: it has neither a driver.yaml nor a version.py that declares '
+            f'its name.'
         )
     shutil.copytree(folder, root, ignore=shutil.ignore_patterns('__pycache__', '*.pyc', '.*'))
     for file, text in texts.items():
@@ -88,12 +88,12 @@ def fork_cluster_driver(
 
 
 def fork_templates(folder: Path, name: str, target: Path) -> list[Path]:
-    """Copy a driver's templates alone, to be put in the place of its own; return the files.
+    """Copy only the templates of a driver, as replacements; return the files.
 
-    :raises InvalidRequest: it has none, or there is something of that name already.
+    :raises InvalidRequest: the driver has no templates, or the target exists.
     """
     if not (folder / _TEMPLATES).is_dir():
-        raise InvalidRequest(f'Cannot fork the templates of {folder}: it has none.')
+        raise InvalidRequest(f'Cannot fork the templates of {folder}: it does not have any.')
     root = target / name
     check_free(root)
     shutil.copytree(folder / _TEMPLATES, root)
@@ -106,7 +106,9 @@ def _said(file: Path, name: str, version: str) -> str:
         quoted = f"'{value}'" if file.suffix == '.py' else value
         pattern = re.compile(_SAID[file.name][key], re.MULTILINE)
         if file.name == 'version.py' and not pattern.search(text):
-            raise InvalidRequest(f'Cannot fork {file.parent}: {file.name} does not say its {key}.')
+            raise InvalidRequest(
+                f'Cannot fork {file.parent}: {file.name} does not declare its {key}.'
+            )
         text = pattern.sub(rf'\g<1>{quoted}', text, count=1)
     return text
 

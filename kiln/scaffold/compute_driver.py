@@ -1,4 +1,4 @@
-"""A whole package around a new compute driver, from templates."""
+"""Skeleton of a compute driver: a package with tests, from templates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {
 _HINTS = {
     AmphoraType.VM: 'Return once the machine has an id; kiln watches it boot.',
     AmphoraType.CONTAINER: 'A container that was created but not started is an amphora too.',
-    AmphoraType.BARE_METAL: 'Machines are claimed, not made: claim and tag in one step.',
+    AmphoraType.BARE_METAL: 'Machines are claimed, not created: claim and tag in one step.',
     AmphoraType.HW_LOAD_BALANCER: 'Claim an appliance, or a partition of one, in one step.',
 }
 
@@ -26,9 +26,9 @@ _HINTS = {
 def new_compute_driver(name: str, amphora_type: str, target: Path) -> list[Path]:
     """Write the package ``kiln-driver-NAME`` into a folder; return its files.
 
-    It installs, and its tests pass, as it is. Nothing is ever overwritten.
+    It installs and its tests pass unchanged. Nothing is ever overwritten.
 
-    :raises InvalidRequest: the name or the type is none, or the package exists.
+    :raises InvalidRequest: the name or the type is invalid, or the package exists.
     """
     words = _words(check_name(name), _check_type(amphora_type))
     return fill('compute', words, target / words['dist'])

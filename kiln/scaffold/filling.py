@@ -1,4 +1,4 @@
-"""From templates to files, all of them or none."""
+"""Filling of template folders into files, all of them or none."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from pathlib import Path
 from kiln.exceptions import InvalidRequest
 
 _NAME = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*')
-# Longer ones break the lines of the generated code.
+# Longer names make the lines of the generated code too long.
 _MAX_NAME = 20
 _SUFFIX = '.tmpl'
 
 
 def check_name(name: str) -> str:
-    """Return the name of a driver that is to be.
+    """Return the name if it is valid for a new driver.
 
-    :raises InvalidRequest: it is none.
+    :raises InvalidRequest: the name is invalid.
     """
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise InvalidRequest(
             f'Cannot name a driver {name!r}: use at most {_MAX_NAME} lower-case letters and '
-            f'digits, words parted by single underscores, such as "acme" or "acme_metal".'
+            f'digits, in words separated by single underscores, such as "acme" or "acme_metal".'
         )
     return name
 
 
 def fill(templates: str, words: Mapping[str, str], root: Path) -> list[Path]:
-    """Write a folder of templates, filled in with words; return the files.
+    """Fill in a folder of templates and write the files; return them.
 
-    :raises InvalidRequest: there is something of that name already.
+    :raises InvalidRequest: the target exists.
     """
     check_free(root)
     folder = importlib.resources.files('kiln.scaffold') / 'templates'
     for part in templates.split('/'):
         folder /= part
-    # All texts first: a template that cannot be filled leaves nothing behind.
+    # Fill in all templates first, so that a failure leaves no files behind.
     texts = {
         root / _target_path(path, words): string.Template(template.read_text()).substitute(words)
         for path, template in _walk(folder)
@@ -51,9 +51,9 @@ def fill(templates: str, words: Mapping[str, str], root: Path) -> list[Path]:
 
 
 def check_free(root: Path) -> None:
-    """Return if there is nothing of a name.
+    """Return if a path does not exist.
 
-    :raises InvalidRequest: there is.
+    :raises InvalidRequest: the path exists.
     """
     if root.exists():
         raise InvalidRequest(f'Cannot write {root}: it exists. Remove it, or choose another name.')
@@ -69,7 +69,7 @@ def _walk(folder: Traversable, above: str = '') -> Iterator[tuple[str, Traversab
 
 
 def _target_path(path: str, words: Mapping[str, str]) -> str:
-    # A file with its real name would be taken for a part of kiln itself, by
-    # git, by the linters and by those who search for tests.
+    # With their real names git, linters and test runners would treat the templates as
+    # files of kiln itself.
     path = path.removesuffix(_SUFFIX).replace('MODULE', words['module'])
     return path.replace('dot-', '.')

@@ -137,9 +137,9 @@ class ForkTest(unittest.TestCase):
         with self.assertRaisesRegex(InvalidRequest, 'neither a driver.yaml nor a version.py'):
             fork_cluster_driver(folder, 'mine', self.target)
         (folder / 'version.py').write_text("version = '1.0.0'\n")
-        with self.assertRaisesRegex(InvalidRequest, 'does not say its name'):
+        with self.assertRaisesRegex(InvalidRequest, 'does not declare its name'):
             fork_cluster_driver(folder, 'mine', self.target)
-        with self.assertRaisesRegex(InvalidRequest, 'it has none'):
+        with self.assertRaisesRegex(InvalidRequest, 'it does not have any'):
             fork_templates(folder, 'mine', self.target)
         self.assertEqual(['bare'], [path.name for path in self.target.iterdir()])
 

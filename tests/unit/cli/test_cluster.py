@@ -79,9 +79,9 @@ class Looking(SiteShell):
 
     def test_with_nothing_under_way_there_is_nothing_to_follow_or_to_stop(self):
         self.ok('cluster', 'watch', 'web')
-        self.assertIn('nothing is under way', self.err)
+        self.assertIn('nothing is running', self.err)
         self.ok('cluster', 'cancel', 'web')
-        self.assertIn('nothing is under way', self.err)
+        self.assertIn('nothing is running', self.err)
 
 
 class Acting(SiteShell):
@@ -179,11 +179,11 @@ class Acting(SiteShell):
             with site.store.writing(lease) as batch:
                 batch.node(dataclasses.replace(node, id='new', name='web-new', compute_id=None))
         said = self.fails(ExitCode.CONFLICT, 'node', 'console', 'web', 'web-new')
-        self.assertIn('has no machine yet', said)
+        self.assertIn('does not have a machine', said)
 
     def test_10_from_the_deletion_to_the_receipt(self):
         said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web')
-        self.assertIn('cluster web goes with all of its nodes', said)
+        self.assertIn('cluster web is deleted with all of its nodes', said)
         self.ok('cluster', 'delete', 'web', '--yes')
         self.assertEqual([], self.json('cluster', 'list'))
         receipt = self.json('cluster', 'receipt', 'web')
@@ -210,7 +210,7 @@ class Forcing(SiteShell):
         ids = {row['id'] for row in self.json('compute', 'list')}
         self.assertEqual(ExitCode.OK, self.asked('web\n'), self.err)
         for one in ids:
-            self.assertIn(f'server {one} of east was given up', self.err)
+            self.assertIn(f'server {one} of east was abandoned', self.err)
         receipt = self.json('cluster', 'receipt', 'web')
         self.assertEqual(ids, {one['id'] for one in receipt['abandoned']})
         self.config.write_text(self.config.read_text().replace('faults = delete:conflict', ''))
@@ -222,9 +222,9 @@ class Forcing(SiteShell):
         for answer in ('y\n', 'shop\n', ''):
             with self.subTest(answer):
                 self.assertEqual(ExitCode.USAGE, self.asked(answer))
-                self.assertIn('Type its name to go on', self.err)
+                self.assertIn('Type its name to continue', self.err)
         said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web', '--force')
-        self.assertIn('what does not go with it is given up', said)
+        self.assertIn('what cannot be deleted is abandoned', said)
         shown = self.ok('cluster', 'delete', 'web', '--force', '--plan')
         self.assertIn('what does not go is given up', shown)
         self.assertEqual(5, len(self.nodes()))
@@ -232,7 +232,7 @@ class Forcing(SiteShell):
     def test_without_force_a_deletion_is_agreed_to_as_ever(self):
         self.ok('cluster', 'delete', 'web', '--yes', '--no-wait')
         self.ok('cluster', 'delete', 'web', '--yes', '--force', '--no-wait')
-        self.assertNotIn('given up', self.err)
+        self.assertNotIn('abandoned', self.err)
 
 
 class Between(SiteShell):
@@ -310,7 +310,8 @@ class Templates(SiteShell):
 
     def test_a_file_without_templates_saves_none(self):
         self.assertIn(
-            'it has none', self.fails(ExitCode.USAGE, 'template', 'save', str(self.path))
+            'it does not declare a template',
+            self.fails(ExitCode.USAGE, 'template', 'save', str(self.path)),
         )
 
     def test_editors_are_given_the_schema(self):

@@ -135,7 +135,7 @@ class Building(Shell):
     def test_a_request_that_can_never_work_is_status_2(self):
         self.assertIn('flavor', self.fails(2, 'compute', 'build', '--flavor', 'none'))
         self.assertIn('name is empty', self.fails(2, 'compute', 'build', '--name', ' x'))
-        self.assertIn('port hangs on one', self.fails(
+        self.assertIn('port belongs to one', self.fails(
             2, 'compute', 'build', '--port', 'p', '--count', '2'))  # fmt: skip
         for wrong in (['--count', '0'], ['--timeout', '-1'], ['--timeout', 'nan'],
                       ['--metadata', 'x'], ['--wait', '--until', 'ready']):  # fmt: skip

@@ -65,7 +65,7 @@ class Commands(Shell):
         store = self.store()
         store.leases.claim('c-web', 'host-1', -1.0)
         (lease,) = self.json('db', 'check')['dangling_leases']
-        self.assertIn('c-web of host-1, over since 20', lease)
+        self.assertIn('c-web of host-1, expired at 20', lease)
 
     def test_purge_removes_what_is_old_enough(self):
         store = self.store()
@@ -79,7 +79,7 @@ class Commands(Shell):
         for span in ('30', '-1d', 'd', '3y', ''):
             with self.subTest(span):
                 said = self.fails(ExitCode.USAGE, 'db', 'purge', f'--older-than={span}')
-                self.assertIn('is no number with s, m, h, d or w', said)
+                self.assertIn('is not a number followed by s, m, h, d or w', said)
         self.fails(ExitCode.USAGE, 'db', 'purge')
 
     def test_rotate_key_leaves_all_secrets_readable(self):

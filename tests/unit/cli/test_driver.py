@@ -39,7 +39,7 @@ class Drivers(Shell):
         files = [row['file'] for row in self.json(*argv)]
         self.assertTrue((self.folder / 'kiln-driver-acme' / 'setup.cfg').is_file())
         self.assertIn(str(self.folder / 'kiln-driver-acme' / 'setup.cfg'), files)
-        self.assertIn('kiln-driver-acme/README.rst says how to go on', self.err)
+        self.assertIn('kiln-driver-acme/README.rst lists the next steps', self.err)
         self.assertIn('it exists', self.fails(2, *argv))
 
     def test_a_new_driver_needs_a_name_a_type_and_a_directory(self):
@@ -48,7 +48,7 @@ class Drivers(Shell):
         self.fails(2, 'driver', 'new', 'compute', 'acme', '--type', 'toaster', *here)
         self.fails(2, 'driver', 'new', 'house', 'acme', *here)
         err = self.fails(2, 'driver', 'new', 'compute', 'acme', '--output', '/nowhere')
-        self.assertIn('no directory', err)
+        self.assertIn('not a directory', err)
         err = self.fails(2, 'driver', 'new', 'compute', 'acme', '--output', '/proc')
         self.assertIn('Cannot write to /proc', err)
 

@@ -173,7 +173,7 @@ class Docs(ClusterShell):
     def test_001_3_the_image_and_the_properties_it_needs_are_told(self):
         out = self.ok('driver', 'doc', 'example_v1')
         self.assertIn('kiln_driver: example_v1', out)
-        self.assertIn('How to make an image', out)
+        self.assertIn('How to build the image', out)
         self.assertIn('Python 3', out)
 
     def test_the_guide_is_data_too_and_compute_drivers_have_one(self):
@@ -379,10 +379,10 @@ class Judges(ClusterShell):
         self.ok('driver', 'test', 'example_v1', '--select', '*contract')
         for kind in ([], ['--kind', 'cluster']):
             said = self.fails(2, 'driver', 'test', 'acme_v1', *kind)
-            self.assertIn('To judge the folder, write ./acme_v1.', said)
+            self.assertIn('To test the folder, write ./acme_v1.', said)
         self.fails(2, 'driver', 'test', './acme_v1')
         self.assertIn('acme_v1/driver.yaml', self.err)
-        self.assertIn('it is no directory', self.fails(2, 'driver', 'test', './gone_v1'))
+        self.assertIn('it is not a directory', self.fails(2, 'driver', 'test', './gone_v1'))
 
     def test_a_driver_that_breaks_a_promise_is_status_1(self):
         folder = self.new('py_v1', 'python')

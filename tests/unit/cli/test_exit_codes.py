@@ -110,7 +110,7 @@ class Lines(unittest.TestCase):
     def test_an_extra_that_is_not_installed_is_no_defect_and_status_2(self):
         error = ModuleNotFoundError("No module named 'sqlalchemy'", name='sqlalchemy')
         self.assertEqual(
-            "Cannot go on: Python package 'sqlalchemy' is not installed. "
+            "Cannot continue: Python package 'sqlalchemy' is not installed. "
             "Run: pip install 'kiln-compute[clusters]'.",
             explain(error),
         )
@@ -129,4 +129,4 @@ class Lines(unittest.TestCase):
 
     def test_a_full_disk_is_no_defect(self):
         line = explain(OSError(28, 'No space left on device'))
-        self.assertEqual('Cannot go on: [Errno 28] No space left on device.', line)
+        self.assertEqual('Cannot continue: [Errno 28] No space left on device.', line)

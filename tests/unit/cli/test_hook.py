@@ -110,7 +110,7 @@ class Testing(HookShell):
         said = self.fails(3, 'hook', 'test', 'a', '--cluster', str(self.file))
         self.assertIn('pre_create/a, post_create/a', said)
         said = self.fails(3, 'hook', 'test', 'b', '--cluster', str(self.file))
-        self.assertIn('There are: pre_create/a', said)
+        self.assertIn('Existing hooks: pre_create/a', said)
 
     def test_a_file_without_a_cluster_is_none(self):
         self.program('pre_create/10-a')

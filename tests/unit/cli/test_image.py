@@ -43,7 +43,7 @@ class Building(ImageShell):
         path = self.ok('image', 'build', 'web').strip()
         with open(path) as file:
             self.assertEqual('a root file system', file.read())
-        self.assertIn('web: asking the archives\nweb: packing\n', self.err)
+        self.assertIn('web: reading the archives\nweb: packing\n', self.err)
         self.assertIn('kiln/web:', self.err)
         self.assertEqual(path, self.ok('image', 'build', 'web').strip())
         self.assertEqual(1, self.host.runs)
@@ -102,7 +102,7 @@ class Building(ImageShell):
 
     def test_a_backend_that_takes_no_images_says_so_before_the_work(self):
         said = self.fails(8, 'image', 'build', 'web', '--into', 'engine')
-        self.assertIn('takes no root file systems', said)
+        self.assertIn('does not import root file systems', said)
         self.assertEqual(0, self.host.runs)
 
     def test_a_backend_that_is_not_there_is_told_before_the_work(self):
@@ -156,7 +156,7 @@ class Removing(ImageShell):
         said = self.fails(3, 'image', 'remove', 'web', '--digest', 'zz')
         self.assertIn(f'kiln/web:{digest}', said)
         self.ok('image', 'remove', 'web', '--digest', digest)
-        self.assertIn('There are: none', self.fails(3, 'image', 'remove', 'web'))
+        self.assertIn('Existing images: none', self.fails(3, 'image', 'remove', 'web'))
 
     def test_pruning_tells_how_much_it_freed(self):
         self.ok('image', 'build', 'web')
@@ -198,6 +198,6 @@ class Screens(unittest.TestCase):
         )
 
     def test_what_is_waited_for_is_named(self):
-        self.assertIn('somebody else', said(Progress(Stage.WAITING)))
+        self.assertIn('another process', said(Progress(Stage.WAITING)))
         self.assertIn('importing into east', said(Progress(Stage.IMPORTING, subject='east')))
         self.assertEqual('downloading (3 steps)', said(Progress(Stage.DOWNLOADING, 0, 3)))

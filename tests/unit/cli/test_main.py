@@ -88,8 +88,10 @@ class Errors(Shell):
     def test_a_number_that_is_none_is_said_to_be_none(self):
         for word in ('x', '-1', '0', 'nan', 'inf'):
             err = self.fails(2, 'compute', 'check', f'--timeout={word}')
-            self.assertIn(f"'{word}' is no number above 0", err)
-        self.assertIn("'1.5' is no whole number above 0", self.fails(2, 'demo', '--fleet', '1.5'))
+            self.assertIn(f"'{word}' is not a number above 0", err)
+        self.assertIn(
+            "'1.5' is not a whole number above 0", self.fails(2, 'demo', '--fleet', '1.5')
+        )
 
     def test_a_configuration_that_cannot_be_read_is_one_line_and_status_2(self):
         for argv in (

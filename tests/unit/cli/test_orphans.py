@@ -34,7 +34,7 @@ class Sweep(Shell):
         self.leak()
         (row,) = self.sweep()
         self.assertEqual(('port', 2, 'orphan'), (row['kind'], row['sightings'], row['verdict']))
-        self.assertIn('looking again in', self.err)
+        self.assertIn('looking again after', self.err)
         self.assertEqual(1, self.ports())
 
     def test_delete_removes_it(self):
@@ -106,12 +106,14 @@ class Sweep(Shell):
     def test_files_that_cannot_be_used_are_named(self):
         binary = self.folder / 'binary'
         binary.write_bytes(b'\xff\xfe')
-        self.assertIn('it is no text', self.fails(2, 'compute', 'orphans', '--known', str(binary)))
+        self.assertIn(
+            'it is not a text file', self.fails(2, 'compute', 'orphans', '--known', str(binary))
+        )
         self.assertIn('/nowhere', self.fails(2, 'compute', 'orphans', '--known', '/nowhere'))
         for text in ('', '[]', '{"backend": "east", "owner": "us", "suspects": [{}]}'):
             self.state.write_text(text)
             err = self.fails(2, 'compute', 'orphans', '--state', str(self.state))
-            self.assertIn('it holds no sightings. Remove it', err)
+            self.assertIn('it is not a file of sightings. Remove it', err)
         err = self.fails(2, 'compute', 'orphans', '--state', '/nowhere/at/all')
         self.assertIn('Cannot write /nowhere/at/all', err)
 
@@ -119,7 +121,7 @@ class Sweep(Shell):
         self.ok('compute', 'orphans', '--state', str(self.state))
         err = self.fails(2, '--backend', 'narrow', 'compute', 'orphans',
                          '--state', str(self.state))  # fmt: skip
-        self.assertIn("it is about backend 'east' and owner 'us'", err)
+        self.assertIn("it belongs to backend 'east' and owner 'us'", err)
 
     def test_a_backend_that_lists_no_resources_is_swept_for_amphorae(self):
         self.assertEqual([], self.json('--backend', 'narrow', 'compute', 'orphans'))

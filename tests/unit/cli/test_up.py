@@ -105,7 +105,7 @@ class Up(SiteShell):
         self.up('--no-wait')
         self.assertIn('queued', self.ok('cluster', 'list'))
         self.assertTrue(self.up().endswith('web: create succeeded\n'))
-        self.assertIn('create to what is declared is under way already', self.err)
+        self.assertIn('create to the declared state is running already', self.err)
 
     def test_finding_12_a_failure_is_told_with_its_cause_and_exit_code(self):
         self.config.write_text(
@@ -170,7 +170,7 @@ class Agreement(SiteShell):
 
     def test_who_is_asked_may_agree(self):
         self.assertEqual(ExitCode.OK, self.asked('y\n'), self.err)
-        self.assertIn('Go on? [y/N]', self.err)
+        self.assertIn('Continue? [y/N]', self.err)
         self.assertEqual(4, len(self.nodes()))
 
     def test_any_other_answer_is_no(self):

@@ -98,7 +98,7 @@ class Changing(ClusterCase):
     def test_003_4_a_plan_for_another_generation_changes_nothing(self):
         self.change(doomed={'n-2': 'asked for'})
         before = self.store.clusters.get('web')
-        with self.assertRaisesRegex(ClusterChanged, 'generation 1, and it has 2'):
+        with self.assertRaisesRegex(ClusterChanged, 'generation 1, but it has 2'):
             self.change('op-3', doomed={'n-4': 'asked for'}, supersede=True)
         self.assertEqual(['n-2'], self.doomed())
         self.assertEqual(before, self.store.clusters.get('web'))
@@ -179,7 +179,7 @@ class Templates(StoreCase):
     def test_one_that_a_cluster_is_made_from_stays(self):
         self.store.templates.save(self.template())
         self.create(spec=samples.spec(template='base'))
-        with self.assertRaisesRegex(ClusterError, 'made from it is web'):
+        with self.assertRaisesRegex(ClusterError, 'it is used by web'):
             self.store.templates.remove('base')
         self.assertEqual(1, len(self.store.templates.list()))
 

@@ -116,14 +116,14 @@ class Codec(unittest.TestCase):
 
     def test_a_field_of_an_earlier_version_is_not_missed(self):
         self.assertEqual(Required('x'), loads(Required, '{"value": "x"}'))
-        with self.assertRaisesRegex(CodecError, 'Required is not whole'):
+        with self.assertRaisesRegex(CodecError, 'Required is incomplete'):
             loads(Required, '{}')
 
     def test_a_field_of_a_later_version_is_refused(self):
         text = json.dumps({'value': 'x', 'zeal': 1, 'ardour': 2})
         with self.assertRaisesRegex(CodecError, 'Required has no ardour, zeal: a later version'):
             loads(Required, text)
-        with self.assertRaisesRegex(CodecError, "'diagonal' is no ZoneRule of this version"):
+        with self.assertRaisesRegex(CodecError, "'diagonal' is not a ZoneRule of this version"):
             loads(Zones, '{"rule": "diagonal"}')
 
     def test_what_is_of_another_kind_is_refused(self):

@@ -44,7 +44,7 @@ class Keys(unittest.TestCase):
         self.assertIsNone(KeyFile(self.path).decrypt('nonsense'))
 
     def test_a_key_is_not_made_where_all_hosts_must_have_the_same(self):
-        self.refused("make a first one with 'kiln db rotate-key'")
+        self.refused("create the first one with 'kiln db rotate-key'")
         keys = KeyFile(self.path)
         keys.advance()
         self.assertEqual('x', keys.decrypt(keys.encrypt('x')))
@@ -79,7 +79,7 @@ class Keys(unittest.TestCase):
     def test_keys_that_everybody_may_read_are_refused(self):
         self.made()
         self.path.chmod(0o644)
-        self.refused('everybody may read them')
+        self.refused('every user can read them')
 
     def test_what_is_no_key_file_is_refused_and_not_quoted(self):
         self.made()
@@ -89,7 +89,7 @@ class Keys(unittest.TestCase):
                     good + f'next {key}\n' * 2, '\u00fc'):  # fmt: skip
             with self.subTest(bad):
                 self.path.write_text(bad)
-                said = self.refused('it is no key file')
+                said = self.refused('it is not a key file')
                 self.assertNotIn('hunter2', said)
                 self.assertNotIn(key, said)
 

@@ -44,7 +44,7 @@ class Leases(StoreCase):
         lease = self.claim('s')
         self.pass_time(TERM_S + 5)
         taken = self.claim('s', 'you')
-        with self.assertRaisesRegex(LeaseLost, 'me had it in epoch 1'):
+        with self.assertRaisesRegex(LeaseLost, 'me held its lease in epoch 1'):
             self.store.leases.renew(lease, TERM_S)
         self.assertEqual(taken, self.store.leases.get('s'))
 

@@ -102,7 +102,7 @@ class Retrying(ClusterCase):
     def test_what_others_came_after_is_not_retried(self):
         self.end(OperationState.FAILED)
         self.store.operations.submit(samples.operation('op-2'))
-        with self.assertRaisesRegex(ClusterChanged, 'another one was entered since'):
+        with self.assertRaisesRegex(ClusterChanged, 'a newer operation was submitted'):
             self.retry()
 
     def test_what_is_gone_is_not_retried(self):

@@ -78,7 +78,7 @@ class Opening(unittest.TestCase):
 
     def test_a_place_that_cannot_be_written_is_named(self):
         (self.folder / 'new').write_text('')
-        with self.assertRaisesRegex(StoreError, r'Cannot make the file .*option \[db\] url'):
+        with self.assertRaisesRegex(StoreError, r'Cannot create the file .*option \[db\] url'):
             open_store(self.url)
 
     def test_a_file_that_is_no_database_is_named(self):

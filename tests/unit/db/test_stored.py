@@ -139,7 +139,7 @@ class Stored(StoreCase):
         for text in ('', '{"name":"web"'):
             with contextlib.closing(sqlite3.connect(self.path())) as db, db:
                 db.execute('UPDATE cluster SET spec = ?', [text])
-            words = 'Cannot read row c-web in the store: what should be ClusterSpec is no JSON'
+            words = 'Cannot read row c-web in the store: expected ClusterSpec as JSON'
             with self.subTest(text), self.assertRaisesRegex(StoreError, words):
                 self.store.clusters.get('web')
 
