@@ -82,7 +82,7 @@ class ScaffoldTest(unittest.TestCase):
                 new_compute_driver(name, kind.value, self.target)
                 driver = (root / f'kiln_{name}' / 'driver.py').read_text()
                 self.assertIn(f'amphora_types=frozenset({{AmphoraType.{kind.name}}})', driver)
-                self.assertIn(f'Builds {words[kind]} on', driver)
+                self.assertIn(f'builds {words[kind]} on', driver)
                 self.assertIn(f'builds {words[kind]} on', (root / 'README.rst').read_text())
 
     def test_no_placeholder_is_left_and_all_files_are_python(self):

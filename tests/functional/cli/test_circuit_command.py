@@ -19,7 +19,7 @@ class SharedCircuits(RealTime, Shell):
         rows = {row['name']: row for row in self.json('circuit', 'list')}
         return rows['east/build']
 
-    def test_one_opened_by_hand_refuses_builds_until_it_is_closed_by_hand(self):
+    def test_a_manually_opened_circuit_refuses_builds_until_it_is_closed(self):
         self.assertEqual(('closed', 'redis'), (self.circuit()['state'], self.circuit()['storage']))
         self.ok('circuit', 'open', 'build')
         self.assertIn('Circuit build is open', self.err)
@@ -30,7 +30,7 @@ class SharedCircuits(RealTime, Shell):
         self.assertEqual(('closed', False), (self.circuit()['state'], self.circuit()['manual']))
         self.ok('compute', 'build')
 
-    def test_a_circuit_that_there_is_not_is_status_2(self):
+    def test_a_missing_circuit_is_status_2(self):
         self.assertIn('has no circuit', self.fails(2, 'circuit', 'open', 'zork'))
 
     def test_the_url_is_not_printed(self):

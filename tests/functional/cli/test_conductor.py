@@ -32,7 +32,7 @@ class Running(Processes):
         self.assertIn('Working on clusters', self.said)
         return process
 
-    def test_it_works_until_it_is_told_to_stop_and_that_is_no_failure(self):
+    def test_it_works_until_a_signal_and_exits_with_status_0(self):
         for how in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(how):
                 process = self.conduct()
@@ -41,14 +41,14 @@ class Running(Processes):
                 self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
                 self.assertEqual('kiln: Stopping.\n', process.stderr.read())
 
-    def test_where_ctrl_c_was_ignored_at_the_start_it_says_so_and_sigterm_ends_it(self):
+    def test_with_ctrl_c_ignored_at_the_start_it_prints_that_only_sigterm_ends_it(self):
         process = self.conduct(interrupt=signal.SIG_IGN)
         self.assertIn('; SIGTERM ends it', self.said)
         self.assertTrue(self.ignores(process, signal.SIGINT))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
 
-    def test_a_signal_that_another_thread_takes_ends_it_too(self):
+    def test_a_signal_on_another_thread_ends_it_too(self):
         process = self.conduct()
         tasks = pathlib.Path(f'/proc/{process.pid}/task')
         # Once there are others and the main thread waits; sooner it would prove nothing.
@@ -60,7 +60,7 @@ class Running(Processes):
         os.kill(other, signal.SIGTERM)
         self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
 
-    def test_it_takes_what_there_is_to_do_and_gives_it_up_at_its_end(self):
+    def test_it_claims_clusters_with_work_and_releases_them_at_its_end(self):
         cluster = samples.cluster()
         operation = Operation(id='op', cluster_id=cluster.id, kind=OperationKind.CREATE)
         self.store.clusters.create(cluster, operation)

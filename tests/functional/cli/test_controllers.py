@@ -121,13 +121,13 @@ class Controllers(unittest.TestCase):
         self.assertEqual((143, '', ''), (process.returncode, out, err))
         self.assertEqual(begun, self.ids())
 
-    def test_sigterm_ends_one_with_threads_and_none_of_its_builds(self):
+    def test_sigterm_ends_a_threaded_controller_but_not_its_builds(self):
         self.leaves_its_builds('controller.py')
 
-    def test_sigterm_ends_one_on_an_event_loop_and_none_of_its_builds(self):
+    def test_sigterm_ends_a_controller_on_an_event_loop_but_not_its_builds(self):
         self.leaves_its_builds('controller_async.py')
 
-    def test_a_machine_that_a_person_must_repair_ends_it_and_none_of_its_builds(self):
+    def test_a_machine_to_repair_by_hand_ends_the_controller_but_not_its_builds(self):
         with Compute(NoopDriver(cloud=NoopCloud(self.cloud))) as compute:
             ours = compute.build(
                 amphora_flavor='small', name='web-0', build_key='web-0', until='active'
@@ -140,8 +140,8 @@ class Controllers(unittest.TestCase):
             self.assertIn('BuildNotRunning', err)
             self.assertEqual(begun, self.ids())
 
-    def test_one_with_threads_has_the_machines_it_wants_and_no_others(self):
+    def test_a_threaded_controller_has_exactly_the_desired_machines(self):
         self.survives('controller.py')
 
-    def test_one_on_an_event_loop_has_the_machines_it_wants_and_no_others(self):
+    def test_a_controller_on_an_event_loop_has_exactly_the_desired_machines(self):
         self.survives('controller_async.py')

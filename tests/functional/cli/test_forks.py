@@ -92,7 +92,7 @@ class Program(unittest.TestCase):
 
 
 class Forks(Program):
-    def test_d6_the_child_goes_on_with_a_driver_of_its_own(self):
+    def test_d6_the_child_continues_with_its_own_driver(self):
         told = self.run_program(_OPEN, _IN_FLIGHT, """
             def child():
                 built = compute.build(name='of-the-child', until='active', timeout=600).result(600)
@@ -105,7 +105,7 @@ class Forks(Program):
         """)  # fmt: skip
         self.assertEqual(['of-the-parent', 'True', "('of-the-parent',", "'active')"], told)
 
-    def test_d6_the_parents_operations_end_in_the_child_at_once_with_an_error_that_says_so(self):
+    def test_d6_operations_of_the_parent_fail_at_once_in_the_child(self):
         for attempt in range(9):
             told = self.forked_in_flight(build_s=2**attempt)
             # The build was over before the fork.
@@ -154,7 +154,7 @@ class Forks(Program):
         """)  # fmt: skip
         self.assertEqual(['True', 'applied', "('x',", "'active')"], told)
 
-    def test_d6_nothing_that_the_child_does_removes_what_is_the_parents(self):
+    def test_d6_the_child_never_removes_machines_of_the_parent(self):
         told = self.run_program(_OPEN, _IN_FLIGHT, """
             import gc
             def leave_block():
@@ -182,7 +182,7 @@ class Forks(Program):
         """)  # fmt: skip
         self.assertEqual(['True', "('of-the-parent',", "'active')"], told)
 
-    def test_a_driver_that_was_handed_in_is_refused_in_the_child_at_once(self):
+    def test_a_passed_driver_is_refused_at_once_in_the_child(self):
         told = self.run_program("""
             compute = Compute(NoopDriver(cloud=NoopCloud(sys.argv[1] + '/cloud', build_s=1)))
         """, _IN_FLIGHT, """
@@ -195,14 +195,14 @@ class Forks(Program):
         """)  # fmt: skip
         self.assertEqual(['noop', 'ForkedError', 'ForkedError', 'True'], told)
 
-    def test_one_that_was_closed_before_the_fork_stays_closed(self):
+    def test_a_backend_closed_before_the_fork_stays_closed(self):
         told = self.run_program(_OPEN, """
             compute.close()
             in_child(lambda: print(error_of(compute.check)))
         """)  # fmt: skip
         self.assertEqual(['OperationRejected'], told)
 
-    def test_one_that_was_never_used_before_the_fork_works_in_both(self):
+    def test_a_backend_unused_before_the_fork_works_in_both_processes(self):
         told = self.run_program(_OPEN, """
             def use():
                 compute.build(name='one', until='active', timeout=600).result(600)
@@ -213,7 +213,7 @@ class Forks(Program):
         """)  # fmt: skip
         self.assertEqual(['2'], told)
 
-    def test_a_fork_while_threads_of_the_parent_hold_every_lock_hangs_nobody(self):
+    def test_a_fork_while_threads_hold_every_lock_blocks_no_process(self):
         told = self.run_program(_OPEN, """
             over = threading.Event()
             def work():
@@ -262,15 +262,15 @@ until(lambda: sum('-lane-' in thread.name for thread in threading.enumerate()) >
 
 
 class Exits(Program):
-    def test_d8_the_exit_waits_for_no_call_that_hangs(self):
+    def test_d8_the_exit_does_not_wait_for_hanging_calls(self):
         self.assertEqual(['end'], self.run_program(_HUNG, "print('end')"))
 
-    def test_d8_nor_does_it_after_closing(self):
+    def test_d8_the_exit_after_closing_does_not_wait_either(self):
         for close in ('compute.close(0.1)', 'compute.close(0.1, keep_builds=True)'):
             with self.subTest(close):
                 self.assertEqual(['end'], self.run_program(_HUNG, close, "\nprint('end')"))
 
-    def test_d8_nor_for_callbacks_and_probes_that_hang(self):
+    def test_d8_the_exit_does_not_wait_for_hanging_callbacks_and_probes(self):
         told = self.run_program("""
             compute = Compute(NoopDriver(cloud=NoopCloud(sys.argv[1] + '/cloud')))
             inside = threading.Semaphore(0)
@@ -303,7 +303,7 @@ threading.Thread(target=work).start()
 
 
 class AfterTheMainThread(Program):
-    def test_the_first_call_fails_at_once_and_says_why(self):
+    def test_the_first_call_fails_at_once_with_the_reason(self):
         told = self.run_program(_AFTER_MAIN)
         self.assertEqual(['OperationRejected', 'not_applied', 'True'], told)
         self.assertRegex(
@@ -312,6 +312,6 @@ class AfterTheMainThread(Program):
             r'never sent\. Make the first call before the main thread ends\.\n\Z',
         )
 
-    def test_a_backend_that_was_called_before_goes_on(self):
+    def test_a_backend_that_was_called_before_continues(self):
         first = 'Compute(NoopDriver(cloud=NoopCloud())).list_amphorae().result()\n'
         self.assertEqual(['NoneType', 'True'], self.run_program(first, _AFTER_MAIN))

@@ -4,6 +4,6 @@ from tests.unit.cli.shell import Shell
 
 
 class Kit(Shell):
-    def test_every_behaviour_is_shown_on_noop(self):
+    def test_noop_shows_every_behaviour(self):
         report = self.json('driver', 'test', 'noop')
         self.assertEqual((True, 0), (report['ok'], report['not_shown']))

@@ -42,7 +42,7 @@ class Ending(Processes):
                 self.assertNotIn('Traceback', err)
                 self.await_machines(cloud, 0)
 
-    def test_where_ctrl_c_was_ignored_at_the_start_only_sigterm_ends_it(self):
+    def test_with_ctrl_c_ignored_at_the_start_only_sigterm_ends_it(self):
         # So a shell starts what it runs in the background, that Ctrl-C may end the rest.
         with tempfile.TemporaryDirectory() as folder:
             cloud = f'{folder}/cloud.db'
@@ -58,7 +58,7 @@ class Ending(Processes):
             self.assertEqual(143, process.returncode, err)
             self.await_machines(cloud, 0)
 
-    def test_a_backend_that_hangs_does_not_hold_up_the_end(self):
+    def test_a_hanging_backend_does_not_delay_the_end(self):
         process = self.start(
             'compute', 'list', '--timeout', '0.3', KILN_COMPUTE_NOOP__FAULTS='*:hang=3600'
         )
@@ -67,7 +67,7 @@ class Ending(Processes):
 
 
 class Output(Processes):
-    def test_closed_output_changes_nothing_but_what_is_seen(self):
+    def test_closed_output_does_not_change_the_result(self):
         program = f'{sys.executable} -m kiln.cli'
         for command, status in (
             (f'{program} compute list >&-', 0), (f'{program} compute list 2>&-', 0),
@@ -82,7 +82,7 @@ class Output(Processes):
                 self.assertEqual(status, done.returncode, done.stderr)
                 self.assertNotIn('defect', done.stderr)
 
-    def test_what_is_confided_is_printed_to_no_stream_and_no_log(self):
+    def test_secrets_are_in_no_stream_and_no_log(self):
         # In all formats and for all errors: in the unit tests, in one process.
         with tempfile.TemporaryDirectory() as folder:
             secret, log = pathlib.Path(folder, 'secret'), pathlib.Path(folder, 'log')

@@ -101,7 +101,7 @@ class Locks(OnServer, ClusterCase):
         self.addCleanup(thread.join)
         return thread, results
 
-    def test_a_takeover_waits_for_a_commit_under_way_and_finds_it(self):
+    def test_a_takeover_waits_for_a_running_commit_and_sees_it(self):
         other = self.open()
         with self.store.writing(self.lease) as batch:
             batch.node(samples.node())
@@ -123,7 +123,7 @@ class Locks(OnServer, ClusterCase):
             thread.join()
             self.assertEqual([None], results)
 
-    def test_a_change_from_outside_waits_for_the_engine_and_never_in_a_circle(self):
+    def test_a_change_by_a_caller_waits_for_the_engine_without_deadlock(self):
         self.write(self.lease, node=samples.node())
         with self.store.writing(self.lease) as batch:
             batch.accept(samples.node(), 'server-1')
@@ -141,7 +141,7 @@ class Locks(OnServer, ClusterCase):
         self.assertEqual(2, results[0].generation)
         self.assertEqual('asked for', self.store.nodes.get('c-web', 'n-1').doomed)
 
-    def test_a_lock_that_is_held_too_long_gives_an_error_that_may_pass(self):
+    def test_a_lock_timeout_is_retryable(self):
         impatient = self.open(lock_timeout_s=1.0)
         with self.store.writing(self.lease) as batch:
             batch.accept(samples.node(), 'server-1')
@@ -149,7 +149,7 @@ class Locks(OnServer, ClusterCase):
                 take_over(impatient, 'c-web', 'you')
             self.assertTrue(caught.exception.retryable, caught.exception)
 
-    def test_who_sleeps_in_the_middle_of_a_change_loses_its_session(self):
+    def test_a_session_idle_inside_a_change_is_ended(self):
         sleepy = self.open(lock_timeout_s=1.0)
         other = self.open()
         with self.assertRaises(StoreError) as caught, sleepy.writing(self.lease) as batch:
@@ -160,7 +160,7 @@ class Locks(OnServer, ClusterCase):
         self.assertTrue(caught.exception.retryable, caught.exception)
         self.assertEqual((), other.nodes.of('c-web'))
 
-    def test_of_two_with_one_purpose_the_second_waits(self):
+    def test_a_second_change_of_the_same_purpose_waits(self):
         one, two = (Database(self.url, clock=SYSTEM_CLOCK) for _ in range(2))
         self.addCleanup(one.close)
         self.addCleanup(two.close)

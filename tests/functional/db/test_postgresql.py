@@ -24,7 +24,7 @@ def setUpModule():
 
 
 class PostgresLocks(Locks):
-    def test_who_stops_anywhere_in_a_change_holds_nobody_up_for_longer_than_a_lease_lasts(self):
+    def test_a_process_stopped_inside_a_change_blocks_others_for_less_than_a_lease(self):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             waits_s = list(pool.map(self._least_wait, range(1, 2 * NODES + 10)))
         # Some of them stopped before the end, and some were through.

@@ -41,7 +41,7 @@ class Pools(Shell):
     def machines(self):
         return {one['name']: one for one in self.json('appliance', 'list')}
 
-    def test_the_list_tells_who_has_which_machine(self):
+    def test_the_list_shows_the_amphora_of_each_machine(self):
         amphora_id = self.build('web')
         one, other = self.machines().values()
         self.assertEqual(
@@ -79,10 +79,10 @@ class Pools(Shell):
         self.ok('appliance', 'release', 'm1')
         self.assertEqual('free', self.machines()['m1']['standing'])
 
-    def test_a_machine_that_there_is_not_is_status_3(self):
+    def test_a_missing_machine_is_status_3(self):
         self.assertIn("'m9'", self.fails(3, 'appliance', 'release', 'm9'))
 
-    def test_a_backend_that_makes_its_machines_has_none_to_list(self):
+    def test_a_backend_that_creates_its_machines_has_no_pool(self):
         err = self.fails(2, '--backend', 'cloud', 'appliance', 'list')
         self.assertIn("machines of 'cloud'", err)
 

@@ -19,17 +19,17 @@ def operation(error=None, result=None):
 
 
 class OutcomesTest(unittest.TestCase):
-    def test_an_answer_of_the_backend_is_a_value_be_it_good_or_bad(self):
+    def test_results_and_errors_of_the_backend_are_values(self):
         refused, late = OperationRejected('The queue is full.'), ServiceTimeout('No answer.')
         self.assertIs(outcome(refused), refused)
         self.assertIs(outcome(operation(late)), late)
         self.assertEqual(outcome(operation(result='id-1')), 'id-1')
 
-    def test_a_defect_is_raised_as_what_it_is(self):
+    def test_an_unexpected_error_is_raised_unchanged(self):
         with self.assertRaises(ZeroDivisionError):
             outcome(operation(ZeroDivisionError()))
 
-    def test_of_an_interrupted_build_only_what_succeeded_counts_as_built(self):
+    def test_only_successes_of_an_interrupted_build_count_as_built(self):
         self.assertTrue(_built(operation(result='id-1')))
         for other in (operation(), operation(ServiceTimeout('No.')), OperationRejected('Full.')):
             self.assertFalse(_built(other))

@@ -17,7 +17,7 @@ class Looking(SiteShell):
         super().setUp()
         self.up()
 
-    def test_list_and_show_have_one_shape_for_programs(self):
+    def test_list_and_show_have_stable_json(self):
         (listed,) = self.json('cluster', 'list')
         shown = self.json('cluster', 'show', 'web')
         self.assertEqual(
@@ -39,7 +39,7 @@ class Looking(SiteShell):
         self.assertIn(rows[0]['name'], self.ok('node', 'list', 'web', '--long'))
         self.assertIn(rows[1]['address'], self.ok('node', 'show', 'web', rows[1]['id']))
 
-    def test_the_console_of_a_node_is_that_of_its_machine(self):
+    def test_the_console_of_a_node_is_the_console_of_its_machine(self):
         name = self.nodes()[0]['name']
         said = self.json('node', 'console', 'web', name, '--lines', '3')
         self.assertEqual(
@@ -52,7 +52,7 @@ class Looking(SiteShell):
         (said,) = self.json('cluster', 'why', 'web', self.nodes()[0]['name'])
         self.assertEqual(({'about', 'said', 'causes', 'next', 'do'}), set(said))
 
-    def test_events_are_json_lines_of_one_shape(self):
+    def test_events_are_json_lines_with_fixed_keys(self):
         events = [
             json.loads(line) for line in self.ok('cluster', 'events', '-f', 'json').splitlines()
         ]
@@ -65,7 +65,7 @@ class Looking(SiteShell):
         after = self.ok('cluster', 'events', 'web', '--after', str(events[2]['seq']))
         self.assertEqual(len(events) - 3, len(after.splitlines()))
 
-    def test_what_is_not_there_is_not_found(self):
+    def test_missing_objects_are_not_found(self):
         for argv in (
             ('cluster', 'show', 'nix'), ('cluster', 'receipt', 'nix'),
             ('cluster', 'delete', 'nix'), ('cluster', 'events', 'nix'),
@@ -77,7 +77,7 @@ class Looking(SiteShell):
             with self.subTest(argv):
                 self.fails(ExitCode.NOT_FOUND, *argv)
 
-    def test_with_nothing_under_way_there_is_nothing_to_follow_or_to_stop(self):
+    def test_without_a_running_operation_watch_and_cancel_report_so(self):
         self.ok('cluster', 'watch', 'web')
         self.assertIn('nothing is running', self.err)
         self.ok('cluster', 'cancel', 'web')
@@ -89,32 +89,32 @@ class Acting(SiteShell):
         super().setUp()
         self.up()
 
-    def test_003_4_named_nodes_go_from_the_middle(self):
+    def test_003_4_named_nodes_are_removed_from_the_middle(self):
         before = {row['name'] for row in self.nodes()}
         gone = self.nodes('--group', 'work')[1]['name']
         self.ok('node', 'remove', 'web', gone, '--yes')
         self.assertEqual(before - {gone}, {row['name'] for row in self.nodes()})
         self.assertEqual('gone', self.json('node', 'show', 'web', gone)['state'])
 
-    def test_a_group_grows_and_others_stay(self):
+    def test_scaling_a_group_keeps_other_groups(self):
         self.ok('cluster', 'scale', 'web', 'front=4')
         self.assertEqual(4, len(self.nodes('--group', 'front')))
         said = self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', '4')
         self.assertIn('which group is meant', said)
 
-    def test_a_group_shrinks_by_the_nodes_that_are_named(self):
+    def test_scaling_down_removes_the_named_nodes(self):
         first, second = (row['name'] for row in self.nodes('--group', 'front'))
         self.ok('cluster', 'scale', 'web', 'front=1', '--remove', second, '--yes')
         self.assertEqual([first], [row['name'] for row in self.nodes('--group', 'front')])
 
-    def test_a_machine_of_the_site_is_taken_in(self):
+    def test_a_machine_of_the_site_is_adopted(self):
         self.ok('compute', 'build', '--flavor', 'small', '--name', 'stray')
         (machine,) = [row for row in self.json('compute', 'list') if row['name'] == 'stray']
         self.ok('cluster', 'adopt', 'web', 'front', machine['id'])
         self.assertEqual(3, len(self.nodes('--group', 'front')))
         self.assertIn('stray', {row['name'] for row in self.nodes()})
 
-    def test_000_7_what_could_not_be_worked_on_here_is_not_entered(self):
+    def test_000_7_an_operation_that_cannot_run_here_is_not_submitted(self):
         hooks = self.folder / 'hooks.yaml'
         hooks.write_text('hooks: [{name: one, point: no_such_point, exec: [/bin/true]}]\n')
         self.config.write_text(f'{self.config.read_text()}[hooks]\nfile = {hooks}\n')
@@ -133,7 +133,7 @@ class Acting(SiteShell):
         self.assertIn('front: ~2', plan)
         self.assertNotIn('work: ', plan)
 
-    def test_what_a_command_would_do_can_be_seen_of_each(self):
+    def test_every_changing_command_shows_its_plan(self):
         for argv in (
             ('cluster', 'scale', 'web', 'front=1'),
             ('cluster', 'reboot', 'web', '--hard'), ('cluster', 'rebuild', 'web'),
@@ -147,12 +147,12 @@ class Acting(SiteShell):
                 self.assertIsNone(said['operation'])
         self.assertEqual(1, len({row['generation'] for row in self.json('cluster', 'list')}))
 
-    def test_001_8_who_is_rebooted_is_shown(self):
+    def test_001_8_the_nodes_to_reboot_are_shown(self):
         shown = self.ok('cluster', 'reboot', 'web', '--plan')
         self.assertRegex(shown, r'front: !2 \(reboot\): web-front-\w+, web-front-\w+\n')
         self.assertIn('work: !3 (reboot)', shown)
 
-    def test_001_8_of_nodes_that_are_named_no_other_is_rebooted(self):
+    def test_001_8_only_named_nodes_are_rebooted(self):
         (victim, *_) = self.nodes()
         shown = self.ok('node', 'reboot', 'web', victim['name'], '--plan')
         self.assertIn(f'!1 (reboot): {victim["name"]}\n', shown)
@@ -165,7 +165,7 @@ class Acting(SiteShell):
                 if self.sh(*asked):
                     self.assertIn(f'parameters.{path}', self.err)
 
-    def test_a_size_that_is_none_is_refused(self):
+    def test_an_invalid_size_is_refused(self):
         for size in ('', '=1', 'front=', '-1', 'front=-1', '1' * 10, 'ten'):
             with self.subTest(size):
                 self.fails(ExitCode.USAGE, 'cluster', 'scale', 'web', size, '--plan')
@@ -206,7 +206,7 @@ class Forcing(SiteShell):
         argv = '--config-file', str(self.config), 'cluster', 'delete', 'web', '--force'
         return self.run_bare(*argv, app=app)
 
-    def test_pain_4_what_does_not_go_is_given_up_named_and_found_again(self):
+    def test_pain_4_what_cannot_be_deleted_is_abandoned_named_and_found_again(self):
         ids = {row['id'] for row in self.json('compute', 'list')}
         self.assertEqual(ExitCode.OK, self.asked('web\n'), self.err)
         for one in ids:
@@ -218,7 +218,7 @@ class Forcing(SiteShell):
         self.assertEqual({'given up with its cluster'}, {one['reason'] for one in found})
         self.assertEqual([], self.json('compute', 'list'))
 
-    def test_nothing_is_given_up_that_nobody_has_agreed_to(self):
+    def test_nothing_is_abandoned_without_confirmation(self):
         for answer in ('y\n', 'shop\n', ''):
             with self.subTest(answer):
                 self.assertEqual(ExitCode.USAGE, self.asked(answer))
@@ -229,7 +229,7 @@ class Forcing(SiteShell):
         self.assertIn('what does not go is given up', shown)
         self.assertEqual(5, len(self.nodes()))
 
-    def test_without_force_a_deletion_is_agreed_to_as_ever(self):
+    def test_without_force_a_deletion_is_confirmed_as_usual(self):
         self.ok('cluster', 'delete', 'web', '--yes', '--no-wait')
         self.ok('cluster', 'delete', 'web', '--yes', '--force', '--no-wait')
         self.assertNotIn('abandoned', self.err)
@@ -242,19 +242,19 @@ class Between(SiteShell):
         super().setUp()
         self.up('--no-wait')
 
-    def test_pain_1_what_nobody_works_on_says_so(self):
+    def test_pain_1_an_operation_without_a_worker_is_explained(self):
         self.assertIn('waits for a conductor', self.ok('why', 'web'))
 
-    def test_watch_goes_on_with_it_to_the_end(self):
+    def test_watch_continues_the_operation_to_its_end(self):
         self.assertIn('create succeeded', self.ok('cluster', 'watch', 'web'))
         self.assertEqual(5, len(self.nodes()))
 
-    def test_pain_10_what_is_under_way_can_be_stopped(self):
+    def test_pain_10_a_running_operation_can_be_cancelled(self):
         self.ok('cluster', 'cancel', 'web')
         self.assertEqual('cancelled', self.json('cluster', 'show', 'web')['operation']['state'])
         self.up()
 
-    def test_what_was_stopped_can_be_taken_up_again(self):
+    def test_a_cancelled_operation_can_be_retried(self):
         self.ok('cluster', 'cancel', 'web')
         self.assertIn("'kiln cluster retry web'", self.ok('why', 'web'))
         self.ok('cluster', 'retry', 'web', '--no-wait')
@@ -263,14 +263,14 @@ class Between(SiteShell):
         self.assertIn('create succeeded', self.ok('cluster', 'retry', 'web'))
         self.assertEqual(5, len(self.nodes()))
 
-    def test_what_fails_again_is_told_in_the_words_of_the_provider(self):
+    def test_a_failed_retry_reports_the_message_of_the_provider(self):
         self.ok('cluster', 'cancel', 'web')
         config = self.config.read_text()
         self.config.write_text(config.replace('build_s', 'faults = build:error\nbuild_s'))
         said = self.fails(ExitCode.UNAVAILABLE, 'cluster', 'retry', 'web', '--timeout', '0.5')
         self.assertIn('create failed', said)
 
-    def test_what_is_paused_can_be_stopped(self):
+    def test_an_operation_of_a_paused_cluster_can_be_cancelled(self):
         self.ok('cluster', 'pause', 'web')
         self.assertIn('create cancelled', self.ok('cluster', 'cancel', 'web'))
 
@@ -282,15 +282,15 @@ class Between(SiteShell):
         self.ok('cluster', 'resume', 'web')
         self.ok('cluster', 'watch', 'web')
 
-    def test_another_change_has_to_wait(self):
+    def test_a_second_change_is_refused(self):
         said = self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', 'front=3')
         self.assertIn('create', said)
 
-    def test_pain_10_there_is_nothing_to_go_back_to_yet(self):
+    def test_pain_10_a_new_cluster_has_nothing_to_roll_back_to(self):
         said = self.fails(ExitCode.CONFLICT, 'cluster', 'rollback', 'web')
         self.assertIn('no operation of it has succeeded yet', said)
 
-    def test_a_deletion_takes_the_place_of_what_is_under_way(self):
+    def test_a_deletion_supersedes_the_running_operation(self):
         self.ok('cluster', 'delete', 'web', '--yes')
         self.assertEqual([], self.json('cluster', 'list'))
 
@@ -314,12 +314,12 @@ class Templates(SiteShell):
             self.fails(ExitCode.USAGE, 'template', 'save', str(self.path)),
         )
 
-    def test_editors_are_given_the_schema(self):
+    def test_the_schema_is_printed_for_editors(self):
         self.assertEqual(json_schema(), json.loads(self.ok('schema')))
 
 
 class Facade(SiteShell):
-    def test_the_facade_knows_templates_and_who_works(self):
+    def test_the_facade_returns_templates_and_workers(self):
         self.up('--no-wait')
         with self.site() as site:
             clusters = site.clusters
@@ -339,13 +339,13 @@ class Orphans(SiteShell):
         rows = self.json('orphans', '--grace', '0.2', '--known', str(known))
         return {row['name'] for row in rows}
 
-    def test_10_what_belongs_to_a_cluster_is_no_orphan(self):
+    def test_10_resources_of_a_cluster_are_not_orphans(self):
         self.up()
         self.build('stray')
         self.clock.sleep(0.25)
         self.assertEqual({'stray'}, self.sweep())
 
-    def test_10_what_a_killed_engine_has_asked_for_is_no_orphan_either(self):
+    def test_10_a_machine_that_a_killed_engine_requested_is_not_an_orphan(self):
         self.up('--no-wait')
         with self.site() as site:
             view = site.clusters.show('web')

@@ -53,10 +53,10 @@ class Words(Completing):
             with self.subTest(name):
                 self.assertIn(name.split()[-1], self.completed(name))
 
-    def test_files_are_completed_where_a_file_is_meant(self):
+    def test_arguments_for_files_complete_files(self):
         self.assertIn(str(self.path), self.completed(f'up {self.folder}/'))
 
-    def test_directories_alone_are_completed_where_a_directory_is_meant(self):
+    def test_arguments_for_directories_complete_only_directories(self):
         found = self.completed(f'--config-dir {self.folder}/')
         self.assertEqual([f'{self.folder}/state/'], found)
 
@@ -64,12 +64,12 @@ class Words(Completing):
 class Names(Completing):
     stored = False
 
-    def test_there_are_none_without_a_store_and_none_is_made(self):
+    def test_without_a_store_no_names_are_completed_and_no_store_is_created(self):
         for words in ('cluster show ', 'template show ', 'cluster upgrade web --group '):
             self.assertEqual([], self.completed(words))
         self.assertFalse((self.folder / 'state').exists())
 
-    def test_names_are_those_of_the_moment(self):
+    def test_completed_names_are_current(self):
         self.up('--no-wait')
         cases = {
             'cluster show ': ['web'],
@@ -89,7 +89,7 @@ class Names(Completing):
             with self.subTest(words):
                 self.assertEqual(found, self.completed(words))
 
-    def test_names_of_nodes_are_of_those_that_are_there(self):
+    def test_only_existing_nodes_are_completed(self):
         self.up()
         there = sorted(row['name'] for row in self.nodes())
         for words in (
@@ -102,7 +102,7 @@ class Names(Completing):
             with self.subTest(words):
                 self.assertEqual(there, self.completed(words))
 
-    def test_what_is_not_there_has_no_names(self):
+    def test_a_missing_cluster_has_no_names_to_complete(self):
         self.up('--no-wait')
         self.assertEqual([], self.completed('cluster upgrade shop --group '))
 
@@ -116,7 +116,7 @@ class AnyWords(Completing):
         max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     @given(command=st.sampled_from(COMMANDS), words=st.lists(WORDS, max_size=4))
-    def test_no_words_make_a_traceback(self, command, words):
+    def test_no_words_cause_a_traceback(self, command, words):
         self.completed(' '.join([command, *words]))
 
 
@@ -130,15 +130,15 @@ class Scripts(Shell):
             with self.subTest(shell):
                 self.assertIn(sign, self.ok('completion', shell))
 
-    def test_the_script_for_zsh_can_be_put_on_fpath(self):
+    def test_the_script_for_zsh_works_on_fpath(self):
         self.assertEqual('#compdef kiln', self.ok('completion', 'zsh').splitlines()[0])
 
-    def test_one_is_to_be_named(self):
+    def test_a_shell_must_be_named(self):
         self.assertIn('bash, zsh, fish', self.fails(ExitCode.USAGE, 'completion'))
 
 
 class Processes(SiteShell):
-    def test_bash_is_answered(self):
+    def test_bash_receives_completions(self):
         """The other shells: tests/functional/cli."""
         self.up('--no-wait')
         script = self.folder / 'kiln.bash'
@@ -154,7 +154,7 @@ class Processes(SiteShell):
         )
         self.assertEqual(('', ['retry', 'front=']), (done.stderr, done.stdout.split()))
 
-    def test_whoever_presses_tab_waits_for_nothing_that_builds_machines(self):
+    def test_completion_does_not_import_what_builds_machines(self):
         code = (
             'import sys\n'
             'from kiln.cli.completion import parser_of_line\n'

@@ -12,30 +12,30 @@ from tests.unit.cli.shell import Shell
 
 
 class Looking(Shell):
-    def test_what_one_command_builds_another_one_lists_shows_and_deletes(self):
+    def test_commands_list_show_and_delete_what_another_command_built(self):
         amphora_id = self.build('web')
         self.assertEqual({'web': 'active'}, self.states())
         self.assertEqual(amphora_id, self.json('compute', 'show', 'web')['id'])
         self.ok('compute', 'delete', 'web', '--wait')
         self.assertEqual({}, self.states())
 
-    def test_a_name_and_an_id_are_as_good_as_each_other(self):
+    def test_amphorae_are_found_by_name_or_id(self):
         amphora_id = self.build('web')
         for word in ('web', amphora_id):
             self.assertEqual('web', self.json('compute', 'show', word)['name'])
             self.assertTrue(self.json('compute', 'status', word)['ready'])
 
-    def test_what_does_not_exist_is_status_3(self):
+    def test_a_missing_amphora_is_status_3(self):
         for command in ('show', 'status', 'console'):
             self.assertIn("Cannot find 'web'", self.fails(3, 'compute', command, 'web'))
 
-    def test_a_name_of_two_is_status_4_and_lists_their_ids(self):
+    def test_an_ambiguous_name_is_status_4_and_lists_the_ids(self):
         ids = [self.build('web'), self.build('web')]
         err = self.fails(4, 'compute', 'show', 'web')
         for amphora_id in ids:
             self.assertIn(amphora_id, err)
 
-    def test_a_list_prints_what_is_asked_for_in_any_format(self):
+    def test_a_list_prints_the_requested_columns_in_any_format(self):
         self.build('web', '--metadata', 'role=front')
         self.assertEqual('web active\n', self.ok(
             'compute', 'list', '-f', 'value', '-c', 'name', '-c', 'state'))  # fmt: skip
@@ -46,12 +46,12 @@ class Looking(Shell):
         self.assertIn('role=front', self.ok('compute', 'list', '--long'))
         self.assertNotIn('role=front', self.ok('compute', 'list'))
 
-    def test_a_column_that_does_not_exist_is_status_2_and_lists_those_that_do(self):
+    def test_an_unknown_column_is_status_2_and_lists_the_columns(self):
         self.assertIn('choose from id, name', self.fails(2, 'compute', 'list', '-c', 'zork'))
         self.build('web')
         self.assertIn('task_state', self.fails(2, 'compute', 'show', 'web', '-c', 'zork'))
 
-    def test_a_list_is_sorted_as_told_and_what_is_missing_comes_last(self):
+    def test_a_list_is_sorted_with_missing_values_last(self):
         self.build('a', '--flavor', 'tiny')
         self.build('b')
         self.build('c', '--flavor', 'small')
@@ -73,7 +73,7 @@ class Looking(Shell):
         last = self.ok('compute', 'console', 'web', '--lines', '1')
         self.assertEqual(text.splitlines()[-1:], last.splitlines())
 
-    def test_a_check_tells_abilities_and_health(self):
+    def test_a_check_shows_abilities_and_health(self):
         answer = self.json('compute', 'check')
         self.assertEqual(('east', True), (answer['backend'], answer['healthy']))
         self.assertIn('suspend', answer['abilities'])
@@ -85,7 +85,7 @@ class Looking(Shell):
 
 
 class Building(Shell):
-    def test_the_id_is_all_that_a_script_needs_to_read(self):
+    def test_a_script_reads_only_the_id(self):
         amphora_id = self.ok('compute', 'build', '--name', 'web', '-f', 'value', '-c', 'id')
         self.assertEqual(amphora_id.strip(), self.json('compute', 'show', 'web')['id'])
 
@@ -110,7 +110,7 @@ class Building(Shell):
         )
         self.assertEqual(2, len(shown['addresses']))
 
-    def test_the_same_key_adopts_what_exists(self):
+    def test_the_same_key_adopts_the_existing_amphora(self):
         self.assertEqual(self.build('web', '--build-key', 'k'), self.build(
             'web', '--build-key', 'k'))  # fmt: skip
 
@@ -120,11 +120,11 @@ class Building(Shell):
         self.assertEqual(['k-1', 'k-2', 'k-3'], [row['build_key'] for row in rows])
         self.assertEqual(3, len(self.states()))
 
-    def test_without_a_name_the_key_is_the_name(self):
+    def test_without_a_name_the_name_comes_from_the_key(self):
         (row,) = self.json('compute', 'build')
         self.assertEqual(f'amphora-{row["build_key"]}', row['name'])
 
-    def test_a_fleet_tells_of_each_on_stderr_and_is_quiet_when_asked_to(self):
+    def test_a_fleet_reports_each_amphora_on_stderr_unless_quiet(self):
         self.ok('compute', 'build', '--name', 'web', '--count', '2', '--wait')
         self.assertRegex(self.err, r'web-\d: active \(1 of 2\)\nweb-\d: active \(2 of 2\)\n')
         self.ok('-q', 'compute', 'build', '--name', 'x', '--count', '2', '--wait')
@@ -132,7 +132,7 @@ class Building(Shell):
         self.json('compute', 'build', '--name', 'y', '--count', '2')
         self.assertEqual('', self.err)
 
-    def test_a_request_that_can_never_work_is_status_2(self):
+    def test_an_invalid_request_is_status_2(self):
         self.assertIn('flavor', self.fails(2, 'compute', 'build', '--flavor', 'none'))
         self.assertIn('name is empty', self.fails(2, 'compute', 'build', '--name', ' x'))
         self.assertIn('port belongs to one', self.fails(
@@ -142,7 +142,7 @@ class Building(Shell):
             self.fails(2, 'compute', 'build', *wrong)
         self.assertEqual({}, self.states())
 
-    def test_files_that_cannot_be_used_are_named(self):
+    def test_unusable_files_are_named(self):
         for text, words in {
             '/etc/x': 'write it as PATH=LOCALFILE',
             '/etc/x=': 'write it as PATH=LOCALFILE',
@@ -152,7 +152,7 @@ class Building(Shell):
         }.items():
             self.assertIn(words, self.fails(2, 'compute', 'build', '--file', text))
 
-    def test_a_file_that_is_too_large_is_refused_and_not_read_to_its_end(self):
+    def test_a_too_large_file_is_refused_without_reading_all_of_it(self):
         err = self.fails(2, 'compute', 'build', '--user-data', '/dev/zero')
         self.assertIn('user_data is larger', err)
 
@@ -164,20 +164,20 @@ class Building(Shell):
         err = self.fails(5, 'compute', 'build', '--flavor', 'impossible')
         self.assertIn('Cannot build', err)
 
-    def test_to_wait_until_ready_needs_a_probe_that_there_is(self):
+    def test_waiting_until_ready_needs_a_valid_probe(self):
         self.assertIn('write it like tcp:22', self.fails(2, 'compute', 'build', '--probe', 'ping'))
         self.assertIn('needs a probe', self.fails(2, 'compute', 'build', '--until', 'ready'))
         err = self.fails(2, 'compute', 'build', '--probe', 'tcp:22', '--wait')
         self.assertIn('only with until', err)
 
-    def test_a_probe_that_agrees_makes_it_ready(self):
+    def test_a_successful_probe_makes_the_amphora_ready(self):
         # Addresses of simulated machines are this host's.
         with socket.create_server(('', 0)) as server:
             port = server.getsockname()[1]
             (row,) = self.json('compute', 'build', '--probe', f'tcp:{port}', '--timeout', '20')
         self.assertEqual('ready', row['result'])
 
-    def test_a_probe_that_never_agrees_is_status_6_and_leaves_nothing(self):
+    def test_a_probe_that_never_succeeds_is_status_6_and_leaves_nothing(self):
         # Nobody serves port 1.
         err = self.fails(6, 'compute', 'build', '--probe', 'tcp:1', '--timeout', '1')
         self.assertIn('kiln: Cannot', err)
@@ -192,7 +192,7 @@ class SlowBuilding(Shell):
             self.fails(6, 'compute', 'build', *how_far, '--timeout', '0.3')
             self.assertEqual({}, self.states())
 
-    def test_a_build_that_need_not_be_waited_for_is_not(self):
+    def test_an_accepted_build_is_not_waited_for(self):
         (row,) = self.json('compute', 'build', '--name', 'web')
         self.assertEqual('accepted', row['result'])
         self.assertEqual({'web': 'building'}, self.states())
@@ -201,7 +201,7 @@ class SlowBuilding(Shell):
 class ScarceBuilding(Shell):
     east = 'quota = 2'
 
-    def test_a_fleet_that_fails_in_part_is_status_9_and_says_which(self):
+    def test_a_partly_failed_fleet_is_status_9_and_lists_the_failures(self):
         self.assertEqual(9, self.sh(
             'compute', 'build', '--name', 'web', '--count', '3', '-f', 'value',
             '-c', 'result', '-c', 'error'))  # fmt: skip
@@ -210,7 +210,7 @@ class ScarceBuilding(Shell):
         )
         self.assertEqual(1, self.err.count('kiln: '))
 
-    def test_a_fleet_that_fails_for_one_reason_has_the_status_of_that(self):
+    def test_a_fleet_that_fails_for_one_reason_has_the_status_of_this_reason(self):
         self.ok('compute', 'build', '--count', '2')
         self.fails(5, 'compute', 'build', '--count', '2')
 
@@ -228,11 +228,11 @@ class Changing(Shell):
         self.assertEqual('other', self.json('compute', 'show', 'web')['image'])
         self.assertEqual({'web': 'active'}, self.states())
 
-    def test_what_is_agreed_but_not_waited_for_is_called_so(self):
+    def test_without_wait_the_result_is_the_accepted_state(self):
         self.build('web')
         self.assertEqual('rebooting', self.json('compute', 'reboot', 'web')[0]['result'])
 
-    def test_some_that_fail_do_not_stop_the_others(self):
+    def test_failures_do_not_stop_the_others(self):
         self.build('a')
         self.build('b')
         err = self.fails(9, 'compute', 'delete', 'a', 'none', 'b', '--wait')
@@ -248,7 +248,7 @@ class Changing(Shell):
         self.build('web')
         self.assertIn('kiln: Cannot resume', self.fails(4, 'compute', 'resume', 'web'))
 
-    def test_an_ability_that_is_lacking_is_status_8(self):
+    def test_a_missing_ability_is_status_8(self):
         path = self.folder / 'cloud.db'
         self.build('web')
         text = self.config.read_text()
@@ -256,13 +256,13 @@ class Changing(Shell):
         err = self.fails(8, '--backend', 'narrow', 'compute', 'suspend', 'web')
         self.assertIn("driver 'narrow' lacks this ability", err)
 
-    def test_a_backend_that_does_not_answer_is_said_of_each(self):
+    def test_an_unreachable_backend_is_reported_for_each_amphora(self):
         err = self.fails(6, '--backend', 'broken', 'compute', 'delete', 'a', 'b')
         self.assertEqual(2, err.count('kiln: '))
 
 
 class Crowding(Shell):
-    def test_what_finds_the_queue_full_is_said_of_each_and_the_others_are_done(self):
+    def test_a_full_queue_is_reported_for_each_amphora_and_the_others_are_done(self):
         argv = ['--backend', 'crowded', 'compute']
         err = self.fails(9, *argv, 'build', '--name', 'web', '--count', '30')
         self.assertIn('web-1 ', self.out)
@@ -283,7 +283,7 @@ class LiveProgress(Shell):
         self.assertIn('3 active', self.err)
         self.assertIn('■', self.err)
 
-    def test_one_alone_is_not_drawn(self):
+    def test_a_single_amphora_is_not_drawn(self):
         self.ok('compute', 'build', '--wait')
         self.assertEqual('', self.err)
 
@@ -320,7 +320,7 @@ class Watching(Shell):
             )
         )
 
-    def test_it_tells_each_change_until_the_state_asked_for(self):
+    def test_watch_prints_each_change_until_the_given_state(self):
         amphora_id = self.build('web')
         cloud = self.cloud()
         self.once_told = lambda: cloud.suspend(amphora_id)
@@ -329,20 +329,20 @@ class Watching(Shell):
         self.assertEqual('suspended', events[-1]['state'])
         self.assertEqual({'web'}, {event['name'] for event in events})
 
-    def test_it_ends_when_all_that_are_named_are_gone(self):
+    def test_watch_ends_when_all_named_amphorae_are_gone(self):
         amphora_id = self.build('web')
         cloud = self.cloud()
         self.once_told = lambda: cloud.vanish(amphora_id)
         self.assertEqual(['active', 'deleted'], [event['state'] for event in self.events('web')])
 
-    def test_what_can_never_be_reached_is_status_3(self):
+    def test_a_state_that_can_never_be_reached_is_status_3(self):
         amphora_id = self.build('web')
         cloud = self.cloud()
         self.once_told = lambda: cloud.vanish(amphora_id)
         err = self.fails(3, 'compute', 'watch', 'web', '--until', 'stopped', '--interval', '0.02')
         self.assertIn('Cannot wait for web to be stopped', err)
 
-    def test_without_names_it_follows_all_until_its_time_is_over(self):
+    def test_without_names_watch_follows_all_amphorae_until_its_timeout(self):
         self.build('web')
         cloud = self.cloud()
         self.once_told = lambda: cloud.crash(cloud.instances()[0].id, 'the host died')

@@ -5,14 +5,14 @@ from tests.unit.cli.shell import Shell
 
 
 class Refusing(Shell):
-    def test_what_it_cannot_work_with_is_said_at_once(self):
+    def test_an_unusable_configuration_is_reported_at_once(self):
         self.config.write_text('[clusters]\nwork_source = rabbit://me:hush@h/kiln\n'
                                f'[db]\nurl = sqlite:///{self.folder}/kiln.db\n')  # fmt: skip
         said = self.fails(ExitCode.USAGE, 'conductor')
         self.assertIn('Cannot use work_source: it is none of database, zookeeper:', said)
         self.assertNotIn('hush', said)
 
-    def test_a_store_that_cannot_be_used_is_said_at_once(self):
+    def test_an_unusable_store_is_reported_at_once(self):
         self.config.write_text('[db]\nurl = postgresql://me:hush@127.0.0.1:1/kiln\n')
         said = self.fails(ExitCode.UNAVAILABLE, 'conductor')
         self.assertIn('Cannot read the store at postgresql://127.0.0.1:1/kiln', said)

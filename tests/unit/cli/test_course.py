@@ -58,29 +58,29 @@ def one_group(**fields):
 
 
 class Counting(unittest.TestCase):
-    def test_without_a_goal_it_is_done_when_as_many_are_ready_as_are_wanted(self):
+    def test_without_a_goal_it_is_done_when_the_desired_number_is_ready(self):
         found = far(seen(node('a'), node('b', doomed='x'), node('c', NodeState.BOOTING)))
         self.assertEqual((1, 4), (found.done, found.total))
 
-    def test_only_new_nodes_count_for_what_is_made(self):
+    def test_only_new_nodes_count_as_created(self):
         view = seen(node('old', at=50.0), node('new'))
         found = far(view, one_group(makes=3))
         self.assertEqual((1, 3), (found.done, found.total))
 
-    def test_who_has_to_go_counts_when_it_is_gone(self):
+    def test_a_node_to_remove_counts_when_it_is_gone(self):
         found = far(seen(node('a', at=1.0)), one_group(leave=frozenset({'a', 'b', 'c'})))
         self.assertEqual((2, 3), (found.done, found.total))
 
-    def test_who_is_rebooted_counts_when_it_is_ready_again(self):
+    def test_a_rebooted_node_counts_when_it_is_ready_again(self):
         view = seen(node('a', at=1.0, since=130.0), node('b', at=1.0, since=50.0))
         found = far(view, one_group(touched=frozenset({'a', 'b'})))
         self.assertEqual((1, 2), (found.done, found.total))
 
-    def test_a_group_that_is_no_more_wanted_is_counted_too(self):
+    def test_a_removed_group_is_counted_too(self):
         found = far(seen(node('a', NodeState.DELETING, group='old')))
         self.assertEqual(['work', 'old'], [group.name for group in found.groups])
 
-    def test_a_proposal_says_what_is_to_be_done(self):
+    def test_a_proposal_gives_the_goal(self):
         group = GroupPlan(
             group='work', role='worker', count=2, strategy=Strategy(), table={},
             adds=(Add(place=Place(), reason='x'),),
@@ -101,25 +101,25 @@ class Counting(unittest.TestCase):
         self.assertEqual((2, {'a', 'b', 'c'}), (goal['work'].makes, goal['work'].leave))
         self.assertEqual(({'e'}, 6), (goal['work'].touched, goal['work'].total))
 
-    def test_a_deletion_that_others_entered_is_done_when_all_are_gone(self):
+    def test_a_deletion_submitted_elsewhere_is_done_when_all_nodes_are_gone(self):
         view = seen(node('a'), node('b'), kind=OperationKind.DELETE)
         self.assertEqual({'a', 'b'}, goal_of_view(view)['work'].leave)
         self.assertEqual(NO_GOAL, goal_of_view(seen(node('a'))))
 
 
 class Left(unittest.TestCase):
-    def test_before_the_first_node_nobody_can_tell(self):
+    def test_before_the_first_node_there_is_no_estimate(self):
         self.assertIsNone(far(seen(node('a', NodeState.BOOTING))).left_s)
 
-    def test_those_under_way_take_as_long_as_the_slowest_so_far(self):
+    def test_nodes_in_progress_take_as_long_as_the_slowest_so_far(self):
         view = seen(node('a', since=130.0), node('b', NodeState.BOOTING, at=115.0))
         self.assertEqual(25.0, far(view).left_s)
 
-    def test_those_to_come_are_made_as_fast_as_the_others_were(self):
+    def test_further_nodes_are_created_at_the_rate_so_far(self):
         view = seen(node('a', since=110.0), node('b', since=110.0))
         self.assertEqual(8 * 10.0, far(view, one_group(makes=10)).left_s)
 
-    def test_who_is_late_is_expected_at_any_moment(self):
+    def test_a_late_node_is_expected_at_any_moment(self):
         view = seen(node('a', since=101.0), node('b', NodeState.JOINING))
         self.assertEqual(1.0, far(view).left_s)
 
@@ -142,21 +142,21 @@ class Shown(unittest.TestCase):
         self.assertIn('<- Quota exceeded', picture)
         self.assertIn('-> Wait.', picture)
 
-    def test_the_last_events_are_seen_until_the_end(self):
+    def test_the_last_events_are_drawn_until_the_end(self):
         event = Event(cluster_id='c', kind='k', message='a is ready', at=3661.0)
         running, ended = far(seen()), far(seen(state=OperationState.SUCCEEDED))
         self.assertIn('01:01:01Z  a is ready', drawing([running], [(event, 'web')]).plain)
         self.assertIn('web: a is ready', drawing([running, running], [(event, 'web')]).plain)
         self.assertNotIn('a is ready', drawing([ended], [(event, 'web')]).plain)
 
-    def test_what_is_drawn_stays_on_the_terminal(self):
+    def test_the_drawing_stays_on_the_terminal(self):
         stream = Terminal()
         with screen(stream) as shown:
             shown.show([far(seen(node('a')))], [])
             shown.show([far(seen(node('a'), state=OperationState.SUCCEEDED))], [])
         self.assertIn('succeeded', stream.getvalue())
 
-    def test_silence_says_nothing(self):
+    def test_silence_prints_nothing(self):
         stream = io.StringIO()
         with screen(stream, silent=True) as shown:
             shown.show([far(seen())], [])
@@ -171,14 +171,14 @@ class Told(unittest.TestCase):
     def told(self):
         return self.stream.getvalue().splitlines()
 
-    def test_a_line_for_each_event(self):
+    def test_each_event_has_a_line(self):
         event = Event(cluster_id='c', kind='k', message='password=abc is\nready', at=0.0)
         self.lines.show([far(seen())], [event])
         (line,) = self.told()
         self.assertTrue(line.startswith('00:00:00Z web: '))
         self.assertNotIn('abc', line)
 
-    def test_pain_3_a_cause_is_told_at_once_and_once(self):
+    def test_pain_3_a_cause_is_printed_at_once_and_only_once(self):
         waiting = far(seen(state=OperationState.WAITING, cause=QUOTA))
         for _ in range(3):
             self.lines.show([waiting], [])

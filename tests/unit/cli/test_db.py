@@ -43,12 +43,12 @@ class Commands(Shell):
         lines = (self.path.with_suffix('.keys')).read_text().splitlines()
         return [line.split()[0] for line in lines[1:]]
 
-    def test_the_first_command_makes_the_file(self):
+    def test_the_first_command_creates_the_file(self):
         checked = self.json('db', 'check')
         self.assertEqual((True, f'file {self.path}'), (checked['usable'], checked['store']))
         self.assertEqual((0, []), (checked['cluster'], checked['dangling_leases']))
 
-    def test_upgrade_says_what_it_did(self):
+    def test_upgrade_reports_what_it_did(self):
         self.ok('db', 'upgrade')
         self.assertIn(f'has revision {REVISION} already', self.err)
         self.sql('DROP TABLE alembic_version')
@@ -61,13 +61,13 @@ class Commands(Shell):
         self.assertIn(f'has revision {REVISION}; it had no tables', self.err)
         self.ok('db', 'check')
 
-    def test_check_names_leases_whose_owners_are_gone(self):
+    def test_check_lists_leases_of_dead_owners(self):
         store = self.store()
         store.leases.claim('c-web', 'host-1', -1.0)
         (lease,) = self.json('db', 'check')['dangling_leases']
         self.assertIn('c-web of host-1, expired at 20', lease)
 
-    def test_purge_removes_what_is_old_enough(self):
+    def test_purge_removes_old_records(self):
         store = self.store()
         store.events.add(Event(cluster_id='c', kind='k', message='old', at=1.0))
         store.events.add(Event(cluster_id='c', kind='k', message='new'))
@@ -75,7 +75,7 @@ class Commands(Shell):
         self.assertEqual({'operations': 0, 'nodes': 0, 'events': 1, 'tombstones': 0}, purged)
         self.assertEqual(['new'], [one.message for one in store.events.after()])
 
-    def test_purge_takes_no_span_without_a_unit(self):
+    def test_purge_refuses_a_time_without_a_unit(self):
         for span in ('30', '-1d', 'd', '3y', ''):
             with self.subTest(span):
                 said = self.fails(ExitCode.USAGE, 'db', 'purge', f'--older-than={span}')
@@ -98,7 +98,7 @@ class Commands(Shell):
         self.assertEqual(['current', 'former'], self.words())
         self.assertEqual(secret, store.secrets.read('c-web', 'token'))
 
-    def test_a_store_that_cannot_be_used_is_one_line_and_a_status(self):
+    def test_an_unusable_store_is_one_line_and_a_status(self):
         self.ok('db', 'check')
         self.sql("UPDATE alembic_version SET version_num = '9999'")
         said = self.fails(ExitCode.UNAVAILABLE, 'db', 'upgrade')
@@ -109,7 +109,7 @@ class Commands(Shell):
         self.config.write_text('[db]\nurl = oracle://kiln:hunter2@db/kiln\n')
         self.assertNotIn('hunter2', self.fails(ExitCode.UNAVAILABLE, 'db', 'check'))
 
-    def test_what_is_not_installed_is_named_with_its_extra(self):
+    def test_a_missing_package_is_named_with_its_extra(self):
         # In one interpreter, with the second missing as long as the first is there.
         cases = {
             'psycopg': ('postgresql', 'postgresql://kiln@db/kiln'),
@@ -147,7 +147,7 @@ class Commands(Shell):
 
 
 class DefaultPlace(unittest.TestCase):
-    def test_without_a_url_it_is_where_programs_keep_their_state(self):
+    def test_the_default_store_is_in_the_state_directory(self):
         self.assertEqual('sqlite:////s/kiln/kiln.db', default_url({'XDG_STATE_HOME': '/s'}))
         home = pathlib.Path.home()
         self.assertEqual(f'sqlite:///{home}/.local/state/kiln/kiln.db', default_url({}))

@@ -11,13 +11,13 @@ from tests.unit.cli.shell import Shell, Terminal
 
 
 class Fleet(Shell):
-    def test_the_demo_keeps_what_it_promises(self):
+    def test_all_claims_of_the_demo_are_true(self):
         out = self.ok('demo', '--compute', '--fleet', '6', '--pace', '0.1')
         self.assertEqual(12, out.count('\nok  '), out)
         self.assertIn('closed -> open -> half-open -> closed', out)
         self.assertNotIn('\033', out)
 
-    def test_a_cloud_that_never_breaks_does_not_pass_for_one_that_recovered(self):
+    def test_a_cloud_that_never_breaks_fails_the_claims_of_a_recovery(self):
         options = cloud(2, 0.1)
         options.pop('KILN_COMPUTE_DEMO__FAULTS')
         ledger = Ledger()
@@ -32,7 +32,7 @@ class Fleet(Shell):
         self.assertIn('the circuit opened once and closed once: ', ' '.join(false))
         self.assertTrue(stage.expectations[0].true)
 
-    def test_the_ledger_keeps_the_story_of_the_circuit_for_builds_alone(self):
+    def test_the_ledger_records_only_the_circuit_for_builds(self):
         ledger = Ledger()
         before = list(ledger.circuit)
         ledger.circuit_changed('demo', 'read', 'closed', 'open')
@@ -48,6 +48,6 @@ class Fleet(Shell):
 
 
 class Swarm(Shell):
-    def test_an_image_that_cannot_be_built_ends_it_with_the_status_of_the_build(self):
+    def test_a_failed_image_build_ends_the_demo_with_its_status(self):
         code = self.run_bare('demo', '--swarm', 'nonsense')
         self.assertEqual((ExitCode.USAGE, ''), (code, self.err))

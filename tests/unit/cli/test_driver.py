@@ -22,7 +22,7 @@ class Drivers(Shell):
         self.assertEqual(5, shown['max_files'])
         self.assertNotIn('types', self.json('driver', 'show', 'appliance'))
 
-    def test_a_driver_that_is_not_installed_is_status_2_and_lists_those_that_are(self):
+    def test_a_missing_driver_is_status_2_and_lists_the_installed_ones(self):
         said = self.fails(2, 'driver', 'show', 'tsunami')
         self.assertRegex(said, 'Installed: appliance, .*nodes_v1, noop, nova')
 
@@ -54,13 +54,13 @@ class Drivers(Shell):
 
 
 class Circuits(Shell):
-    def test_circuits_are_listed_with_where_they_live(self):
+    def test_circuits_are_listed_with_their_storage(self):
         rows = self.json('circuit', 'list')
         self.assertEqual({'east/read', 'east/build', 'east/change'}, {row['name'] for row in rows})
         self.assertEqual({('closed', 'this process')}, {
             (row['state'], row['storage']) for row in rows})  # fmt: skip
 
-    def test_opening_one_that_no_other_process_would_see_is_refused(self):
+    def test_opening_a_circuit_of_one_process_is_refused(self):
         for verb in ('open', 'close'):
             err = self.fails(2, 'circuit', verb, 'build')
             self.assertIn('Set circuit_redis_url in [compute:east]', err)
@@ -73,12 +73,12 @@ def schedulers():
 class Kit(Shell):
     some = ('--select', '*find*')
 
-    def test_a_right_driver_passes_bare_and_behind_its_guards(self):
+    def test_a_correct_driver_passes_with_and_without_its_guards(self):
         for more in ([], ['--guarded']):
             out = self.ok('driver', 'test', 'narrow', *self.some, *more)
             self.assertRegex(out, r'narrow: [1-9]\d* behaviours shown, 0 failed')
 
-    def test_no_thread_is_left_of_a_guarded_run(self):
+    def test_a_guarded_run_leaves_no_thread(self):
         before = set(threading.enumerate())
         self.ok('driver', 'test', 'noop', '--guarded', '--select', '*build_returns*', '--select',
                 '*closing*', '--select', '*vanished*')  # fmt: skip
@@ -108,22 +108,22 @@ class Kit(Shell):
         self.assertIn('FAIL', self.out)
         self.assertIn('down for repairs', self.out)
 
-    def test_the_report_is_data_too(self):
+    def test_the_report_is_also_json(self):
         report = self.json('driver', 'test', 'east', *self.some)
         self.assertEqual((True, 0), (report['ok'], report['failed']))
         self.assertEqual([], self.json('compute', 'list'))
 
-    def test_what_every_build_needs_is_handed_on(self):
+    def test_build_arguments_are_passed_on(self):
         self.ok('driver', 'test', 'east', '--select', '*key*', '--build', 'amphora_flavor=tiny',
                 '--build', 'network_ids=a,b', '--port', 'p', '--network', 'n')  # fmt: skip
         self.fails(1, 'driver', 'test', 'east', '--select', '*key*', '--build',
                    'amphora_flavor=none')  # fmt: skip
 
-    def test_a_selection_of_nothing_is_refused_with_its_words(self):
+    def test_an_empty_selection_is_refused_with_its_patterns(self):
         err = self.fails(2, 'driver', 'test', 'east', '--select', 'xyzzy', '--select', 'y')
         self.assertIn('Cannot find a behaviour called xyzzy or y.', err)
 
-    def test_a_build_argument_that_is_none_is_refused_before_anything_is_built(self):
+    def test_an_unknown_build_argument_is_refused_before_any_build(self):
         err = self.fails(2, 'driver', 'test', 'east', '--build', 'flavour=tiny')
         self.assertIn("Cannot build with 'flavour': choose from amphora_flavor, ", err)
         self.assertNotIn('self', err)

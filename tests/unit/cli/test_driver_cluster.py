@@ -63,7 +63,7 @@ class Lists(ClusterShell):
         self.assertEqual({'cluster'}, {r['kind'] for r in self.json('driver', 'list', '--kind',
                                                                     'cluster')})  # fmt: skip
 
-    def test_001_25_who_may_not_be_used_is_listed_with_the_reason(self):
+    def test_001_25_unusable_drivers_are_listed_with_the_reason(self):
         self.change(self.new('beta_v1') / 'driver.yaml', 'version:', 'beta: true\nversion:')
         self.new('broken_v1').joinpath('driver.yaml').write_text('name: [')
         self.configure('disabled_drivers = example_v1')
@@ -85,19 +85,19 @@ class Lists(ClusterShell):
         self.assertEqual((['pages'], ['pages']), (shown['verbs'], shown['outputs']))
         self.assertEqual(16, len(shown['digest']))
 
-    def test_a_version_is_asked_for_by_its_number(self):
+    def test_a_version_is_chosen_by_its_number(self):
         shown = self.json('driver', 'show', 'nodes_v1==1.0.0')
         self.assertEqual('1.0.0', shown['version'])
         err = self.fails(2, 'driver', 'show', 'nodes_v1==2.*')
         self.assertIn('Installed: example_v1 1.0.0, nodes_v1 1.0.0', err)
 
-    def test_one_that_is_broken_or_disabled_can_be_looked_at_all_the_same(self):
+    def test_broken_and_disabled_drivers_can_be_shown(self):
         self.new('broken_v1').joinpath('driver.yaml').write_text('name: [')
         self.configure('disabled_drivers = example_v1')
         self.assertEqual('broken', self.json('driver', 'show', 'broken_v1')['state'])
         self.assertIn('reboot', self.json('driver', 'show', 'example_v1')['can'])
 
-    def test_a_name_of_both_kinds_has_to_be_told_apart(self):
+    def test_a_name_of_both_kinds_needs_the_kind(self):
         self.new('noop')
         self.assertIn('--kind cluster', self.fails(2, 'driver', 'show', 'noop'))
         self.assertEqual(
@@ -130,18 +130,18 @@ class NeedsAnExtra(Installed, ClusterShell):
         self.assertEqual('broken', rows['bad_v1']['state'])
         self.assertNotIn('extra', rows['bad_v1']['reason'])
 
-    def test_the_check_of_all_drivers_tells_of_it_and_does_not_fail(self):
+    def test_the_check_of_all_drivers_lists_it_and_does_not_fail(self):
         self.assertEqual([('acme_v1', 'not installed')], self.problems(0))
         self.assertIn(self.command, self.out)
         self.package('kiln-driver-bad', 'bad_v1', 'import no_such_client')
         self.assertEqual([('acme_v1', 'not installed'), ('bad_v1', 'broken')], self.problems(1))
 
-    def test_whoever_checks_that_one_is_told_that_it_cannot_be_used(self):
+    def test_the_check_of_this_driver_reports_that_it_cannot_be_used(self):
         self.assertEqual([('acme_v1', 'not installed')], self.problems(1, 'acme_v1'))
         self.assertIn(self.command, self.out)
         self.assertEqual([], self.problems(0, 'nodes_v1'))
 
-    def test_one_whose_files_say_all_is_found_out_too(self):
+    def test_a_driver_without_python_is_recognized_too(self):
         folder = self.drivers / 'code_v1'
         folder.mkdir()
         (folder / 'driver.yaml').write_text(
@@ -155,7 +155,7 @@ class NeedsAnExtra(Installed, ClusterShell):
         )
         self.assertEqual([('code_v1', 'not installed')], self.problems(1, 'code_v1'))
 
-    def test_one_that_is_disabled_is_listed_as_that(self):
+    def test_a_disabled_driver_is_listed_as_disabled(self):
         self.configure('disabled_drivers = acme_v1')
         row = self.rows('list')['acme_v1']
         self.assertEqual('disabled', row['state'])
@@ -167,23 +167,27 @@ class Docs(ClusterShell):
         folder = self.new('acme_v1')
         (folder / 'README.rst').write_text('Where nodes never join, look at the proxy.')
         out = self.ok('driver', 'doc', 'acme_v1')
-        for told in ('look at the proxy', 'What each node says', 'The address of each node.'):
+        for told in (
+            'look at the proxy',
+            'Text that each node prints',
+            'The address of each node.',
+        ):
             self.assertIn(told, out)
 
-    def test_001_3_the_image_and_the_properties_it_needs_are_told(self):
+    def test_001_3_the_guide_lists_the_image_and_its_properties(self):
         out = self.ok('driver', 'doc', 'example_v1')
         self.assertIn('kiln_driver: example_v1', out)
         self.assertIn('How to build the image', out)
         self.assertIn('Python 3', out)
 
-    def test_the_guide_is_data_too_and_compute_drivers_have_one(self):
+    def test_the_guide_is_also_json_and_compute_drivers_have_one(self):
         guide = json.loads(self.ok('driver', 'doc', 'noop', '-f', 'json'))
         self.assertEqual('Compute driver noop', guide['title'])
         self.assertIn('quota', guide['lists']['Options'])
 
 
 class Writes(ClusterShell):
-    def test_001_26_each_form_of_a_new_driver_is_right_as_it_is(self):
+    def test_001_26_each_form_of_a_new_driver_works_unchanged(self):
         for form in ('directory', 'python'):
             folder = self.new(f'{form}_v1', form)
             self.assertIn('no mistakes', self.ok('driver', 'lint', str(folder)))
@@ -204,7 +208,7 @@ class Writes(ClusterShell):
             row = self.rows('list')[name]
             self.assertEqual(('3.1.0', 'active'), (row['version'], row['state']))
 
-    def test_001_13_of_a_fork_the_templates_alone_may_be_had(self):
+    def test_001_13_a_fork_can_have_only_the_templates(self):
         self.ok('driver', 'fork', 'example_v1', 'mine', '--templates', '--output',
                 str(self.folder))  # fmt: skip
         copied = {path.name for path in (self.folder / 'mine').iterdir()}
@@ -222,7 +226,7 @@ class Writes(ClusterShell):
 
 
 class Lints(ClusterShell):
-    def test_001_26_all_mistakes_of_a_file_are_told_at_once_with_their_places(self):
+    def test_001_26_all_mistakes_in_a_file_are_reported_at_once_with_their_places(self):
         folder = self.new('acme_v1')
         self.change(folder / 'driver.yaml', 'version: 1.0.0', 'version: one')
         self.change(folder / 'driver.yaml', 'ready: active', 'redy: active')
@@ -233,7 +237,7 @@ class Lints(ClusterShell):
         self.fails(1, 'driver', 'lint', str(folder), '-f', 'json')
         self.assertEqual([3, 12], sorted(one['line'] for one in json.loads(self.out)))
 
-    def test_001_26_mistakes_of_python_are_told_with_their_lines(self):
+    def test_001_26_mistakes_in_python_are_reported_with_their_lines(self):
         for former, now, told in (
             ('class Driver', 'clas Driver', 'driver.py:15:6: SyntaxError'),
             (
@@ -251,7 +255,7 @@ class Lints(ClusterShell):
                 self.fails(1, 'driver', 'lint', str(folder))
                 self.assertIn(told, self.out)
 
-    def test_001_26_what_files_and_class_say_differently_is_told(self):
+    def test_001_26_contradictions_of_files_and_class_are_reported(self):
         folder = self.new('py_v1', 'python')
         self.change(folder / 'driver.py', 'manifest.version', "'2.0.0'")
         self.fails(1, 'driver', 'lint', str(folder))
@@ -260,7 +264,7 @@ class Lints(ClusterShell):
         self.fails(1, 'driver', 'lint', str(folder))
         self.assertIn('it calls itself other', self.out)
 
-    def test_there_is_nothing_to_lint_where_there_is_no_folder(self):
+    def test_linting_a_missing_folder_is_refused(self):
         self.assertIn('no directory', self.fails(2, 'driver', 'lint', '/nowhere'))
         empty = self.folder / 'empty'
         empty.mkdir()
@@ -272,7 +276,7 @@ class Checks(ClusterShell):
         self.assertEqual(code, self.sh('driver', 'check', *argv, '-f', 'json'), self.err)
         return [(row['name'], row['problem']) for row in json.loads(self.out)]
 
-    def test_a_site_that_is_right_is_status_0(self):
+    def test_a_correct_site_is_status_0(self):
         self.assertEqual([], self.problems(0))
 
     def test_002_11_conflicts_are_status_1(self):
@@ -291,19 +295,19 @@ class Checks(ClusterShell):
         self.assertEqual([], self.problems(0, 'example_v1', '--state', str(state)))
         self.assertEqual({'example_v1 1.0.0'}, set(json.loads(state.read_text())['digests']))
 
-    def test_one_that_is_out_of_use_is_judged_by_whoever_names_it(self):
+    def test_an_unused_driver_is_checked_when_it_is_named(self):
         self.change(self.new('acme_v1') / 'templates' / 'start.sh', 'greeting |', 'greting |')
         self.configure('disabled_drivers = acme_v1')
         self.assertEqual([], self.problems(0))
         self.assertEqual([('acme_v1', 'broken')], self.problems(1, 'acme_v1'))
 
-    def test_what_is_broken_is_told_be_it_in_a_template_only(self):
+    def test_a_broken_template_is_reported(self):
         self.change(self.new('acme_v1') / 'templates' / 'start.sh', 'greeting |', 'greting |')
         self.new('broken_v1').joinpath('driver.yaml').write_text('name: [')
         self.assertEqual([('acme_v1', 'broken'), ('broken_v1', 'broken')], self.problems(1))
         self.assertIn('did you mean greeting', self.out)
 
-    def test_001_13_a_change_without_a_new_version_is_told_until_it_has_one(self):
+    def test_001_13_a_change_without_a_new_version_is_reported_until_it_has_one(self):
         folder = self.new('acme_v1')
         state = ['--state', str(self.folder / 'digests.json')]
         self.assertEqual([], self.problems(0, *state))
@@ -313,7 +317,7 @@ class Checks(ClusterShell):
         self.change(folder / 'driver.yaml', '1.0.0', '1.0.1')
         self.assertEqual([], self.problems(0, *state))
 
-    def test_001_13_a_file_that_holds_no_digests_is_refused(self):
+    def test_001_13_a_file_without_digests_is_refused(self):
         for text in ('{', '[]', '{"digests": 1}'):
             (self.folder / 'digests.json').write_text(text)
             err = self.fails(2, 'driver', 'check', '--state', str(self.folder / 'digests.json'))
@@ -321,7 +325,7 @@ class Checks(ClusterShell):
         self.fails(2, 'driver', 'check', '--state', str(self.folder))
         self.fails(2, 'driver', 'check', '--state', '/proc/none')
 
-    def test_001_11_clusters_whose_driver_is_not_what_it_was_are_told(self):
+    def test_001_11_clusters_whose_driver_changed_are_reported(self):
 
         with open_store(f'sqlite:///{self.folder}/kiln.db') as store:
             one = cluster()
@@ -342,18 +346,18 @@ class Explains(ClusterShell):
         told = self.json('driver', 'explain', '--coe', 'nodes')
         self.assertEqual('nodes_v1', told['pin']['name'])
 
-    def test_why_none_can_be_chosen_is_explained_and_status_2(self):
+    def test_a_failed_choice_is_explained_and_status_2(self):
         self.fails(2, 'driver', 'explain', '--coe', 'tea', '--property', 'kiln_distro=debian')
         self.assertIn('distro: debian (property kiln_distro of image', self.out)
         self.assertIn('error no_cluster_driver', self.out)
         self.fails(2, 'driver', 'explain', '--driver', 'nobody', '-f', 'json')
         self.assertEqual('cluster_driver_unknown', json.loads(self.out)['error'])
 
-    def test_an_image_of_the_backend_is_asked_about_itself(self):
+    def test_the_properties_of_a_backend_image_are_used(self):
         out = self.ok('driver', 'explain', '--coe', 'nodes', '--image', 'debian-12')
         self.assertIn('debian-12', out)
 
-    def test_a_template_of_the_store_has_its_say(self):
+    def test_a_stored_template_is_used(self):
 
         with open_store(f'sqlite:///{self.folder}/kiln.db') as store:
             store.templates.save(ClusterTemplate(name='web', coe='nodes', driver='nodes_v1'))
@@ -362,14 +366,14 @@ class Explains(ClusterShell):
 
 
 class Judges(ClusterShell):
-    def test_a_folder_is_judged_by_the_kit_for_cluster_drivers(self):
+    def test_a_folder_is_tested_by_the_kit_for_cluster_drivers(self):
         folder = self.new('acme_v1')
         out = self.ok('driver', 'test', str(folder), '--select', 'Declaration')
         self.assertRegex(out, r'acme_v1: [1-9]\d* behaviours shown, 0 failed')
         self.assertIn('0 failed', self.ok('driver', 'test', 'acme_v1', '--select', '*contract'))
         self.assertIn('0 failed', self.ok('driver', 'test', 'nodes_v1', '--select', '*contract'))
 
-    def test_a_folder_that_lies_here_is_meant_only_where_it_is_written_as_a_path(self):
+    def test_a_folder_is_tested_only_if_it_is_written_as_a_path(self):
         self.enterContext(contextlib.chdir(self.folder))
         for name in ('narrow', 'noop', 'example_v1', 'acme_v1'):
             (self.folder / name).mkdir()
@@ -392,7 +396,7 @@ class Judges(ClusterShell):
         self.fails(1, 'driver', 'test', str(folder), '--select', '*almost*', '--kind', 'cluster')
         self.assertIn("is ['is_ready'] meant?", self.out)
 
-    def test_what_a_parameter_needs_is_handed_on(self):
+    def test_values_of_parameters_are_passed_on(self):
         folder = self.new('acme_v1')
         select = ['--select', '*as_it_should_be']
         self.ok('driver', 'test', str(folder), *select, '--parameter', 'greeting=Hi')

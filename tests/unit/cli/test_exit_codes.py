@@ -58,10 +58,10 @@ class Codes(unittest.TestCase):
         }
         self.assertEqual(EXPECTED, {name: code_of(kind('x')) for name, kind in kinds.items()})
 
-    def test_what_kiln_has_no_class_for_is_unforeseen(self):
+    def test_errors_without_a_class_in_kiln_are_unforeseen(self):
         self.assertEqual(ExitCode.UNFORESEEN, code_of(ZeroDivisionError()))
 
-    def test_several_failures_of_one_code_are_partial_only_if_some_of_it_was_done(self):
+    def test_failures_with_one_code_are_partial_only_if_something_succeeded(self):
         missing = exceptions.InstanceNotFoundError('x')
         self.assertEqual(ExitCode.OK, code_of_all([], 2))
         self.assertEqual(ExitCode.NOT_FOUND, code_of_all([missing, missing], 2))
@@ -70,7 +70,7 @@ class Codes(unittest.TestCase):
 
 
 class Lines(unittest.TestCase):
-    def test_a_message_of_one_sentence_gets_the_remedy_of_its_class(self):
+    def test_a_one_sentence_message_is_followed_by_the_remedy_of_its_class(self):
         self.assertEqual(
             'Cannot do x: gone. Check the id or name; the amphora might have been deleted.',
             explain(exceptions.InstanceNotFoundError('Cannot do x: gone')),
@@ -80,18 +80,18 @@ class Lines(unittest.TestCase):
         text = 'Cannot open x: it cannot be used:\nx.toml:1: a is  wrong.\nx.toml:2: b is wrong.'
         self.assertEqual(text.replace('  ', ' '), explain(exceptions.ConfigurationError(text)))
 
-    def test_a_message_that_says_what_to_do_is_left_as_it_is(self):
+    def test_a_message_with_a_remedy_is_unchanged(self):
         text = 'Cannot do x: it is taken. Take another.'
         self.assertEqual(text, explain(exceptions.BuildConflict(text)))
 
-    def test_the_remedy_says_how_long_to_wait(self):
+    def test_the_remedy_includes_the_wait(self):
         error = exceptions.RateLimited('Cannot do x: too fast.', retry_after=2.5)
         self.assertEqual('Cannot do x: too fast. Repeat after 2.5 seconds.', explain(error))
 
-    def test_a_pause_that_is_not_known_is_not_printed_as_none(self):
+    def test_an_unknown_wait_is_not_printed_as_none(self):
         self.assertIn('after some seconds', explain(exceptions.RateLimited('Cannot do x.')))
 
-    def test_an_open_circuit_says_what_opened_it(self):
+    def test_an_open_circuit_names_its_cause(self):
         error = exceptions.CircuitOpenError('Circuit a/read is open; repeat in 3.0 s.')
         error.__cause__ = exceptions.ServiceUnavailable('Cannot list: no route.')
         self.assertEqual(
@@ -102,12 +102,12 @@ class Lines(unittest.TestCase):
     def test_several_lines_become_one(self):
         self.assertNotIn('\n', explain(UsageError('a\n  b\nc')))
 
-    def test_a_defect_is_called_one_and_shows_no_secret(self):
+    def test_an_unexpected_error_is_reported_as_a_defect_without_secrets(self):
         line = explain(RuntimeError('password=hunter2 is wrong'))
         self.assertRegex(line, r'^Unexpected RuntimeError: .* defect of kiln; --debug')
         self.assertNotIn('hunter2', line)
 
-    def test_an_extra_that_is_not_installed_is_no_defect_and_status_2(self):
+    def test_a_missing_extra_is_status_2_and_not_a_defect(self):
         error = ModuleNotFoundError("No module named 'sqlalchemy'", name='sqlalchemy')
         self.assertEqual(
             "Cannot continue: Python package 'sqlalchemy' is not installed. "
@@ -116,17 +116,17 @@ class Lines(unittest.TestCase):
         )
         self.assertEqual(ExitCode.USAGE, code_of(error))
 
-    def test_an_import_that_no_extra_would_mend_is_a_defect(self):
+    def test_an_import_error_that_no_extra_fixes_is_a_defect(self):
         error = ModuleNotFoundError("No module named 'kiln.wraps'", name='kiln.wraps')
         self.assertRegex(explain(error), 'defect of kiln; --debug')
         self.assertNotIn('pip', explain(error))
         self.assertEqual(ExitCode.UNFORESEEN, code_of(error))
 
-    def test_of_a_driver_that_is_broken_no_extra_is_spoken(self):
+    def test_a_broken_driver_names_no_extra(self):
         line = explain(exceptions.DriverLoadError('Cannot load compute driver x: no hook'))
         self.assertIn('Repair the driver', line)
         self.assertNotIn('extra', line)
 
-    def test_a_full_disk_is_no_defect(self):
+    def test_a_full_disk_is_not_a_defect(self):
         line = explain(OSError(28, 'No space left on device'))
         self.assertEqual('Cannot continue: [Errno 28] No space left on device.', line)

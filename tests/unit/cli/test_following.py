@@ -71,14 +71,14 @@ class Following(unittest.TestCase):
         Follower(clusters, Leaping(), screen).follow([entered])
         return screen.looks
 
-    def test_an_end_is_never_shown_before_what_held_it_up(self):
+    def test_an_end_is_never_shown_before_its_cause(self):
         for ends_with in range(12):
             with self.subTest(ends_with):
                 waiting = {OperationState.WAITING}
                 early = [events for states, events in self.looks(ends_with) if states == waiting]
                 self.assertFalse(any(early), early)
 
-    def test_its_last_words_are_shown_once_whenever_it_ends(self):
+    def test_the_last_events_are_shown_once_whenever_the_operation_ends(self):
         for ends_with in range(12):
             with self.subTest(ends_with):
                 said = [one for _, events in self.looks(ends_with) for one in events]

@@ -36,7 +36,7 @@ class Fuzz(SiteShell):
     )  # fmt: skip
     @given(command=st.sampled_from(COMMANDS), words=st.lists(WORDS, max_size=5))
     @example(command='template save', words=['\x00'])
-    def test_no_words_make_a_traceback(self, command, words):
+    def test_no_words_cause_a_traceback(self, command, words):
         # What it would wait for is not the question here.
         words = [word for word in words if word != '--follow']
         app = self.app()

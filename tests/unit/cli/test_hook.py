@@ -58,7 +58,7 @@ class Listing(HookShell):
         found = [rows[0][column] for column in ('point', 'on_failure', 'timeout')]
         self.assertEqual(['pre_create', 'fail', '30 s'], found)
 
-    def test_every_mistake_is_told_at_once(self):
+    def test_all_mistakes_are_reported_at_once(self):
         self.program('pre_create/10-a', mode=0o644)
         self.program('pre_lunch/10-a')
         said = self.fails(2, 'hook', 'list')
@@ -70,31 +70,31 @@ class Conducting(HookShell):
     def site(self):
         return configured_site(kiln_conf.load([str(self.config)], [], environment={}))
 
-    def test_nothing_is_begun_with_hooks_that_cannot_be_used(self):
+    def test_nothing_starts_with_unusable_hooks(self):
         self.program('pre_create/10-a', mode=0o644)
         with self.site() as site, self.assertRaises(InvalidHooks), site.conducting():
             self.fail('it has begun')
 
-    def test_with_good_ones_it_begins(self):
+    def test_with_valid_hooks_it_starts(self):
         self.program('pre_create/10-a')
         with self.site() as site, site.conducting() as conductor:
             conductor.wake()
 
 
 class Testing(HookShell):
-    def test_one_hook_is_called_with_a_document_of_a_file(self):
+    def test_a_hook_is_called_with_a_sample_from_a_file(self):
         self.program('pre_create/10-a', f'cat > {self.folder}/copy; echo hello >&2')
         said = self.json('hook', 'test', 'a', '--cluster', str(self.file))
         self.assertEqual(('pre_create/a', 'ok'), (said['hook'], said['answer']))
         self.assertIn('"name": "web"', (self.folder / 'copy').read_text())
 
-    def test_or_of_a_cluster_that_is_there(self):
+    def test_a_hook_is_called_with_a_sample_from_an_existing_cluster(self):
         self.operation()
         self.program('pre_create/10-a')
         self.ok('hook', 'test', 'pre_create/a', '--cluster', 'web')
         self.assertIn('web2', self.fails(3, 'hook', 'test', 'a', '--cluster', 'web2'))
 
-    def test_its_answer_is_the_status_of_the_command(self):
+    def test_the_answer_determines_the_exit_status(self):
         self.program('pre_create/10-later', 'echo wait >&2; exit 75')
         self.program('pre_create/10-bad', 'echo disk is full >&2; exit 4')
         argv = ('--cluster', str(self.file), '-f', 'json')
@@ -104,7 +104,7 @@ class Testing(HookShell):
         self.assertIn('disk is full', self.out)
         self.assertIn('"fail"', self.out)
 
-    def test_a_name_must_mean_one(self):
+    def test_an_ambiguous_or_unknown_name_is_refused(self):
         self.program('pre_create/10-a')
         self.program('post_create/10-a')
         said = self.fails(3, 'hook', 'test', 'a', '--cluster', str(self.file))
@@ -112,7 +112,7 @@ class Testing(HookShell):
         said = self.fails(3, 'hook', 'test', 'b', '--cluster', str(self.file))
         self.assertIn('Existing hooks: pre_create/a', said)
 
-    def test_a_file_without_a_cluster_is_none(self):
+    def test_a_file_without_a_cluster_is_refused(self):
         self.program('pre_create/10-a')
         self.file.write_text(FILE.replace('cluster: web', 'template: web'))
         said = self.fails(2, 'hook', 'test', 'a', '--cluster', str(self.file))
@@ -124,7 +124,7 @@ class Skipping(HookShell):
         with open_store(self.url) as store:
             return store.events.after(kind=SKIP_EVENT)
 
-    def test_it_is_written_who_and_why(self):
+    def test_the_user_and_the_reason_are_recorded(self):
         self.program('pre_create/10-a')
         operation = self.operation()
         self.ok('hook', 'skip', operation.id, 'a', '--reason', 'the rack is gone')
@@ -133,14 +133,14 @@ class Skipping(HookShell):
         self.assertEqual((operation.id, 'a', 'the rack is gone'), said)
         self.assertTrue(event.facts['by'])
 
-    def test_broken_hooks_of_this_host_keep_nobody_from_helping(self):
+    def test_broken_hooks_of_this_host_do_not_prevent_a_skip(self):
         self.program('pre_create/10-a', mode=0o644)
         operation = self.operation()
         self.ok('hook', 'skip', operation.id, 'driver', '--reason', 'it is known')
         self.assertIn('not executable', self.err)
         self.assertEqual(1, len(self.events()))
 
-    def test_what_cannot_be_passed_over_is_told(self):
+    def test_a_hook_that_cannot_be_skipped_is_reported(self):
         operation = self.operation()
         self.fails(3, 'hook', 'skip', operation.id, 'none', '--reason', 'x')
         self.fails(3, 'hook', 'skip', 'no-such', 'driver', '--reason', 'x')

@@ -39,7 +39,7 @@ class ImageShell(Shell):
 
 
 class Building(ImageShell):
-    def test_it_prints_where_the_image_is_and_tells_how_far_it_is(self):
+    def test_it_prints_the_path_of_the_image_and_shows_progress(self):
         path = self.ok('image', 'build', 'web').strip()
         with open(path) as file:
             self.assertEqual('a root file system', file.read())
@@ -59,7 +59,7 @@ class Building(ImageShell):
         self.assertEqual(['asking', 'packing'], [one['stage'] for one in lines[:-1]])
         self.assertEqual(('web', ['/sbin/init']), (lines[-1]['name'], lines[-1]['command']))
 
-    def test_a_recipe_may_be_named_by_its_directory(self):
+    def test_a_recipe_can_be_given_as_a_directory(self):
         self.assertIn('/web/', self.ok('image', 'build', f'{self.folder}/images/web'))
 
     def test_archives_are_named_by_options(self):
@@ -68,7 +68,7 @@ class Building(ImageShell):
         self.ok('image', 'build', 'web', '--snapshot', '20250520T000000Z')
         self.assertIn('archive/debian/20250520T000000Z/', self.host.said('asked')[2])
 
-    def test_or_by_the_configuration(self):
+    def test_archives_are_named_by_the_configuration(self):
         with self.config.open('a') as config:
             config.write('mirror = deb http://a/debian bookworm main\nmirror = http://b/debian\n')
         self.ok('image', 'build', 'web')
@@ -77,7 +77,7 @@ class Building(ImageShell):
             set(self.host.said('asked')),
         )
 
-    def test_words_that_mean_nothing_are_refused_with_advice(self):
+    def test_invalid_arguments_are_refused_with_advice(self):
         for argv, words in (
             (['--mirror', 'x'], 'write a URL'),
             (['--snapshot', 'today'], '20250520T000000Z'),
@@ -87,11 +87,11 @@ class Building(ImageShell):
                 self.assertIn(words, self.fails(2, 'image', 'build', 'web', *argv))
         self.assertIn('plain-node, swarm-node, web', self.fails(3, 'image', 'build', 'wbe'))
 
-    def test_mistakes_of_a_recipe_have_their_lines(self):
+    def test_mistakes_in_a_recipe_have_their_lines(self):
         self.recipe('image: web\npackets: [x]\n')
         self.assertIn('image.yaml:2:1: ', self.fails(2, 'image', 'build', 'web'))
 
-    def test_the_reason_of_a_failure_decides_on_the_status(self):
+    def test_the_reason_of_a_failure_determines_the_status(self):
         self.host.set('says', 'E: Unable to locate package dokcer\n')
         self.host.set('status', '25')
         self.assertIn('dokcer', self.fails(3, 'image', 'build', 'web'))
@@ -100,12 +100,12 @@ class Building(ImageShell):
         self.host.unset('dpkg')
         self.assertIn('apt-get install dpkg', self.fails(8, 'image', 'build', 'web'))
 
-    def test_a_backend_that_takes_no_images_says_so_before_the_work(self):
+    def test_a_backend_without_image_import_is_refused_before_the_build(self):
         said = self.fails(8, 'image', 'build', 'web', '--into', 'engine')
         self.assertIn('does not import root file systems', said)
         self.assertEqual(0, self.host.runs)
 
-    def test_a_backend_that_is_not_there_is_told_before_the_work(self):
+    def test_a_missing_backend_is_reported_before_the_build(self):
         self.fails(2, 'image', 'build', 'web', '--into', 'gone')
         self.assertEqual(0, self.host.runs)
 
@@ -115,7 +115,7 @@ class Looking(ImageShell):
         found = self.json('image', 'list')
         return {one['name']: one['state'] for one in found if one['recipe'] != 'kiln'}
 
-    def test_recipes_are_listed_with_what_was_built_of_them(self):
+    def test_recipes_are_listed_with_their_images(self):
         self.assertEqual({'web': 'not built'}, self.rows())
         self.ok('image', 'build', 'web')
         self.assertEqual({'web': 'built'}, self.rows())
@@ -124,7 +124,7 @@ class Looking(ImageShell):
         (self.folder / 'images/web/image.yaml').unlink()
         self.assertEqual({'web': 'no recipe'}, self.rows())
 
-    def test_one_that_is_broken_hides_no_other(self):
+    def test_a_broken_recipe_does_not_hide_others(self):
         self.recipe('image: wrong\nx: y\n', 'wrong')
         self.assertEqual({'web': 'not built', 'wrong': 'broken'}, self.rows())
         self.assertIn('image.yaml:2:1: ', self.err)
@@ -141,7 +141,7 @@ class Looking(ImageShell):
         (row,) = [one for one in self.json('image', 'list') if one['name'] == 'beside']
         self.assertEqual('cluster driver web_v1', row['recipe'])
 
-    def test_an_image_shows_what_is_in_it(self):
+    def test_an_image_shows_its_contents(self):
         self.ok('image', 'build', 'web')
         shown = self.json('image', 'show', 'web')
         self.assertEqual({'docker.io': '20.10', 'base-files': '12'}, shown['packages'])
@@ -158,7 +158,7 @@ class Removing(ImageShell):
         self.ok('image', 'remove', 'web', '--digest', digest)
         self.assertIn('Existing images: none', self.fails(3, 'image', 'remove', 'web'))
 
-    def test_pruning_tells_how_much_it_freed(self):
+    def test_pruning_reports_the_freed_space(self):
         self.ok('image', 'build', 'web')
         self.ok('image', 'prune')
         self.assertIn('0 images', self.err)
@@ -170,13 +170,13 @@ class Removing(ImageShell):
 class Terminal(ImageShell):
     terminal = True
 
-    def test_on_a_terminal_it_is_drawn(self):
+    def test_on_a_terminal_the_progress_is_drawn(self):
         self.ok('image', 'build', 'web')
         self.assertIn('packing', self.err)
 
 
 class Screens(unittest.TestCase):
-    def test_a_bar_is_as_long_as_what_is_done(self):
+    def test_the_bar_is_proportional_to_the_progress(self):
         clock = VirtualClock()
         drawn = Drawn('web', clock)
         drawn.show(Progress(Stage.INSTALLING, 15, 30, 'docker.io'))
@@ -187,7 +187,7 @@ class Screens(unittest.TestCase):
         drawn.show(Progress(Stage.PACKING))
         self.assertNotIn('━', drawn.__rich__().plain)
 
-    def test_programs_hear_of_a_stage_once_a_second(self):
+    def test_json_lines_of_a_stage_come_once_a_second(self):
         clock, out = VirtualClock(), io.StringIO()
         lines = JsonLines('web', out, clock)
         for done in range(5):
@@ -197,7 +197,7 @@ class Screens(unittest.TestCase):
             [0, 2, 4], [json.loads(line)['done'] for line in out.getvalue().splitlines()]
         )
 
-    def test_what_is_waited_for_is_named(self):
+    def test_the_reason_of_waiting_is_named(self):
         self.assertIn('another process', said(Progress(Stage.WAITING)))
         self.assertIn('importing into east', said(Progress(Stage.IMPORTING, subject='east')))
         self.assertEqual('downloading (3 steps)', said(Progress(Stage.DOWNLOADING, 0, 3)))

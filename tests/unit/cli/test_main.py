@@ -32,7 +32,7 @@ class Errors(Shell):
         app.command_manager.add_command('boom', kind)
         return self.run_bare('boom', *argv, app=app)
 
-    def test_a_defect_is_one_line_and_status_1(self):
+    def test_an_unexpected_error_is_one_line_and_status_1(self):
         self.assertEqual(1, self.raised(ZeroDivisionError('oh')))
         self.assertEqual(1, self.err.count('\n'), self.err)
         self.assertIn('kiln: Unexpected ZeroDivisionError: oh. This is a defect', self.err)
@@ -64,12 +64,12 @@ class Errors(Shell):
                                           app=app))  # fmt: skip
         self.assertIn('No space left', self.err)
 
-    def test_an_unknown_command_names_those_that_are_near(self):
+    def test_an_unknown_command_suggests_similar_ones(self):
         err = self.fails(2, 'compute', 'bild')
         self.assertIn("did you mean 'compute build'", err)
         self.assertEqual('', self.out)
 
-    def test_a_command_like_none_points_to_the_help(self):
+    def test_a_command_without_similar_ones_points_to_the_help(self):
         self.assertIn("'kiln --help' lists all", self.fails(2, 'xyzzy'))
 
     def test_an_unknown_command_is_status_2_with_debug_too(self):
@@ -81,11 +81,11 @@ class Errors(Shell):
     def test_a_group_alone_lists_its_commands(self):
         self.assertIn('add one of list, open, close', self.fails(2, 'circuit'))
 
-    def test_an_option_that_is_none_is_named(self):
+    def test_an_unknown_option_is_named(self):
         self.assertIn("Cannot use option '--nonsense' here", self.fails(2, '--nonsense'))
         self.assertIn("'-z'", self.fails(2, '-z', 'compute', 'list'))
 
-    def test_a_number_that_is_none_is_said_to_be_none(self):
+    def test_an_invalid_number_is_refused(self):
         for word in ('x', '-1', '0', 'nan', 'inf'):
             err = self.fails(2, 'compute', 'check', f'--timeout={word}')
             self.assertIn(f"'{word}' is not a number above 0", err)
@@ -106,11 +106,11 @@ class Errors(Shell):
         self.assertEqual(2, self.run_bare('--config-file', '/nowhere.conf', 'compute', 'list'))
         self.assertRegex(self.err, r'^kiln: Cannot read the configuration: .*nowhere.conf')
 
-    def test_an_unknown_backend_names_those_that_are_configured(self):
+    def test_an_unknown_backend_lists_the_configured_ones(self):
         err = self.fails(2, '--backend', 'west', 'compute', 'list')
         self.assertIn('broken, crowded, east, narrow', err)
 
-    def test_errors_of_the_library_are_seen_and_its_warnings_are_not(self):
+    def test_errors_of_the_library_are_shown_but_warnings_are_not(self):
         class Talker(Command):
             """Talks."""
 
@@ -129,7 +129,7 @@ class Help(Shell):
         self.assertEqual(0, self.run_bare())
         self.assertIn('compute build', self.out)
 
-    def test_the_help_lists_every_command_with_what_it_does(self):
+    def test_the_help_lists_every_command_with_its_summary(self):
         self.assertEqual(0, self.run_bare('--help'))
         for name, _ in CommandTable():
             self.assertRegex(self.out, rf'(?m)^  {name} +\S')
@@ -140,14 +140,14 @@ class Help(Shell):
             self.assertEqual(0, self.run_bare(*argv))
             self.assertIn('--server-group', self.out)
 
-    def test_every_option_of_a_command_that_needs_one_has_a_help(self):
+    def test_every_option_has_a_help_text(self):
         for name, entry in CommandTable():
             parser = entry.load()(self.app(), None).get_parser(name)
             for action in parser._actions:
                 if action.dest not in ('metadata',):
                     self.assertTrue(action.help, f'{name} {action.dest}')
 
-    def test_no_two_places_of_a_command_have_one_name(self):
+    def test_arguments_of_a_command_have_different_names(self):
         # The second one would forget what the first was given.
         for name, entry in CommandTable():
             parser = entry.load()(self.app(), None).get_parser(name)
@@ -180,7 +180,7 @@ class Logs(Shell):
             handler.close()
         root.handlers[:] = self.before
 
-    def test_the_log_goes_where_the_option_or_the_configuration_says(self):
+    def test_the_log_goes_to_the_file_of_the_option_or_the_configuration(self):
         configured = self.folder / 'log.conf'
         configured.write_text(f'[DEFAULT]\nlog_file = {self.log}\n')
         for option in (['--log-file', str(self.log)], ['--config-file', str(configured)]):
@@ -201,7 +201,7 @@ class Logs(Shell):
         self.assertEqual(2, self.sh('--log-file', '/nowhere/kiln.log', 'compute', 'list'))
         self.assertRegex(self.err, r'^kiln: Cannot set up the log: .*\n$')
 
-    def test_what_is_confided_is_printed_by_no_format_no_error_and_no_log(self):
+    def test_secrets_are_in_no_format_error_or_log(self):
         secret = self.folder / 'secret'
         secret.write_text('hush-a-bye')
         for more in (['-f', 'json'], ['--flavor', 'impossible'], ['--flavor', 'none']):
@@ -246,7 +246,7 @@ class Processes(unittest.TestCase):
         self.assertEqual('', done.stderr)
         return [set(line.split()) for line in done.stdout.splitlines()]
 
-    def test_no_command_loads_what_it_does_not_need(self):
+    def test_commands_import_only_what_they_need(self):
         of_version, of_list = self.loaded_by(['--version'], ['compute', 'list'])[-2:]
         with self.subTest('the version needs nothing that builds machines'):
             self.assertIn('cliff.app', of_version)
@@ -260,7 +260,7 @@ class Processes(unittest.TestCase):
             self.assertTrue(of_list >= {'kiln.compute', 'futurist'})
             self.assertEqual(set(), of_list & {'rich', 'oslo_log.log', 'cmd2'})
 
-    def test_a_reader_who_leaves_ends_the_command_without_noise(self):
+    def test_a_closed_pipe_ends_the_command_silently(self):
         read_end, write_end = os.pipe()
         os.close(read_end)
         done = subprocess.run(

@@ -30,7 +30,7 @@ class Sweep(Shell):
     def sweep(self, *argv):
         return self.json('compute', 'orphans', '--grace', GRACE, *argv)
 
-    def test_two_looks_show_an_orphan_and_leave_it(self):
+    def test_two_sightings_show_an_orphan_and_leave_it(self):
         self.leak()
         (row,) = self.sweep()
         self.assertEqual(('port', 2, 'orphan'), (row['kind'], row['sightings'], row['verdict']))
@@ -42,12 +42,12 @@ class Sweep(Shell):
         self.assertEqual('deleted', self.sweep('--delete')[0]['verdict'])
         self.assertEqual(0, self.ports())
 
-    def test_nothing_suspect_needs_no_second_look(self):
+    def test_without_suspects_there_is_no_second_sighting(self):
         self.build('web')
         # The second would be an hour later.
         self.assertEqual([], self.json('compute', 'orphans', '--grace', '3600'))
 
-    def test_with_a_file_each_run_looks_once_and_the_second_deletes(self):
+    def test_with_a_state_file_each_run_looks_once_and_the_second_run_deletes(self):
         self.leak()
         argv = ['--state', str(self.state), '--delete']
         self.assertEqual('suspect', self.sweep(*argv)[0]['verdict'])
@@ -59,7 +59,7 @@ class Sweep(Shell):
         self.assertEqual([], json.loads(self.state.read_text())['suspects'])
         self.assertEqual([self.state], list(self.folder.glob('*sightings*')))
 
-    def test_amphorae_that_nobody_knows_are_swept_by_key_or_id(self):
+    def test_unknown_amphorae_are_swept_by_key_or_id(self):
         kept = self.build('kept')
         self.build('keyed', '--build-key', 'k')
         self.build('lost')
@@ -78,7 +78,7 @@ class Sweep(Shell):
         (row,) = self.sweep('--errors')
         self.assertEqual(('bad', 'in error: no host'), (row['name'], row['reason']))
 
-    def test_what_cannot_be_deleted_is_said_and_tried_again_by_the_next_run(self):
+    def test_a_failed_deletion_is_reported_and_retried_by_the_next_run(self):
         self.leak()
         argv = ['compute', 'orphans', '--grace', GRACE, '--state', str(self.state), '--delete']
         self.ok(*argv)
@@ -92,18 +92,18 @@ class Sweep(Shell):
         self.config.write_text(text)
         self.assertIn('deleted', self.ok(*argv))
 
-    def test_no_store_is_made_for_the_question_what_belongs_to_clusters(self):
+    def test_the_search_for_orphans_creates_no_store(self):
         self.assertEqual([], self.sweep())
         self.assertFalse((self.folder / 'state').exists())
 
-    def test_an_empty_list_of_the_known_is_refused(self):
+    def test_an_empty_list_of_known_amphorae_is_refused(self):
         self.build('web')
         known = self.folder / 'known'
         known.write_text('\n')
         err = self.fails(2, 'compute', 'orphans', '--known', str(known), '--delete')
         self.assertIn('all would be orphans', err)
 
-    def test_files_that_cannot_be_used_are_named(self):
+    def test_unusable_files_are_named(self):
         binary = self.folder / 'binary'
         binary.write_bytes(b'\xff\xfe')
         self.assertIn(

@@ -18,7 +18,7 @@ def block(text, opening):
 
 
 class Pages(SiteShell):
-    def test_the_page_of_the_readme_and_of_the_guide_plans_as_they_show(self):
+    def test_the_file_of_the_readme_and_of_the_guide_plans_as_shown(self):
         for path in (ROOT / 'README.rst', USER / 'first-cluster.rst'):
             with self.subTest(path.name):
                 text = path.read_text()
@@ -27,7 +27,7 @@ class Pages(SiteShell):
                 self.assertIn(shown.split('\n\n')[0], block(text, '$ kiln'))
                 self.assertIn(shown.split('\n\n')[1], block(text, '$ kiln'))
 
-    def test_the_page_on_nova_differs_in_two_lines(self):
+    def test_the_file_for_nova_differs_in_two_lines(self):
         text = (USER / 'first-cluster.rst').read_text()
         play, nova = re.findall(r'\n   cluster: web\n(?:   .*\n)+', text)
         differs = [line for line in nova.splitlines() if line not in play.splitlines()]
@@ -35,7 +35,7 @@ class Pages(SiteShell):
             ['compute_driver', 'image'], [one.split(':')[0].strip() for one in differs]
         )
 
-    def test_every_command_that_the_pages_name_exists(self):
+    def test_every_command_in_the_pages_exists(self):
         for path in (*USER.glob('*cluster*.rst'), USER / 'node-images.rst', ROOT / 'README.rst'):
             for command in re.findall(r'``kiln ((?:[a-z-]+ ?)+)', path.read_text()):
                 words = command.split()

@@ -10,20 +10,20 @@ from kiln.cli.progress import LineTally, LiveTally, Tally
 
 
 class Counting(unittest.TestCase):
-    def test_a_late_status_does_not_bring_back_what_has_ended(self):
+    def test_a_late_status_does_not_change_an_ended_entry(self):
         tally = Tally(1)
         tally.end('a', 'failed')
         tally.set('a', 'building')
         self.assertEqual((1, ['failed']), tally.snapshot())
 
-    def test_what_has_ended_is_not_told_of_again(self):
+    def test_an_end_is_reported_only_once(self):
         out = io.StringIO()
         tally = LineTally(1, out)
         tally.end('a', 'active')
         tally.end('a', 'active')
         self.assertEqual('a: active (1 of 1)\n', out.getvalue())
 
-    def test_many_threads_count_right(self):
+    def test_counts_are_correct_with_many_threads(self):
         out = io.StringIO()
         tally = LineTally(400, out)
 
@@ -54,12 +54,12 @@ class Drawing(unittest.TestCase):
         console.print(tally)
         return console.file.getvalue()
 
-    def test_a_small_fleet_has_a_square_each(self):
+    def test_a_small_fleet_is_drawn_with_a_square_per_machine(self):
         text = self.drawn(3)
         self.assertIn('building 1/3  1 odd  2 building', text)
         self.assertEqual(3, text.count('■'))
 
-    def test_a_large_fleet_is_shown_by_its_numbers(self):
+    def test_a_large_fleet_is_drawn_only_with_counts(self):
         text = self.drawn(500)
         self.assertIn('499 building', text)
         self.assertNotIn('■', text)

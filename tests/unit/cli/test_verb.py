@@ -22,7 +22,7 @@ class Verbs(SiteShell):
         self.assertEqual({node['name'] for node in self.nodes()}, set(said))
         self.assertEqual({}, self.json('x', 'example_v1', 'pages', 'web', 'group=work'))
 
-    def test_what_does_not_fit_is_told_and_what_there_is(self):
+    def test_invalid_arguments_are_reported_with_the_valid_ones(self):
         for words, told in (
             (('nodes_v1', 'pages', 'web'), 'belongs to example_v1'),
             (('example_v1', 'nothing', 'web'), 'It has: pages'),

@@ -7,7 +7,7 @@ from kiln.models import Amphora, State
 
 
 class Cells(unittest.TestCase):
-    def test_people_see_words_and_programs_see_values(self):
+    def test_cells_are_words_for_people_and_values_for_programs(self):
         for value, words in {
             None: '', True: 'yes', False: 'no', 3: '3', ('a',): "('a',)",
         }.items():  # fmt: skip
@@ -16,7 +16,7 @@ class Cells(unittest.TestCase):
         self.assertEqual('a, b', Cell(['a', 'b']).human_readable())
         self.assertEqual('k=v, l=w', Cell({'k': 'v', 'l': 'w'}).human_readable())
 
-    def test_what_is_missing_is_sorted_last(self):
+    def test_missing_values_are_sorted_last(self):
         ordered = [cell.machine_readable() for cell in sorted(cells([None, 'b', 'a', None]))]
         self.assertEqual(['a', 'b', None, None], ordered)
 

@@ -31,21 +31,21 @@ class Batches(ClusterCase):
         self.assertEqual((samples.full_node(),), self.store.nodes.of('c-web'))
         self.assertEqual((samples.holding(gone_at=4.5),), self.store.receipts.holdings('c-web'))
 
-    def test_a_deadline_is_put_off_and_stays_so_whatever_an_engine_had_read(self):
+    def test_an_extended_deadline_survives_writes_of_the_engine(self):
         operation = samples.operation('op-web')
         with self.store.writing(self.lease) as batch:
             batch.put_off(operation, 99.5)
         self.write(self.lease, operation=operation)
         self.assertEqual(99.5, self.store.operations.get('op-web').deadline_at)
 
-    def test_000_15_handle_and_state_of_a_driver_may_be_absent(self):
+    def test_000_15_handle_and_state_of_a_driver_are_optional(self):
         self.write(self.lease, cluster=self.web)
         self.assertEqual(
             [(None, None)], self.rows('SELECT driver_handle, driver_state FROM cluster')
         )
         self.assertIsNone(self.store.clusters.get('web').driver_handle)
 
-    def test_000_20_a_cluster_may_be_of_many_kinds_of_machines(self):
+    def test_000_20_a_cluster_can_have_many_kinds_of_machines(self):
         nodes = [
             samples.node('n-1', group='control', backend='nova'),
             samples.node('n-2', backend='metal', place=samples.Place('flavor_y', 'az2')),
@@ -55,7 +55,7 @@ class Batches(ClusterCase):
         self.assertEqual(samples.MIXED, self.store.clusters.get('web').spec.groups)
         self.assertEqual(tuple(nodes), self.store.nodes.of('c-web'))
 
-    def test_where_the_block_raises_nothing_is_written(self):
+    def test_if_the_block_raises_nothing_is_written(self):
         with self.assertRaises(ZeroDivisionError), self.store.writing(self.lease) as batch:
             batch.node(samples.node())
             batch.accept(samples.node(), 'server-1')
@@ -64,7 +64,7 @@ class Batches(ClusterCase):
         self.assertEqual((), self.store.nodes.of('c-web'))
         self.assertEqual((), self.store.journal.of('op-web'))
 
-    def test_where_one_change_cannot_be_none_is(self):
+    def test_if_one_change_fails_nothing_is_written(self):
         with self.assertRaisesRegex(StoreError, 'Cannot write the store') as caught:
             self.write(self.lease, node=samples.node(), step=samples.step(operation_id='none'))
         self.assertFalse(caught.exception.retryable)
@@ -78,7 +78,7 @@ class Batches(ClusterCase):
         self.assertEqual(999, len(self.store.journal.open('op-web')))
         self.assertEqual(1000, len(self.store.journal.of('op-web')))
 
-    def test_of_two_changes_of_one_thing_the_later_holds(self):
+    def test_the_later_of_two_changes_is_written(self):
         doomed = samples.node(state=NodeState.FAILED)
         self.write(self.lease, node=[samples.node(), doomed])
         self.assertEqual((doomed,), self.store.nodes.of('c-web'))
@@ -90,7 +90,7 @@ class Batches(ClusterCase):
         found = self.store.operations.get('op-web')
         self.assertEqual((OperationState.RUNNING, True), (found.state, found.cancelled))
 
-    def test_what_is_wanted_of_a_cluster_is_not_undone_by_its_engine(self):
+    def test_the_engine_does_not_undo_the_desired_state(self):
         other = samples.operation('op-2', kind=OperationKind.UPDATE)
         wanted = samples.spec(create_timeout_s=1.0)
         self.store.clusters.change('c-web', wanted, generation=1, operation=other, supersede=True)
@@ -100,7 +100,7 @@ class Batches(ClusterCase):
         self.assertEqual((wanted, 2, True), (found.spec, found.generation, found.paused))
         self.assertEqual('h', found.driver_handle)
 
-    def test_a_rollback_goes_back_unless_the_owner_was_faster(self):
+    def test_a_rollback_applies_unless_the_owner_changed_the_cluster(self):
         pin = dataclasses.replace(self.web.pin, version='0.9.0')
         former = Aim(
             spec=samples.spec(create_timeout_s=1.0), pin=pin, decision={'steps': ['chosen']}
@@ -123,31 +123,31 @@ class Acceptance(ClusterCase):
     def compute_id(self):
         return self.store.nodes.get('c-web', 'n-1').compute_id
 
-    def test_one_server_becomes_the_node_and_no_second_one(self):
+    def test_one_machine_is_accepted_for_a_node_and_no_second_one(self):
         self.write(self.lease, node=samples.node())
         self.assertTrue(self.accept(samples.node(), 'server-1'))
         self.assertFalse(self.accept(samples.node(), 'server-2'))
         self.assertEqual('server-1', self.compute_id())
 
-    def test_to_accept_the_same_server_again_is_right(self):
+    def test_accepting_the_same_machine_again_succeeds(self):
         self.write(self.lease, node=samples.node())
         self.assertEqual([True, True], [self.accept(samples.node(), 'x') for _ in range(2)])
 
-    def test_a_server_of_another_attempt_is_not_accepted(self):
+    def test_a_machine_of_another_attempt_is_not_accepted(self):
         self.write(self.lease, node=samples.node(attempt=2))
         self.assertFalse(self.accept(samples.node(attempt=1), 'server-1'))
         self.assertIsNone(self.compute_id())
 
-    def test_nobody_accepts_for_a_node_that_is_not_there(self):
+    def test_a_missing_node_accepts_no_machine(self):
         self.assertFalse(self.accept(samples.node(), 'server-1'))
 
-    def test_a_node_may_be_written_and_accepted_at_once(self):
+    def test_a_node_can_be_written_and_accepted_in_one_batch(self):
         with self.store.writing(self.lease) as batch:
             batch.node(samples.node())
             self.assertTrue(batch.accept(samples.node(), 'server-1'))
         self.assertEqual('server-1', self.compute_id())
 
-    def test_an_engine_that_has_not_seen_it_does_not_undo_it(self):
+    def test_an_engine_with_an_old_node_does_not_undo_an_acceptance(self):
         self.write(self.lease, node=samples.node())
         self.accept(samples.node(), 'server-1')
         self.write(self.lease, node=samples.node(state=NodeState.BOOTING))
@@ -155,7 +155,7 @@ class Acceptance(ClusterCase):
         self.write(self.lease, node=samples.node(compute_id='server-2'))
         self.assertEqual('server-1', self.compute_id())
 
-    def test_the_next_attempt_begins_without_a_server(self):
+    def test_the_next_attempt_starts_without_a_machine(self):
         self.write(self.lease, node=samples.node())
         self.accept(samples.node(), 'server-1')
         again = samples.node(attempt=2)
@@ -175,14 +175,14 @@ class Doom(ClusterCase):
     def doomed(self):
         return {one.id: one.doomed for one in self.store.nodes.of('c-web')}
 
-    def test_who_is_to_go_stays_so_whatever_the_engine_had_read(self):
+    def test_a_mark_for_removal_survives_writes_of_the_engine(self):
         self.write(self.lease, node=[samples.node('n-1'), samples.node('n-2')])
         asked = {'doomed': {'n-1': 'asked for'}, 'operation': samples.operation('op-2')}
         self.store.clusters.change('c-web', samples.spec(), generation=1, supersede=True, **asked)
         self.write(self.lease, node=samples.node('n-1', state=NodeState.READY))
         self.assertEqual({'n-1': 'asked for', 'n-2': ''}, self.doomed())
 
-    def test_an_engine_may_doom_a_node_as_it_writes_it(self):
+    def test_an_engine_can_mark_a_node_for_removal(self):
         self.write(self.lease, node=samples.node())
         self.write(self.lease, node=samples.node(doomed='unhealthy'))
         self.assertEqual({'n-1': 'unhealthy'}, self.doomed())
@@ -194,7 +194,7 @@ class Burial(ClusterCase):
             batch.event(samples.event('gone'))
             batch.bury(**how)
 
-    def test_000_5_a_cluster_is_not_forgotten_while_something_may_be_there(self):
+    def test_000_5_a_cluster_is_not_deleted_while_a_resource_might_exist(self):
         gone = [samples.holding('port-0', gone_at=5.0)]
         there = [samples.holding(f'port-{i}') for i in range(1, 13)]
         self.write(self.lease, holding=gone + there, node=samples.node())
@@ -224,13 +224,13 @@ class Burial(ClusterCase):
         self.assertIs(OperationState.SUCCEEDED, self.store.operations.of('c-web')[0].state)
         self.create('web', id='c-web-2')
 
-    def test_what_is_abandoned_by_force_is_on_the_receipt(self):
+    def test_abandoned_resources_are_on_the_receipt(self):
         self.write(self.lease, holding=samples.holding())
         self.bury(forced=True)
         receipt = self.store.receipts.get('web')
         self.assertEqual(((), (samples.holding(),)), (receipt.holdings, receipt.abandoned))
 
-    def test_to_bury_a_cluster_again_changes_nothing(self):
+    def test_deleting_a_cluster_again_changes_nothing(self):
         self.bury()
         receipt = self.store.receipts.get('web')
         self.pass_time(1)

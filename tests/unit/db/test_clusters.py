@@ -17,7 +17,7 @@ RESIZE = OperationKind.RESIZE
 
 
 class Creating(StoreCase):
-    def test_finding_6_cluster_and_operation_are_there_when_the_caller_is_answered(self):
+    def test_finding_6_cluster_and_operation_are_stored_before_create_returns(self):
         web = self.create()
         other = self.open()
         self.assertEqual(web, other.clusters.get('web'))
@@ -31,7 +31,7 @@ class Creating(StoreCase):
         self.assertEqual(1, len(self.store.clusters.list()))
         self.assertEqual((), self.store.operations.of('c-2'))
 
-    def test_a_contradiction_of_another_kind_is_an_error_of_the_store(self):
+    def test_another_constraint_violation_is_a_store_error(self):
         self.create()
         with self.assertRaises(StoreError):
             self.create('other', id='c-web')
@@ -56,7 +56,7 @@ class Creating(StoreCase):
         self.assertEqual('web', self.store.clusters.get('other').name)
         self.assertEqual(['other', 'web'], [one.name for one in self.store.clusters.list()])
 
-    def test_a_cluster_that_is_not_there_is_named(self):
+    def test_a_missing_cluster_is_named(self):
         with self.assertRaisesRegex(ClusterNotFound, "'nothing'"):
             self.store.clusters.get('nothing')
         with self.assertRaises(ClusterNotFound):
@@ -82,14 +82,14 @@ class Changing(ClusterCase):
     def doomed(self):
         return [one.id for one in self.store.nodes.of('c-web') if one.doomed]
 
-    def test_003_4_count_and_victims_from_the_middle_are_one_commit(self):
+    def test_003_4_count_and_removed_nodes_are_one_commit(self):
         changed = self.change(doomed={'n-2': 'asked for', 'n-3': 'asked for'})
         self.assertEqual((2, 7.0), (changed.generation, changed.spec.create_timeout_s))
         self.assertEqual(['n-2', 'n-3'], self.doomed())
         operation = self.store.operations.newest()['c-web']
         self.assertEqual(('op-2', RESIZE, 2), (operation.id, operation.kind, operation.generation))
 
-    def test_a_change_may_move_the_cluster_to_another_driver(self):
+    def test_a_change_can_move_the_cluster_to_another_driver(self):
         pin = DriverPin(name='other', version='2.0.0', origin='elsewhere', digest='d2')
         changed = self.change(pin=pin, decision={'steps': ['asked for']})
         self.assertEqual((pin, {'steps': ['asked for']}), (changed.pin, changed.decision))
@@ -105,36 +105,36 @@ class Changing(ClusterCase):
         self.assertEqual('op-2', self.store.operations.newest()['c-web'].id)
         self.assertFalse(self.store.operations.get('op-2').cancelled)
 
-    def test_an_operation_under_way_keeps_it_from_changing(self):
+    def test_a_running_operation_prevents_a_change(self):
         self.change()
         with self.assertRaisesRegex(ClusterBusy, r'op-2 \(resize\) is queued'):
             self.change('op-3', generation=2, doomed={'n-1': 'asked for'})
         self.assertEqual((2, []), (self.store.clusters.get('web').generation, self.doomed()))
 
-    def test_a_change_may_supersede_what_is_under_way(self):
+    def test_a_change_can_supersede_a_running_operation(self):
         self.change()
         self.change('op-3', generation=2, supersede=True)
         self.assertTrue(self.store.operations.get('op-2').cancelled)
         self.assertEqual(['op-2', 'op-3'], [one.id for one in self.store.operations.open('c-web')])
 
-    def test_an_empty_reason_spares_a_node(self):
+    def test_an_empty_reason_removes_the_mark_of_a_node(self):
         self.change(doomed={'n-1': 'asked for'})
         self.change('op-3', generation=2, doomed={'n-1': ''}, supersede=True)
         self.assertEqual([], self.doomed())
 
-    def test_nodes_of_other_clusters_are_out_of_reach(self):
+    def test_nodes_of_other_clusters_are_not_marked(self):
         self.create('other')
         self.write(self.claim('c-other'), node=samples.node('n-9', 'c-other'))
         self.change(doomed={'n-9': 'by mistake'})
         self.assertEqual('', self.store.nodes.get('c-other', 'n-9').doomed)
 
-    def test_a_cluster_that_is_not_there_cannot_change(self):
+    def test_a_missing_cluster_cannot_change(self):
         with self.assertRaises(ClusterNotFound):
             self.store.clusters.change(
                 'none', samples.spec(), generation=1, operation=samples.operation('op-3', 'none')
             )
 
-    def test_a_paused_cluster_is_nobodys_work_until_it_is_resumed(self):
+    def test_a_paused_cluster_is_not_work_until_it_is_resumed(self):
         self.change()
         self.store.leases.release(self.lease)
         self.assertTrue(self.store.clusters.pause('c-web').paused)
@@ -142,14 +142,14 @@ class Changing(ClusterCase):
         self.assertFalse(self.store.clusters.resume('c-web').paused)
         self.assertEqual(('c-web',), self.store.operations.runnable())
 
-    def test_what_was_cancelled_while_it_is_paused_can_be_ended(self):
+    def test_a_cancelled_operation_of_a_paused_cluster_can_end(self):
         self.change()
         self.store.leases.release(self.lease)
         self.store.clusters.pause('c-web')
         self.store.operations.cancel('op-2')
         self.assertEqual(('c-web',), self.store.operations.runnable())
 
-    def test_a_deadline_is_put_off_by_the_time_of_the_pause_however_often_it_is_said(self):
+    def test_repeated_resumes_extend_a_deadline_by_the_pause_once(self):
         at = self.clock.time()
         timed = samples.operation('op-2', created_at=at, deadline_at=at + 100.0)
         untimed = samples.operation('op-3', created_at=at)
@@ -176,14 +176,14 @@ class Templates(StoreCase):
         self.assertEqual(newer, self.store.templates.get('base'))
         self.assertEqual((newer,), self.store.templates.list())
 
-    def test_one_that_a_cluster_is_made_from_stays(self):
+    def test_a_used_template_is_not_removed(self):
         self.store.templates.save(self.template())
         self.create(spec=samples.spec(template='base'))
         with self.assertRaisesRegex(ClusterError, 'it is used by web'):
             self.store.templates.remove('base')
         self.assertEqual(1, len(self.store.templates.list()))
 
-    def test_one_that_nobody_needs_may_go(self):
+    def test_an_unused_template_can_be_removed(self):
         self.store.templates.save(self.template())
         for _ in range(2):
             self.store.templates.remove('base')

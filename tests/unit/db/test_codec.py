@@ -92,29 +92,29 @@ class Required:
 
 class Codec(unittest.TestCase):
     @given(specs | templates)
-    def test_whatever_is_wanted_of_a_cluster_comes_back_as_it_was(self, wanted):
+    def test_any_spec_is_decoded_unchanged(self, wanted):
         self.assertEqual(wanted, loads(type(wanted), dumps(wanted)))
 
     @given(plain)
-    def test_plain_data_comes_back_as_it_was(self, data):
+    def test_plain_data_is_decoded_unchanged(self, data):
         self.assertEqual({'x': data}, loads(Mapping[str, Any], dumps({'x': data}, Mapping)))
 
     def test_a_cause_has_causes(self):
         self.assertEqual(samples.CAUSE, loads(Cause, dumps(samples.CAUSE)))
 
-    def test_what_comes_back_cannot_be_changed(self):
+    def test_decoded_values_are_immutable(self):
         shape = loads(Shape, dumps(samples.MIXED[1].shape))
         with self.assertRaises(TypeError):
             shape.flavors['flavor_x'] = 0
         self.assertIsInstance(next(iter(shape.placements)), Place)
 
-    def test_a_text_has_no_sign_that_a_database_may_dislike(self):
+    def test_an_encoded_text_is_ascii(self):
         self.assertTrue(dumps(samples.CAUSE).isascii())
 
     def test_defaults_are_written_too(self):
         self.assertEqual({'amount': 3, 'percent': False}, json.loads(dumps(Portion(3))))
 
-    def test_a_field_of_an_earlier_version_is_not_missed(self):
+    def test_a_missing_field_gets_its_default(self):
         self.assertEqual(Required('x'), loads(Required, '{"value": "x"}'))
         with self.assertRaisesRegex(CodecError, 'Required is incomplete'):
             loads(Required, '{}')
@@ -126,7 +126,7 @@ class Codec(unittest.TestCase):
         with self.assertRaisesRegex(CodecError, "'diagonal' is not a ZoneRule of this version"):
             loads(Zones, '{"rule": "diagonal"}')
 
-    def test_what_is_of_another_kind_is_refused(self):
+    def test_a_value_of_another_type_is_refused(self):
         for kind, text in (
             (Portion, '{"amount": "3"}'), (Portion, '{"amount": true}'),
             (Portion, '{"amount": 1.5}'), (Portion, '[]'), (Portion, 'null'),
@@ -140,15 +140,15 @@ class Codec(unittest.TestCase):
                 loads(kind, text)
             self.assertNotIn('hunter2', str(caught.exception))
 
-    def test_what_json_does_not_have_is_not_written(self):
+    def test_a_value_that_json_does_not_have_is_refused(self):
         for value in (Bytes(b'x'), MachineSpec(parameters={'a': b'x'}),
                       MachineSpec(parameters={'a': {1: 2}}), MachineSpec(parameters={'a': {1, 2}}),
                       MachineSpec(image=7)):  # fmt: skip
             with self.subTest(value), self.assertRaises(CodecError):
                 dumps(value)
 
-    def test_a_tuple_of_no_declared_kind_comes_back_as_a_list(self):
+    def test_an_undeclared_tuple_is_decoded_as_a_list(self):
         self.assertEqual({'a': [1, 2]}, loads(Mapping, dumps({'a': (1, 2)}, Mapping)))
 
-    def test_a_number_may_be_without_an_end(self):
+    def test_infinity_is_a_valid_number(self):
         self.assertEqual(math.inf, loads(float, dumps(math.inf)))

@@ -13,7 +13,7 @@ class Events(ClusterCase):
     def messages(self, seq=0, **more):
         return [one.message for one in self.store.events.after(seq, **more)]
 
-    def test_an_event_keeps_what_it_tells(self):
+    def test_an_event_keeps_its_fields(self):
         told = samples.event(
             at=12.5, operation_id='op-web', node_id='n-1', facts={'seconds': 1.5, 'ids': ['a']}
         )
@@ -24,11 +24,11 @@ class Events(ClusterCase):
         )
         self.assertEqual(('op-web', 'n-1', 1), (found.operation_id, found.node_id, found.seq))
 
-    def test_one_without_a_time_happens_now(self):
+    def test_an_event_without_a_time_gets_the_current_time(self):
         self.write(self.lease, event=samples.event())
         self.assertEqual(self.clock.time(), self.store.events.after()[0].at)
 
-    def test_they_are_told_in_order_after_any_of_them(self):
+    def test_events_are_returned_in_order_after_any_number(self):
         self.write(self.lease, event=[samples.event(f'{i}') for i in range(3)])
         self.store.events.add(samples.event('3', 'c-other'))
         self.write(self.lease, event=samples.event('4'))
@@ -38,17 +38,17 @@ class Events(ClusterCase):
         self.assertEqual(['1', '2'], self.messages(1, limit=2))
         self.assertEqual(5, self.store.events.last_seq())
 
-    def test_those_of_one_kind_are_found_among_many(self):
+    def test_events_of_one_kind_are_found_among_many(self):
         kind = samples.event('x').kind
         other = dataclasses.replace(samples.event('skipped'), kind='hook-skip')
         self.store.events.add(samples.event('0'), other, samples.event('1'))
         self.assertEqual(['skipped'], self.messages(kind='hook-skip'))
         self.assertEqual(['1'], self.messages(1, kind=kind))
 
-    def test_before_the_first_there_is_none(self):
+    def test_before_the_first_event_the_last_number_is_0(self):
         self.assertEqual((0, []), (self.store.events.last_seq(), self.messages()))
 
-    def test_what_no_database_takes_is_told_in_other_signs(self):
+    def test_characters_that_databases_refuse_are_replaced(self):
         self.write(self.lease, event=samples.event('a\0b \U0001f525 \ud800'))
         self.assertEqual(['a\ufffdb \U0001f525 ?'], self.messages())
 

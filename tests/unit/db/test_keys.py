@@ -30,26 +30,26 @@ class Keys(unittest.TestCase):
             (keys or KeyFile(self.path)).encrypt('x')
         return str(caught.exception)
 
-    def test_the_first_key_is_made_when_it_is_needed_and_for_its_owner_alone(self):
+    def test_the_first_key_is_created_on_use_and_only_for_its_owner(self):
         keys = KeyFile(self.path, make=True)
         self.assertFalse(self.path.parent.exists())
         keys.encrypt('x')
         self.assertEqual((0o600, 0o700), (self.mode(self.path), self.mode(self.path.parent)))
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
-    def test_what_one_encrypts_another_reads(self):
+    def test_one_process_reads_what_another_encrypted(self):
         token = self.made().encrypt('h\u00fcsh')
         self.assertNotIn('h\u00fcsh', token)
         self.assertEqual('h\u00fcsh', KeyFile(self.path).decrypt(token))
         self.assertIsNone(KeyFile(self.path).decrypt('nonsense'))
 
-    def test_a_key_is_not_made_where_all_hosts_must_have_the_same(self):
+    def test_a_key_is_not_created_if_all_hosts_need_the_same(self):
         self.refused("create the first one with 'kiln db rotate-key'")
         keys = KeyFile(self.path)
         keys.advance()
         self.assertEqual('x', keys.decrypt(keys.encrypt('x')))
 
-    def test_a_prepared_key_is_read_with_before_it_is_written_with(self):
+    def test_a_prepared_key_decrypts_before_it_encrypts(self):
         keys = self.made()
         early = KeyFile(self.path)
         old = early.encrypt('x')
@@ -76,12 +76,12 @@ class Keys(unittest.TestCase):
         keys.forget()
         self.assertEqual([None, None, 'x'], [keys.decrypt(one) for one in tokens])
 
-    def test_keys_that_everybody_may_read_are_refused(self):
+    def test_keys_that_all_users_can_read_are_refused(self):
         self.made()
         self.path.chmod(0o644)
         self.refused('every user can read them')
 
-    def test_what_is_no_key_file_is_refused_and_not_quoted(self):
+    def test_an_invalid_key_file_is_refused_and_not_quoted(self):
         self.made()
         good = self.path.read_text()
         key = good.split()[-1]

@@ -8,24 +8,24 @@ from tests.unit.db.case import TERM_S, ClusterCase, StoreCase, take_over
 
 
 class Leases(StoreCase):
-    def test_a_scope_is_had_by_one_at_a_time(self):
+    def test_a_scope_has_one_owner_at_a_time(self):
         lease = self.claim('s')
         self.assertEqual(('s', 'me', 1), (lease.scope, lease.owner, lease.epoch))
         self.assertIsNone(self.store.leases.claim('s', 'you', TERM_S))
         self.assertEqual(lease, self.store.leases.get('s'))
 
-    def test_scopes_are_apart(self):
+    def test_scopes_are_independent(self):
         self.claim('s')
         self.claim('t', 'you')
 
-    def test_a_lease_that_is_over_can_be_had_in_a_higher_epoch(self):
+    def test_an_expired_lease_can_be_claimed_in_a_higher_epoch(self):
         self.claim('s')
         self.pass_time(TERM_S - 5)
         self.assertIsNone(self.store.leases.claim('s', 'you', TERM_S))
         self.pass_time(10)
         self.assertEqual(('you', 2), (lambda it: (it.owner, it.epoch))(self.claim('s', 'you')))
 
-    def test_what_is_renewed_does_not_end(self):
+    def test_a_renewed_lease_does_not_expire(self):
         lease = self.claim('s')
         for _ in range(3):
             self.pass_time(TERM_S - 5)
@@ -34,13 +34,13 @@ class Leases(StoreCase):
         self.assertGreater(renewed.expires_at, lease.expires_at)
         self.assertIsNone(self.store.leases.claim('s', 'you', TERM_S))
 
-    def test_it_may_be_renewed_late_if_nobody_took_it(self):
+    def test_an_expired_lease_can_be_renewed_if_unclaimed(self):
         lease = self.claim('s')
         self.pass_time(TERM_S + 5)
         self.store.leases.renew(lease, TERM_S)
         self.assertIsNone(self.store.leases.claim('s', 'you', TERM_S))
 
-    def test_what_somebody_took_is_not_renewed(self):
+    def test_a_lease_that_another_owner_claimed_is_not_renewed(self):
         lease = self.claim('s')
         self.pass_time(TERM_S + 5)
         taken = self.claim('s', 'you')
@@ -48,7 +48,7 @@ class Leases(StoreCase):
             self.store.leases.renew(lease, TERM_S)
         self.assertEqual(taken, self.store.leases.get('s'))
 
-    def test_what_is_given_up_can_be_had_at_once(self):
+    def test_a_released_lease_can_be_claimed_at_once(self):
         lease = self.claim('s')
         self.store.leases.release(lease)
         self.store.leases.release(lease)
@@ -56,7 +56,7 @@ class Leases(StoreCase):
         self.store.leases.release(lease)
         self.assertEqual('you', self.store.leases.get('s').owner)
 
-    def test_who_leaves_in_the_middle_of_something_leaves_its_name(self):
+    def test_an_unsettled_release_keeps_the_name_of_the_owner(self):
         lease = self.claim()
         self.store.leases.release(lease, unsettled=True)
         left = self.store.leases.get('c-web')
@@ -68,10 +68,10 @@ class Leases(StoreCase):
         self.assertEqual(left, self.store.leases.get('c-web'))
         self.assertGreater(self.claim('c-web', 'you').epoch, left.epoch)
 
-    def test_nobody_has_what_nobody_claimed(self):
+    def test_an_unclaimed_scope_has_no_lease(self):
         self.assertIsNone(self.store.leases.get('s'))
 
-    def test_of_many_who_claim_at_once_one_gets_it(self):
+    def test_one_of_many_concurrent_claims_succeeds(self):
         barrier, got = threading.Barrier(6), []
 
         def claim(owner):
@@ -102,28 +102,28 @@ class Fences(ClusterCase):
         self.write(taken, node=samples.node())
         self.assertEqual(1, len(self.store.nodes.of('c-web')))
 
-    def test_a_lease_that_is_over_and_that_nobody_took_still_writes(self):
+    def test_an_expired_unclaimed_lease_still_writes(self):
         self.pass_time(TERM_S + 5)
         self.write(self.lease, node=samples.node())
         self.assertEqual(1, len(self.store.nodes.of('c-web')))
 
-    def test_who_gave_it_up_writes_nothing(self):
+    def test_a_released_lease_writes_nothing(self):
         self.store.leases.release(self.lease)
         self.refused(self.lease)
 
-    def test_an_owner_that_comes_back_has_another_epoch(self):
+    def test_an_owner_that_claims_again_has_another_epoch(self):
         self.pass_time(TERM_S + 5)
         self.claim()
         self.refused(self.lease)
 
-    def test_a_batch_without_changes_asks_whether_the_lease_is_still_ours(self):
+    def test_a_batch_without_changes_still_proves_the_lease(self):
         self.write(self.lease)
         take_over(self.store, 'c-web', 'you')
         self.refused(self.lease)
         with self.assertRaises(LeaseLost):
             self.write(self.lease)
 
-    def test_a_lease_of_one_cluster_is_no_leave_to_write_another(self):
+    def test_a_lease_of_one_cluster_does_not_allow_writing_another(self):
         self.create('other')
         for change in (
             {'node': samples.node(cluster_id='c-other')},

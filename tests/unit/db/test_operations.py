@@ -24,14 +24,14 @@ class Operations(ClusterCase):
             last = f'op-after-{state}'
             self.submit(last)
 
-    def test_while_one_is_under_way_another_is_refused(self):
+    def test_a_second_running_operation_is_refused(self):
         for state in (state for state in OperationState if not state.ended):
             self.settle(state=state)
             with self.assertRaisesRegex(ClusterBusy, f'op-web .create. is {state}'):
                 self.submit()
         self.assertEqual(1, len(self.store.operations.of('c-web')))
 
-    def test_a_deletion_supersedes_what_is_under_way(self):
+    def test_a_deletion_supersedes_a_running_operation(self):
         self.submit(kind=OperationKind.DELETE, supersede=True)
         old, new = self.store.operations.open('c-web')
         self.assertEqual((True, False), (old.cancelled, new.cancelled))
@@ -40,18 +40,18 @@ class Operations(ClusterCase):
         with self.assertRaisesRegex(ClusterNotFound, "'nothing'"):
             self.store.operations.submit(samples.operation('op-2', 'nothing'))
 
-    def test_to_cancel_is_to_ask(self):
+    def test_a_cancellation_is_a_request(self):
         asked = self.store.operations.cancel('op-web')
         self.assertEqual((True, OperationState.QUEUED), (asked.cancelled, asked.state))
         self.assertEqual(asked, self.store.operations.cancel('op-web'))
 
-    def test_what_has_ended_is_not_cancelled(self):
+    def test_an_ended_operation_is_not_cancelled(self):
         self.settle()
         self.assertFalse(self.store.operations.cancel('op-web').cancelled)
         with self.assertRaisesRegex(ClusterNotFound, "'nothing'"):
             self.store.operations.cancel('nothing')
 
-    def test_the_newest_is_the_one_written_last_whatever_the_clocks_say(self):
+    def test_the_newest_operation_is_the_last_written_whatever_the_clocks(self):
         self.settle()
         late = dataclasses.replace(samples.operation('op-2'), created_at=-5.0)
         self.store.operations.submit(late)
@@ -59,7 +59,7 @@ class Operations(ClusterCase):
         self.assertEqual('op-2', self.store.operations.newest()['c-web'].id)
         self.assertEqual(['op-2', 'op-web'], [one.id for one in self.store.operations.of('c-web')])
 
-    def test_an_operation_keeps_what_it_was_asked_with(self):
+    def test_an_operation_keeps_its_arguments(self):
         self.settle()
         asked = samples.operation('op-2', args={'nodes': ['n-1'], 'hard': True}, generation=4)
         self.store.operations.submit(asked)
@@ -74,7 +74,7 @@ class Retrying(ClusterCase):
     def retry(self, op_id='op-web'):
         return self.store.operations.reopen(op_id, deadline_at=700.0)
 
-    def test_one_that_failed_goes_on_under_its_id(self):
+    def test_a_failed_operation_is_retried_under_its_id(self):
         self.store.operations.cancel('op-web')
         for state in (OperationState.FAILED, OperationState.CANCELLED):
             with self.subTest(state=state):
@@ -89,23 +89,23 @@ class Retrying(ClusterCase):
                 )  # fmt: skip
                 self.assertEqual(self.clock.time(), there.retried_at)
 
-    def test_what_has_nothing_left_to_be_done_is_not_retried(self):
+    def test_a_finished_operation_is_not_retried(self):
         for state in (OperationState.SUCCEEDED, OperationState.ROLLED_BACK):
             self.end(state)
             with self.assertRaisesRegex(ClusterChanged, f'ended as {state}'):
                 self.retry()
 
-    def test_what_is_under_way_is_not_retried(self):
+    def test_a_running_operation_is_not_retried(self):
         with self.assertRaisesRegex(ClusterBusy, 'op-web .create. is queued'):
             self.retry()
 
-    def test_what_others_came_after_is_not_retried(self):
+    def test_a_superseded_operation_is_not_retried(self):
         self.end(OperationState.FAILED)
         self.store.operations.submit(samples.operation('op-2'))
         with self.assertRaisesRegex(ClusterChanged, 'a newer operation was submitted'):
             self.retry()
 
-    def test_what_is_gone_is_not_retried(self):
+    def test_a_missing_operation_is_not_retried(self):
         with self.assertRaisesRegex(ClusterNotFound, 'nothing'):
             self.retry('nothing')
         self.end(OperationState.FAILED)
@@ -131,13 +131,13 @@ class Work(StoreCase):
         self.write(lease, operation=ended)
         self.assertFalse(has_work('c-web'))
 
-    def test_clusters_with_work_come_in_the_order_of_their_operations(self):
+    def test_clusters_with_work_are_ordered_by_their_operations(self):
         for name in ('b', 'a', 'c'):
             self.create(name)
         self.assertEqual(('c-b', 'c-a', 'c-c'), self.store.operations.runnable())
         self.assertEqual(('c-b',), self.store.operations.runnable(limit=1))
 
-    def test_those_that_nobody_here_can_work_on_do_not_stand_before_the_others(self):
+    def test_excluded_clusters_do_not_use_up_the_limit(self):
         asked = [f'c-{number}' for number in range(250)]
         for cluster_id in asked:
             self.create(cluster_id.removeprefix('c-'))
@@ -146,7 +146,7 @@ class Work(StoreCase):
         self.assertEqual(tuple(asked[200:]), runnable(besides=asked[:200]))
         self.assertEqual(tuple(asked[201:203]), runnable(besides=asked[:201], limit=2))
 
-    def test_what_somebody_works_on_is_not_offered_until_its_lease_is_over(self):
+    def test_a_leased_cluster_is_not_offered_until_its_lease_expires(self):
         self.create()
         lease = self.claim()
         self.assertEqual((), self.store.operations.runnable())
@@ -155,7 +155,7 @@ class Work(StoreCase):
         self.store.leases.renew(lease, TERM_S)
         self.assertEqual((), self.store.operations.runnable())
 
-    def test_what_has_ended_is_no_work(self):
+    def test_an_ended_operation_is_not_work(self):
         self.create()
         lease = self.claim()
         self.write(lease, operation=samples.operation('op-web', state=OperationState.CANCELLED))

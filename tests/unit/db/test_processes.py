@@ -61,7 +61,7 @@ class Processes(StoreCase):
         self.assertEqual(steps, events)
         return {int(one.split('-')[1]) for one in steps if one.startswith(f'{owner}-')}
 
-    def test_a_process_killed_in_the_middle_leaves_what_it_was_told_is_written(self):
+    def test_a_killed_process_leaves_all_acknowledged_writes(self):
         dice = random.Random(7)
         for turn in range(3):
             owner = f'o{turn}'
@@ -79,7 +79,7 @@ class Processes(StoreCase):
             self.store.leases.release(self.claim_when_it_is_over('me'))
         self.check_integrity()
 
-    def test_finding_8_an_owner_that_slept_through_a_takeover_writes_nothing_more(self):
+    def test_finding_8_an_owner_that_slept_through_a_takeover_cannot_write(self):
         process = self.start('sleeper', '10', 'asking')
         self.assertEqual('has 1\n', process.stdout.readline())
         self.ask(process)
@@ -92,7 +92,7 @@ class Processes(StoreCase):
         self.assertEqual('lost\n', process.stdout.read())
         self.assertEqual({0}, self.written('sleeper'))
 
-    def test_processes_that_write_at_once_lose_nothing(self):
+    def test_processes_that_write_at_the_same_time_lose_nothing(self):
         self.create('other')
         mine = self.claim('c-other')
         process = self.start('other', '60')

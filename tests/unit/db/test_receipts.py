@@ -12,13 +12,13 @@ class Receipts(ClusterCase):
         with self.store.writing(lease) as batch:
             batch.bury(**how)
 
-    def test_what_is_seen_again_is_one_holding(self):
+    def test_a_resource_seen_again_is_one_holding(self):
         self.write(self.lease, holding=samples.holding())
         later = samples.holding(seen_at=9.0)
         self.write(self.lease, holding=later)
         self.assertEqual((later,), self.store.receipts.holdings('c-web'))
 
-    def test_ids_are_apart_by_backend_and_kind(self):
+    def test_ids_are_separate_by_backend_and_kind(self):
         same = [
             samples.holding('x'),
             samples.holding('x', kind='server'),
@@ -27,7 +27,7 @@ class Receipts(ClusterCase):
         self.write(self.lease, holding=same)
         self.assertCountEqual(same, self.store.receipts.holdings('c-web'))
 
-    def test_what_may_be_in_a_backend_is_known(self):
+    def test_resources_that_can_be_in_a_backend_are_known(self):
         self.write(
             self.lease,
             holding=[
@@ -40,23 +40,23 @@ class Receipts(ClusterCase):
         self.assertEqual({'p-1'}, self.store.receipts.known('nova', 'port'))
         self.assertEqual({'s-1'}, self.store.receipts.known('nova', 'server'))
 
-    def test_what_was_abandoned_is_not_known_any_more(self):
+    def test_abandoned_resources_are_no_longer_known(self):
         self.write(self.lease, holding=samples.holding())
         self.bury(self.lease, forced=True)
         self.assertEqual(frozenset(), self.store.receipts.known('nova', 'port'))
 
-    def test_of_clusters_with_one_name_the_last_one_answers(self):
+    def test_the_receipt_of_a_name_is_that_of_the_last_cluster(self):
         self.bury(self.lease)
         self.pass_time(5)
         self.create('web', id='c-2')
         self.bury(self.claim('c-2'))
         self.assertEqual('c-2', self.store.receipts.get('web').cluster_id)
 
-    def test_a_living_cluster_has_no_receipt(self):
+    def test_an_existing_cluster_has_no_receipt(self):
         with self.assertRaisesRegex(ClusterNotFound, "'web'"):
             self.store.receipts.get('web')
 
-    def test_holdings_are_listed_in_the_order_in_which_they_were_seen(self):
+    def test_holdings_are_listed_by_time_of_sighting(self):
         late, early = samples.holding('a', seen_at=5.0), samples.holding('b', seen_at=4.0)
         self.write(self.lease, holding=[late, early])
         self.assertEqual((early, late), self.store.receipts.holdings('c-web'))

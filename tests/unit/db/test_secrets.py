@@ -15,7 +15,7 @@ class Secrets(ClusterCase):
     def keys(self):
         return (self.folder / 'kiln.keys').read_text()
 
-    def test_a_secret_comes_back_and_is_not_in_the_database(self):
+    def test_a_secret_is_readable_but_not_plain_in_the_database(self):
         self.write(self.lease, secret=secret())
         self.assertEqual(secret(), self.store.secrets.read('c-web', 'token'))
         self.assertNotIn(HUSH, str(self.rows('SELECT * FROM secret')))
@@ -23,14 +23,14 @@ class Secrets(ClusterCase):
     def test_the_value_is_in_no_representation(self):
         self.assertNotIn(HUSH, f'{secret()!r} {secret()}')
 
-    def test_the_last_one_of_a_name_holds(self):
+    def test_the_last_secret_of_a_name_is_kept(self):
         self.write(self.lease, secret=[secret('a'), secret('token', 'older')])
         self.write(self.lease, secret=[secret('token', 'old'), secret(), secret('b')])
         names = self.rows('SELECT name FROM secret ORDER BY name')
         self.assertEqual([('a',), ('b',), ('token',)], names)
         self.assertEqual(HUSH, self.store.secrets.read('c-web', 'token').value)
 
-    def test_one_that_is_not_there_is_named(self):
+    def test_a_missing_secret_is_named(self):
         with self.assertRaisesRegex(ClusterNotFound, "'token' of cluster c-web"):
             self.store.secrets.read('c-web', 'token')
 
@@ -43,7 +43,7 @@ class Secrets(ClusterCase):
             self.assertNotIn(HUSH, str(chain))
             chain = chain.__cause__
 
-    def test_after_a_rotation_all_are_under_another_key(self):
+    def test_after_a_rotation_all_secrets_have_another_key(self):
         self.write(self.lease, secret=[secret('a'), secret('b', 'other')])
         before, keys = self.rows('SELECT value FROM secret'), self.keys()
         self.assertEqual(2, self.store.secrets.rotate())
@@ -51,7 +51,7 @@ class Secrets(ClusterCase):
         self.assertNotEqual(keys, self.keys())
         self.assertEqual('other', self.store.secrets.read('c-web', 'b').value)
 
-    def test_without_a_secret_there_is_still_a_key_to_rotate(self):
+    def test_keys_are_rotated_even_without_secrets(self):
         self.assertEqual(0, self.store.secrets.rotate())
         self.write(self.lease, secret=secret())
         self.assertEqual(1, self.store.secrets.rotate())
@@ -66,14 +66,14 @@ class Secrets(ClusterCase):
             self.assertEqual(HUSH, other.secrets.read('c-web', name).value)
             self.assertEqual(HUSH, self.store.secrets.read('c-web', name).value)
 
-    def test_without_the_key_a_secret_is_lost_and_the_error_says_so(self):
+    def test_without_the_key_a_secret_is_lost_with_an_error(self):
         self.write(self.lease, secret=secret())
         (self.folder / 'kiln.keys').unlink()
         self.store.secrets.keys.advance()
         with self.assertRaisesRegex(StoreError, 'none of the keys in .*kiln.keys fits'):
             self.store.secrets.read('c-web', 'token')
 
-    def test_a_rotation_that_cannot_read_one_changes_none(self):
+    def test_a_rotation_with_an_unreadable_secret_changes_none(self):
         self.write(self.lease, secret=[secret('a'), secret('z')])
         (self.folder / 'kiln.keys').rename(self.folder / 'kept')
         self.store.secrets.keys.advance()

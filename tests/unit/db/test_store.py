@@ -33,7 +33,7 @@ class Opening(unittest.TestCase):
         with database.reading() as connection:
             return connection.exec_driver_sql(f'PRAGMA {name}').scalar()
 
-    def test_a_file_is_made_for_its_owner_alone(self):
+    def test_a_file_is_created_only_for_its_owner(self):
         with open_store(self.url) as store:
             self.assertEqual((), store.clusters.list())
             self.assertIsNotNone(store.leases.claim('s', 'me', 30))
@@ -42,12 +42,12 @@ class Opening(unittest.TestCase):
         self.assertEqual(0o700, self.mode(self.path.parent))
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
-    def test_what_is_committed_is_on_the_disk(self):
+    def test_committed_data_is_on_the_disk(self):
         # 2 is FULL.
         self.assertEqual(('wal', 2), (self.pragma('journal_mode'), self.pragma('synchronous')))
         self.assertEqual(1, self.pragma('foreign_keys'))
 
-    def test_of_many_who_make_the_file_at_once_all_get_the_same(self):
+    def test_concurrent_creators_of_the_file_share_one(self):
         barrier, leases, errors = threading.Barrier(4), [], []
 
         def use(owner):
@@ -67,7 +67,7 @@ class Opening(unittest.TestCase):
         self.assertEqual(1, len([one for one in leases if one]))
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
-    def test_the_keys_are_beside_the_file_or_where_they_are_said_to_be(self):
+    def test_the_keys_are_beside_the_file_or_as_configured(self):
         database = open_database(self.url, clock=SYSTEM_CLOCK)
         self.addCleanup(database.close)
         self.assertEqual(self.path.with_suffix('.keys'), key_file(database, None).path)
@@ -81,13 +81,13 @@ class Opening(unittest.TestCase):
         with self.assertRaisesRegex(StoreError, r'Cannot create the file .*option \[db\] url'):
             open_store(self.url)
 
-    def test_a_file_that_is_no_database_is_named(self):
+    def test_an_invalid_database_file_is_named(self):
         self.path.parent.mkdir()
         self.path.write_text('This is a letter to my aunt. ' * 100)
         with self.assertRaisesRegex(StoreError, 'kiln.db: file is not a database'):
             open_store(self.url)
 
-    def test_a_server_that_is_not_there_is_named_and_may_come_back(self):
+    def test_an_unreachable_server_is_named_and_the_error_is_retryable(self):
         for kind in ('postgresql', 'mariadb'):
             url = f'{kind}://kiln:hunter2@127.0.0.1:1/kiln'
             with self.subTest(kind), self.assertRaisesRegex(StoreError, '127.0.0.1') as caught:
@@ -108,7 +108,7 @@ class Urls(unittest.TestCase):
             with self.subTest(given):
                 self.assertEqual(driver, parse_url(given).drivername)
 
-    def test_what_is_no_database_is_refused_without_its_password(self):
+    def test_an_invalid_url_is_refused_without_quoting_its_password(self):
         for given in ('', 'hunter2', 'oracle://u:hunter2@h/d', 'sqlite://', 'sqlite:///:memory:',
                       'postgresql://u:hunter2@h', 'mariadb://u:hunter2@h:port/d'):  # fmt: skip
             with self.subTest(given), self.assertRaisesRegex(StoreError, 'store') as caught:
@@ -123,7 +123,7 @@ class Trouble(StoreCase):
         other.execute('BEGIN IMMEDIATE')
         return other
 
-    def test_where_another_writes_for_too_long_the_change_may_be_tried_again(self):
+    def test_a_write_lock_timeout_is_retryable(self):
         impatient = self.open(lock_timeout_s=0.05)
         other = self.locked()
         with self.assertRaisesRegex(StoreError, 'database is locked') as caught:
@@ -134,7 +134,7 @@ class Trouble(StoreCase):
         other.execute('ROLLBACK')
         self.assertIsNotNone(impatient.leases.claim('s', 'me', 30))
 
-    def test_to_write_in_the_midst_of_writing_is_an_error_and_no_deadlock(self):
+    def test_nested_writing_is_an_error_and_not_a_deadlock(self):
         impatient = self.open(lock_timeout_s=0.05)
         self.create()
         lease = self.claim()
@@ -145,7 +145,7 @@ class Trouble(StoreCase):
             self.assertTrue(caught.exception.retryable)
         impatient.events.add(samples.event())
 
-    def test_a_store_that_broke_says_so(self):
+    def test_a_broken_store_is_reported(self):
         database = Database(self.url, clock=VirtualClock())
         self.addCleanup(database.close)
         with database.writing() as connection:

@@ -119,7 +119,7 @@ class Stored(StoreCase):
             event=list(EVENTS),
         )
 
-    def test_what_an_earlier_version_stored_is_read_as_it_was_meant(self):
+    def test_records_of_an_earlier_version_are_read_correctly(self):
         with contextlib.closing(sqlite3.connect(self.path())) as db:
             db.executescript(STORED.read_text(encoding='utf-8'))
         web = self.store.clusters.get('web')
@@ -134,7 +134,7 @@ class Stored(StoreCase):
         found = self.store.events.after()
         self.assertEqual((dataclasses.replace(first, seq=1), readable), found)
 
-    def test_a_spec_that_is_missing_or_cut_off_is_refused(self):
+    def test_a_missing_or_truncated_spec_is_refused(self):
         self.fill()
         for text in ('', '{"name":"web"'):
             with contextlib.closing(sqlite3.connect(self.path())) as db, db:
@@ -143,6 +143,6 @@ class Stored(StoreCase):
             with self.subTest(text), self.assertRaisesRegex(StoreError, words):
                 self.store.clusters.get('web')
 
-    def test_what_is_stored_now_is_the_same_to_the_byte(self):
+    def test_stored_records_are_unchanged_to_the_byte(self):
         self.fill()
         self.assertEqual(STORED.read_text(encoding='utf-8').splitlines(), dump(self.path()))

@@ -28,7 +28,7 @@ class Upkeep(ClusterCase):
     def settled(self, op_id, state=OperationState.SUCCEEDED):
         return samples.operation(op_id, state=state, ended_at=self.clock.time())
 
-    def test_a_look_counts_what_there_is(self):
+    def test_a_check_counts_rows(self):
         self.write(self.lease, node=[samples.node('n-1'), samples.node('n-2')])
         health = check(self.database)
         self.assertEqual((True, REVISION), (health.usable, health.revision))
@@ -37,7 +37,7 @@ class Upkeep(ClusterCase):
             tuple(health.counts[name] for name in ('cluster', 'node', 'operation', 'step')),
         )
 
-    def test_a_lease_that_ran_out_is_dangling_and_one_given_up_is_not(self):
+    def test_an_expired_lease_is_dangling_and_a_released_one_is_not(self):
         self.assertEqual((), check(self.database).dangling)
         self.store.leases.release(self.claim('given-up'))
         self.store.leases.release(self.claim('left-unsettled'), unsettled=True)
@@ -45,7 +45,7 @@ class Upkeep(ClusterCase):
         (lease,) = check(self.database).dangling
         self.assertEqual(('c-web', 'me'), (lease.scope, lease.owner))
 
-    def test_what_ended_long_ago_goes_and_what_the_status_comes_from_stays(self):
+    def test_old_rows_are_purged_except_those_of_the_status(self):
         gone = samples.node('n-1', state=NodeState.GONE, since=self.clock.time())
         self.write(
             self.lease, step=samples.step(operation_id='op-web'), operation=self.settled('op-web'),
@@ -63,7 +63,7 @@ class Upkeep(ClusterCase):
         self.assertEqual(['new'], [one.message for one in self.store.events.after()])
         self.assertEqual(['n-2'], [one.id for one in self.store.nodes.of('c-web')])
 
-    def test_what_ended_lately_and_what_has_not_ended_stays(self):
+    def test_recent_and_running_operations_stay(self):
         self.pass_time(2 * DAY_S)
         self.store.operations.submit(samples.operation('op-2'), supersede=True)
         self.store.operations.submit(samples.operation('op-3'), supersede=True)
@@ -71,7 +71,7 @@ class Upkeep(ClusterCase):
         self.assertEqual(0, purge(self.database, DAY_S).operations)
         self.assertEqual(3, len(self.store.operations.of('c-web')))
 
-    def test_a_receipt_goes_with_its_holdings_and_lease(self):
+    def test_a_receipt_is_purged_with_its_holdings_and_lease(self):
         self.write(self.lease, holding=samples.holding(gone_at=5.0))
         with self.store.writing(self.lease) as batch:
             batch.operation(self.settled('op-web'))
@@ -86,7 +86,7 @@ class Upkeep(ClusterCase):
         self.assertEqual((), self.store.receipts.holdings('c-web'))
         self.assertIsNone(self.store.leases.get('c-web'))
 
-    def test_numbers_of_events_are_not_given_again_after_a_purge(self):
+    def test_numbers_of_events_are_not_reused_after_a_purge(self):
         self.write(self.lease, event=[samples.event()] * 3)
         self.pass_time(2 * DAY_S)
         self.assertEqual(3, purge(self.database, DAY_S).events)
@@ -116,14 +116,14 @@ class Tables(ClusterCase):
             open_store(self.url, clock=self.clock)
         self.assertFalse(check(self.database).usable)
 
-    def test_the_migrations_make_the_tables_that_the_code_uses(self):
+    def test_the_migrations_create_the_tables_of_the_code(self):
         self.assertEqual([], self.differences())
 
-    def test_the_last_migration_is_the_one_the_code_wants_and_they_are_in_order(self):
+    def test_migrations_are_in_order_up_to_the_revision_of_the_code(self):
         self.assertEqual(REVISION, revisions()[-1])
         self.assertEqual(sorted(revisions()), list(revisions()))
 
-    def test_to_upgrade_again_changes_nothing(self):
+    def test_upgrading_again_changes_nothing(self):
         self.assertEqual(REVISION, upgrade(self.database))
         self.assertEqual('web', self.store.clusters.get('web').name)
 
