@@ -1,4 +1,4 @@
-"""Circuits opened and closed by hand, for all processes, through a real Redis."""
+"""Tests of opening and closing circuits of all processes through a real Redis."""
 
 from tests.functional.circuit.test_circuit_redis import RedisServer
 from tests.functional.real_time import RealTime

@@ -1,4 +1,4 @@
-"""The scripts in the real shells, with the real command; bash alone is tested everywhere."""
+"""Tests of the completion scripts in real shells; only bash is always tested."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ import sys
 from tests.functional.real_time import RealTime
 from tests.unit.cli.site import SiteShell
 
-#: Stands before each answer.
+#: Printed before each answer.
 _NEXT = '=== next'
 
 
@@ -29,16 +29,16 @@ class ShellCase(RealTime, SiteShell):
         bin_.mkdir()
         self.kiln = bin_ / 'kiln'
         self.kiln.write_text(
-            # What it covers the unit tests do; to count that doubles what it takes.
+            # The unit tests cover the same code, and measuring coverage doubles the time.
             '#!/bin/sh\nunset COVERAGE_PROCESS_CONFIG COVERAGE_PROCESS_START\n'
             f'exec "{sys.executable}" -m kiln.cli "$@"\n'
         )
         self.kiln.chmod(0o755)
 
     def check(self, cases):
-        """Check what is offered for each line, all requested by one shell."""
+        """Check the completions of each line, all requested by one shell."""
         script = [f'source "{self.script}"', *(self.asking(line) for line in cases)]
-        # Where kiln looks for kiln.conf.
+        # The folder of kiln.conf.
         env = {**os.environ, 'HOME': str(self.folder)}
         env['PATH'] = f'{self.kiln.parent}:{os.environ["PATH"]}'
         done = subprocess.run(
@@ -53,7 +53,7 @@ class ShellCase(RealTime, SiteShell):
 
 
 class Answers:
-    """What every shell offers."""
+    """Completions that every shell offers."""
 
     def test_words_options_and_names_are_completed(self):
         self.check(
@@ -90,7 +90,7 @@ class Zsh(Answers, ShellCase):
     options = ('-f',)
 
     def asking(self, line):
-        # In the place of the menu, which only a terminal is shown.
+        # Instead of the menu, which zsh shows only on a terminal.
         return (
             '_describe() { print -rl -- ${(P)2}; }; words=(kiln); '
             f'BUFFER={shlex.quote(line)}; CURSOR={len(line)}; _python_argcomplete'

@@ -1,4 +1,4 @@
-"""The command that works on clusters, as a process that is told to stop."""
+"""Tests of ``kiln conductor`` as a process that is stopped by signals."""
 
 import os
 import pathlib
@@ -51,12 +51,12 @@ class Running(Processes):
     def test_a_signal_on_another_thread_ends_it_too(self):
         process = self.conduct()
         tasks = pathlib.Path(f'/proc/{process.pid}/task')
-        # Once there are others and the main thread waits; sooner it would prove nothing.
+        # After the other threads have started and the main thread waits; else it proves nothing.
         main = tasks / str(process.pid) / 'stat'
         self.until(lambda: len(list(tasks.iterdir())) > 1)
         self.until(lambda: main.read_text().rpartition(')')[2].split()[0] == 'S')
         other = max(int(task.name) for task in tasks.iterdir())
-        # As the kernel may choose: Linux gives it to the thread that is named.
+        # The kernel can choose any thread; here the signal is sent to a given thread.
         os.kill(other, signal.SIGTERM)
         self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
 

@@ -1,6 +1,6 @@
-"""The controllers of the guide, each stopped again and again while the cloud misbehaves.
+"""Tests of the controllers of the guide, stopped repeatedly while the cloud misbehaves.
 
-KILN_CONTROLLER_KILLS is how often, from KILN_CONTROLLER_SEEDS starts of the dice.
+KILN_CONTROLLER_KILLS is the number of stops, for each of KILN_CONTROLLER_SEEDS seeds.
 """
 
 import collections
@@ -44,7 +44,7 @@ class Controllers(unittest.TestCase):
             'KILN_COMPUTE_NOOP__DELETE_S': '0.2',
             'KILN_COMPUTE_NOOP__WATCH_INTERVAL': '0.1',
             'KILN_COMPUTE_NOOP__FAULTS': WEATHER,
-            # The weather opens it, which would be half a minute and then a whole one.
+            # The simulated failures open it, which would take half a minute, then a minute.
             'KILN_COMPUTE_NOOP__CIRCUIT_OPEN': '0.2',
             'KILN_COMPUTE_NOOP__CIRCUIT_OPEN_MAX': '0.5',
         }
@@ -52,7 +52,7 @@ class Controllers(unittest.TestCase):
     def start(self, program, dice):
         process = subprocess.Popen(
             [sys.executable, PROGRAMS / program, self.wanted],
-            # Each has chances of its own, and the same ones when the test is run again.
+            # Each process has its own random numbers, the same on each run of the test.
             env=self.environment | {'KILN_COMPUTE_NOOP__SEED': str(dice.getrandbits(32))},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -60,10 +60,10 @@ class Controllers(unittest.TestCase):
         return process
 
     def wait_begun(self, process):
-        """Return once a process has its cloud open, or has ended: how soon is the machine's."""
+        """Wait until a process has opened its cloud or has ended."""
         files = pathlib.Path(f'/proc/{process.pid}/fd')
         while process.poll() is None:
-            # Each may be closed while it is looked at.
+            # Descriptors can be closed while they are read.
             with contextlib.suppress(OSError):
                 if any(file.resolve() == self.cloud for file in files.iterdir()):
                     return
@@ -84,22 +84,22 @@ class Controllers(unittest.TestCase):
                     self.wanted.write_text(json.dumps(names))
                     process = self.start(program, dice)
                     self.wait_begun(process)
-                    # At any moment of its work, or after its end.
+                    # At a random time of its work, or after its end.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(dice.uniform(0.0, 2.0))
-                    # One that is asked to end may take as long as the backend's answers.
+                    # After SIGTERM it can take as long as the answers of the backend.
                     process.send_signal(dice.choice((signal.SIGKILL, signal.SIGTERM)))
                     process.communicate(timeout=900)
                 process = self.start(program, dice)
                 out, err = process.communicate(timeout=900)
-                # Of the weather it may warn.
+                # Warnings about simulated failures are allowed.
                 self.assertEqual(0, process.returncode, err)
                 self.assertNotIn('Traceback', err)
                 self.assertEqual(f'{len(names)} machines, as wanted\n', out)
                 self.assertEqual({(name, 'active'): 1 for name in names}, self.machines())
 
     def begun(self, program):
-        """Return a process whose builds are all under way, and their machines."""
+        """Return a process whose builds are all running, and their machines."""
         self.environment |= {
             'KILN_COMPUTE_NOOP__FAULTS': '', 'KILN_COMPUTE_NOOP__BUILD_S': '3600',
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The demonstration of clusters keeps what it promises; an engine is killed in it."""
+"""Test of the demo of clusters, in which an engine is killed."""
 
 import pathlib
 import tempfile

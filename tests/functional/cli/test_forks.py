@@ -1,7 +1,7 @@
-"""What real processes see: after a fork, after their main thread, and at their exit.
+"""Tests of real processes after a fork, after their main thread, and at their exit.
 
-Each test runs a program of its own, which is ended where it hangs. KILN_FORKS is how often
-one forks while all its threads work.
+Each test runs a separate program, which is killed if it hangs. KILN_FORKS is the number of
+forks while all threads work.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).parents[3]
-#: Nothing waits so long where it holds what it promises.
+#: Longer than any correct wait.
 _HANGS_S = 900
 
 _BEGIN = """
@@ -37,7 +37,7 @@ def until(so):
         time.sleep(0.005)
 
 def in_child(work):
-    # The child is given up after a while, as it might hang.
+    # The child is killed after a while, because it might hang.
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -108,7 +108,7 @@ class Forks(Program):
     def test_d6_operations_of_the_parent_fail_at_once_in_the_child(self):
         for attempt in range(9):
             told = self.forked_in_flight(build_s=2**attempt)
-            # The build was over before the fork.
+            # The build ended before the fork.
             if told != ['late', 'True']:
                 break
         self.assertEqual(['[]', 'True'], told)
@@ -171,7 +171,7 @@ class Forks(Program):
                 compute.close()
             for end in (compute.close, leave_block, drop, cancel, use_and_close):
                 in_child(end)
-            # A child that ends as an interpreter does.
+            # A child that exits like an interpreter.
             sys.stdout.flush()
             pid = os.fork()
             if pid == 0:

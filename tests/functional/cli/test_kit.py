@@ -1,4 +1,4 @@
-"""The whole conformance kit from the command line."""
+"""Test of the whole conformance kit from the command line."""
 
 from tests.unit.cli.shell import Shell
 

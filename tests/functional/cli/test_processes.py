@@ -1,4 +1,4 @@
-"""How the command ends: by signals, with its output closed, beside a backend that hangs."""
+"""Tests of the end of the command: signals, closed output, hanging backends."""
 
 import pathlib
 import signal
@@ -43,7 +43,7 @@ class Ending(Processes):
                 self.await_machines(cloud, 0)
 
     def test_with_ctrl_c_ignored_at_the_start_only_sigterm_ends_it(self):
-        # So a shell starts what it runs in the background, that Ctrl-C may end the rest.
+        # As a shell starts background commands, so that Ctrl-C does not end them.
         with tempfile.TemporaryDirectory() as folder:
             cloud = f'{folder}/cloud.db'
             process = self.start(
@@ -83,7 +83,7 @@ class Output(Processes):
                 self.assertNotIn('defect', done.stderr)
 
     def test_secrets_are_in_no_stream_and_no_log(self):
-        # In all formats and for all errors: in the unit tests, in one process.
+        # The unit tests check all formats and all errors in one process.
         with tempfile.TemporaryDirectory() as folder:
             secret, log = pathlib.Path(folder, 'secret'), pathlib.Path(folder, 'log')
             secret.write_text('hush-a-bye')

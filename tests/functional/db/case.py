@@ -1,4 +1,4 @@
-"""The tests of the store, on a real server: what is different there."""
+"""Base of store tests on a real database server."""
 
 import atexit
 import functools
@@ -38,7 +38,7 @@ SUITES = (
 
 @functools.cache
 def opened(url):
-    """Return the database that is emptied, once opened: a connection takes longer than that."""
+    """Return the open test database; opening takes longer than emptying its tables."""
     database = Database(url, clock=SYSTEM_CLOCK)
     # Before its server ends.
     atexit.register(database.close)
@@ -46,7 +46,7 @@ def opened(url):
 
 
 class OnServer:
-    """Before a suite: has it use a server, whose tables each test finds empty."""
+    """Makes a suite use a server, with empty tables for each test."""
 
     server = None
 
@@ -62,7 +62,7 @@ class OnServer:
                 if table.name != 'counter':
                     connection.execute(sa.delete(table))
             connection.execute(sa.text('UPDATE counter SET last = 0'))
-        # No process makes the keys of a server by itself.
+        # No process creates the keys of a server by itself.
         KeyFile(self.folder / 'kiln.keys').advance()
         return self.server.url
 
@@ -71,7 +71,7 @@ class OnServer:
 
     def pass_time(self, seconds):
         super().pass_time(seconds)
-        # The clock of a server is nobody's to set, so its leases are.
+        # The clock of a server cannot be set, so the leases are changed instead.
         engine = sa.create_engine(self.database_url())
         with engine.begin() as connection:
             connection.execute(
@@ -85,7 +85,7 @@ class OnServer:
 
 
 class Locks(OnServer, ClusterCase):
-    """What only a server can get wrong, since SQLite has one lock for all."""
+    """Tests of concurrency on a server; SQLite has a single lock."""
 
     def started(self, work):
         results = []
@@ -154,7 +154,7 @@ class Locks(OnServer, ClusterCase):
         other = self.open()
         with self.assertRaises(StoreError) as caught, sleepy.writing(self.lease) as batch:
             batch.accept(samples.node(), 'server-1')
-            # Returns when the server has ended the other session, and not before.
+            # Returns only after the server has ended the other session.
             self.assertEqual(2, take_over(other, 'c-web', 'you').epoch)
             batch.node(samples.node())
         self.assertTrue(caught.exception.retryable, caught.exception)
@@ -178,7 +178,7 @@ class Locks(OnServer, ClusterCase):
 
 
 def suites_on(module):
-    """Return all suites for a module whose server is called ``server``."""
+    """Return all suites for a module whose server is ``server``."""
     found = {}
     for suite in SUITES:
         found[suite.__name__] = type(suite.__name__, (OnServer, suite), {'__module__': module})

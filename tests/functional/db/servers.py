@@ -1,4 +1,4 @@
-"""A PostgreSQL and a MariaDB of this test run's own, on free ports of the loopback."""
+"""PostgreSQL and MariaDB servers of this test run, on free loopback ports."""
 
 import atexit
 import functools
@@ -19,17 +19,17 @@ PASSWORD = 'Tr0ub4dor-and-3-horses'
 
 
 def program(name, package):
-    """Return where a program is; Debian keeps those of PostgreSQL by version."""
+    """Return the path of a program; Debian keeps those of PostgreSQL by version."""
     places = [shutil.which(name, path=f'{os.environ["PATH"]}:/usr/sbin')]
     places += sorted(glob.glob(f'/usr/lib/postgresql/*/bin/{name}'), reverse=True)
     for place in filter(None, places):
-        # Its neighbours are where the program really is, not where a link to it is.
+        # Related programs are beside the real file, not beside a link to it.
         return pathlib.Path(place).resolve()
     raise AssertionError(f'{name} is missing; install the package {package}')
 
 
 class Server:
-    """A server in a folder of its own; ``url`` names a database that has nothing in it."""
+    """A server in its own folder; ``url`` is that of an empty database."""
 
     def __init__(self, user):
         self._home = tempfile.TemporaryDirectory(prefix='kiln-db-')
@@ -147,7 +147,7 @@ class MariadbServer(Server):
 
 @functools.cache
 def shared(kind):
-    """Return the one server of a kind for this run of the tests, which ends with it."""
+    """Return the server of a kind for this test run; it ends with the run."""
     server = kind()
     atexit.register(server.close)
     return server

@@ -1,4 +1,4 @@
-"""Every promise of the store, on a real MariaDB."""
+"""Tests of the store on a real MariaDB."""
 
 from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import MariadbServer, shared

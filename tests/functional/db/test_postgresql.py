@@ -1,4 +1,4 @@
-"""Every promise of the store, on a real PostgreSQL."""
+"""Tests of the store on a real PostgreSQL."""
 
 import concurrent.futures
 import time
@@ -15,7 +15,7 @@ from tests.unit.db import samples
 from tests.unit.db.case import take_over
 
 NODES = 12
-#: The default; a session that says nothing is ended after less than a third of it.
+#: The default; a silent session is ended after less than a third of it.
 LEASE_S = 15.0
 
 
@@ -27,7 +27,7 @@ class PostgresLocks(Locks):
     def test_a_process_stopped_inside_a_change_blocks_others_for_less_than_a_lease(self):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             waits_s = list(pool.map(self._least_wait, range(1, 2 * NODES + 10)))
-        # Some of them stopped before the end, and some were through.
+        # Some processes stopped before the end, others had finished.
         self.assertIn(None, waits_s)
         self.assertGreater(len([one for one in waits_s if one is not None]), 3, waits_s)
         self.assertLess(max(filter(None, waits_s)), LEASE_S, waits_s)
@@ -41,7 +41,7 @@ class PostgresLocks(Locks):
         return wait_s
 
     def _wait_for_one_stopped_after(self, pieces, name):
-        """Return how long its successor waits, or None if it came to its end."""
+        """Return the wait of the next process, or None if the first one finished."""
         self.create(name)
         lease = self.claim(f'c-{name}')
         wire = Wire(self.server.port)

@@ -1,4 +1,4 @@
-"""A wire to a server that falls silent in the middle of what a client says."""
+"""Proxy to a database server that stops forwarding in the middle of a request."""
 
 import contextlib
 import selectors
@@ -7,10 +7,10 @@ import threading
 
 
 class Wire:
-    """Passes on what is said between clients and a server, until a client said enough.
+    """Forwards data between clients and a server, until a limit of client data.
 
-    A process that is stopped looks like this to its server: nothing comes any more, and
-    the connection is as well as ever.
+    A stopped process looks the same to its server: it sends nothing, but the connection
+    is still open.
     """
 
     def __init__(self, port):
@@ -23,7 +23,7 @@ class Wire:
         self._threads[0].start()
 
     def fall_silent_after(self, pieces):
-        """Pass on so many pieces more that clients say, and none afterwards."""
+        """Forward this many more chunks of clients, and none afterwards."""
         self._left = pieces
 
     @property

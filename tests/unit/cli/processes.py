@@ -1,4 +1,4 @@
-"""The command as a process of its own."""
+"""The command ``kiln`` as a separate process."""
 
 import contextlib
 import os
@@ -12,18 +12,18 @@ import unittest
 from kiln.compute_drivers.noop.cloud import NoopCloud
 
 ROOT = pathlib.Path(__file__).parents[3]
-#: Becomes the command, with SIGINT as a terminal (or a shell that ignores it) hands it on.
-#: What this process itself has inherited is not a test's choice.
+#: Executes the command with SIGINT set as by a terminal, or as by a shell that ignores it,
+#: because the inherited setting of this process is arbitrary.
 _BECOME = (
     'import os, signal, sys; signal.signal(signal.SIGINT, signal.Handlers[sys.argv[1]]); '
     'os.execv(sys.executable, [sys.executable, "-m", "kiln.cli", *sys.argv[2:]])'
 )
-#: Real seconds after which something is broken, on a machine however busy.
+#: Real seconds after which a test fails, even on a busy machine.
 PATIENCE_S = 600
 
 
 class Processes(unittest.TestCase):
-    """Starts commands, and ends those that have not ended by themselves."""
+    """Starts commands, and ends those that are still running after the test."""
 
     def start(self, *argv, interrupt=signal.SIG_DFL, **more):
         process = subprocess.Popen(

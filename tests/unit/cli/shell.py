@@ -1,4 +1,4 @@
-"""Runs commands in this process, on a simulated cloud that they share."""
+"""Base of tests that run commands in this process, on a shared simulated cloud."""
 
 import contextlib
 import io
@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
 
 
 class Shell(MovingTime, unittest.TestCase):
-    """Has ``run``, and what the last run printed in ``out`` and ``err``."""
+    """Has ``run``, and the output of the last run in ``out`` and ``err``."""
 
     #: More options of the backend called east.
     east = ''

@@ -1,4 +1,4 @@
-"""Commands on a site of their own: a store and a simulated cloud in a folder."""
+"""Base of tests of commands on a site: a store and a simulated cloud in a folder."""
 
 import atexit
 import functools
@@ -32,7 +32,7 @@ quiesce = 0
 
 @functools.cache
 def blank_state():
-    """Return a folder with a store in it; to copy one is a tenth of making one."""
+    """Return a folder with a store; copying it is ten times as fast as creating one."""
     folder = tempfile.mkdtemp(prefix='kiln-tests-')
     atexit.register(shutil.rmtree, folder)
     state = pathlib.Path(folder, 'state')
@@ -42,9 +42,9 @@ def blank_state():
 
 
 class SiteShell(Shell):
-    """Has a page to bring up, and ``page`` to write another."""
+    """Has a cluster file, and ``page`` to write another one."""
 
-    #: Whether there is a store already, an empty one.
+    #: True if the site has an empty store at the start.
     stored = True
 
     def setUp(self):

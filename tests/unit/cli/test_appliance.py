@@ -1,4 +1,4 @@
-"""The machines of a pool from the command line: who has them, and why they are not free."""
+"""Tests of the commands about the machines of a pool."""
 
 from tests.unit.cli.shell import Shell
 

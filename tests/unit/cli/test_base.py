@@ -1,4 +1,4 @@
-"""What all commands share: outcomes of operations, and cells of tables."""
+"""Tests of helpers of all commands: results of operations, and cells of tables."""
 
 import unittest
 

@@ -193,7 +193,7 @@ class Acting(SiteShell):
 
 
 class Forcing(SiteShell):
-    """A backend that lets nothing go."""
+    """On a backend that deletes nothing."""
 
     def setUp(self):
         super().setUp()
@@ -236,7 +236,7 @@ class Forcing(SiteShell):
 
 
 class Between(SiteShell):
-    """An operation is entered, and nobody works on it."""
+    """With a submitted operation that no engine works on."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""What shells complete: words and options from the parsers, names from the store."""
+"""Tests of shell completion: words from the parsers, names from the store."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from tests.unit.cli.test_fuzz import COMMANDS, WORDS
 
 
 class Completing(SiteShell):
-    """Has ``completed``: what can stand in the place of the last word of a line."""
+    """Has ``completed``, which returns the completions of the last word of a line."""
 
     def completed(self, words):
         app = self.app()
@@ -139,7 +139,7 @@ class Scripts(Shell):
 
 class Processes(SiteShell):
     def test_bash_receives_completions(self):
-        """The other shells: tests/functional/cli."""
+        """For the other shells see tests/functional/cli."""
         self.up('--no-wait')
         script = self.folder / 'kiln.bash'
         script.write_text(self.ok('completion', 'bash'))

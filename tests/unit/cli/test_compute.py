@@ -171,14 +171,14 @@ class Building(Shell):
         self.assertIn('only with until', err)
 
     def test_a_successful_probe_makes_the_amphora_ready(self):
-        # Addresses of simulated machines are this host's.
+        # Simulated machines have addresses of this host.
         with socket.create_server(('', 0)) as server:
             port = server.getsockname()[1]
             (row,) = self.json('compute', 'build', '--probe', f'tcp:{port}', '--timeout', '20')
         self.assertEqual('ready', row['result'])
 
     def test_a_probe_that_never_succeeds_is_status_6_and_leaves_nothing(self):
-        # Nobody serves port 1.
+        # No server listens on port 1.
         err = self.fails(6, 'compute', 'build', '--probe', 'tcp:1', '--timeout', '1')
         self.assertIn('kiln: Cannot', err)
         self.assertEqual({}, self.states())
@@ -289,7 +289,7 @@ class LiveProgress(Shell):
 
 
 class Told(io.StringIO):
-    """Calls somebody, once, as soon as something has been told."""
+    """A stream that calls a function once, after the first write."""
 
     then = None
 
@@ -301,7 +301,7 @@ class Told(io.StringIO):
 
 
 class Watching(Shell):
-    #: Called after the first look.
+    #: Called after the first poll.
     once_told = None
 
     def app(self):

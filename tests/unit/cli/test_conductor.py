@@ -1,4 +1,4 @@
-"""The command that works on clusters, where it cannot; at work: tests/functional/cli."""
+"""Tests of failures of ``kiln conductor``; for its work see tests/functional/cli."""
 
 from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.shell import Shell

@@ -1,4 +1,4 @@
-"""How far an operation is, and how that is shown; no clock, no store."""
+"""Tests of the progress of an operation and its display, without clock and store."""
 
 import io
 import types

@@ -110,7 +110,7 @@ class Commands(Shell):
         self.assertNotIn('hunter2', self.fails(ExitCode.UNAVAILABLE, 'db', 'check'))
 
     def test_a_missing_package_is_named_with_its_extra(self):
-        # In one interpreter, with the second missing as long as the first is there.
+        # In one interpreter; the second module is missing while the first is present.
         cases = {
             'psycopg': ('postgresql', 'postgresql://kiln@db/kiln'),
             'sqlalchemy': ('clusters', f'sqlite:///{self.path}'),

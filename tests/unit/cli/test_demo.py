@@ -1,4 +1,4 @@
-"""The demonstration of machines keeps what it promises; that of clusters: functional/cli."""
+"""Tests of the demo of machines; for the demo of clusters see functional/cli."""
 
 import io
 

@@ -23,7 +23,7 @@ url = sqlite:///{folder}/kiln.db
 
 
 class ClusterShell(Shell):
-    """A site with a place for drivers of its own."""
+    """A site with a folder for its own drivers."""
 
     #: More options of [clusters].
     more = ''
@@ -106,7 +106,7 @@ class Lists(ClusterShell):
 
 
 class NeedsAnExtra(Installed, ClusterShell):
-    """A vendor's package whose driver needs an extra, and one that is broken."""
+    """A package with a driver that needs an extra, and a broken driver."""
 
     def setUp(self):
         super().setUp()
@@ -147,7 +147,7 @@ class NeedsAnExtra(Installed, ClusterShell):
         (folder / 'driver.yaml').write_text(
             'version: 1.0.0\nprovides: [[vm, ubuntu, kubernetes]]\n'
         )
-        # Of kiln's own extra nova; no module is called so.
+        # A package of kiln's extra nova; no module has this name.
         (folder / 'driver.py').write_text('import openstacksdk\n')
         row = self.rows('list')['code_v1']
         self.assertEqual(

@@ -1,4 +1,4 @@
-"""Each class of error has one exit status and one line that helps."""
+"""Tests of the exit status and the explanation of each class of error."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What is shown of an operation while somebody else works on it."""
+"""Tests of following an operation that another process works on."""
 
 import dataclasses
 import unittest
@@ -11,7 +11,7 @@ HELD_UP = Cause(code='hook', message='It waits.', hint='')
 
 
 class Ending:
-    """Clusters whose operation ends between two questions: no engine does so to order."""
+    """Clusters whose operation ends between two polls, which no engine does on demand."""
 
     def __init__(self, ends_with):
         self._left = ends_with
@@ -42,7 +42,7 @@ class Ending:
 
 
 class Leaping:
-    """A clock on which nobody has to wait."""
+    """A clock without real waits."""
 
     now = 0.0
 

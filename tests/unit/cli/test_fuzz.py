@@ -1,4 +1,4 @@
-"""Whatever somebody types, there is a line that says what is wrong, and never a traceback."""
+"""Tests with random words: the command prints an error, but never a traceback."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ from kiln.cli.exit_codes import ExitCode
 from tests.examples import examples
 from tests.unit.cli.site import SiteShell
 
-#: None that would stay, or write elsewhere.
+#: Without commands that keep running, or that write elsewhere.
 COMMANDS = sorted(
     name for name in _HOMES if name.split()[0] in ('up', 'plan', 'why', 'schema', 'cluster',
                                                    'node', 'template')
@@ -37,7 +37,7 @@ class Fuzz(SiteShell):
     @given(command=st.sampled_from(COMMANDS), words=st.lists(WORDS, max_size=5))
     @example(command='template save', words=['\x00'])
     def test_no_words_cause_a_traceback(self, command, words):
-        # What it would wait for is not the question here.
+        # This test is not about waiting.
         words = [word for word in words if word != '--follow']
         app = self.app()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(app.stderr):

@@ -1,4 +1,4 @@
-"""The commands about images, on a host whose package tools do as they are told."""
+"""Tests of the commands about images, with fake package tools."""
 
 import io
 import json
@@ -28,7 +28,7 @@ class ImageShell(Shell):
                 f'cache = {self.folder}/cache\n'
             )
         self.recipe()
-        # The commands look for programs where the user would.
+        # The commands search for programs in PATH.
         self.addCleanup(os.environ.update, PATH=os.environ['PATH'])
         os.environ['PATH'] = str(self.host.folder)
 

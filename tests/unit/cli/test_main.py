@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 
 class Raiser(Command):
-    """Raises what it is told to."""
+    """Raises the given error."""
 
     error = None
 
@@ -148,7 +148,7 @@ class Help(Shell):
                     self.assertTrue(action.help, f'{name} {action.dest}')
 
     def test_arguments_of_a_command_have_different_names(self):
-        # The second one would forget what the first was given.
+        # The second argument would overwrite the value of the first.
         for name, entry in CommandTable():
             parser = entry.load()(self.app(), None).get_parser(name)
             places = [one.dest for one in parser._get_positional_actions()]
@@ -156,7 +156,7 @@ class Help(Shell):
 
 
 class Logs(Shell):
-    """oslo.log is for a whole process, so what it sets up is taken back."""
+    """Undoes the set-up of oslo.log, which is global to the process."""
 
     def setUp(self):
         super().setUp()
@@ -166,7 +166,7 @@ class Logs(Shell):
         self.addCleanup(setattr, sys, 'excepthook', sys.excepthook)
         self.before = root.handlers[:]
         self.addCleanup(self.forget)
-        # One failure opens the circuit, and that is in the log.
+        # One failure opens the circuit, and the log reports it.
         self.faulty = self.folder / 'faulty.conf'
         self.faulty.write_text(
             '[compute]\ndefault_backend = faulty\n[compute:faulty]\ndriver = noop\n'
@@ -226,10 +226,10 @@ class Version(Shell):
 
 
 class Processes(unittest.TestCase):
-    """How a process ends on signals: tests/functional/cli."""
+    """For processes and signals see tests/functional/cli."""
 
     def loaded_by(self, *commands):
-        """Return for commands, one after the other, the names of all modules by its end."""
+        """Run commands in turn; return the names of all loaded modules after each."""
         code = (
             'import sys, io, os; from kiln.cli.main import KilnApp\n'
             f'for argv in {commands!r}:\n'

@@ -1,4 +1,4 @@
-"""The sweep from the command line: dry by default, and for cron."""
+"""Tests of ``kiln orphans``: without deletion by default, and for cron."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ class Sweep(Shell):
     def leak(self):
         self.build('leaky', '--metadata', 'noop:fault=leak')
         self.ok('compute', 'delete', 'leaky', '--wait')
-        # Older than the grace, so that the first look sees it.
+        # Older than the grace time, so that the first sighting finds it.
         self.clock.sleep(0.25)
 
     def ports(self):
@@ -44,7 +44,7 @@ class Sweep(Shell):
 
     def test_without_suspects_there_is_no_second_sighting(self):
         self.build('web')
-        # The second would be an hour later.
+        # The second sighting would be an hour later.
         self.assertEqual([], self.json('compute', 'orphans', '--grace', '3600'))
 
     def test_with_a_state_file_each_run_looks_once_and_the_second_run_deletes(self):

@@ -1,4 +1,4 @@
-"""What the pages for owners of clusters show is what the commands print."""
+"""Tests that the user guides show what the commands print."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ USER = ROOT / 'doc' / 'source' / 'user'
 
 
 def block(text, opening):
-    """Return the first indented block that begins with some words."""
+    """Return the first indented block that begins with the given words."""
     found = re.search(rf'(?m)^ +{re.escape(opening)}.*\n((?:^ .*\n|^\n)*)', text)
     return textwrap.dedent(found[0])
 

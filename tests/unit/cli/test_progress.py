@@ -1,4 +1,4 @@
-"""Progress counts each once, whatever order the news comes in."""
+"""Tests of progress: each amphora counts once, in whatever order updates arrive."""
 
 import io
 import threading

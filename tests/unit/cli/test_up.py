@@ -1,4 +1,4 @@
-"""From a page to clusters: planned, agreed to, entered, followed."""
+"""Tests of ``kiln up`` and ``kiln plan``: plan, confirm, submit and follow."""
 
 import io
 
@@ -185,7 +185,7 @@ class Agreement(SiteShell):
 
 
 class Impatient(io.StringIO):
-    """Somebody who presses Ctrl-C as soon as something happens."""
+    """A stream that raises KeyboardInterrupt after the first event."""
 
     def write(self, text):
         if 'has begun' in text:

@@ -1,4 +1,4 @@
-"""How values look to people and to programs."""
+"""Tests of values as output for people and for programs."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What is news about amphorae, told from one answer to the next."""
+"""Tests of the changes of amphorae between two answers."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""A store of its own for each test, on SQLite; other databases take the same tests."""
+"""Base of store tests, with a SQLite store per test; other databases reuse the tests."""
 
 import functools
 import pathlib
@@ -19,18 +19,18 @@ TERM_S = 30.0
 
 @functools.cache
 def new_file():
-    """Return a file with all tables and nothing in them, made once for all tests."""
+    """Return a file with empty tables, created once for all tests."""
     folder = tempfile.TemporaryDirectory(prefix='kiln-store-')
     path = pathlib.Path(folder.name, 'kiln.db')
     create_file(path, SYSTEM_CLOCK)
-    # The folder lives as long as the path does.
+    # The folder is removed with the path object.
     return path, folder
 
 
 def open_new_store(url, **more):
-    """Open a store on SQLite; where it has no file yet, with a copy of a new one.
+    """Open a store on SQLite; if its file is missing, copy an empty one.
 
-    To make the tables takes longer than most tests.
+    Creating the tables takes longer than most tests.
     """
     path = pathlib.Path(url.removeprefix('sqlite:///'))
     if not path.exists():
@@ -39,9 +39,9 @@ def open_new_store(url, **more):
 
 
 def take_over(store, scope, owner, term_s=TERM_S):
-    """Take a lease from whoever holds it, as somebody does who finds it run out."""
+    """Take a lease from its owner, as after its expiry."""
     lease = None
-    # Whoever works in this process may be faster with what is given up.
+    # Another thread of this process can claim the released lease first.
     while lease is None:
         held = store.leases.get(scope)
         if held is not None:
@@ -51,7 +51,7 @@ def take_over(store, scope, owner, term_s=TERM_S):
 
 
 class StoreCase(unittest.TestCase):
-    """Has ``store``, and ``web``, a cluster in it that nobody works on yet."""
+    """Has ``store`` with ``web``, a cluster without an engine."""
 
     def setUp(self):
         self.clock = self.open_clock()
@@ -87,14 +87,14 @@ class StoreCase(unittest.TestCase):
         return lease
 
     def write(self, lease, **changes):
-        """Write the values given, by the method of a batch: node=..., steps=[...]."""
+        """Write the given values by methods of a batch: node=..., steps=[...]."""
         with self.store.writing(lease) as batch:
             for name, values in changes.items():
                 for value in values if isinstance(values, list) else [values]:
                     getattr(batch, name)(value)
 
     def rows(self, statement):
-        """Ask the database itself, past the store."""
+        """Query the database directly, without the store."""
         engine = sa.create_engine(self.database_url())
         try:
             with engine.connect() as connection:
@@ -107,7 +107,7 @@ class StoreCase(unittest.TestCase):
 
 
 class ClusterCase(StoreCase):
-    """A store with the cluster ``web``, its operation ``op-web``, and ``lease`` on it."""
+    """A store with the cluster ``web``, its operation ``op-web`` and its ``lease``."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""Values to write: one of each kind, with as much in it as there can be."""
+"""Sample values for the store: one of each class, with all fields set."""
 
 from kiln.cluster_models import (
     Cause,

@@ -1,4 +1,4 @@
-"""What an engine writes: whole or not at all, and without undoing what others say."""
+"""Tests of write batches: atomic, and without undoing writes of other processes."""
 
 import dataclasses
 
@@ -210,7 +210,7 @@ class Burial(ClusterCase):
         secret = Secret(cluster_id='c-web', name='token', value='hush')
         self.write(self.lease, node=samples.node(), secret=secret, holding=samples.holding())
         with self.store.writing(self.lease) as batch:
-            # Confirmed and buried in one commit.
+            # Confirmed and deleted in one commit.
             batch.holding(samples.holding(gone_at=5.0))
             batch.operation(samples.operation('op-web', state=OperationState.SUCCEEDED))
             batch.bury()

@@ -1,4 +1,4 @@
-"""What is wanted of clusters: written without a lease, guarded by the generation."""
+"""Tests of the desired state: written without a lease, guarded by the generation."""
 
 from kiln.cluster_exceptions import (
     ClusterBusy,

@@ -1,4 +1,4 @@
-"""Values as text and back: nothing is lost, and nothing unknown is passed over."""
+"""Tests of the codec: no value is lost, and nothing unknown is ignored."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Events: told in the order in which they were committed, none passed over."""
+"""Tests of events: returned in commit order, without gaps."""
 
 import dataclasses
 import threading

@@ -1,4 +1,4 @@
-"""The file of keys: private, written as a whole, read anew when it changes."""
+"""Tests of the key file: private, written atomically, read again when it changes."""
 
 import pathlib
 import stat
@@ -59,7 +59,7 @@ class Keys(unittest.TestCase):
         copied = self.path.read_text()
         keys.advance()
         new = keys.encrypt('x')
-        # A host that has the file of before still reads what is written now.
+        # A host with the former file can still read new secrets.
         elsewhere = self.folder / 'copy'
         elsewhere.write_text(copied)
         elsewhere.chmod(0o600)

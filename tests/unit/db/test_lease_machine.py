@@ -1,4 +1,4 @@
-"""Whatever two owners do in whatever order, they never both write."""
+"""State machine test of leases: two owners can never both write."""
 
 import contextlib
 import pathlib
@@ -20,9 +20,9 @@ owners = st.sampled_from(['one', 'two', 'three'])
 
 
 class LeaseMachine(RuleBasedStateMachine):
-    """Owners claim, renew, give up and write, each with the last lease it was given.
+    """Owners claim, renew, release and write, each with its last lease.
 
-    The model knows who was given a lease last: that one writes, and nobody else.
+    In the model, only the owner with the newest lease can write.
     """
 
     def __init__(self):

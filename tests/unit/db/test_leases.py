@@ -1,4 +1,4 @@
-"""Who may act on a cluster, and who not any more."""
+"""Tests of leases: which owner can write to a cluster."""
 
 import threading
 
@@ -61,7 +61,7 @@ class Leases(StoreCase):
         self.store.leases.release(lease, unsettled=True)
         left = self.store.leases.get('c-web')
         self.assertEqual(('me', 0.0), (left.owner, left.expires_at))
-        # The name is no leave to go on.
+        # The name alone does not allow writing.
         with self.assertRaises(LeaseLost):
             self.store.leases.renew(lease, TERM_S)
         self.store.leases.release(lease, unsettled=True)

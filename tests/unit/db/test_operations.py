@@ -1,4 +1,4 @@
-"""Operations: what was asked, how far it has come, and who could go on."""
+"""Tests of operations in the store: submit, cancel, retry and query."""
 
 import dataclasses
 

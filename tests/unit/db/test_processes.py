@@ -1,4 +1,4 @@
-"""One store, several processes, and death or sleep at any moment."""
+"""Tests of a store with several processes that die or sleep at any time."""
 
 import os
 import pathlib
@@ -13,14 +13,14 @@ from tests.unit.db import samples
 from tests.unit.db.case import StoreCase
 
 ROOT = pathlib.Path(__file__).parents[3]
-#: Seconds after which the leases of all others are over.
+#: Seconds after which the leases of all other processes have expired.
 OVER_S = 60
 
 
 class Processes(StoreCase):
     def setUp(self):
         super().setUp()
-        # Processes share no clock but that of the host, of which this one may be ahead.
+        # Processes share only the clock of the host, and the clock of this test can be ahead.
         self.clock = VirtualClock(time.time())
         self.store = self.open()
         self.create()
@@ -52,7 +52,7 @@ class Processes(StoreCase):
         self.assertEqual([('ok',)], self.rows('PRAGMA integrity_check'))
 
     def written(self, owner):
-        """Return the numbers that the store has of an owner, in all three tables alike."""
+        """Return the stored numbers of an owner, which must be equal in all three tables."""
         steps = {one.id for one in self.store.journal.of('op-web')}
         nodes = {one.id for one in self.store.nodes.of('c-web')}
         told = [one.message.split() for one in self.store.events.after(limit=100_000)]
@@ -69,7 +69,7 @@ class Processes(StoreCase):
             self.assertEqual('has', process.stdout.readline().split()[0])
             told = {int(process.stdout.readline().split()[1]) for _ in range(dice.randint(1, 30))}
             process.send_signal(signal.SIGKILL)
-            # The last line may be cut where the process died.
+            # The last line can be truncated by the death of the process.
             lines = process.stdout.read().splitlines(keepends=True)
             told |= {int(line.split()[1]) for line in lines if line.endswith('\n')}
             process.wait()

@@ -1,4 +1,4 @@
-"""What was made in backends, and what is left of a cluster that is gone."""
+"""Tests of backend resources and of the receipts of deleted clusters."""
 
 import dataclasses
 

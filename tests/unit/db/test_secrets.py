@@ -1,4 +1,4 @@
-"""Secrets: encrypted in the store, and nowhere in what kiln says."""
+"""Tests of secrets: encrypted in the store, and in no message of kiln."""
 
 from kiln.cluster_exceptions import ClusterNotFound, StoreError
 from kiln.cluster_models import Secret

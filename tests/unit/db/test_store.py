@@ -1,4 +1,4 @@
-"""How a store is opened: where, by whom, and what is said where that fails."""
+"""Tests of opening a store, and of the errors where that fails."""
 
 import pathlib
 import sqlite3
@@ -129,7 +129,7 @@ class Trouble(StoreCase):
         with self.assertRaisesRegex(StoreError, 'database is locked') as caught:
             impatient.leases.claim('s', 'me', 30)
         self.assertTrue(caught.exception.retryable)
-        # Who only looks does not wait.
+        # Readers do not wait.
         self.assertEqual((), impatient.clusters.list())
         other.execute('ROLLBACK')
         self.assertIsNotNone(impatient.leases.claim('s', 'me', 30))

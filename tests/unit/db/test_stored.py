@@ -1,4 +1,4 @@
-"""What an earlier version of kiln stored: read as it was meant, and written the same."""
+"""Tests that records of an earlier version are read correctly and written unchanged."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from kiln.models import AmphoraType
 from tests.unit.db import samples
 from tests.unit.db.case import StoreCase
 
-#: The rows of ``fill``, as the first version that had all of these columns wrote them.
+#: The rows of ``fill`` as written by the first version with all of these columns.
 STORED = pathlib.Path(__file__).with_name('stored.sql')
 
 TEMPLATE = ClusterTemplate(
@@ -89,7 +89,7 @@ EVENTS = (
 
 
 def dump(path):
-    """Return what is in a store as statements; without the counters and the migrations."""
+    """Return the content of a store as SQL, without counters and migrations."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         return [
             line

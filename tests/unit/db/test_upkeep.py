@@ -1,4 +1,4 @@
-"""What an operator asks of the database: is it well, and what may go."""
+"""Tests of check, purge and upgrade of the database."""
 
 import contextlib
 import dataclasses
@@ -106,7 +106,7 @@ class Tables(ClusterCase):
             connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
 
     def differences(self):
-        """Return how the tables of the database differ from those that the code uses."""
+        """Return the differences between the tables of the database and of the code."""
         with self.database.reading() as connection:
             context = MigrationContext.configure(connection, opts={'compare_type': True})
             return compare_metadata(context, metadata)

@@ -1,9 +1,9 @@
-"""A process that works on a cluster and says what it wrote, until somebody stops it.
+"""A process that works on a cluster and prints what it wrote, until it is stopped.
 
     python -m tests.unit.db.victim URL OWNER COUNT [asking]
 
-It says ``has EPOCH`` when it was given the lease, ``wrote N`` after each commit, and
-``lost`` when it was refused. With ``asking`` it waits for a line before each commit.
+It prints ``has EPOCH`` when it has the lease, ``wrote N`` after each commit, and ``lost``
+when it was refused. With ``asking`` it waits for a line before each commit.
 """
 
 import sys
