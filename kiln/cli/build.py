@@ -72,9 +72,16 @@ class Build(KilnLister):
         argument('--flavor', help='Name of the flavor.'),
         argument('--image', metavar='ID', help='Id of the image.'),
         argument('--key', action='append', metavar='KEY', help='SSH key; can be repeated.'),
-        argument('--sec-group', action='append', metavar='GROUP', help='Can be repeated.'),
-        argument('--network', action='append', metavar='ID', help='Can be repeated.'),
-        argument('--port', action='append', metavar='ID', help='Can be repeated.'),
+        argument(
+            '--sec-group',
+            action='append',
+            metavar='GROUP',
+            help='Security group; can be repeated.',
+        ),
+        argument(
+            '--network', action='append', metavar='ID', help='Id of a network; can be repeated.'
+        ),
+        argument('--port', action='append', metavar='ID', help='Id of a port; can be repeated.'),
         argument('--zone', help='Availability zone.'),
         argument('--server-group', metavar='ID', help='Id of the server group.'),
         argument(

@@ -76,9 +76,9 @@ class Orphans(KilnLister):
 
     Orphans are ports and volumes whose amphora is gone, and machines that were abandoned
     with their cluster; with --known, amphorae that are not in the list; with --errors,
-    amphorae in ERROR. Resources that are younger than the grace time, that change, or
-    that belong to another site are left alone. Without --state the command waits for the
-    grace time between the two sightings.
+    amphorae in ERROR. Resources that are younger than the grace time, in transition, or
+    of another site are left alone. Without --state the command waits for the grace time
+    between the two sightings.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -58,4 +58,4 @@ class ClusterRoadTest(unittest.TestCase):
         )
         self.assertRegex(output, r'3\d passed')
         self.assertIn('package kiln-driver-boxed-v1', self.kiln('driver', 'show', 'boxed_v1'))
-        self.assertIn('What each node says', self.kiln('driver', 'doc', 'boxed_v1'))
+        self.assertIn('Text that each node prints', self.kiln('driver', 'doc', 'boxed_v1'))

@@ -170,7 +170,7 @@ class Docs(ClusterShell):
         for told in (
             'look at the proxy',
             'Text that each node prints',
-            'The address of each node.',
+            'Address of each node.',
         ):
             self.assertIn(told, out)
 

@@ -122,7 +122,7 @@ class Work(StoreCase):
         self.create()
         self.assertTrue(has_work('c-web'))
         lease = self.claim()
-        self.assertTrue(has_work('c-web'), 'whoever is at it')
+        self.assertTrue(has_work('c-web'), 'even while an engine works on it')
         self.store.clusters.pause('c-web')
         self.assertFalse(has_work('c-web'))
         self.store.operations.cancel('op-web')

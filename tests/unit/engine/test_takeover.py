@@ -128,7 +128,7 @@ class LeftBehind(Site):
             before = self.nodes(cluster)
             self.until(lambda: len(self.machines()) == 2 and logs.output)
         self.assertEqual(before, self.nodes(cluster))
-        self.assertIn('somebody else has it now', logs.output[0])
+        self.assertIn('another owner holds it now', logs.output[0])
         self.assertFalse(self.store.operations.get(operation.id).state.ended)
 
 
