@@ -14,22 +14,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kiln.plugins import moved_paths as _moved_paths
+
 if TYPE_CHECKING:
     from kiln import exceptions as exceptions
     from kiln import models as models
-    from kiln.compute import Compute as Compute
-    from kiln.driver_manager import open_compute as open_compute
-    from kiln.goals import Until as Until
+    from kiln.compute.backends import open_compute as open_compute
+    from kiln.compute.facade import Compute as Compute
+    from kiln.compute.goals import Until as Until
     from kiln.models import Amphora as Amphora
     from kiln.models import AmphoraType as AmphoraType
     from kiln.models import ComputeStatus as ComputeStatus
     from kiln.models import Placement as Placement
     from kiln.models import State as State
-    from kiln.wrappers.operation import Operation as Operation
-    from kiln.wrappers.operation import OperationState as OperationState
-    from kiln.wrappers.operation import Priority as Priority
-    from kiln.wrappers.probe import HttpProbe as HttpProbe
-    from kiln.wrappers.probe import TcpProbe as TcpProbe
+    from kiln.wrappers.operations.operation import Operation as Operation
+    from kiln.wrappers.operations.operation import OperationState as OperationState
+    from kiln.wrappers.operations.operation import Priority as Priority
+    from kiln.wrappers.watcher.probe import HttpProbe as HttpProbe
+    from kiln.wrappers.watcher.probe import TcpProbe as TcpProbe
 
     __version__: str
 
@@ -42,15 +44,17 @@ __all__ = [
 # Every process of every controller pays for `import kiln`, so each name is imported
 # on first access.
 _HOMES = {
-    'kiln.compute': ('Compute',),
-    'kiln.driver_manager': ('open_compute',),
-    'kiln.goals': ('Until',),
+    'kiln.compute.facade': ('Compute',),
+    'kiln.compute.backends': ('open_compute',),
+    'kiln.compute.goals': ('Until',),
     'kiln.models': ('Amphora', 'AmphoraType', 'ComputeStatus', 'Placement', 'State'),
-    'kiln.wrappers.operation': ('Operation', 'OperationState', 'Priority'),
-    'kiln.wrappers.probe': ('HttpProbe', 'TcpProbe'),
+    'kiln.wrappers.operations.operation': ('Operation', 'OperationState', 'Priority'),
+    'kiln.wrappers.watcher.probe': ('HttpProbe', 'TcpProbe'),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ('exceptions', 'models')
+
+_moved_paths.install()
 
 
 def __getattr__(name: str) -> Any:

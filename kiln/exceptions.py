@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from kiln.advice import Advice as Advice
-from kiln.advice import Outcome as Outcome
-from kiln.advice import Verdict as Verdict
-from kiln.configuration_exceptions import ConfigurationError as ConfigurationError
-from kiln.configuration_exceptions import DriverConflict as DriverConflict
-from kiln.configuration_exceptions import DriverLoadError as DriverLoadError
-from kiln.configuration_exceptions import DriverNotFound as DriverNotFound
-from kiln.configuration_exceptions import KilnError as KilnError
-from kiln.configuration_exceptions import agreeing
-from kiln.masking import redact as redact
+from kiln.errors.advice import Advice as Advice
+from kiln.errors.advice import Outcome as Outcome
+from kiln.errors.advice import Verdict as Verdict
+from kiln.errors.configuration import ConfigurationError as ConfigurationError
+from kiln.errors.configuration import DriverConflict as DriverConflict
+from kiln.errors.configuration import DriverLoadError as DriverLoadError
+from kiln.errors.configuration import DriverNotFound as DriverNotFound
+from kiln.errors.configuration import KilnError as KilnError
+from kiln.errors.configuration import agreeing
+from kiln.errors.masking import redact as redact
 
 
 class AmphoraComputeError(KilnError):

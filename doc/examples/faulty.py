@@ -1,4 +1,4 @@
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import QuotaExceeded
 from kiln.testing.faulty import FailingDriver

@@ -13,16 +13,16 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 from kiln import exceptions
+from kiln.cli.app import KilnApp
 from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import CODES, ExitCode
-from kiln.cli.main import KilnApp
 from kiln.cluster_file.fields import RECORDS
 from kiln.cluster_file.schema import json_schema
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 from kiln.images.recipe_fields import RECIPE
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.operations.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / 'examples'
 #: A signature longer than this has a line for each argument.

@@ -29,12 +29,12 @@ import enum
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from kiln import cluster_exceptions as cluster_exc
 from kiln import exceptions as exc
-from kiln import image_exceptions as image_exc
+from kiln.clusters import exceptions as cluster_exc
+from kiln.images import exceptions as image_exc
 
 if TYPE_CHECKING:
-    from kiln.extras import NeededExtra
+    from kiln.plugins.extras import NeededExtra
 
 
 class ExitCode(enum.IntEnum):
@@ -173,7 +173,7 @@ def _needed(error: BaseException) -> NeededExtra | None:
     if not isinstance(error, ImportError):
         return None
     # Imported here, because it reads the metadata of packages.
-    from kiln.extras import needed_extra
+    from kiln.plugins.extras import needed_extra
 
     return needed_extra(error)
 

@@ -6,7 +6,7 @@ something, and returns at once: waiting, retrying and deadlines are the engine's
 Whatever is called may be called again, after a crash too, and must then do no more
 than once would have.
 
-A driver raises :class:`~kiln.cluster_exceptions.ClusterDriverError` and nothing else;
+A driver raises :class:`~kiln.clusters.exceptions.ClusterDriverError` and nothing else;
 before the first entry of an operation's journal that leaves the cluster as it was.
 """
 
@@ -22,7 +22,7 @@ from kiln.cluster_drivers.monitor import Monitor
 from kiln.cluster_drivers.readiness import ReadyRule, WhenActive
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.scale import DefaultScaleManager, ScaleManager
-from kiln.cluster_drivers.template_def import TemplateDefinition
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.values import (
     DRAINED,
     Bootstrap,
@@ -35,10 +35,10 @@ from kiln.cluster_drivers.values import (
     join_token,
 )
 from kiln.cluster_drivers.verbs import Verb
-from kiln.cluster_exceptions import MissingCapability, Problem
-from kiln.cluster_models import Cluster, Node, Operation
-from kiln.cluster_spec import ClusterTemplate, NodeGroupSpec, Strategy
-from kiln.signatures import differing_signatures
+from kiln.clusters.exceptions import MissingCapability, Problem
+from kiln.clusters.models import Cluster, Node, Operation
+from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
+from kiln.plugins.signatures import differing_signatures
 
 #: Raised when a driver written for the old contract could no longer work.
 CONTRACT_VERSION = 1

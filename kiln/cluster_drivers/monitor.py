@@ -11,7 +11,7 @@ from typing import ClassVar
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_models import Cluster
+from kiln.clusters.models import Cluster
 from kiln.exceptions import redact
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kiln.clock import current_deadline
 from kiln.cluster_drivers.values import READY, Context, Readiness
-from kiln.cluster_models import Node
+from kiln.clusters.models import Node
 
 #: A look takes no longer, so that a dead node does not hold up the others.
 LOOK_S = 2.0

@@ -6,9 +6,9 @@ import abc
 from collections.abc import Sequence
 
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cluster, Node
-from kiln.cluster_spec import NodeGroupSpec
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cluster, Node
+from kiln.clusters.spec import NodeGroupSpec
 
 
 class ScaleManager(abc.ABC):

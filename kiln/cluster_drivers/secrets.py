@@ -7,7 +7,7 @@ import re
 import stat
 from pathlib import Path
 
-from kiln.cluster_exceptions import ClusterDriverError
+from kiln.clusters.exceptions import ClusterDriverError
 
 _NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}')
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO

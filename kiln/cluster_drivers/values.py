@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cluster, Node, OperationKind
-from kiln.cluster_spec import (
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cluster, Node, OperationKind
+from kiln.clusters.spec import (
     ClusterTemplate,
     Effective,
     MachineSpec,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kiln.cluster_file.containers import ListOf
 from kiln.cluster_file.group_fields import DAY_S, FALLBACK, GROUP, HEALTH, MACHINE, STRATEGY
-from kiln.cluster_file.kinds import Duration, Name, Text
-from kiln.cluster_file.record import Field, Found, Record
 from kiln.cluster_file.shape import Placements
-from kiln.cluster_file.tree import Node, shown
-from kiln.cluster_spec import ClusterSpec, ClusterTemplate
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate
+from kiln.yaml_schema.containers import ListOf
+from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.nodes import Node, shown
+from kiln.yaml_schema.types import Duration, Name, Text
 
 #: Node names, which are host names, consist of cluster name, group name and a suffix.
 _CLUSTER_NAME = Name(32)

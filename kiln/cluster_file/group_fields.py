@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from kiln.cluster_file.containers import Anything, Counts, ListOf
-from kiln.cluster_file.kinds import Choice, Duration, Name, Share, Text, Whole
-from kiln.cluster_file.record import Field, Found, Record
 from kiln.cluster_file.shape import (
     COUNT_ELSEWHERE,
     MOST_NODES,
@@ -13,14 +10,11 @@ from kiln.cluster_file.shape import (
     settle_shape,
     shorten_shape,
 )
-from kiln.cluster_spec import (
-    Fallback,
-    Health,
-    NodeGroupSpec,
-    Strategy,
-    VictimRule,
-)
+from kiln.clusters.spec import Fallback, Health, NodeGroupSpec, Strategy, VictimRule
 from kiln.models import AmphoraType
+from kiln.yaml_schema.containers import Anything, Counts, ListOf
+from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.types import Choice, Duration, Name, Share, Text, Whole
 
 DAY_S = 86_400
 _NAMES = 'a list of names such as [a, b]'

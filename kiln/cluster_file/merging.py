@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from kiln.cluster_exceptions import InvalidCluster, Problem
-from kiln.cluster_spec import ClusterSpec, ClusterTemplate, MachineSpec, effective
+from kiln.clusters.exceptions import InvalidCluster, Problem
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec, effective
 
 _OPEN = MachineSpec()
 

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from kiln.cluster_exceptions import Problem
 from kiln.cluster_file.fields import CLUSTER, TEMPLATE
-from kiln.cluster_file.kinds import WRONG, Wrong
-from kiln.cluster_file.mistakes import Mistakes, close_to
-from kiln.cluster_file.tree import Node, described
-from kiln.cluster_file.yaml_reader import documents
-from kiln.cluster_spec import ClusterSpec, ClusterTemplate
+from kiln.clusters.exceptions import Problem
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate
+from kiln.yaml_schema.nodes import Node, described
+from kiln.yaml_schema.problems import Mistakes, close_to
+from kiln.yaml_schema.reader import documents
+from kiln.yaml_schema.types import WRONG, Wrong
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

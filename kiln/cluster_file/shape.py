@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kiln.cluster_file.containers import Counts, ListOf
-from kiln.cluster_file.kinds import WRONG, Kind, Text, Whole, Wrong
-from kiln.cluster_file.mistakes import Mistakes, close_to
-from kiln.cluster_file.record import Field, Found, Record
-from kiln.cluster_file.tree import Node, shown
-from kiln.cluster_spec import Place, ZoneRule, Zones
+from kiln.clusters.spec import Place, ZoneRule, Zones
+from kiln.yaml_schema.containers import Counts, ListOf
+from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.nodes import Node, shown
+from kiln.yaml_schema.problems import Mistakes, close_to
+from kiln.yaml_schema.types import WRONG, Kind, Text, Whole, Wrong
 
 #: Maximum number of nodes in a group.
 MOST_NODES = 10_000

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from kiln.cluster_file.fields import CLUSTER, TEMPLATE
-from kiln.cluster_file.scalars import resolved
-from kiln.cluster_spec import ClusterSpec, ClusterTemplate
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate
+from kiln.yaml_schema.scalars import resolved
 
 #: A ``default_flow_style`` of None writes collections of scalars on one line.
 _LAYOUT: Mapping[str, Any] = {

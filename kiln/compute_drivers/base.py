@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.arguments import checked
+from kiln.compute_drivers.authoring.error_mapping import own_error, unsupported
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
-from kiln.compute_drivers.own_errors import own_error, unsupported
 from kiln.exceptions import (
     AmbiguousInstanceError,
     AmphoraComputeError,

@@ -44,7 +44,7 @@ class ComputeHooks(abc.ABC):
 
         Store ``request.build_key`` and ``request.owner`` on the amphora itself, in the
         same step that makes it. If an amphora with that key exists, return
-        ``adopted(request, found)`` of ``kiln.compute_drivers.adoption``: its id, or
+        ``adopted(request, found)`` of ``kiln.compute_drivers.authoring.adoption``: its id, or
         :class:`~kiln.exceptions.BuildDiffers` if it does not match the request. If the
         answer was lost, raise :class:`~kiln.exceptions.BuildOutcomeUnknown`, and never
         guess.

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeGuard, TypeVar
 
-from kiln.compute_drivers.wording import kind_of as _kind
-from kiln.compute_drivers.wording import quoted as quoted
+from kiln.compute_drivers.authoring.wording import kind_of as _kind
+from kiln.compute_drivers.authoring.wording import quoted as quoted
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
 from kiln.models import (
     AmphoraType,

@@ -13,25 +13,15 @@ from collections.abc import Hashable
 
 import sqlalchemy as sa
 
-from kiln.cluster_exceptions import ClusterNotEmpty
-from kiln.cluster_models import (
-    Aim,
-    Cluster,
-    Event,
-    Holding,
-    Lease,
-    Node,
-    Operation,
-    Secret,
-    Step,
-)
-from kiln.db import schema
-from kiln.db.clusters import write_desired
+from kiln.clusters.exceptions import ClusterNotEmpty
+from kiln.clusters.models import Aim, Cluster, Event, Holding, Lease, Node, Operation, Secret, Step
 from kiln.db.database import Database
-from kiln.db.events import EventWriter
 from kiln.db.keys import KeyFile
 from kiln.db.leases import lost, proof
-from kiln.db.rows import (
+from kiln.db.records.clusters import write_desired
+from kiln.db.records.events import EventWriter
+from kiln.db.tables import schema
+from kiln.db.tables.rows import (
     HEADWAY,
     HOLDING,
     PROGRESS,
@@ -42,7 +32,7 @@ from kiln.db.rows import (
     node_row,
     secret_row,
 )
-from kiln.db.statements import Statement
+from kiln.db.tables.statements import Statement
 
 _SHOWN = 10
 # Written out: PyMySQL takes no parameter after the values of many rows.

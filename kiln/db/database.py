@@ -19,9 +19,9 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from kiln.clock import Clock
-from kiln.cluster_exceptions import StoreError
+from kiln.clusters.exceptions import StoreError
 from kiln.exceptions import Advice
-from kiln.extras import importing
+from kiln.plugins.extras import importing
 
 #: The accepted schemes of URLs, with dialect and package of each.
 _DRIVERS = {

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from kiln.cluster_exceptions import StoreError
-from kiln.db.files import sync
+from kiln.clusters.exceptions import StoreError
+from kiln.db.tables.files import sync
 
 _HEADER = '# Keys of the secrets in the store of kiln. Keep them as safe as the secrets.\n'
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from kiln.cluster_exceptions import LeaseLost
-from kiln.cluster_models import Lease
+from kiln.clusters.exceptions import LeaseLost
+from kiln.clusters.models import Lease
 from kiln.db.database import Database
-from kiln.db.rows import LEASE, read
-from kiln.db.schema import lease as table
-from kiln.db.statements import Statement
+from kiln.db.tables.rows import LEASE, read
+from kiln.db.tables.schema import lease as table
+from kiln.db.tables.statements import Statement
 
 
 class Leases:

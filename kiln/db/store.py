@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.cluster_exceptions import StoreError
-from kiln.cluster_models import Lease
+from kiln.clusters.exceptions import StoreError
+from kiln.clusters.models import Lease
 from kiln.db.batch import Batch, Writing
-from kiln.db.clusters import Clusters, Templates
 from kiln.db.database import Database
-from kiln.db.events import Events
 from kiln.db.keys import KeyFile
 from kiln.db.leases import Leases
-from kiln.db.nodes import Nodes
-from kiln.db.operations import Journal, Operations
-from kiln.db.receipts import Receipts
-from kiln.db.schema import REVISION
-from kiln.db.secrets import Secrets
+from kiln.db.records.clusters import Clusters, Templates
+from kiln.db.records.events import Events
+from kiln.db.records.nodes import Nodes
+from kiln.db.records.operations import Journal, Operations
+from kiln.db.records.receipts import Receipts
+from kiln.db.records.secrets import Secrets
+from kiln.db.tables.schema import REVISION
 from kiln.db.upkeep import revision_of
 
 #: The default key file of a store on a server.
@@ -107,7 +107,7 @@ def open_database(url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> Da
     database = Database(url, clock=clock, lock_timeout_s=lock_timeout_s)
     if database.path and not database.path.exists():
         # Imported here, because Alembic is slow to import.
-        from kiln.db.upgrade import create_file
+        from kiln.db.tables.upgrade import create_file
 
         create_file(database.path, clock)
     return database

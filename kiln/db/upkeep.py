@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 import sqlalchemy as sa
 
-from kiln.cluster_models import Lease, NodeState, OperationState
-from kiln.db import schema
+from kiln.clusters.models import Lease, NodeState, OperationState
 from kiln.db.database import Database
-from kiln.db.operations import newest_seqs
-from kiln.db.rows import LEASE, read
+from kiln.db.records.operations import newest_seqs
+from kiln.db.tables import schema
+from kiln.db.tables.rows import LEASE, read
 
 _ENDED = [state.value for state in OperationState if state.ended]
 _NOTHING: Mapping[str, int] = MappingProxyType({})

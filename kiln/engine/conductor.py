@@ -13,15 +13,15 @@ from collections import defaultdict, deque
 
 from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.cluster_exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
-from kiln.cluster_models import Lease, StepState
-from kiln.engine.absent import AbsentDriver, deletes_without
-from kiln.engine.foreign import ForeignWork
-from kiln.engine.news import News
-from kiln.engine.parts import Parts
-from kiln.engine.turns import Work
-from kiln.engine.watch import Watch
-from kiln.engine.work import ClusterWork
+from kiln.clusters.exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
+from kiln.clusters.models import Lease, StepState
+from kiln.engine.cluster.absent_driver import AbsentDriver, deletes_without
+from kiln.engine.cluster.driver_worker import ForeignWork
+from kiln.engine.cluster.node_worker import ClusterWork
+from kiln.engine.cluster.worker import Work
+from kiln.engine.context import Parts
+from kiln.engine.health.standing_check import Watch
+from kiln.engine.results import News
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 
-from kiln.cluster_file.containers import ListOf
-from kiln.cluster_file.kinds import Choice, Duration, Text, Whole, Wrong
-from kiln.cluster_file.mistakes import Mistakes
-from kiln.cluster_file.record import Field, Found, Record
-from kiln.cluster_file.tree import Node, shown
-from kiln.cluster_models import OperationKind
+from kiln.clusters.models import OperationKind
 from kiln.hooks.hook import DRIVER, MIDDLE, NAME, Executable, Hook, Target, Webhook
 from kiln.hooks.points import OnDeadline, OnFailure, Point
+from kiln.yaml_schema.containers import ListOf
+from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.nodes import Node, shown
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.types import Choice, Duration, Text, Whole, Wrong
 
 _LONGEST_S = 86_400
 _LOOPBACK = ('127.0.0.1', '::1', 'localhost')

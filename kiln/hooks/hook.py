@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kiln.cluster_models import OperationKind
-from kiln.hooks.answers import Answer
+from kiln.clusters.models import OperationKind
 from kiln.hooks.points import OnDeadline, OnFailure, Point
+from kiln.hooks.replies import Answer
 
 #: Allowed names of hooks.
 NAME = re.compile(r'[a-z0-9][a-z0-9._-]{0,62}')

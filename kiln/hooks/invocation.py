@@ -8,11 +8,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.cluster_models import Cause, Operation, Step, StepState
-from kiln.hooks.answers import Answer, Reply, clean
-from kiln.hooks.document import Outcome
+from kiln.clusters.models import Cause, Operation, Step, StepState
 from kiln.hooks.hook import Hook, invocation_id
+from kiln.hooks.payload import Outcome
 from kiln.hooks.points import OnDeadline, OnFailure
+from kiln.hooks.replies import Answer, Reply, clean
 
 #: Kind of the journal steps of hooks.
 STEP_KIND = 'hook'

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from kiln.cluster_exceptions import InvalidCluster, InvalidHooks, Problem
-from kiln.cluster_file.kinds import Wrong
-from kiln.cluster_file.mistakes import Mistakes
-from kiln.cluster_file.tree import Node, described, shown
+from kiln.clusters.exceptions import InvalidCluster, InvalidHooks, Problem
 from kiln.hooks.fields import HOOK, Declared
 from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
 from kiln.hooks.points import Point
+from kiln.yaml_schema.nodes import Node, described, shown
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.types import Wrong
 
 #: File name of an executable in the directory of a point.
 _NUMBERED = re.compile(r'(?P<order>[0-9]{1,3})-(?P<name>.+)')
@@ -118,7 +118,7 @@ def _unfit(path: Path) -> str:
 
 def _of_file(file: Path, problems: list[Problem]) -> list[Hook]:
     # Imported here: only sites with such a file need PyYAML.
-    from kiln.cluster_file.yaml_reader import MAX_BYTES, documents
+    from kiln.yaml_schema.reader import MAX_BYTES, documents
 
     try:
         with file.open('rb') as opened:
@@ -193,7 +193,9 @@ def _of_entry(entry: EntryPoint, problems: list[Problem]) -> Iterator[Hook]:
         return
     if not isinstance(found, Hook):
         problems.append(
-            Problem(message=f'{what} is {found!r}, not a hook; use kiln.hooks.plugins.hook')
+            Problem(
+                message=f'{what} is {found!r}, not a hook; use kiln.hooks.callers.plugins.hook'
+            )
         )
         return
     hook = dataclasses.replace(found, name=entry.name, origin=origin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from kiln.cluster_models import OperationKind
+from kiln.clusters.models import OperationKind
 
 
 class OnFailure(enum.StrEnum):

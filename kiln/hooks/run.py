@@ -11,12 +11,12 @@ import enum
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from kiln.cluster_models import Cause, Operation, Step
-from kiln.hooks.answers import Answer
-from kiln.hooks.document import Outcome
+from kiln.clusters.models import Cause, Operation, Step
 from kiln.hooks.hook import Hook, in_order
 from kiln.hooks.invocation import Call, End, Invocation
+from kiln.hooks.payload import Outcome
 from kiln.hooks.points import Point
+from kiln.hooks.replies import Answer
 
 #: Kind of the event with which a user skips a hook.
 SKIP_EVENT = 'hook-skip'

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 
-from kiln.cluster_models import Cluster, DriverPin, Node, Operation, OperationKind
-from kiln.cluster_spec import ClusterSpec, Place
-from kiln.hooks.document import Occasion, Outcome
+from kiln.clusters.models import Cluster, DriverPin, Node, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec, Place
 from kiln.hooks.hook import Hook
 from kiln.hooks.invocation import Call
+from kiln.hooks.payload import Occasion, Outcome
 from kiln.hooks.points import Point, before
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kiln.image_exceptions import ImageError, ImageNotFound
-from kiln.images.order import TAR
+from kiln.images.build_request import TAR
+from kiln.images.exceptions import ImageError, ImageNotFound
 
 _FACTS = 'image.json'
 _LOCK = '.lock'

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from kiln.cluster_exceptions import Problem
-from kiln.image_exceptions import AmbiguousRecipe, ImageNotFound, InvalidRecipe
+from kiln.clusters.exceptions import Problem
+from kiln.images.exceptions import AmbiguousRecipe, ImageNotFound, InvalidRecipe
 from kiln.images.recipe import Recipe
 from kiln.images.recipe_file import RECIPE_FILE, read_files, read_recipe
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
-from kiln.image_exceptions import BuildToolMissing
+from kiln.images.exceptions import BuildToolMissing
 
 #: Debian packages of the programs.
 _PACKAGES = {

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kiln.cluster_file.containers import ListOf
-from kiln.cluster_file.kinds import Choice, Flag, Kind, Name, Paragraphs, Text, Wrong
-from kiln.cluster_file.mistakes import Mistakes
-from kiln.cluster_file.record import Field, Record
-from kiln.cluster_file.tree import Node
 from kiln.images.recipe import Declared, Variant
+from kiln.yaml_schema.containers import ListOf
+from kiln.yaml_schema.mapping import Field, Record
+from kiln.yaml_schema.nodes import Node
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.types import Choice, Flag, Kind, Name, Paragraphs, Text, Wrong
 
 PACKAGE = Text(
     'a package: NAME, NAME=VERSION or NAME/SUITE',

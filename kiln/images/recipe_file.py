@@ -7,13 +7,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from kiln.cluster_exceptions import InvalidCluster, Problem
-from kiln.cluster_file.mistakes import Mistakes
-from kiln.cluster_file.tree import Node, described, shown
-from kiln.cluster_file.yaml_reader import MAX_BYTES, documents
-from kiln.image_exceptions import InvalidRecipe
+from kiln.clusters.exceptions import InvalidCluster, Problem
+from kiln.images.exceptions import InvalidRecipe
 from kiln.images.recipe import Declared, File
 from kiln.images.recipe_fields import RECIPE
+from kiln.yaml_schema.nodes import Node, described, shown
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.reader import MAX_BYTES, documents
 
 RECIPE_FILE = 'image.yaml'
 FILES = 'files'

@@ -10,7 +10,7 @@ import os
 import sys
 
 from kiln.exceptions import ConfigurationError
-from kiln.listeners import Listener
+from kiln.telemetry.events import Listener
 
 
 def default_listeners(metrics: bool, tracing: bool | None) -> tuple[Listener, ...]:

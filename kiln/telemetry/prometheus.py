@@ -12,7 +12,7 @@ import weakref
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from kiln.exceptions import AmphoraComputeError, KilnError, Outcome
-from kiln.listeners import CallRecord, Listener
+from kiln.telemetry.events import CallRecord, Listener
 
 #: From a cached read to an overloaded backend.
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

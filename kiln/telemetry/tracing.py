@@ -5,7 +5,7 @@ from __future__ import annotations
 from opentelemetry import context, trace
 
 from kiln.exceptions import AmphoraComputeError, KilnError, Verdict
-from kiln.listeners import CallRecord, Listener
+from kiln.telemetry.events import CallRecord, Listener
 
 _NOTE = 'kiln.telemetry.tracing'
 

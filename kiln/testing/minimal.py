@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterable
 
-from kiln.compute_drivers.adoption import adopted
+from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, BuildRequest, Limits, State

@@ -6,8 +6,8 @@ from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
-from kiln.listeners import CallRecord, Listener
 from kiln.models import BuildRequest
+from kiln.telemetry.events import CallRecord, Listener
 from kiln.wrappers.base import DriverWrapper
 
 

@@ -7,9 +7,9 @@ import math
 import threading
 from typing import Any
 
+from kiln.compute_drivers.authoring.wording import attempt
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError, ConfigurationError, RateLimited
 from kiln.wrappers.base import DriverWrapper
 

@@ -14,7 +14,7 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
 from kiln.exceptions import CircuitOpenError, InstanceNotFoundError, ServiceTimeout
 from kiln.models import ComputeStatus, Limits, State
-from kiln.wrappers.breaker import BreakerDriver, CircuitSettings
+from kiln.wrappers.circuit.breaker import BreakerDriver, CircuitSettings
 from kiln.wrappers.rate import RateDriver, RateSettings
 
 ROUNDS, CALLS = 300, 200

@@ -12,16 +12,16 @@ import time
 
 import futurist
 
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
+from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import CircuitOpenError, OperationRejected
-from kiln.stack import StackSettings
-from kiln.wrappers.executor import ExecutorDriver
-from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.scheduler import Scheduler
+from kiln.wrappers.executor.executor import ExecutorDriver
+from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.operations.scheduler import Scheduler
 
 BOUNDS_US = {
     'submit p50': 20,

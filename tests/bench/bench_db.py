@@ -16,9 +16,9 @@ import sys
 import tempfile
 import time
 
-from kiln.cluster_models import StepState
-from kiln.db.rows import STEP, event_row, node_row
+from kiln.clusters.models import StepState
 from kiln.db.store import open_store
+from kiln.db.tables.rows import STEP, event_row, node_row
 from tests.unit.db import samples
 
 BOUND = 1.5

@@ -16,10 +16,10 @@ import uuid
 
 import docker
 
-from kiln.compute import Compute
+from kiln.compute.backends import stack_settings
+from kiln.compute.facade import Compute
+from kiln.compute.goals import Until
 from kiln.compute_drivers.docker.driver import DockerDriver
-from kiln.driver_manager import stack_settings
-from kiln.goals import Until
 from tests.functional.docker.site import PLAIN, options_of, plain_image
 from tests.functional.engines import engine
 

@@ -20,14 +20,14 @@ import time
 import uuid
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.cluster_models import Cluster, Holding, Node, NodeState, Operation, OperationKind
-from kiln.cluster_spec import ClusterSpec, Place
-from kiln.compute import Compute
+from kiln.clusters.models import Cluster, Holding, Node, NodeState, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec, Place
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
-from kiln.engine.parts import Backends, EngineSettings, Parts
+from kiln.engine.context import Backends, EngineSettings, Parts
 from tests.unit.engine.site import PIN, OneDriver, Plain, group
 
 WITHIN_S = 15.0

@@ -14,13 +14,13 @@ import threading
 import time
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
+from kiln.compute.goals import Until
+from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.goals import Until
-from kiln.stack import StackSettings
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.executor.settings import ExecutorSettings
 
 
 def rss_mb():

@@ -12,11 +12,11 @@ import statistics
 import sys
 import time
 
-from kiln.cluster_models import Node, NodeState
-from kiln.cluster_spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
-from kiln.engine.planner import plan_group, resize
-from kiln.engine.plans import Wanted
-from kiln.engine.rollout import next_turn
+from kiln.clusters.models import Node, NodeState
+from kiln.clusters.spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
+from kiln.engine.plan.changes import Wanted
+from kiln.engine.plan.diff import plan_group, resize
+from kiln.engine.plan.rollout import next_turn
 
 SMALL = 100
 ROUNDS = 5

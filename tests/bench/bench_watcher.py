@@ -7,7 +7,7 @@ time of a whole wait must be the same in a small crowd and in a large one. The
 garbage collector rests meanwhile: it walks all that lives, so with it even
 making a bare future costs three times as much among 100,000 as among 1,000.
 A third table counts what the backend must hand over under each way of asking, which
-is where the rule in ``kiln.wrappers.poll`` comes from.
+is where the rule in ``kiln.wrappers.watcher.poll`` comes from.
 """
 
 import argparse
@@ -19,12 +19,12 @@ import tracemalloc
 
 from kiln.clock import Deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.listeners import Listener
 from kiln.models import Changes, ComputeStatus, Limits, State
+from kiln.telemetry.events import Listener
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers import poll
-from kiln.wrappers.scheduler import Scheduler
-from kiln.wrappers.watcher import Watcher
+from kiln.wrappers.operations.scheduler import Scheduler
+from kiln.wrappers.watcher import poll
+from kiln.wrappers.watcher.watcher import Watcher
 
 CHANGES = 10
 LOOKS = 40

@@ -12,10 +12,10 @@ import uuid
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.scale import DefaultScaleManager
-from kiln.cluster_drivers.template_def import TemplateDefinition
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.values import Bootstrap, Cap, Readiness, StatusReport, join_token
 from kiln.cluster_drivers.verbs import Verb
-from kiln.cluster_exceptions import Problem
+from kiln.clusters.exceptions import Problem
 
 #: What waits in here waits so long: no machine is too fast to notice it.
 PATIENCE_S = 0.02

@@ -11,10 +11,11 @@ import tempfile
 import unittest
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.compute.stack import assemble
 from kiln.compute_drivers.appliance.driver import ApplianceDriver
-from kiln.listeners import Listener
+from kiln.compute_drivers.authoring.bench import Faults
 from kiln.models import AmphoraType
-from kiln.stack import assemble
+from kiln.telemetry.events import Listener
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
@@ -22,9 +23,8 @@ from kiln.testing.conformance import (
     FaultConformance,
     run_conformance,
 )
-from kiln.testing.conformance.bench import Faults
 from kiln.wrappers.base import DriverWrapper
-from kiln.wrappers.breaker import BreakerDriver
+from kiln.wrappers.circuit.breaker import BreakerDriver
 from tests.conformance import test_wrapped
 from tests.conformance.yard import PATIENCE, Yard
 from tests.unit.compute_drivers.appliance.samples import options_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import kiln
 from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conformance
-from kiln.testing.clusters.answers import Answers
-from kiln.testing.clusters.declaration import Declaration
+from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.declaration import Declaration
 from kiln.testing.conformance import BehaviourOutcome
 
 NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')

@@ -3,9 +3,9 @@
 import unittest
 
 from kiln.testing.clusters import run_cluster_conformance
-from kiln.testing.clusters.answers import Answers
+from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.conformance import BehaviourOutcome
-from kiln.testing.conformance.showing import show
+from kiln.testing.conformance.report.showing import show
 from tests.conformance import cluster_animals as animals
 from tests.unit.foreign_driver import Foreign
 

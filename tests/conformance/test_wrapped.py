@@ -4,15 +4,15 @@ import dataclasses
 import unittest
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.compute.stack import StackSettings, assemble
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.listeners import Listener, Listeners
-from kiln.stack import StackSettings, assemble
+from kiln.telemetry.events import Listener, Listeners
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.wrappers.base import DriverWrapper
-from kiln.wrappers.breaker import BreakerDriver
-from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.circuit.breaker import BreakerDriver
+from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.rate import RateDriver, RateSettings
 

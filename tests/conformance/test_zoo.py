@@ -9,9 +9,9 @@ import os
 import re
 import unittest
 
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.testing.conformance import BehaviourOutcome, run_conformance
-from kiln.testing.conformance.run import behaviours
+from kiln.testing.conformance.report.run import behaviours
 from tests.conformance.zoo import ZOO
 from tests.conformance.zoo.species import NoopAnimal
 

@@ -6,7 +6,7 @@ from octavia.common import exceptions
 from kiln.adapters.octavia import settings
 from kiln.adapters.octavia.driver import KilnNovaDriver
 from kiln.adapters.octavia.shared import SHARED
-from kiln.loading import installed_drivers, load_compute_driver
+from kiln.compute.loading import installed_drivers, load_compute_driver
 from tests.octavia.case import CONF, OctaviaCase
 
 PASSWORD = """

@@ -10,8 +10,8 @@ import unittest.mock
 
 import pytest
 
-from kiln.compute import Compute
-from kiln.wrappers.operation import Operation
+from kiln.compute.facade import Compute
+from kiln.wrappers.operations.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / 'doc' / 'examples'
 # The programs in programs/ are run, and killed, by tests/functional/cli.

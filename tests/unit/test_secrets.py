@@ -16,10 +16,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.authoring.redaction import QuotingError
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
-from kiln.compute_drivers.redaction import QuotingError
 from kiln.exceptions import (
     AmphoraBuildError,
     ConfigurationError,
@@ -30,8 +30,8 @@ from kiln.exceptions import (
     ServiceTimeout,
     UnsupportedOperation,
 )
-from kiln.listeners import Listener, Listeners
 from kiln.models import Limits
+from kiln.telemetry.events import Listener, Listeners
 from kiln.telemetry.prometheus import PrometheusListener
 from kiln.telemetry.tracing import TracingListener
 from kiln.wrappers.observer import ObserverDriver

@@ -12,9 +12,9 @@ from octavia.compute import compute_base
 from oslo_config import cfg
 
 from kiln.adapters.octavia import errors, translate
-from kiln.adapters.octavia.patience import patiently
+from kiln.adapters.octavia.retry_once import patiently
 from kiln.adapters.octavia.shared import SHARED
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.conf import compute as compute_conf
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -25,7 +25,7 @@ from kiln.exceptions import (
     OperationTimeout,
 )
 from kiln.models import ServerGroup, State
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.operations.operation import Operation
 
 T = TypeVar('T')
 

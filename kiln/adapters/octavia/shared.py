@@ -11,9 +11,9 @@ from typing import Any
 from kiln import conf as kiln_conf
 from kiln.adapters.octavia import settings
 from kiln.adapters.octavia.conf import GROUP, opts
-from kiln.compute import Compute
+from kiln.compute.backends import DriverManager
+from kiln.compute.facade import Compute
 from kiln.conf import compute as compute_conf
-from kiln.driver_manager import DriverManager
 from kiln.exceptions import ConfigurationError
 
 LOG = logging.getLogger(__name__)

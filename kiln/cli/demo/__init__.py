@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.base import KilnCommand, seconds, whole
+from kiln.cli.arguments import KilnCommand, seconds, whole
 from kiln.cli.demo.stage import Stage
 from kiln.cli.exit_codes import ExitCode
 

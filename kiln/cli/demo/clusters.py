@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from kiln import conf as kiln_conf
-from kiln.cli.course import GroupGoal, goal_of
+from kiln.cli.cluster.following import Entered, Follower
 from kiln.cli.demo.stage import Stage
-from kiln.cli.following import Entered, Follower
-from kiln.cli.proposal_text import proposal_lines
-from kiln.cli.screens import screen
-from kiln.cli.stores import clusters_extra, configured_site
-from kiln.cluster_models import Node, NodeState, Operation, OperationState
+from kiln.cli.output.operation_progress import GroupGoal, goal_of
+from kiln.cli.output.proposal_text import proposal_lines
+from kiln.cli.output.screens import screen
+from kiln.cli.site.stores import clusters_extra, configured_site
+from kiln.clusters.models import Node, NodeState, Operation, OperationState
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.models import Amphora, State
 
 if TYPE_CHECKING:
-    from kiln.clusters.proposals import Proposal
-    from kiln.clusters.requests import Request
-    from kiln.clusters.site import Site
+    from kiln.cluster_service.proposals import Proposal
+    from kiln.cluster_service.requests import Request
+    from kiln.cluster_service.site import Site
 
 CONFIG = """\
 [compute]
@@ -114,7 +114,7 @@ class Play(abc.ABC):
     def _declare(self) -> None:
         with clusters_extra():
             from kiln.cluster_file.reading import read
-        from kiln.clusters.requests import Declare
+        from kiln.cluster_service.requests import Declare
 
         for line in self.page.splitlines():
             self._stage.say(f'  {line}', '90')
@@ -150,7 +150,7 @@ class Play(abc.ABC):
         return operation
 
     def _delete_and_show(self) -> None:
-        from kiln.clusters.requests import Delete
+        from kiln.cluster_service.requests import Delete
 
         self._do(Delete(cluster='demo'), shown=False)
         receipt = self._site.clusters.receipt('demo')
@@ -236,7 +236,7 @@ class CloudPlay(Play):
         self._stage.expect('two are in each zone', zones, {'az1': 2, 'az2': 2, 'az3': 2})
 
     def _remove_two(self) -> None:
-        from kiln.clusters.requests import Resize
+        from kiln.cluster_service.requests import Resize
 
         before = self._ids()
         victims = self._nodes('work')[2:4]

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kiln import conf as kiln_conf
 from kiln.cli.demo.stage import Stage
-from kiln.cli.progress import Tally, live
-from kiln.driver_manager import DriverManager
+from kiln.cli.output.fleet_progress import Tally, live
+from kiln.compute.backends import DriverManager
+from kiln.compute.goals import Until
+from kiln.compute.orphans import Rules, find_orphans, take_look
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError
-from kiln.goals import Until
-from kiln.listeners import CallRecord, Listener
 from kiln.models import ComputeStatus
-from kiln.orphans import Rules, find_orphans, take_look
-from kiln.wrappers.operation import Operation
+from kiln.telemetry.events import CallRecord, Listener
+from kiln.wrappers.operations.operation import Operation
 
 if TYPE_CHECKING:
-    from kiln.compute import Compute
-    from kiln.wrappers.circuit_settings import CircuitSnapshot
+    from kiln.compute.facade import Compute
+    from kiln.wrappers.circuit.settings import CircuitSnapshot
 
 T = TypeVar('T')
 

@@ -12,8 +12,8 @@ from kiln import conf as kiln_conf
 from kiln.cli.demo.clusters import Play
 from kiln.cli.demo.stage import Stage
 from kiln.cli.exit_codes import ExitCode
-from kiln.cli.stores import configured_site
-from kiln.cluster_models import Node
+from kiln.cli.site.stores import configured_site
+from kiln.clusters.models import Node
 from kiln.models import Amphora, State
 
 DRIVER = 'swarm_debian_v1'

@@ -8,7 +8,7 @@ from typing import Any
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.verbs import Verb
-from kiln.cluster_models import Cluster
+from kiln.clusters.models import Cluster
 
 from .template_def import ExampleTemplateDefinition
 

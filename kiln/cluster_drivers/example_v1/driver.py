@@ -6,8 +6,8 @@ from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Monitor
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange
-from kiln.cluster_exceptions import Problem
-from kiln.cluster_models import Cluster
+from kiln.clusters.exceptions import Problem
+from kiln.clusters.models import Cluster
 
 # From beside this file, so that a copy of the folder works wherever it is.
 from . import api

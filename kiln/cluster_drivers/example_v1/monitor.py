@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kiln.cluster_drivers.monitor import Metric, Monitor
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 
 
 class ExampleMonitor(Monitor):

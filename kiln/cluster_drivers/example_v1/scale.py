@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.cluster_drivers.scale import DefaultScaleManager
-from kiln.cluster_models import Node
-from kiln.cluster_spec import NodeGroupSpec
+from kiln.clusters.models import Node
+from kiln.clusters.spec import NodeGroupSpec
 
 
 class ExampleScaleManager(DefaultScaleManager):

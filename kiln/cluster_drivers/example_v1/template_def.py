@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kiln.cluster_drivers.mappings import FileMapping, OutputMapping, ParameterMapping
 from kiln.cluster_drivers.parameters import ParameterType
-from kiln.cluster_drivers.template_def import TemplateDefinition
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
+from kiln.cluster_drivers.templates.mappings import FileMapping, OutputMapping, ParameterMapping
 
 
 class ExampleTemplateDefinition(TemplateDefinition):

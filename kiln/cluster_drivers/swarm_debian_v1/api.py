@@ -10,8 +10,8 @@ from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_drivers.verbs import Verb
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cluster
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cluster
 
 from . import rules
 from .docker_context import write_context

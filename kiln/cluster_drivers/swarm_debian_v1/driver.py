@@ -15,8 +15,8 @@ from kiln.cluster_drivers.values import (
     PlannedChange,
     Readiness,
 )
-from kiln.cluster_exceptions import ClusterDriverError, Problem
-from kiln.cluster_models import Cluster, Node, Operation
+from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.clusters.models import Cluster, Node, Operation
 from kiln.models import InjectedFile
 
 # From beside this file, so that a copy of the folder works wherever it is.

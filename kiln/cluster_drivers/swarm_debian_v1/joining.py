@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kiln.cluster_drivers.values import READY, Readiness
-from kiln.cluster_models import Node
+from kiln.clusters.models import Node
 
 from . import rules
 from .engine import Engine

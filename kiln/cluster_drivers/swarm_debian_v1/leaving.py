@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kiln.cluster_drivers.values import DRAINED, Drained
-from kiln.cluster_models import Node
+from kiln.clusters.models import Node
 
 from . import rules
 from .engine import Engine

@@ -14,8 +14,8 @@ import ssl
 from typing import Any, Protocol
 
 from kiln.clock import current_deadline
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Node
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Node
 
 from .pki import Authority, identity
 

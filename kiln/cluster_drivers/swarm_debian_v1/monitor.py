@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_models import Cluster
+from kiln.clusters.models import Cluster
 
 from .values import Role
 from .view import View

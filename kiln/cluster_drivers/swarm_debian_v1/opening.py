@@ -6,7 +6,7 @@ import functools
 import ssl
 
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_models import Cluster, Node
+from kiln.clusters.models import Cluster, Node
 
 from .engine import Engine
 from .line import TlsLine, trust

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kiln.cluster_models import Node
+from kiln.clusters.models import Node
 
 #: A clock on a machine that was only just started may be behind.
 _SKEW = datetime.timedelta(hours=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kiln.cluster_drivers.values import Context, PlannedChange
-from kiln.cluster_exceptions import Problem
-from kiln.cluster_models import Cluster, NodeState
+from kiln.clusters.exceptions import Problem
+from kiln.clusters.models import Cluster, NodeState
 
 from . import rules
 from .view import CONTROL

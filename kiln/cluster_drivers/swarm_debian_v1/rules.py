@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kiln.cluster_models import Cluster, Node, NodeState
+from kiln.clusters.models import Cluster, Node, NodeState
 
 from .values import NODE, EngineInfo, Membership, Peer, Role
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_exceptions import ClusterError
-from kiln.cluster_models import Cluster, Node, NodeState
-from kiln.cluster_spec import NodeGroupSpec
+from kiln.clusters.exceptions import ClusterError
+from kiln.clusters.models import Cluster, Node, NodeState
+from kiln.clusters.spec import NodeGroupSpec
 
 from .view import View
 

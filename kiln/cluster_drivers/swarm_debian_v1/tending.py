@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kiln.cluster_drivers.values import ReadyState
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Node, NodeState
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Node, NodeState
 
 from . import joining, rules
 from .engine import Engine

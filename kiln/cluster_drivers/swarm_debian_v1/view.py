@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import Cluster, Node
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cluster, Node
 
 from . import rules
 from .engine import Engine

@@ -7,20 +7,21 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.compute_drivers.appliance import life, view
-from kiln.compute_drivers.appliance.claims import Change, Claims
-from kiln.compute_drivers.appliance.crew import Crew
-from kiln.compute_drivers.appliance.inventory import machine_of
-from kiln.compute_drivers.appliance.inventory_file import InventoryFile
-from kiln.compute_drivers.appliance.life import LEAVING, Claim, Rules
-from kiln.compute_drivers.appliance.locks import MachineLocks
-from kiln.compute_drivers.appliance.machines import Inventory, Machine, Verb
-from kiln.compute_drivers.appliance.matching import NEW, standing
-from kiln.compute_drivers.appliance.store import Store
-from kiln.compute_drivers.appliance.tasks import Tasks, Timeouts
+from kiln.compute_drivers.appliance import view
+from kiln.compute_drivers.appliance.claims import state_machine
+from kiln.compute_drivers.appliance.claims.matching import NEW, standing
+from kiln.compute_drivers.appliance.claims.records import Change, Claims
+from kiln.compute_drivers.appliance.claims.state_machine import LEAVING, Claim, Rules
+from kiln.compute_drivers.appliance.claims.store import Store
+from kiln.compute_drivers.appliance.inventory.file import InventoryFile
+from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine, Verb
+from kiln.compute_drivers.appliance.inventory.reading import machine_of
+from kiln.compute_drivers.appliance.work.background_jobs import Crew
+from kiln.compute_drivers.appliance.work.locks import MachineLocks
+from kiln.compute_drivers.appliance.work.tasks import Tasks, Timeouts
+from kiln.compute_drivers.authoring.lazy_options import LazyOptions
+from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool, Standing
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.compute_drivers.options import LazyOptions
-from kiln.compute_drivers.pools import EnrolledMachine, MachinePool, Standing
 from kiln.exceptions import (
     ConfigurationError,
     InstanceStateConflict,
@@ -128,7 +129,9 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
 
     def _delete(self, amphora_id: str) -> None:
         now = self.clock.time()
-        self._change(amphora_id, lambda claim: life.deleted(claim, self._machine(claim), now))
+        self._change(
+            amphora_id, lambda claim: state_machine.deleted(claim, self._machine(claim), now)
+        )
 
     def _get(self, amphora_id: str) -> Amphora:
         (amphora,) = self._amphorae([self._looked().get(amphora_id)])
@@ -179,7 +182,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     def _reboot(self, amphora_id: str, hard: bool) -> None:
         def change(claim: Claim) -> Claim:
             machine = self._able(claim, Verb.REBOOT)
-            return life.rebooted(claim, machine, self.clock.time(), hard=hard)
+            return state_machine.rebooted(claim, machine, self.clock.time(), hard=hard)
 
         self._change(amphora_id, change)
 
@@ -192,7 +195,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
                     f'{machine.name} takes {", ".join(machine.images)}.',
                     amphora_id=claim.id,
                 )
-            return life.rebuilt(claim, machine, self.clock.time(), image_id)
+            return state_machine.rebuilt(claim, machine, self.clock.time(), image_id)
 
         self._change(amphora_id, change)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kiln.compute_drivers.appliance.life import LEAVING, Claim, Phase
-from kiln.compute_drivers.appliance.machines import Inventory, Machine
-from kiln.compute_drivers.appliance.matching import NEW, Record, standing
-from kiln.compute_drivers.pools import EnrolledMachine, Standing
+from kiln.compute_drivers.appliance.claims.matching import NEW, Record, standing
+from kiln.compute_drivers.appliance.claims.state_machine import LEAVING, Claim, Phase
+from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine
+from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, Standing
 from kiln.exceptions import AmphoraBuildError
 from kiln.models import Address, Amphora, ComputeStatus
 

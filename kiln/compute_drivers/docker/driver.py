@@ -6,24 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.lazy_options import LazyOptions
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.compute_drivers.docker import (
-    body,
-    health,
-    names,
-    news,
-    seed,
-    settings,
-    states,
-    translate,
-)
-from kiln.compute_drivers.docker.builds import Builds
-from kiln.compute_drivers.docker.client import Engine
-from kiln.compute_drivers.docker.errors import Asked, Trouble, trouble_in
-from kiln.compute_drivers.docker.images import Images
+from kiln.compute_drivers.docker import names, settings, states, translate
+from kiln.compute_drivers.docker.api import events, health
+from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.errors import Asked, Trouble, trouble_in
+from kiln.compute_drivers.docker.api.images import Images
+from kiln.compute_drivers.docker.api.resources import Resources
+from kiln.compute_drivers.docker.building import body, seed
+from kiln.compute_drivers.docker.building.builds import Builds
 from kiln.compute_drivers.docker.reboots import Reboots
-from kiln.compute_drivers.docker.resources import Resources
-from kiln.compute_drivers.options import LazyOptions
 from kiln.exceptions import (
     AmphoraComputeError,
     InstanceNotFoundError,
@@ -124,7 +117,7 @@ class DockerDriver(AmphoraComputeDriver):
     def _changes(self, since: str) -> Changes:
         asked = Asked(verb='read', subject='changes')
         # Read the events first: a later event is reported by the next call.
-        told = news.ask(self._engine, asked, self.owner, since, self._clocks.engine_now(asked))
+        told = events.ask(self._engine, asked, self.owner, since, self._clocks.engine_now(asked))
         if told.complete:
             everything = super()._changes(since)
             return Changes(statuses=everything.statuses, cursor=told.cursor, complete=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kiln.compute_drivers.authoring.bench import Bench
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
-from kiln.testing.conformance import Bench
 
 
 class NoopBench(Bench):

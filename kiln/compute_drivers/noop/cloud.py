@@ -9,16 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.compute_drivers.adoption import adopted
+from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.noop import life, view
-from kiln.compute_drivers.noop.catalogue import Catalogue
+from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
-from kiln.compute_drivers.noop.gate import Act, Gate, Latencies, no_metadata
-from kiln.compute_drivers.noop.groups import Groups
-from kiln.compute_drivers.noop.machines import STATUS, WHOLE, Machines
-from kiln.compute_drivers.noop.ports import Ports
-from kiln.compute_drivers.noop.store import Store
+from kiln.compute_drivers.noop.simulation import state_machine
+from kiln.compute_drivers.noop.simulation.api_gate import Act, Gate, Latencies, no_metadata
+from kiln.compute_drivers.noop.simulation.catalogue import Catalogue
+from kiln.compute_drivers.noop.simulation.groups import Groups
+from kiln.compute_drivers.noop.simulation.machines import STATUS, WHOLE, Machines
+from kiln.compute_drivers.noop.simulation.ports import Ports
+from kiln.compute_drivers.noop.simulation.store import Store
 from kiln.exceptions import InstanceNotFoundError, InvalidRequest
 from kiln.models import (
     Amphora,
@@ -122,7 +123,7 @@ class NoopCloud:
 
     def delete(self, amphora_id: str) -> None:
         """Start to remove a machine; it exists until that has finished."""
-        self._do(Call.DELETE, life.DELETE, amphora_id)
+        self._do(Call.DELETE, state_machine.DELETE, amphora_id)
 
     def get(self, amphora_id: str) -> Amphora:
         return view.amphora(self._ask(Call.GET, WHOLE, amphora_id), amphora_id)
@@ -176,15 +177,15 @@ class NoopCloud:
 
     def suspend(self, amphora_id: str) -> None:
         """Start to suspend a machine."""
-        self._do(Call.SUSPEND, life.SUSPEND, amphora_id)
+        self._do(Call.SUSPEND, state_machine.SUSPEND, amphora_id)
 
     def resume(self, amphora_id: str) -> None:
         """Start to resume a machine."""
-        self._do(Call.RESUME, life.RESUME, amphora_id)
+        self._do(Call.RESUME, state_machine.RESUME, amphora_id)
 
     def reboot(self, amphora_id: str, *, hard: bool) -> None:
         """Start to reboot a machine."""
-        verb = life.HARD_REBOOT if hard else life.REBOOT
+        verb = state_machine.HARD_REBOOT if hard else state_machine.REBOOT
         self._do(Call.REBOOT, verb, amphora_id, ', boots = boots + 1')
 
     def rebuild(self, amphora_id: str, image_id: str | None) -> None:
@@ -192,7 +193,7 @@ class NoopCloud:
         if image_id is not None:
             self.catalogue.check_offered('image', image_id, self.catalogue.images)
         also = ', boots = 1, image_id = coalesce(?, image_id)'
-        self._do(Call.REBUILD, life.REBUILD, amphora_id, also, image_id)
+        self._do(Call.REBUILD, state_machine.REBUILD, amphora_id, also, image_id)
 
     def console_log(self, amphora_id: str, lines: int | None) -> str:
         """Return the console output of a machine."""
@@ -207,7 +208,7 @@ class NoopCloud:
             with self._store.write(now) as db:
                 row = self._machines.row(db, 'attach a port to', STATUS, amphora_id)
                 if not self._ports.hangs(db, row['number'], 'id', port_id):
-                    life.check_pluggable('attach a port to', row, amphora_id)
+                    state_machine.check_pluggable('attach a port to', row, amphora_id)
                 return self._ports.attach(db, row['number'], port_id, self.clock.time())
 
         return self._serve(Call.ATTACH_PORT, act, amphora_id)
@@ -220,7 +221,7 @@ class NoopCloud:
         def act(now: float, _: Fault | None) -> Attachment:
             with self._store.write(now) as db:
                 row = self._machines.row(db, 'attach a network to', STATUS, amphora_id)
-                life.check_pluggable('attach a network to', row, amphora_id)
+                state_machine.check_pluggable('attach a network to', row, amphora_id)
                 return self._ports.attach_network(
                     db, row['number'], network_id, address, owner, self.clock.time()
                 )
@@ -338,7 +339,7 @@ class NoopCloud:
         self.catalogue.check_request(request)
         action = fault.action if fault else None
         seconds = self._gate.vary(self._gate.latencies.build_s)
-        course = life.set_out(life.BUILD, None, now, seconds, fault)
+        course = state_machine.set_out(state_machine.BUILD, None, now, seconds, fault)
         created_at = self.clock.time()
         with self._store.write(now) as db:
             known = self._machines.with_key(db, request.owner, request.build_key)
@@ -355,16 +356,21 @@ class NoopCloud:
         return amphora_id
 
     def _do(
-        self, call: Call, verb: life.Verb, amphora_id: str, also: str = '', *values: object
+        self,
+        call: Call,
+        verb: state_machine.Verb,
+        amphora_id: str,
+        also: str = '',
+        *values: object,
     ) -> None:
         def act(now: float, fault: Fault | None) -> None:
             seconds = self._gate.vary(getattr(self._gate.latencies, verb.latency))
             with self._store.write(now) as db:
                 row = self._machines.row(db, call.label, STATUS, amphora_id)
-                if life.under_way(verb, row):
+                if state_machine.under_way(verb, row):
                     return
-                life.check(verb, row, amphora_id)
-                course = life.set_out(verb, row, now, seconds, fault)
+                state_machine.check(verb, row, amphora_id)
+                course = state_machine.set_out(verb, row, now, seconds, fault)
                 self._machines.write(db, row['number'], course, also, *values)
 
         self._serve(call, act, amphora_id)
@@ -376,7 +382,7 @@ class NoopCloud:
     def _set(self, amphora_id: str, state: State, now: float, fault: str | None = None) -> None:
         with self._store.write(now) as db:
             row = self._machines.row(db, 'find', STATUS, amphora_id)
-            course = life.Course(state, None, fault, None, None, None)
+            course = state_machine.Course(state, None, fault, None, None, None)
             self._machines.write(db, row['number'], course)
 
     def _detach(self, call: Call, amphora_id: str, column: str, value: str) -> None:
@@ -384,7 +390,7 @@ class NoopCloud:
             with self._store.write(now) as db:
                 row = self._machines.row(db, call.label, STATUS, amphora_id)
                 if self._ports.hangs(db, row['number'], column, value):
-                    life.check_pluggable('detach a port from', row, amphora_id)
+                    state_machine.check_pluggable('detach a port from', row, amphora_id)
                     self._ports.detach(db, row['number'], column, value)
 
         self._serve(call, act, amphora_id)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.lazy_options import LazyOptions
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.faults import Fault
-from kiln.compute_drivers.options import LazyOptions
 from kiln.exceptions import ConfigurationError
 from kiln.models import (
     Ability,

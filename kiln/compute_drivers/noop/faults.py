@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
+from kiln.compute_drivers.authoring.wording import attempt
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kiln.compute_drivers.noop.life import Row
+from kiln.compute_drivers.noop.simulation.state_machine import Row
 from kiln.exceptions import InsufficientCapacity, QuotaExceeded
 from kiln.models import Address, Amphora, AmphoraType, BuildRequest, ComputeStatus, State
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock, current_deadline
-from kiln.compute_drivers.nova.body import PERSONALITY
-from kiln.compute_drivers.nova.client import Services
-from kiln.compute_drivers.nova.errors import Asked
+from kiln.compute_drivers.nova.api.client import Services
+from kiln.compute_drivers.nova.api.errors import Asked
+from kiln.compute_drivers.nova.building.body import PERSONALITY
 from kiln.exceptions import (
     AmphoraComputeError,
     InvalidBuildRequest,

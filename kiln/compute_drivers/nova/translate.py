@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kiln.compute_drivers.nova.errors import fault_code
+from kiln.compute_drivers.nova.api.errors import fault_code
 from kiln.models import (
     Address,
     Amphora,

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from kiln.cluster_exceptions import ClusterError
+from kiln.clusters.exceptions import ClusterError
 
 
 class BoardAway(ClusterError):

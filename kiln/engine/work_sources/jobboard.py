@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.cluster_exceptions import ClusterError
+from kiln.clusters.exceptions import ClusterError
 from kiln.db.store import Store
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.boards import Board, BoardAway, Job

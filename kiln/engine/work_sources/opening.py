@@ -17,7 +17,7 @@ from kiln.engine.work_sources.boards import Board
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.jobboard import JobboardSource
 from kiln.exceptions import ConfigurationError
-from kiln.extras import importing
+from kiln.plugins.extras import importing
 
 #: The value of the option that stands for no jobboard.
 DATABASE = 'database'

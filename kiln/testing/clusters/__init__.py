@@ -16,9 +16,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kiln.testing.clusters.crashes import CrashConformance
+    from kiln.testing.clusters.behaviours.crashes import CrashConformance
     from kiln.testing.clusters.run import run_cluster_conformance
-    from kiln.testing.clusters.site import Site
+    from kiln.testing.clusters.simulation.site import Site
     from kiln.testing.clusters.subjects import find_driver
     from kiln.testing.clusters.suite import ClusterDriverConformance
 
@@ -32,8 +32,8 @@ __all__ = [
 
 _HOMES = {
     'ClusterDriverConformance': 'suite',
-    'CrashConformance': 'crashes',
-    'Site': 'site',
+    'CrashConformance': 'behaviours.crashes',
+    'Site': 'simulation.site',
     'find_driver': 'subjects',
     'run_cluster_conformance': 'run',
 }

@@ -7,8 +7,8 @@ import pickle
 import sys
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_models import Cluster
-from kiln.cluster_spec import MachineSpec
+from kiln.clusters.models import Cluster
+from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.subjects import find_driver
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_models import Cluster
-from kiln.cluster_spec import MachineSpec
+from kiln.clusters.models import Cluster
+from kiln.clusters.spec import MachineSpec
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.course import Course
-from kiln.testing.clusters.operations import Row
-from kiln.testing.clusters.site import Site
+from kiln.testing.clusters.simulation.course import Course
+from kiln.testing.clusters.simulation.operations import Row
+from kiln.testing.clusters.simulation.site import Site
 from kiln.testing.clusters.subjects import find_driver
-from kiln.testing.conformance.bench import CannotBeShown
 
 if TYPE_CHECKING:
     # For the type checker only: a real base would have every test runner

@@ -6,13 +6,13 @@ import unittest
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kiln.cluster_models import OperationKind
-from kiln.testing.clusters.crashes import CrashConformance
+from kiln.clusters.models import OperationKind
+from kiln.testing.clusters.behaviours.crashes import CrashConformance
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.clusters.suite import ClusterDriverConformance
-from kiln.testing.conformance.report import BehaviourResult, ConformanceReport
-from kiln.testing.conformance.showing import fits, show
+from kiln.testing.conformance.report.report import BehaviourResult, ConformanceReport
+from kiln.testing.conformance.report.showing import fits, show
 
 
 def run_cluster_conformance(

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.manifest import from_class
+from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
 from kiln.cluster_drivers.records import WILDCARD
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_models import Cluster, DriverPin, Node, NodeState
-from kiln.cluster_spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
+from kiln.clusters.models import Cluster, DriverPin, Node, NodeState
+from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
 #: The group that clusters of the kit consist of.
 GROUP = 'work'

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kiln.testing.clusters.answers import Answers
-from kiln.testing.clusters.declaration import Declaration
-from kiln.testing.clusters.life import Life
+from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.declaration import Declaration
+from kiln.testing.clusters.behaviours.life import Life
 
 
 class ClusterDriverConformance(Declaration, Answers, Life):

@@ -12,10 +12,14 @@ What a driver is to be tried with, its faults among it, is its :class:`Bench`.
 returns a report.
 """
 
-from kiln.testing.conformance.bench import Bench, CannotBeShown, Faults
-from kiln.testing.conformance.faults import FaultConformance
-from kiln.testing.conformance.report import BehaviourOutcome, BehaviourResult, ConformanceReport
-from kiln.testing.conformance.run import run_conformance
+from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown, Faults
+from kiln.testing.conformance.behaviours.faults import FaultConformance
+from kiln.testing.conformance.report.report import (
+    BehaviourOutcome,
+    BehaviourResult,
+    ConformanceReport,
+)
+from kiln.testing.conformance.report.run import run_conformance
 from kiln.testing.conformance.suite import ComputeDriverConformance
 
 __all__ = [

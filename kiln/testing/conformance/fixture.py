@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.authoring.bench import Bench, bench_of
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
@@ -24,7 +25,6 @@ from kiln.exceptions import (
 )
 from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGroup, State
 from kiln.testing.conformance import sweep
-from kiln.testing.conformance.bench import Bench, bench_of
 from kiln.testing.conformance.samples import ask
 from kiln.testing.conformance.wording import in_words
 

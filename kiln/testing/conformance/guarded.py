@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln.clock import Deadline
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
+from kiln.compute.goals import Until
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
-from kiln.goals import Until
 from kiln.models import State
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.wording import in_words
 from kiln.wrappers.base import DriverWrapper
-from kiln.wrappers.breaker import BreakerDriver
-from kiln.wrappers.executor import ExecutorDriver
-from kiln.wrappers.operation import Operation
+from kiln.wrappers.circuit.breaker import BreakerDriver
+from kiln.wrappers.executor.executor import ExecutorDriver
+from kiln.wrappers.operations.operation import Operation
 
 #: Of the time that behaviours go by, and real seconds in which other threads use it.
 _STEP_S, _REAL_STEP_S = 0.05, 0.001

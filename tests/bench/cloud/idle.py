@@ -8,9 +8,9 @@ import dataclasses
 import threading
 import uuid
 
-from kiln.goals import Until
-from kiln.listeners import Listener
+from kiln.compute.goals import Until
 from kiln.models import State
+from kiln.telemetry.events import Listener
 from kiln.testing.proxy import Fault
 from tests.bench.cloud.contenders.kiln import open_compute
 from tools.devcloud.backends import Database

@@ -5,7 +5,7 @@ import functools
 import threading
 from types import MappingProxyType
 
-from kiln.compute_drivers.adoption import adopted
+from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
 from tests.conformance.zoo.species import MinimalAnimal, caught_by

@@ -1,6 +1,8 @@
 """Guards that are wrong, around a driver that is right."""
 
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
+from kiln.compute.goals import Until
+from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import (
     BuildNotRunning,
@@ -8,10 +10,8 @@ from kiln.exceptions import (
     BuildTimeout,
     OperationCancelled,
 )
-from kiln.goals import Until
-from kiln.stack import StackSettings
 from kiln.wrappers.base import DriverWrapper
-from kiln.wrappers.executor_settings import ExecutorSettings
+from kiln.wrappers.executor.settings import ExecutorSettings
 from tests.conformance.zoo.species import caught_by
 
 _LEAVES_WHAT_RUNS = 'test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs'

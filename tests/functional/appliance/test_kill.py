@@ -13,7 +13,7 @@ import time
 import unittest
 
 from kiln.compute_drivers.appliance.driver import ApplianceDriver
-from kiln.compute_drivers.pools import Standing
+from kiln.compute_drivers.authoring.machine_pool import Standing
 from kiln.models import State
 from tests.functional.appliance.yard import StrictYard
 

@@ -14,10 +14,10 @@ import unittest
 import redis
 
 from kiln.exceptions import CircuitOpenError, ServiceTimeout
-from kiln.wrappers.circuit import Circuit
-from kiln.wrappers.circuit_peers import SharedPhase
-from kiln.wrappers.circuit_settings import CircuitSettings
-from kiln.wrappers.circuit_storage import redis_storage
+from kiln.wrappers.circuit.circuit import Circuit
+from kiln.wrappers.circuit.redis import redis_storage
+from kiln.wrappers.circuit.settings import CircuitSettings
+from kiln.wrappers.circuit.shared import SharedPhase
 
 #: Long enough that a busy machine checks a circuit before it expires.
 SETTINGS = CircuitSettings(minimum_calls=2, open_s=2.0, open_jitter=0, probe_lease_s=3.0)
@@ -26,8 +26,8 @@ PATIENCE_S = 180.0
 PROBING_PROCESS = """
 import sys, threading, redis
 from kiln.exceptions import CircuitOpenError
-from kiln.wrappers.circuit import Circuit
-from kiln.wrappers.circuit_storage import redis_storage
+from kiln.wrappers.circuit.circuit import Circuit
+from kiln.wrappers.circuit.redis import redis_storage
 
 url = sys.argv[1]
 circuit = Circuit('east/read', storage=redis_storage(url)('east/read'))
@@ -266,7 +266,7 @@ class TroubleTest(unittest.TestCase):
     def test_without_redis_the_circuit_uses_memory_and_logs_once(self):
         self.circuit.admit()
         self.server.stop()
-        with self.assertLogs('kiln.wrappers.circuit_storage', logging.WARNING) as logs:
+        with self.assertLogs('kiln.wrappers.circuit.redis', logging.WARNING) as logs:
             while self.circuit.refusal() is None:
                 self.circuit.settle(self.circuit.admit(), ServiceTimeout('x'))
             for _ in range(30):
@@ -282,7 +282,7 @@ class TroubleTest(unittest.TestCase):
     def test_a_redis_that_comes_back_receives_missed_changes(self):
         self.circuit.admit()
         self.server.stop()
-        with self.assertLogs('kiln.wrappers.circuit_storage', logging.INFO) as logs:
+        with self.assertLogs('kiln.wrappers.circuit.redis', logging.INFO) as logs:
             self.circuit.isolate()
             self.server.start()
             give_up = time.monotonic() + PATIENCE_S
@@ -302,7 +302,7 @@ class TroubleTest(unittest.TestCase):
         storage = redis_storage(url, pause_s=PATIENCE_S)('a')
         self.addCleanup(storage.close)
         circuit = Circuit('a', settings=SETTINGS, storage=storage)
-        with self.assertLogs('kiln.wrappers.circuit_storage', logging.WARNING):
+        with self.assertLogs('kiln.wrappers.circuit.redis', logging.WARNING):
             for _ in range(20):
                 circuit.settle(circuit.admit())
         listening.settimeout(0)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests.functional.real_time import RealTime
-from tests.unit.cli.site import SiteShell
+from tests.unit.cli.site_shell import SiteShell
 
 #: Printed before each answer.
 _NEXT = '=== next'

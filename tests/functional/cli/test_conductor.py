@@ -6,7 +6,7 @@ import signal
 import tempfile
 
 from kiln.cli.exit_codes import ExitCode
-from kiln.cluster_models import Operation, OperationKind
+from kiln.clusters.models import Operation, OperationKind
 from kiln.db.store import open_store
 from tests.unit.cli.processes import PATIENCE_S, Processes
 from tests.unit.db import samples

@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 

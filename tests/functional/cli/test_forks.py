@@ -18,7 +18,7 @@ _HANGS_S = 900
 _BEGIN = """
 import os, sys, threading, time
 import kiln, kiln.conf
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault

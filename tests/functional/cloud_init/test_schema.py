@@ -4,7 +4,7 @@ import unittest
 
 from kiln.cluster_drivers.swarm_debian_v1.driver import Driver
 from kiln.cluster_drivers.values import Context
-from kiln.compute_drivers import user_data
+from kiln.compute_drivers.authoring import user_data
 from tests.functional.cloud_init.package import cloud_init
 from tests.unit.cluster_drivers.swarm.case import a_cluster, a_node
 

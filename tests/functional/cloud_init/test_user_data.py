@@ -12,7 +12,7 @@ import unittest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kiln.compute_drivers import user_data
+from kiln.compute_drivers.authoring import user_data
 from kiln.models import InjectedFile
 from tests.functional.cloud_init.package import cloud_init, content, read
 from tests.unit.compute_drivers.nova.loopback import Loopback

@@ -7,7 +7,7 @@ KILN_FULL every operation is killed at each of its commits.
 import os
 import unittest
 
-from kiln.cluster_models import OperationKind
+from kiln.clusters.models import OperationKind
 from kiln.testing.clusters import CrashConformance
 from tests.conformance.test_clusters import EXAMPLE, NODES
 

@@ -4,12 +4,12 @@ import dataclasses
 import unittest
 import uuid
 
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.testing.clusters import CrashConformance, Site, run_cluster_conformance
-from kiln.testing.clusters.site import STACK
+from kiln.testing.clusters.simulation.site import STACK
 from kiln.testing.conformance import BehaviourOutcome
-from kiln.testing.conformance.showing import show
+from kiln.testing.conformance.report.showing import show
 from tests.conformance import cluster_animals as animals
 from tests.conformance.test_clusters import BRIEF
 

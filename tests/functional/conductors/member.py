@@ -16,12 +16,12 @@ import signal
 import sys
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
-from kiln.engine.parts import Backends, EngineSettings, Parts
+from kiln.engine.context import Backends, EngineSettings, Parts
 from kiln.engine.work_sources.opening import open_source
 from tests.unit.engine.site import STACK, OneDriver, Plain
 

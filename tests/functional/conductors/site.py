@@ -11,8 +11,8 @@ import sys
 import time
 import uuid
 
-from kiln.cluster_models import Cluster, NodeState, Operation, OperationKind, OperationState
-from kiln.cluster_spec import ClusterSpec
+from kiln.clusters.models import Cluster, NodeState, Operation, OperationKind, OperationState
+from kiln.clusters.spec import ClusterSpec
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 from tests.functional.conductors.site import SharedSite
 from tests.functional.db.case import OnServer
 from tests.functional.db.servers import PostgresServer, shared

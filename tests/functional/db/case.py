@@ -7,25 +7,21 @@ import threading
 import sqlalchemy as sa
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.cluster_exceptions import LeaseLost, StoreError
+from kiln.clusters.exceptions import LeaseLost, StoreError
 from kiln.db.database import Database, parse_url
 from kiln.db.keys import KeyFile
-from kiln.db.schema import REVISION, metadata
-from kiln.db.upgrade import upgrade
+from kiln.db.tables.schema import REVISION, metadata
+from kiln.db.tables.upgrade import upgrade
 from kiln.db.upkeep import revision_of
-from tests.unit.db import (
-    samples,
-    test_batch,
+from tests.unit.db import samples, test_batch, test_leases, test_processes, test_upkeep
+from tests.unit.db.case import ClusterCase, take_over
+from tests.unit.db.records import (
     test_clusters,
     test_events,
-    test_leases,
     test_operations,
-    test_processes,
     test_receipts,
     test_secrets,
-    test_upkeep,
 )
-from tests.unit.db.case import ClusterCase, take_over
 
 SUITES = (
     test_batch.Acceptance, test_batch.Batches, test_batch.Burial, test_batch.Doom,

@@ -6,7 +6,7 @@ import time
 import sqlalchemy as sa
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.cluster_exceptions import StoreError
+from kiln.clusters.exceptions import StoreError
 from kiln.db.store import open_store
 from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import PostgresServer, shared

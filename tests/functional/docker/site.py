@@ -11,11 +11,11 @@ import docker
 from oslo_config import cfg
 
 import kiln.conf
-from kiln.compute import Compute
+from kiln.compute.backends import stack_settings
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.conf import compute as compute_conf
-from kiln.driver_manager import stack_settings
 from kiln.models import ImageFile
 from kiln.testing.proxy import Answer, FaultProxy
 from tests.functional.docker.relay import Relay

@@ -2,14 +2,14 @@
 
 import os
 
-from kiln.driver_manager import stack_settings
-from kiln.stack import assemble
+from kiln.compute.backends import stack_settings
+from kiln.compute.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
-from kiln.testing.conformance.building import Building
-from kiln.testing.conformance.execution import Execution
-from kiln.testing.conformance.files import Files
-from kiln.testing.conformance.repeating import Repeating
-from kiln.testing.conformance.watching import Watching
+from kiln.testing.conformance.behaviours.building import Building
+from kiln.testing.conformance.behaviours.execution import Execution
+from kiln.testing.conformance.behaviours.files import Files
+from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.docker.site import DockerBench, EngineCase
 
 

@@ -3,15 +3,15 @@
 import collections
 import dataclasses
 
-from kiln.cluster_models import NodeState
-from kiln.clusters import requests
-from kiln.compute import Compute
+from kiln.cluster_service import requests
+from kiln.clusters.models import NodeState
+from kiln.compute.backends import stack_settings
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.docker.driver import DockerDriver
-from kiln.driver_manager import stack_settings
 from kiln.testing.proxy import Answer
 from tests.functional.docker.site import PLAIN, EngineCase
 from tests.functional.real_time import PATIENCE_S, RealTime
-from tests.unit.clusters.site import ConductedCase, declared
+from tests.unit.cluster_service.site import ConductedCase, declared
 from tests.unit.engine.site import SETTINGS
 
 PAGE = """

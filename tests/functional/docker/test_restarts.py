@@ -6,7 +6,7 @@ import signal
 import tempfile
 import uuid
 
-from kiln.compute_drivers.docker.addresses import free_address
+from kiln.compute_drivers.docker.building.addresses import free_address
 from kiln.exceptions import ServiceUnavailable
 from kiln.models import ImageFile, State
 from kiln.testing.proxy import Answer

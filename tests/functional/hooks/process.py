@@ -12,8 +12,8 @@ import sys
 import time
 
 from kiln.hooks.loading import load_hooks
-from kiln.hooks.site import Hooks
-from kiln.testing.clusters.crashing_worker import AFTER, CrashingStore, CrashPoint
+from kiln.hooks.registry import Hooks
+from kiln.testing.clusters.crash_runs.crashing_worker import AFTER, CrashingStore, CrashPoint
 from tests.functional.hooks.site import conducting, open_cloud, open_site_store
 
 POLL_S = 0.01

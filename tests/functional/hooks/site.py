@@ -5,12 +5,12 @@ import contextlib
 import os
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
-from kiln.engine.parts import Backends, EngineSettings, Parts
+from kiln.engine.context import Backends, EngineSettings, Parts
 from tests.unit.engine.site import STACK, OneDriver, Plain
 
 #: Long enough that an action is running when the next step is written.

@@ -10,8 +10,8 @@ import sys
 import time
 import uuid
 
-from kiln.cluster_models import Cluster, Operation, OperationKind, OperationState, StepState
-from kiln.cluster_spec import ClusterSpec
+from kiln.clusters.models import Cluster, Operation, OperationKind, OperationState, StepState
+from kiln.clusters.spec import ClusterSpec
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.hooks.invocation import STEP_KIND
 from tests.functional.hooks.programs import ProgramCase, write_program

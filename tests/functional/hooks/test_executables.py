@@ -5,9 +5,9 @@ import os
 import pathlib
 import time
 
-from kiln.hooks.answers import Answer, Reply
-from kiln.hooks.executables import call_executable
+from kiln.hooks.callers.executables import call_executable
 from kiln.hooks.hook import Executable
+from kiln.hooks.replies import Answer, Reply
 from tests.functional.hooks.programs import ProgramCase
 from tests.unit.hooks.samples import wait_until
 

@@ -12,10 +12,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kiln.hooks.answers import MAX_ANSWER, Answer, Reply
+from kiln.hooks.callers.watchdog import Watchdog
+from kiln.hooks.callers.webhooks import MAX_DOCUMENT, call_webhook, sign
 from kiln.hooks.hook import Webhook
-from kiln.hooks.watchdog import Watchdog
-from kiln.hooks.webhooks import MAX_DOCUMENT, call_webhook, sign
+from kiln.hooks.replies import MAX_ANSWER, Answer, Reply
 from kiln.testing.clock import VirtualClock
 from tests.functional.hooks.programs import ProgramCase
 

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 from kiln.conf.images import default_cache
-from kiln.images.builder import ImageBuilder
+from kiln.images.building.builder import ImageBuilder
 from kiln.images.cache import ImageCache
 from kiln.images.library import Library
 from kiln.images.programs import Programs

@@ -6,12 +6,12 @@ import os
 import signal
 import time
 
-from kiln.image_exceptions import ImageBuildFailed, MirrorUnavailable, PackageNotFound
-from kiln.images.builder import ImageBuilder
+from kiln.images.archives.sources import Source
+from kiln.images.building.builder import ImageBuilder
+from kiln.images.building.progress import Stage
 from kiln.images.cache import ImageCache
-from kiln.images.course import Stage
+from kiln.images.exceptions import ImageBuildFailed, MirrorUnavailable, PackageNotFound
 from kiln.images.programs import Programs
-from kiln.images.sources import Source
 from tests.functional.images.builds import END_S, BuildCase, contents
 
 #: A small suite, to keep the tests fast.

@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-from kiln.images.builder import ImageBuilder
+from kiln.images.building.builder import ImageBuilder
 from kiln.images.cache import ImageCache
 from kiln.images.programs import Programs
 from tests.unit.images.host import recipe

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import kiln
-from kiln.compute import Compute
+from kiln.compute.backends import stack_settings
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.driver_manager import stack_settings
-from kiln.engine.parts import EngineSettings
+from kiln.engine.context import EngineSettings
 from kiln.testing.clusters import Site
-from kiln.testing.clusters.crashes import AtRandom
-from kiln.testing.clusters.operations import CREATE, DELETE, REPLACE, RESIZE
+from kiln.testing.clusters.behaviours.crashes import AtRandom
+from kiln.testing.clusters.simulation.operations import CREATE, DELETE, REPLACE, RESIZE
 from tests.functional.nova.site import options_of
 
 #: Nova takes seconds where the simulated cloud takes none.

@@ -8,11 +8,11 @@ import uuid
 from oslo_config import cfg
 
 import kiln.conf
-from kiln.compute import Compute
+from kiln.compute.backends import stack_settings
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.conf import compute as compute_conf
-from kiln.driver_manager import stack_settings
 from kiln.testing.proxy import Fault, FaultProxy, nova_error
 from kiln.testing.proxy.exchanges import Request
 from tests.functional.cloud import CloudTestCase

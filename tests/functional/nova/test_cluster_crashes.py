@@ -6,7 +6,7 @@ KILN_NOVA_CRASHES is the number of killed processes; a soak uses 30.
 import os
 import unittest
 
-from kiln.testing.clusters.site import Site
+from kiln.testing.clusters.simulation.site import Site
 from tests.functional.nova.crash_site import SLOW, LivesThatEndRight, NovaSite
 from tests.functional.nova.site import NovaCase
 

@@ -2,22 +2,22 @@
 
 import os
 
-from kiln.driver_manager import stack_settings
-from kiln.stack import assemble
+from kiln.compute.backends import stack_settings
+from kiln.compute.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
-from kiln.testing.conformance.building import Building
-from kiln.testing.conformance.deleting import Deleting
-from kiln.testing.conformance.errors import Errors
-from kiln.testing.conformance.execution import Execution
-from kiln.testing.conformance.files import Files
-from kiln.testing.conformance.finding import Finding
-from kiln.testing.conformance.groups import Groups
-from kiln.testing.conformance.listing import Listing
-from kiln.testing.conformance.ports import Ports
-from kiln.testing.conformance.repeating import Repeating
-from kiln.testing.conformance.states import States
-from kiln.testing.conformance.values import Values
-from kiln.testing.conformance.watching import Watching
+from kiln.testing.conformance.behaviours.building import Building
+from kiln.testing.conformance.behaviours.deleting import Deleting
+from kiln.testing.conformance.behaviours.errors import Errors
+from kiln.testing.conformance.behaviours.execution import Execution
+from kiln.testing.conformance.behaviours.files import Files
+from kiln.testing.conformance.behaviours.finding import Finding
+from kiln.testing.conformance.behaviours.groups import Groups
+from kiln.testing.conformance.behaviours.listing import Listing
+from kiln.testing.conformance.behaviours.ports import Ports
+from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.states import States
+from kiln.testing.conformance.behaviours.values import Values
+from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.nova.notify import notify
 from tests.functional.nova.site import NovaBench, NovaCase
 

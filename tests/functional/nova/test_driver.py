@@ -7,7 +7,8 @@ import json
 import os
 import time
 
-from kiln.compute_drivers import user_data
+from kiln.compute.goals import Until
+from kiln.compute_drivers.authoring import user_data
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
@@ -22,7 +23,6 @@ from kiln.exceptions import (
     UnsupportedOperation,
     UserDataTooLarge,
 )
-from kiln.goals import Until
 from kiln.models import State
 from kiln.testing.proxy import Answer, Hang, LoseAnswer, Reset, html_page, token_expired
 from tests.functional.nova.site import ONE, NovaCase

@@ -5,8 +5,8 @@ import os
 import re
 import time
 
+from kiln.compute.goals import Until
 from kiln.exceptions import AmphoraBuildError, DeleteTimeout, InsufficientCapacity
-from kiln.goals import Until
 from tests.functional.nova.notify import notify
 from tests.functional.nova.site import ONE, NovaCase
 
@@ -114,7 +114,7 @@ class Trouble(CountedCase):
         doomed = self.build(3)
         builds = self.begin(4, **{'devcloud:spawn_delay': '12'})
         self.eventually_spawning(4)
-        with self.assertLogs('kiln.compute_drivers.nova.notifications', 'INFO') as logs:
+        with self.assertLogs('kiln.compute_drivers.nova.notifications.bus', 'INFO') as logs:
             self.cloud.run('down', 'rabbit')
             deletes = [self.compute.delete(one, wait=True, timeout=LOST_S) for one in doomed]
             self.cloud.run('up')

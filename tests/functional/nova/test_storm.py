@@ -11,8 +11,8 @@ import os
 import random
 import time
 
+from kiln.compute.goals import Until
 from kiln.exceptions import AmphoraComputeError
-from kiln.goals import Until
 from kiln.testing.proxy import (
     Answer,
     Close,

@@ -32,7 +32,7 @@ class ThePackage(OfVendor):
 
     def generate(self, name, kind, output):
         program = (
-            'import pathlib, kiln.scaffold as scaffold;'
+            'import pathlib, kiln.cli.driver.scaffold as scaffold;'
             f'scaffold.new_compute_driver({name!r}, {kind!r}, pathlib.Path({str(output)!r}))'
         )
         self.python(program)
@@ -69,7 +69,7 @@ class ThePackage(OfVendor):
 
     def test_kiln_finds_the_driver_by_its_entry_point(self):
         output = self.python(
-            'from kiln.loading import installed_drivers, load_compute_driver;'
+            'from kiln.compute.loading import installed_drivers, load_compute_driver;'
             'print([one for one in installed_drivers() if one.name == "acme"],'
             '      load_compute_driver("acme"))',
         )

@@ -8,7 +8,7 @@ import threading
 
 import docker
 
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 from tests.functional.engines import COMMAND, packed, plain_tar
 
 BASE = 'kiln/swarm-node:latest'

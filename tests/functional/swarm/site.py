@@ -12,7 +12,7 @@ import uuid
 
 import docker
 
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 from kiln.db.store import open_store
 from tests.functional.engines import COMMAND, engine, make_network
 from tests.functional.swarm.service import APP, node_image, running

@@ -7,7 +7,7 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.cli.main import KilnApp
+from kiln.cli.app import KilnApp
 from tests.self_moving_clock import MovingTime
 
 CONFIG = """\

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kiln.cli.commands import _HOMES
 from kiln.cli.exit_codes import ExitCode
 from tests.examples import examples
-from tests.unit.cli.site import SiteShell
+from tests.unit.cli.site_shell import SiteShell
 
 #: Without commands that keep running, or that write elsewhere.
 COMMANDS = sorted(

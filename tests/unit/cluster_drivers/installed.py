@@ -8,8 +8,8 @@ import tempfile
 import textwrap
 import unittest
 
-from kiln.cluster_drivers.activation import Activation
-from kiln.cluster_drivers.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.activation import Activation
+from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
 
 PYTHON = """
     class Driver:

@@ -3,8 +3,8 @@
 import unittest
 
 from kiln.cluster_drivers.records import ClusterType, DriverRecord, DriverState
-from kiln.cluster_drivers.request import Image, Request
-from kiln.cluster_drivers.selection import resolve
+from kiln.cluster_drivers.selection.request import Image, Request
+from kiln.cluster_drivers.selection.selection import resolve
 
 UBUNTU = ('vm', 'ubuntu', 'kubernetes')
 FLATCAR = ('vm', 'flatcar', 'kubernetes')

@@ -1,8 +1,8 @@
 """A cluster, its nodes and the context of a call, for tests of drivers."""
 
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_models import Cluster, DriverPin, Node, NodeState
-from kiln.cluster_spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
+from kiln.clusters.models import Cluster, DriverPin, Node, NodeState
+from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
 PIN = DriverPin(name='x_v1', version='1.0.0', origin='here', digest='0')
 

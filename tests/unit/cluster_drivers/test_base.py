@@ -8,14 +8,14 @@ import sys
 import unittest
 
 from kiln.cluster_drivers.base import METHODS, ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.contract import contract_violations, driver_errors
-from kiln.cluster_drivers.manifest import from_class
+from kiln.cluster_drivers.discovery.contract import contract_violations, driver_errors
+from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.scale import DefaultScaleManager
-from kiln.cluster_drivers.template_def import TemplateDefinition
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.values import DRAINED, READY, Cap, Context, Progress, StatusReport
-from kiln.cluster_exceptions import ClusterDriverError, MissingCapability
-from kiln.cluster_models import OperationKind
+from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
+from kiln.clusters.models import OperationKind
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import ROOT, imports, modules, wrongs
 
@@ -83,7 +83,11 @@ CALLS = {
 
 class Contract(unittest.TestCase):
     def test_000_1_the_base_class_knows_no_engine(self):
-        sources = {name: source for name, source in modules() if name.startswith('kiln.cluster_')}
+        sources = {
+            name: source
+            for name, source in modules()
+            if name.startswith(('kiln.cluster_drivers', 'kiln.clusters'))
+        }
         self.assertIn('kiln.cluster_drivers.base', sources)
         for name, source in sources.items():
             for imported in imports(source):
@@ -181,7 +185,7 @@ class Contract(unittest.TestCase):
         ]
         self.assertEqual([], found)
         imported = 'from kiln.cluster_drivers.example_v1.driver import ExampleDriver'
-        for module in ('kiln.cluster_drivers.base', 'kiln.cluster_drivers.directory'):
+        for module in ('kiln.cluster_drivers.base', 'kiln.cluster_drivers.discovery.directory'):
             self.assertEqual(1, len(list(wrongs(module, imported))), module)
 
     def test_000_15_handle_and_state_may_be_absent_and_are_kept_when_reported(self):
@@ -198,7 +202,7 @@ class Contract(unittest.TestCase):
 
     def test_000_19_the_contract_needs_no_library_of_anybody(self):
         code = (
-            'import sys, kiln.cluster_drivers.base, kiln.cluster_drivers.contract\n'
+            'import sys, kiln.cluster_drivers.base, kiln.cluster_drivers.discovery.contract\n'
             'heavy = ["yaml", "sqlalchemy", "keystoneauth1", "openstack", "novaclient", '
             '"heatclient", "docker", "stevedore", "oslo_config"]\n'
             'print([name for name in heavy if name in sys.modules])'

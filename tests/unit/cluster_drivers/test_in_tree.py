@@ -13,20 +13,20 @@ import yaml
 
 from kiln.cluster_drivers import example_v1
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.contract import contract_violations
-from kiln.cluster_drivers.directory import DirectoryDriver, load_directory
+from kiln.cluster_drivers.discovery.contract import contract_violations
+from kiln.cluster_drivers.discovery.directory import DirectoryDriver, load_directory
+from kiln.cluster_drivers.discovery.guide import home_of, image_guide
+from kiln.cluster_drivers.discovery.manifest import Manifest, from_class
+from kiln.cluster_drivers.discovery.sources import DirectorySource, PackageSource
 from kiln.cluster_drivers.example_v1.driver import Driver as ExampleDriver
-from kiln.cluster_drivers.guide import home_of, image_guide
-from kiln.cluster_drivers.manifest import Manifest, from_class
 from kiln.cluster_drivers.monitor import Gauge
 from kiln.cluster_drivers.readiness import WhenActive
-from kiln.cluster_drivers.sources import DirectorySource, PackageSource
 from kiln.cluster_drivers.swarm_debian_v1.driver import Driver as SwarmDriver
 from kiln.cluster_drivers.values import READY, Cap, PlannedChange, PlannedGroup
-from kiln.cluster_drivers.verbs import run_verb
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import NodeState, OperationKind
-from kiln.cluster_spec import Place
+from kiln.cluster_service.verbs import run_verb
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import NodeState, OperationKind
+from kiln.clusters.spec import Place
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import CLUSTER_DRIVERS, PACKAGE, driver_of, modules
 

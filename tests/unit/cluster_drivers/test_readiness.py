@@ -10,7 +10,7 @@ import unittest
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.readiness import LOOK_S, WhenActive, WhenConsole, WhenHttp, WhenTcp
 from kiln.cluster_drivers.values import READY, Readiness, ReadyState
-from kiln.cluster_exceptions import ClusterDriverError
+from kiln.clusters.exceptions import ClusterDriverError
 from tests.unit.cluster_drivers.samples import context, node
 
 HERE = node(address='127.0.0.1')

@@ -3,7 +3,7 @@
 import unittest
 
 from kiln.cluster_drivers.scale import DefaultScaleManager
-from kiln.cluster_exceptions import ClusterDriverError
+from kiln.clusters.exceptions import ClusterDriverError
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
 
 NODES = (node(3), node(1), node(2))

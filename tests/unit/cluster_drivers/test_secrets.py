@@ -5,7 +5,7 @@ import tempfile
 import unittest
 
 from kiln.cluster_drivers.secrets import FileSecrets
-from kiln.cluster_exceptions import ClusterDriverError
+from kiln.clusters.exceptions import ClusterDriverError
 
 
 class Files(unittest.TestCase):

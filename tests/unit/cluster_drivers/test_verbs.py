@@ -4,8 +4,9 @@ import unittest
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
-from kiln.cluster_drivers.verbs import Verb, run_verb
-from kiln.cluster_exceptions import ClusterDriverError, MissingCapability
+from kiln.cluster_drivers.verbs import Verb
+from kiln.cluster_service.verbs import run_verb
+from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from tests.unit.cluster_drivers.samples import cluster, context
 from tests.unit.cluster_drivers.test_base import ForeignDriver
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from kiln.cluster_spec import (
+from kiln.clusters.spec import (
     ClusterSpec,
     ClusterTemplate,
     Fallback,

@@ -6,9 +6,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kiln.cluster_exceptions import InvalidCluster
 from kiln.cluster_file.fields import CLUSTER, RECORDS
 from kiln.cluster_file.reading import ClusterFile, read
+from kiln.clusters.exceptions import InvalidCluster
 from tests.unit.cluster_file.strategies import CALM
 
 GOOD = """\

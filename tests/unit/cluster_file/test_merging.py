@@ -4,9 +4,9 @@ import unittest
 
 from hypothesis import given
 
-from kiln.cluster_exceptions import InvalidCluster
 from kiln.cluster_file.merging import combined
-from kiln.cluster_spec import (
+from kiln.clusters.exceptions import InvalidCluster
+from kiln.clusters.spec import (
     ClusterSpec,
     ClusterTemplate,
     MachineSpec,

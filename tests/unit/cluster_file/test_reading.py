@@ -2,9 +2,9 @@
 
 import unittest
 
-from kiln.cluster_exceptions import InvalidCluster, Problem
 from kiln.cluster_file.reading import read
-from kiln.cluster_spec import (
+from kiln.clusters.exceptions import InvalidCluster, Problem
+from kiln.clusters.spec import (
     Fallback,
     Health,
     MachineSpec,

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kiln.cluster_exceptions import InvalidCluster
 from kiln.cluster_file.fields import CLUSTER, RECORDS
-from kiln.cluster_file.mistakes import Mistakes
 from kiln.cluster_file.reading import read
 from kiln.cluster_file.schema import json_schema
-from kiln.cluster_file.tree import plain
 from kiln.cluster_file.writing import dump
-from kiln.cluster_file.yaml_reader import documents
+from kiln.clusters.exceptions import InvalidCluster
+from kiln.yaml_schema.nodes import plain
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.reader import documents
 from tests.unit.cluster_file.strategies import CALM, CLUSTERS, FEW, TEMPLATES
 from tests.unit.cluster_file.test_fuzz import STRUCTURES
-from tests.unit.cluster_file.test_mistakes import PAGE
+from tests.unit.yaml_schema.test_problems import PAGE
 
 VALIDATOR = Draft202012Validator(json_schema())
 

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from kiln.cluster_file.reading import read
 from kiln.cluster_file.writing import dump
-from kiln.cluster_spec import ClusterSpec, ClusterTemplate, MachineSpec, NodeGroupSpec, Shape
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec, NodeGroupSpec, Shape
 from tests.unit.cluster_file.strategies import CLUSTERS, FEW, TEMPLATES
 
 PAGE = """\

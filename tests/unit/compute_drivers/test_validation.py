@@ -9,7 +9,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers import validation
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
 from kiln.models import AmphoraType, InjectedFile, Limits, Resource, State

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.db.store import open_store
-from kiln.db.upgrade import create_file
+from kiln.db.tables.upgrade import create_file
 from kiln.testing.clock import VirtualClock
 from tests.unit.db import samples
 

@@ -1,6 +1,6 @@
 """Sample values for the store: one of each class, with all fields set."""
 
-from kiln.cluster_models import (
+from kiln.clusters.models import (
     Cause,
     Cluster,
     DriverPin,
@@ -12,7 +12,7 @@ from kiln.cluster_models import (
     OperationKind,
     Step,
 )
-from kiln.cluster_spec import (
+from kiln.clusters.spec import (
     ClusterSpec,
     MachineSpec,
     NodeGroupSpec,

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from kiln.cluster_exceptions import ClusterNotEmpty, ClusterNotFound, StoreError
-from kiln.cluster_models import Aim, NodeState, OperationKind, OperationState, Secret, StepState
+from kiln.clusters.exceptions import ClusterNotEmpty, ClusterNotFound, StoreError
+from kiln.clusters.models import Aim, NodeState, OperationKind, OperationState, Secret, StepState
 from tests.unit.db import samples
 from tests.unit.db.case import ClusterCase
 

@@ -5,7 +5,7 @@ import stat
 import tempfile
 import unittest
 
-from kiln.cluster_exceptions import StoreError
+from kiln.clusters.exceptions import StoreError
 from kiln.db.keys import KeyFile
 
 

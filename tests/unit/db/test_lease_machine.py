@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kiln.cluster_exceptions import LeaseLost
+from kiln.clusters.exceptions import LeaseLost
 from kiln.db.store import open_store
 from kiln.testing.clock import VirtualClock
 from tests.examples import examples

@@ -2,7 +2,7 @@
 
 import threading
 
-from kiln.cluster_exceptions import LeaseLost
+from kiln.clusters.exceptions import LeaseLost
 from tests.unit.db import samples
 from tests.unit.db.case import TERM_S, ClusterCase, StoreCase, take_over
 

@@ -10,7 +10,7 @@ import unittest
 import sqlalchemy as sa
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.cluster_exceptions import StoreError
+from kiln.clusters.exceptions import StoreError
 from kiln.db.database import Database, parse_url
 from kiln.db.store import SERVER_KEYS, key_file, open_database, open_store
 from kiln.testing.clock import VirtualClock

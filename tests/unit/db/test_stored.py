@@ -5,9 +5,9 @@ import dataclasses
 import pathlib
 import sqlite3
 
-from kiln.cluster_exceptions import StoreError
-from kiln.cluster_models import Aim, OperationState, StepState
-from kiln.cluster_spec import (
+from kiln.clusters.exceptions import StoreError
+from kiln.clusters.models import Aim, OperationState, StepState
+from kiln.clusters.spec import (
     ClusterTemplate,
     Fallback,
     MachineSpec,

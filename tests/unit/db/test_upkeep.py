@@ -6,12 +6,12 @@ import dataclasses
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from kiln.cluster_exceptions import ClusterNotFound, StoreError
-from kiln.cluster_models import Event, NodeState, OperationState
+from kiln.clusters.exceptions import ClusterNotFound, StoreError
+from kiln.clusters.models import Event, NodeState, OperationState
 from kiln.db.database import Database
-from kiln.db.schema import REVISION, metadata
 from kiln.db.store import open_store
-from kiln.db.upgrade import revisions, upgrade
+from kiln.db.tables.schema import REVISION, metadata
+from kiln.db.tables.upgrade import revisions, upgrade
 from kiln.db.upkeep import check, purge
 from tests.unit.db import samples
 from tests.unit.db.case import TERM_S, ClusterCase

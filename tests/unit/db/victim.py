@@ -8,8 +8,8 @@ when it was refused. With ``asking`` it waits for a line before each commit.
 
 import sys
 
-from kiln.cluster_exceptions import LeaseLost
-from kiln.cluster_models import StepState
+from kiln.clusters.exceptions import LeaseLost
+from kiln.clusters.models import StepState
 from kiln.db.store import open_store
 from tests.unit.db import samples
 

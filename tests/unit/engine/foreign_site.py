@@ -7,12 +7,12 @@ import uuid
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Progress, StatusReport
-from kiln.cluster_models import Cluster, Operation, OperationKind
-from kiln.cluster_spec import ClusterSpec
-from kiln.engine.foreign import ASK_S, ForeignWork
-from kiln.engine.parts import Backends, Parts
+from kiln.clusters.models import Cluster, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec
+from kiln.engine.cluster.driver_worker import ASK_S, ForeignWork
+from kiln.engine.context import Backends, Parts
 from kiln.hooks.hook import Hook, Plugin
-from kiln.hooks.site import Hooks
+from kiln.hooks.registry import Hooks
 from kiln.testing.clock import VirtualClock
 from tests.unit.db.case import open_new_store
 from tests.unit.engine.site import PIN, group

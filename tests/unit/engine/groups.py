@@ -7,10 +7,10 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from kiln.cluster_models import Node, NodeState
-from kiln.cluster_spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
-from kiln.engine.planner import plan_group
-from kiln.engine.plans import Shared, Wanted
+from kiln.clusters.models import Node, NodeState
+from kiln.clusters.spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
+from kiln.engine.plan.changes import Shared, Wanted
+from kiln.engine.plan.diff import plan_group
 
 #: Properties are about what is found, not about how busy the machine is.
 UNTIMED = settings(deadline=None)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Bootstrap
-from kiln.cluster_models import (
+from kiln.clusters.models import (
     Cluster,
     DriverPin,
     NodeState,
@@ -19,17 +19,17 @@ from kiln.cluster_models import (
     OperationKind,
     OperationState,
 )
-from kiln.cluster_spec import ClusterSpec, NodeGroupSpec, Shape
-from kiln.compute import Compute
+from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Shape
+from kiln.compute.facade import Compute
+from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.engine.conductor import Conductor
-from kiln.engine.parts import Backends, EngineSettings, Parts
-from kiln.hooks.site import Hooks
-from kiln.stack import StackSettings
-from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.watcher import WatcherSettings
+from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.hooks.registry import Hooks
+from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.watcher.watcher import WatcherSettings
 from tests.self_moving_clock import MovingTime
 from tests.unit.db.case import open_new_store
 

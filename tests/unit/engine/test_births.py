@@ -3,10 +3,10 @@
 import unittest
 
 from kiln.cluster_drivers.values import READY
-from kiln.cluster_models import Node
-from kiln.cluster_spec import Place
-from kiln.engine.entry import Entry
-from kiln.engine.roster import Roster
+from kiln.clusters.models import Node
+from kiln.clusters.spec import Place
+from kiln.engine.nodes.node_table import Roster
+from kiln.engine.nodes.transaction import Entry
 from tests.unit.engine.site import Plain, Site, group
 
 

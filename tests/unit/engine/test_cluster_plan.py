@@ -4,11 +4,11 @@ import dataclasses
 import json
 import unittest
 
-from kiln.cluster_exceptions import ClusterNotFound
-from kiln.cluster_models import NodeState
-from kiln.cluster_spec import ClusterSpec, Place
-from kiln.engine.planner import plan_cluster
-from kiln.engine.plans import Shared, placement_rows, where
+from kiln.clusters.exceptions import ClusterNotFound
+from kiln.clusters.models import NodeState
+from kiln.clusters.spec import ClusterSpec, Place
+from kiln.engine.plan.changes import Shared, placement_rows, where
+from kiln.engine.plan.diff import plan_cluster
 from tests.unit.engine.groups import (
     SPREAD,
     changes,

@@ -4,9 +4,9 @@ import contextlib
 import dataclasses
 
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
-from kiln.cluster_exceptions import StoreError
-from kiln.cluster_models import NodeState, OperationKind, OperationState, StepState
-from kiln.cluster_spec import (
+from kiln.clusters.exceptions import StoreError
+from kiln.clusters.models import NodeState, OperationKind, OperationState, StepState
+from kiln.clusters.spec import (
     Fallback,
     Health,
     MachineSpec,

@@ -3,7 +3,7 @@
 import threading
 
 from kiln.cluster_drivers.values import Bootstrap
-from kiln.compute import Compute
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.models import InjectedFile
 from tests.unit.engine.site import STACK, Plain, Site, group

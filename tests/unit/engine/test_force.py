@@ -4,10 +4,10 @@ import dataclasses
 import types
 import uuid
 
-from kiln.cluster_exceptions import ClusterDriverUnknown, ClusterNotFound
-from kiln.cluster_models import NodeState, OperationKind, OperationState
+from kiln.clusters.exceptions import ClusterDriverUnknown, ClusterNotFound
+from kiln.clusters.models import NodeState, OperationKind, OperationState
 from kiln.engine.conductor import Conductor
-from kiln.engine.parts import Backends
+from kiln.engine.context import Backends
 from kiln.exceptions import ConfigurationError
 from tests.unit.engine.site import Plain, Site, group
 

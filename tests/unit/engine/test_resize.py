@@ -6,12 +6,12 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.cluster_exceptions import ClusterNotFound
-from kiln.cluster_models import NodeState
-from kiln.cluster_spec import Place
-from kiln.engine.planner import plan_group, resize
-from kiln.engine.plans import Remove
-from kiln.engine.shapes import table
+from kiln.clusters.exceptions import ClusterNotFound
+from kiln.clusters.models import NodeState
+from kiln.clusters.spec import Place
+from kiln.engine.plan.changes import Remove
+from kiln.engine.plan.counts import table
+from kiln.engine.plan.diff import plan_group, resize
 from tests.unit.engine.groups import (
     SPREAD,
     UNTIMED,

@@ -1,11 +1,11 @@
 """An operation that has failed goes on where it stopped, under its id."""
 
-from kiln.cluster_models import OperationKind, OperationState
-from kiln.hooks.answers import Answer
+from kiln.clusters.models import OperationKind, OperationState
 from kiln.hooks.points import Point
+from kiln.hooks.replies import Answer
+from tests.unit.engine.cluster.test_hook_gate import HookSite
+from tests.unit.engine.cluster.test_resets import ResetSite, Watched
 from tests.unit.engine.site import WAIT_S, group
-from tests.unit.engine.test_hooking import HookSite
-from tests.unit.engine.test_resets import ResetSite, Watched
 
 
 def retry(site, operation):

@@ -4,8 +4,8 @@ import dataclasses
 import itertools
 
 from kiln.cluster_drivers.values import Drained
-from kiln.cluster_models import NodeState, OperationKind, OperationState
-from kiln.cluster_spec import MachineSpec, Portion, Strategy
+from kiln.clusters.models import NodeState, OperationKind, OperationState
+from kiln.clusters.spec import MachineSpec, Portion, Strategy
 from kiln.compute_drivers.noop.faults import Fault
 from tests.unit.engine.site import PIN, Plain, Site, group
 

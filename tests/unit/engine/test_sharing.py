@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from kiln.cluster_exceptions import ClusterDriverUnknown, LeaseLost
-from kiln.cluster_models import NodeState, OperationKind, OperationState, Step
+from kiln.clusters.exceptions import ClusterDriverUnknown, LeaseLost
+from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
+from kiln.engine.cluster.node_worker import ClusterWork
 from kiln.engine.conductor import Conductor
-from kiln.engine.work import ClusterWork
 from kiln.engine.work_sources.base import WorkSource
 from tests.unit.db.case import take_over
 from tests.unit.engine.site import PIN, SETTINGS, OneDriver, Plain, Site, group

@@ -3,15 +3,10 @@
 import dataclasses
 
 from kiln.cluster_drivers.values import READY
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import (
-    NodeState,
-    OperationKind,
-    OperationState,
-    Step,
-)
-from kiln.cluster_spec import MachineSpec
-from kiln.engine.acts import build_key
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
+from kiln.clusters.spec import MachineSpec
+from kiln.engine.plan.names import build_key
 from tests.unit.db.case import take_over
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
@@ -198,7 +193,7 @@ class Emptiness(Site):
         self.succeeded(self.change(cluster, group(0), doomed=[victim]))
         compute = self.parts.backends.get(None)
         compute.open_circuit('read')
-        with self.assertLogs('kiln.engine.sweep', 'WARNING'):
+        with self.assertLogs('kiln.engine.cluster.deletion_proof', 'WARNING'):
             operation = self.submit(cluster, OperationKind.DELETE)
             self.clock.sleep(0.3)
         self.assertFalse(self.store.operations.get(operation.id).state.ended)

@@ -2,11 +2,11 @@
 
 import collections
 
-from kiln.cluster_models import OperationKind, OperationState
-from kiln.cluster_spec import NodeGroupSpec, Shape
-from kiln.compute import Compute
+from kiln.clusters.models import OperationKind, OperationState
+from kiln.clusters.spec import NodeGroupSpec, Shape
+from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.engine.parts import ZONES_AGAIN_S, ZONES_KEEP_S, Backends
+from kiln.engine.context import ZONES_AGAIN_S, ZONES_KEEP_S, Backends
 from kiln.exceptions import PermissionDenied
 from kiln.models import Ability
 from tests.unit.engine.groups import SPREAD

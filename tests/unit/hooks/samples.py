@@ -2,10 +2,10 @@
 
 import time
 
-from kiln.cluster_models import Cluster, DriverPin, Node, Operation, OperationKind
-from kiln.cluster_spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
-from kiln.hooks.document import Occasion
+from kiln.clusters.models import Cluster, DriverPin, Node, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 from kiln.hooks.hook import Executable, Hook
+from kiln.hooks.payload import Occasion
 
 PIN = DriverPin(name='swarm_v1', version='1.2.0', origin='the tests', digest='d')
 NOW = 1_700_000_000.0

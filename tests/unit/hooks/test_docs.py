@@ -6,12 +6,12 @@ import re
 import time
 import unittest
 
-from kiln.hooks.answers import Reply, parse
+from kiln.hooks.callers.webhooks import sign
 from kiln.hooks.fields import HOOK
 from kiln.hooks.hook import NAME
 from kiln.hooks.invocation import Call
 from kiln.hooks.points import Point
-from kiln.hooks.webhooks import sign
+from kiln.hooks.replies import Reply, parse
 from tests.unit.hooks.samples import NODE, hook, occasion
 
 DOC = pathlib.Path(__file__).parents[3] / 'doc' / 'source'

@@ -3,10 +3,10 @@
 import json
 import unittest
 
-from kiln.cluster_models import OperationKind
-from kiln.hooks.document import Outcome
+from kiln.clusters.models import OperationKind
 from kiln.hooks.hook import Plugin, Webhook, in_order, invocation_id
 from kiln.hooks.invocation import Call
+from kiln.hooks.payload import Outcome
 from kiln.hooks.points import OnDeadline, OnFailure, Point, after, before
 from tests.unit.hooks.samples import NODE, hook, occasion
 

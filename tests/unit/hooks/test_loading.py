@@ -6,14 +6,14 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.cluster_exceptions import InvalidHooks
-from kiln.cluster_models import OperationKind
-from kiln.hooks.answers import Answer
+from kiln.clusters.exceptions import InvalidHooks
+from kiln.clusters.models import OperationKind
+from kiln.hooks.callers.plugins import hook
 from kiln.hooks.fields import HOOK, url_mistake
 from kiln.hooks.hook import Executable, Webhook
 from kiln.hooks.loading import find_hooks, load_hooks
-from kiln.hooks.plugins import hook
 from kiln.hooks.points import OnDeadline, OnFailure, Point
+from kiln.hooks.replies import Answer
 
 PROGRAM = '/bin/true'
 
@@ -284,7 +284,7 @@ class Packages(LoadCase):
     def test_an_entry_point_that_cannot_be_loaded_is_reported(self):
         for name, value, why in (
             ('news', 'missing', 'cannot be loaded'),
-            ('news', 'no_hook', 'kiln.hooks.plugins.hook'),
+            ('news', 'no_hook', 'kiln.hooks.callers.plugins.hook'),
             ('news', 'refuse', 'nothing can fail'),
             ('driver', 'announce', 'rename'),
             ('News!', 'announce', 'rename'),

@@ -3,12 +3,12 @@
 import math
 import unittest
 
-from kiln.cluster_models import OperationKind, StepState
-from kiln.hooks.answers import Answer
-from kiln.hooks.document import Outcome
+from kiln.clusters.models import OperationKind, StepState
 from kiln.hooks.hook import invocation_id
 from kiln.hooks.invocation import End
+from kiln.hooks.payload import Outcome
 from kiln.hooks.points import OnDeadline, OnFailure, Point
+from kiln.hooks.replies import Answer
 from kiln.hooks.run import HookRun, Skip, Standing
 from tests.unit.hooks.samples import NOW, hook, operation
 

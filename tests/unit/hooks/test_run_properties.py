@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kiln.hooks.answers import Answer, Reply
 from kiln.hooks.invocation import End
 from kiln.hooks.points import OnDeadline, OnFailure, Point
+from kiln.hooks.replies import Answer, Reply
 from kiln.hooks.run import HookRun, Standing
 from tests.examples import examples
 from tests.unit.hooks.samples import NOW, hook, operation

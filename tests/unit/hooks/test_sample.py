@@ -3,8 +3,8 @@
 import json
 import unittest
 
-from kiln.cluster_models import OperationKind
-from kiln.cluster_spec import ClusterSpec
+from kiln.clusters.models import OperationKind
+from kiln.clusters.spec import ClusterSpec
 from kiln.hooks.points import Point
 from kiln.hooks.sample import sample, sample_cluster
 from tests.unit.hooks.samples import CLUSTER, NOW, SPEC, hook

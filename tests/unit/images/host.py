@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import tempfile
 
-from kiln.images.builder import ImageBuilder
+from kiln.images.building.builder import ImageBuilder
 from kiln.images.cache import ImageCache
 from kiln.images.programs import Programs
 from kiln.images.recipe import Recipe

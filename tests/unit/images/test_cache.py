@@ -6,8 +6,8 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.image_exceptions import ImageError, ImageNotFound
 from kiln.images.cache import Image, ImageCache
+from kiln.images.exceptions import ImageError, ImageNotFound
 
 
 class Cache(unittest.TestCase):

@@ -10,14 +10,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.cluster_exceptions import InvalidCluster
-from kiln.cluster_file.mistakes import Mistakes
-from kiln.cluster_file.yaml_reader import documents
-from kiln.image_exceptions import AmbiguousRecipe, ImageNotFound, InvalidRecipe
+from kiln.clusters.exceptions import InvalidCluster
+from kiln.images.exceptions import AmbiguousRecipe, ImageNotFound, InvalidRecipe
 from kiln.images.library import OWN, Library, Shelf
 from kiln.images.recipe import Declared, Layer, Variant
 from kiln.images.recipe_fields import RECIPE
 from kiln.images.recipe_file import MAX_FILE_BYTES
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.reader import documents
 
 WHOLE = """\
 image: node

@@ -9,7 +9,7 @@ from kiln.exceptions import (
     QuotaExceeded,
     ServiceUnavailable,
 )
-from kiln.listeners import CallRecord
+from kiln.telemetry.events import CallRecord
 from kiln.telemetry.prometheus import BUCKETS_S, PrometheusListener
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.observer import ObserverDriver

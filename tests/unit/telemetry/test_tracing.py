@@ -14,7 +14,7 @@ from kiln.exceptions import (
     QuotaExceeded,
     ServiceTimeout,
 )
-from kiln.listeners import CallRecord
+from kiln.telemetry.events import CallRecord
 from kiln.telemetry.tracing import TracingListener
 from kiln.wrappers.observer import ObserverDriver
 from tests.unit.memory_driver import MemoryDriver

@@ -7,16 +7,16 @@ import unittest
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.readiness import WhenTcp
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
-from kiln.cluster_exceptions import (
+from kiln.clusters.exceptions import (
     ClusterDriverUnknown,
     ClusterDriverUnusable,
     InvalidClusterDriver,
 )
-from kiln.cluster_spec import MachineSpec
+from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters import find_driver, samples
-from kiln.testing.clusters.crashing_worker import CrashPoint
-from kiln.testing.clusters.site import simulated
-from kiln.testing.clusters.trials import Trials
+from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint
+from kiln.testing.clusters.crash_runs.trials import Trials
+from kiln.testing.clusters.simulation.site import simulated
 from tests.unit.foreign_driver import Foreign
 
 DEMANDING = """

@@ -18,9 +18,9 @@ from kiln.exceptions import (
 )
 from kiln.models import Amphora, BuildRequest, Limits, State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.executor import ExecutorDriver
-from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.scheduler import Scheduler
+from kiln.wrappers.executor.executor import ExecutorDriver
+from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.operations.scheduler import Scheduler
 from tests.self_moving_clock import SelfMovingClock
 
 

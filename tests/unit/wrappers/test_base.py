@@ -7,7 +7,7 @@ from kiln.exceptions import ConfigurationError, UnsupportedOperation
 from kiln.wrappers.base import DriverWrapper
 from tests.unit.compute_drivers.test_base import PASSED_ON, AbleDriver
 from tests.unit.memory_driver import MemoryDriver
-from tests.unit.wrappers.cursor_driver import CursorDriver
+from tests.unit.wrappers.watcher.cursor_driver import CursorDriver
 
 
 class CountingWrapper(DriverWrapper):

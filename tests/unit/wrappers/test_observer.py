@@ -1,8 +1,8 @@
 import unittest
 
 from kiln.exceptions import AmphoraComputeError, InstanceNotFoundError, UnsupportedOperation
-from kiln.listeners import Listener, Listeners
 from kiln.models import Resource
+from kiln.telemetry.events import Listener, Listeners
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.observer import ObserverDriver
 from tests.unit.memory_driver import MemoryDriver
@@ -129,6 +129,6 @@ class ObserverTest(unittest.TestCase):
                 raise RuntimeError('no disk')
 
         driver = ObserverDriver(MemoryDriver(), Listeners([Broken(), self.notebook]))
-        with self.assertLogs('kiln.listeners', 'ERROR'):
+        with self.assertLogs('kiln.telemetry.events', 'ERROR'):
             self.assertEqual(driver.build(), 'id-1')
         self.assertEqual(len(self.notebook.heard), 2)

@@ -2,15 +2,15 @@
 
 import unittest
 
+from kiln.compute_drivers.authoring.wording import attempt
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.wording import attempt
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import BuildRequest, Resource, State
 from kiln.testing.minimal import MinimalDriver
-from kiln.wrappers.attempts import Backoff, CallPlan
-from kiln.wrappers.errand import Errand
-from kiln.wrappers.executor_settings import ExecutorSettings
-from kiln.wrappers.recovery import describe
+from kiln.wrappers.executor.attempts import Backoff, CallPlan
+from kiln.wrappers.executor.resume import describe
+from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.operations.errand import Errand
 
 REQUEST = BuildRequest(build_key='key-1', name='web-1', owner='kiln')
 PORT = Resource(kind='port', id='p1', owner='kiln', name='port of web-1')

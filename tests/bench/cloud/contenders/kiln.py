@@ -5,11 +5,11 @@ import time
 from oslo_config import cfg
 
 import kiln.conf
-from kiln.compute import Compute
+from kiln.compute.backends import stack_settings
+from kiln.compute.facade import Compute
+from kiln.compute.goals import Until
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.conf import compute as compute_conf
-from kiln.driver_manager import stack_settings
-from kiln.goals import Until
 from tests.bench.cloud.contenders.seat import sit
 
 GROUP = 'compute:nova'

@@ -7,8 +7,8 @@ from kiln.cluster_drivers.swarm_debian_v1 import joining, leaving
 from kiln.cluster_drivers.swarm_debian_v1.template_def import SwarmTemplateDefinition
 from kiln.cluster_drivers.swarm_debian_v1.view import View
 from kiln.cluster_drivers.values import Context, ReadyState
-from kiln.cluster_models import Cluster, DriverPin, Node, NodeState
-from kiln.cluster_spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
+from kiln.clusters.models import Cluster, DriverPin, Node, NodeState
+from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
 from .sim import Sim
 

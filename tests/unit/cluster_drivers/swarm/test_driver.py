@@ -15,9 +15,9 @@ from kiln.cluster_drivers.swarm_debian_v1.monitor import SwarmMonitor
 from kiln.cluster_drivers.swarm_debian_v1.pki import Papers
 from kiln.cluster_drivers.swarm_debian_v1.scale import SwarmScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange, PlannedGroup, ReadyState
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import NodeState, OperationKind
-from kiln.cluster_spec import NodeGroupSpec, Place, Portion, Shape, Strategy
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import NodeState, OperationKind
+from kiln.clusters.spec import NodeGroupSpec, Place, Portion, Shape, Strategy
 
 from .case import Swarming, a_cluster, a_node
 from .sim import task

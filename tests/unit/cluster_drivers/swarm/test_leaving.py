@@ -1,7 +1,7 @@
 from kiln.cluster_drivers.swarm_debian_v1.line import Refused
 from kiln.cluster_drivers.swarm_debian_v1.values import Role
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 
 from .case import Swarming
 from .sim import task

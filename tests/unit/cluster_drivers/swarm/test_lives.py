@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kiln.cluster_drivers.swarm_debian_v1 import joining, leaving
 from kiln.cluster_drivers.swarm_debian_v1.view import View
 from kiln.cluster_drivers.values import Context, ReadyState
-from kiln.cluster_exceptions import ClusterDriverError
-from kiln.cluster_models import NodeState
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import NodeState
 from tests.examples import examples
 
 from .case import DEFINITION, a_cluster, a_node

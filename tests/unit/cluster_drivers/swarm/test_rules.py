@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kiln.cluster_drivers.swarm_debian_v1 import rules
 from kiln.cluster_drivers.swarm_debian_v1.values import EngineInfo, Membership, Peer, Role
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 
 from .case import a_cluster, a_node
 

@@ -3,7 +3,7 @@
 from kiln.cluster_drivers.swarm_debian_v1 import tending
 from kiln.cluster_drivers.swarm_debian_v1.tending import Unwell
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
-from kiln.cluster_models import NodeState
+from kiln.clusters.models import NodeState
 
 from .case import Swarming
 

@@ -7,12 +7,12 @@ import types
 import unittest
 
 from kiln.compute_drivers import validation
-from kiln.compute_drivers.appliance.claims import Claims
+from kiln.compute_drivers.appliance.claims.records import Claims
+from kiln.compute_drivers.appliance.claims.state_machine import Claim, Phase, Rules
+from kiln.compute_drivers.appliance.claims.store import Store
 from kiln.compute_drivers.appliance.conf import opts
 from kiln.compute_drivers.appliance.driver import ApplianceDriver
-from kiln.compute_drivers.appliance.inventory import parse
-from kiln.compute_drivers.appliance.life import Claim, Phase, Rules
-from kiln.compute_drivers.appliance.store import Store
+from kiln.compute_drivers.appliance.inventory.reading import parse
 from kiln.models import AmphoraType, Limits
 from kiln.testing.clock import VirtualClock
 

@@ -5,10 +5,10 @@ import re
 import unittest
 
 from kiln.cli.commands import _HOMES
-from kiln.compute_drivers.appliance import inventory
 from kiln.compute_drivers.appliance.conf import opts
-from kiln.compute_drivers.appliance.inventory import parse
-from kiln.compute_drivers.appliance.tasks import facts
+from kiln.compute_drivers.appliance.inventory import reading
+from kiln.compute_drivers.appliance.inventory.reading import parse
+from kiln.compute_drivers.appliance.work.tasks import facts
 from tests.unit.compute_drivers.appliance.samples import claim, machine
 
 DOC = pathlib.Path(__file__).parents[4] / 'doc'
@@ -24,7 +24,7 @@ class Guide(unittest.TestCase):
     def test_the_guide_lists_exactly_the_keys_of_a_machine(self):
         table = GUIDE.split('=====\n``type``')[1].split('\n=====')[0]
         told = re.findall(r'^``(\w+)``', table, re.MULTILINE)
-        self.assertEqual(set(inventory._KEYS), {'type', *told})
+        self.assertEqual(set(reading._KEYS), {'type', *told})
 
     def test_the_guide_lists_every_variable_of_a_command(self):
         told = set(re.findall(r'``(KILN_\w+)``', GUIDE))

@@ -4,7 +4,7 @@ import json
 import stat
 import threading
 
-from kiln.compute_drivers.pools import Standing
+from kiln.compute_drivers.authoring.machine_pool import Standing
 from kiln.exceptions import (
     ConfigurationError,
     InstanceNotFoundError,

@@ -5,12 +5,12 @@ import sqlite3
 import tempfile
 import unittest
 
-from kiln.compute_drivers.noop.catalogue import Catalogue
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.compute_drivers.noop.groups import Groups
-from kiln.compute_drivers.noop.machines import Machines
-from kiln.compute_drivers.noop.store import Store
+from kiln.compute_drivers.noop.simulation.catalogue import Catalogue
+from kiln.compute_drivers.noop.simulation.groups import Groups
+from kiln.compute_drivers.noop.simulation.machines import Machines
+from kiln.compute_drivers.noop.simulation.store import Store
 from kiln.exceptions import (
     BuildConflict,
     ConfigurationError,

@@ -2,8 +2,8 @@
 
 import unittest
 
-from kiln.compute_drivers.nova import errors
-from kiln.compute_drivers.nova.errors import Asked
+from kiln.compute_drivers.nova.api import errors
+from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.exceptions import Outcome, Verdict
 from tests.unit.compute_drivers.nova.corpus import reply
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from kiln.cluster_exceptions import StoreError
+from kiln.clusters.exceptions import StoreError
 from kiln.engine.work_sources.jobboard import JobboardSource
 from tests.self_moving_clock import MovingTime
 from tests.unit.db.case import StoreCase

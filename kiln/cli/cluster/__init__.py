@@ -1,0 +1,1 @@
+"""Commands on clusters, nodes and templates."""

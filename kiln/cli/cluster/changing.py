@@ -1,0 +1,250 @@
+"""Base of commands that change clusters: show the plan, confirm, submit, follow."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, Adder, KilnCommand, argument, seconds
+from kiln.cli.cluster.outcomes import OperationEnded, ended_badly
+from kiln.cli.exit_codes import ExitCode, UsageError
+from kiln.cli.output.cluster_fields import operation_fields
+from kiln.cli.site.stores import configured_site
+from kiln.exceptions import KilnError
+
+if TYPE_CHECKING:
+    from kiln.cli.cluster.following import Entered
+    from kiln.cluster_service.proposals import Proposal
+    from kiln.cluster_service.requests import Request
+    from kiln.cluster_service.site import Site
+
+
+NO_WAIT = argument(
+    '--no-wait', action='store_true', help='Submit the operation, and leave it to a conductor.'
+)
+DEADLINE = argument(
+    '--timeout',
+    type=seconds,
+    metavar='SECONDS',
+    help='Let the operation fail after this time (default: as set for the cluster or the site).',
+)
+
+
+class Working(KilnCommand):
+    """A command that works on clusters and shows the progress."""
+
+    def follow(
+        self, site: Site, entered: Sequence[Entered], *, silent: bool = False
+    ) -> list[KilnError]:
+        """Work on operations and show them until they have ended; return the failures."""
+        from kiln.cli.cluster.following import Follower
+        from kiln.cli.output.screens import screen
+
+        for one in entered:
+            if one.paused:
+                self.app.say(
+                    f"{one.cluster} is paused, so its {one.operation.kind.value} waits for 'kiln "
+                    f"cluster resume {one.cluster}'."
+                )
+        entered = [one for one in entered if not one.paused]
+        if not entered:
+            return []
+        try:
+            with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
+                ended = Follower(site.clusters, self.app.clock, shown).follow(entered)
+        except KeyboardInterrupt:
+            for one in entered:
+                self._say_how_it_goes_on(one.cluster)
+            raise
+        return [
+            OperationEnded(one.cluster, operation)
+            for one, operation in zip(entered, ended, strict=True)
+            if ended_badly(operation)
+        ]
+
+    def _say_how_it_goes_on(self, name: str) -> None:
+        self.app.say(
+            f'{name}: the operation is submitted, and continues as soon as a conductor runs. '
+            f"'kiln cluster watch {name}' continues it here, 'kiln cluster cancel {name}' "
+            f'stops it.'
+        )
+
+
+class Changing(Working):
+    """A command that shows its plan, and carries out that plan once it is confirmed.
+
+    It then works on the operation and follows it to the end. With --no-wait it only
+    submits the operation, for a conductor or for 'kiln cluster watch'.
+    """
+
+    #: True if the command changes the desired state, which can then be rolled back.
+    goes_back = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments of all these commands after those of each."""
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add('--plan', action='store_true', help='Show the plan, and stop.')
+        add('--yes', action='store_true', help='Confirm removals without a question.')
+        NO_WAIT(parser)
+        DEADLINE(parser)
+        if self.goes_back:
+            add(
+                '--rollback',
+                action='store_true',
+                help='If the operation fails, roll the cluster back to its former state.',
+            )
+        TEXT_FORMAT(parser)
+        return parser
+
+    # ---- the steps -----------------------------------------------------------------
+
+    def change(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+        """Show proposals, confirm and submit them, and follow them to the end.
+
+        All proposals are shown before the first is submitted.
+        """
+        if args.formatter == 'text':
+            self.show(proposals)
+        if args.plan:
+            self.report([(one, None) for one in proposals], args)
+            return
+        self.agree([one for one in proposals if not one.empty], args)
+        if not args.no_wait:
+            # Do not submit an operation that this process could not work on.
+            site.check_hooks()
+        entered, errors = self.enter(site, proposals, args)
+        if not args.no_wait:
+            errors += self.follow(site, list(entered.values()), silent=args.formatter == 'json')
+        self.report(
+            [(one, entered.get(one.cluster.id)) for one in proposals], args, clusters=site.clusters
+        )
+        if errors:
+            self.settle(errors, len(proposals))
+
+    def show(self, proposals: Sequence[Proposal]) -> None:
+        """Print the plans."""
+        from kiln.cli.output.proposal_text import proposal_lines
+
+        out = self.app.stdout
+        for proposal in proposals:
+            for line in proposal_lines(proposal, colours=out.isatty()):
+                out.write(f'{line}\n')
+            out.write('\n')
+        out.flush()
+
+    def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+        """Return if the user confirms the removals, or nothing is removed.
+
+        :raises UsageError: the removals are not confirmed.
+        """
+        from kiln.cli.output.proposal_text import removes
+        from kiln.clusters.models import OperationKind
+
+        loses = [
+            f'{one.cluster.name} loses {_counted(removes(one))}'
+            if one.kind is not OperationKind.DELETE
+            else f'cluster {one.cluster.name} is deleted with all of its nodes'
+            for one in proposals
+            if removes(one) or one.kind is OperationKind.DELETE
+        ]
+        if loses and not args.yes:
+            self.ask('; '.join(loses), 'Continue? [y/N]', {'y', 'yes'})
+
+    def ask(self, said: str, question: str, agreed: Container[str]) -> None:
+        """Return if the user at the terminal confirms.
+
+        :raises UsageError: the user does not confirm, or the command has no terminal.
+        """
+        if not (self.app.stdin.isatty() and self.app.stderr.isatty()):
+            raise UsageError(
+                f'Cannot continue without confirmation: {said}. Add --yes to confirm.'
+            )
+        self.app.stderr.write(f'{said}. {question} ')
+        self.app.stderr.flush()
+        if self.app.stdin.readline().strip().casefold() not in agreed:
+            raise UsageError('Nothing was done: not confirmed. --plan shows the plan.')
+
+    def enter(
+        self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
+    ) -> tuple[dict[str, Entered], list[KilnError]]:
+        """Submit the operations; return them by cluster id, and the errors."""
+        from kiln.cli.cluster.following import Entered
+        from kiln.cli.output.operation_progress import goal_of
+
+        entered: dict[str, Entered] = {}
+        errors: list[KilnError] = []
+        for proposal in proposals:
+            if proposal.empty:
+                continue
+            after = site.clusters.last_event()
+            try:
+                operation = site.clusters.apply(
+                    proposal, timeout_s=args.timeout, rollback=getattr(args, 'rollback', False)
+                )
+            # The operations that are submitted already continue.
+            except KilnError as exc:
+                errors.append(exc)
+                continue
+            entered[proposal.cluster.id] = Entered(
+                cluster=proposal.cluster.name,
+                operation=operation,
+                goal=goal_of(proposal),
+                after=after,
+                paused=proposal.cluster.paused,
+            )
+        return entered, errors
+
+    def report(
+        self,
+        pairs: Sequence[tuple[Proposal, Entered | None]],
+        args: argparse.Namespace,
+        *,
+        clusters: Any = None,
+    ) -> None:
+        """Print the plans and their operations as JSON, and set the exit status."""
+        if getattr(args, 'detailed_exitcode', False) and not all(one.empty for one, _ in pairs):
+            self.status = ExitCode.CHANGES
+        if args.formatter != 'json':
+            return
+        data = [
+            {
+                'plan': proposal.to_dict(),
+                'operation': operation_fields(
+                    clusters.operation(one.operation.id), proposal.cluster.name
+                )
+                if one is not None
+                else None,
+            }
+            for proposal, one in pairs
+        ]
+        self.write(json.dumps(data, indent=2))
+
+
+class ChangingCluster(Changing):
+    """A command that makes one request for one cluster."""
+
+    arguments: ClassVar[Sequence[Adder]] = (CLUSTER,)
+    #: The request; arguments of the command fill the fields of the same name.
+    requested: ClassVar[type[Request]]
+
+    def request(self, args: argparse.Namespace) -> Request:
+        """Return the request that the arguments describe."""
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in vars(args).items()
+        }
+        names = {one.name for one in dataclasses.fields(self.requested)}
+        return self.requested(**{name: given[name] for name in names & given.keys()})
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        request = self.request(parsed_args)
+        with configured_site(self.app.settings, self.app.clock) as site:
+            self.change(site, [site.clusters.plan(request)], parsed_args)
+
+
+def _counted(nodes: int) -> str:
+    return f'{nodes} node{"" if nodes == 1 else "s"}'

@@ -1,0 +1,91 @@
+"""Commands about cluster templates, and the schema of the cluster file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument
+from kiln.cli.cluster.yaml_input import read_page
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.output.views import cells
+from kiln.cli.site.stores import clusters_extra, configured_site
+
+TEMPLATE = argument('template', metavar='TEMPLATE', help='Name of the template.')
+
+
+class List(KilnLister):
+    """List the saved templates."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with configured_site(self.app.settings, self.app.clock) as site:
+            templates = site.clusters.templates()
+        columns = ('name', 'coe', 'driver', 'image', 'groups')
+        return columns, [
+            cells(
+                [
+                    one.name,
+                    one.coe,
+                    one.driver,
+                    one.machine.image,
+                    [group.name for group in one.groups],
+                ]
+            )
+            for one in templates
+        ]
+
+
+class Show(KilnCommand):
+    """Print a template as a cluster file."""
+
+    arguments = (TEMPLATE,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with configured_site(self.app.settings, self.app.clock) as site:
+            template = site.clusters.template(parsed_args.template)
+        from kiln.cluster_file.writing import dump
+
+        self.app.stdout.write(dump(template))
+
+
+class Save(KilnCommand):
+    """Save the templates of a file; they replace templates of the same names."""
+
+    arguments = (
+        argument(
+            'file',
+            metavar='FILE',
+            help='YAML file, or - for standard input; its clusters are ignored.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        path = parsed_args.file
+        templates = read_page(path, self.app.stdin).templates
+        if not templates:
+            raise UsageError(f'Cannot save templates of {path}: it does not declare a template.')
+        with configured_site(self.app.settings, self.app.clock) as site:
+            for template in templates:
+                site.clusters.save_template(template)
+        self.app.say(f'Saved {", ".join(template.name for template in templates)}.')
+
+
+class Remove(KilnCommand):
+    """Remove a template that no cluster uses."""
+
+    arguments = (TEMPLATE,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with configured_site(self.app.settings, self.app.clock) as site:
+            # Raises an error if the template does not exist.
+            site.clusters.template(parsed_args.template)
+            site.clusters.remove_template(parsed_args.template)
+
+
+class Schema(KilnCommand):
+    """Print the JSON schema of cluster files, for editors."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with clusters_extra():
+            from kiln.cluster_file.schema import json_schema
+        self.write(json.dumps(json_schema(), indent=2))

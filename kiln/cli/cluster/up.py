@@ -1,0 +1,126 @@
+"""The commands ``kiln up`` and ``kiln plan``, which apply cluster files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kiln.cli.arguments import argument
+from kiln.cli.cluster.changing import Changing
+from kiln.cli.cluster.yaml_input import read_page
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.site.stores import configured_site
+from kiln.clusters.exceptions import InvalidCluster
+from kiln.exceptions import KilnError
+
+if TYPE_CHECKING:
+    from kiln.cli.cluster.following import Entered
+    from kiln.cluster_file.reading import ClusterFile, Document
+    from kiln.cluster_service.proposals import Proposal
+    from kiln.cluster_service.site import Site
+    from kiln.clusters.exceptions import Problem
+    from kiln.clusters.spec import ClusterTemplate
+
+
+class Up(Changing):
+    """Create or change clusters to match a file.
+
+    Shows the plan, submits it and follows it to the end. Safe to repeat: clusters that
+    match are left alone, and running operations are continued. Saves the templates of
+    the file.
+    """
+
+    goes_back = True
+    _templates: Sequence[ClusterTemplate] = ()
+
+    arguments = (
+        argument('file', metavar='FILE', help='YAML file, or - for standard input.'),
+        argument(
+            '--detailed-exitcode',
+            action='store_true',
+            help='With --plan: exit with 10 if something would change, else with 0.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Plan all clusters of the file, then continue as the options require."""
+        if parsed_args.detailed_exitcode and not parsed_args.plan:
+            raise UsageError('Cannot use --detailed-exitcode without --plan: add --plan.')
+        file = read_page(parsed_args.file, self.app.stdin)
+        with configured_site(self.app.settings, self.app.clock) as site:
+            proposals = _planned(site, file)
+            self._templates = file.templates
+            self.change(site, proposals, parsed_args)
+
+    def enter(
+        self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
+    ) -> tuple[dict[str, Entered], list[KilnError]]:
+        """Save the templates, and join running operations with the same desired state."""
+        for template in self._templates:
+            site.clusters.save_template(template)
+        joined: dict[str, Entered] = {}
+        for proposal in proposals:
+            if (one := _under_way(site, proposal)) is not None:
+                self.app.say(
+                    f'{one.cluster}: {one.operation.kind.value} to the declared state is running '
+                    f'already.'
+                )
+                joined[proposal.cluster.id] = one
+        others = [one for one in proposals if one.cluster.id not in joined]
+        entered, errors = super().enter(site, others, args)
+        return {**joined, **entered}, errors
+
+
+class Plan(Up):
+    """Show what 'kiln up' would change, and stop."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.set_defaults(plan=True)
+        return parser
+
+
+def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
+    """Return a proposal for each cluster, or raise all problems of all clusters."""
+    from kiln.cluster_service.requests import Declare
+    from kiln.clusters.spec import ClusterSpec
+
+    proposals, problems = [], []
+    for document in file.documents:
+        if not isinstance(document.value, ClusterSpec):
+            continue
+        try:
+            request = Declare(spec=document.value, templates=file.templates)
+            proposals.append(site.clusters.plan(request))
+        except InvalidCluster as exc:
+            problems += [_located(document, problem) for problem in exc.problems]
+    if problems:
+        raise InvalidCluster(problems)
+    return proposals
+
+
+def _under_way(site: Site, proposal: Proposal) -> Entered | None:
+    """Return the running operation that leads to the declared state, if any."""
+    from kiln.cli.cluster.following import Entered
+
+    before = proposal.before
+    if before is None or (before.spec, before.pin) != (
+        proposal.cluster.spec,
+        proposal.cluster.pin,
+    ):
+        return None
+    view = site.clusters.show(before.id)
+    operation = view.operation
+    if operation is None or operation.state.ended or operation.cancelled:
+        return None
+    return Entered(
+        cluster=before.name,
+        operation=operation,
+        after=site.clusters.last_event(),
+        paused=before.paused,
+    )
+
+
+def _located(document: Document, problem: Problem) -> Problem:
+    return problem if problem.line else document.located(problem)

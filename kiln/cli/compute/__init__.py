@@ -1,0 +1,1 @@
+"""Commands on amphorae, circuits and machine pools."""

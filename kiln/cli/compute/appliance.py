@@ -1,0 +1,106 @@
+"""Commands that list and maintain the enrolled machines of a pool."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+from kiln.cli.app import KilnApp
+from kiln.cli.arguments import KilnCommand, KilnLister, Rows
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.output.views import cells, moment
+from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
+
+_BRIEF = ('name', 'standing', 'type', 'zone', 'amphora_name', 'phase', 'reason')
+_ALL = (*_BRIEF, 'until', 'addresses', 'flavors', 'amphora_id', 'enrolled')
+
+
+class List(KilnLister):
+    """List the machines of the pool, their amphorae, and why a machine is not free."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--long', action='store_true', help='Show all columns.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with _pool(self.app) as pool:
+            rows = [_fields(machine) for machine in pool.machines()]
+        everything = parsed_args.long or parsed_args.formatter != 'table'
+        columns = _ALL if everything else _BRIEF
+        return columns, [cells([row[column] for column in columns]) for row in rows]
+
+
+class _OnMachine(KilnCommand):
+    """A command on one machine."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('machine', metavar='MACHINE', help='Name of a machine of the pool.')
+        return parser
+
+
+class Maintain(_OnMachine):
+    """Put a machine into maintenance: it is not claimed, not probed and runs no command."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'reason', metavar='REASON', help="Reason, shown by 'kiln appliance list'."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if not parsed_args.reason.strip():
+            raise UsageError('Cannot maintain a machine without a reason.')
+        with _pool(self.app) as pool:
+            pool.maintain(parsed_args.machine, parsed_args.reason)
+        self.app.say(f'Machine {parsed_args.machine} is in maintenance.')
+
+
+class Return(_OnMachine):
+    """Take a machine out of maintenance."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with _pool(self.app) as pool:
+            pool.maintain(parsed_args.machine, None)
+        self.app.say(f'Machine {parsed_args.machine} is out of maintenance.')
+
+
+class Release(_OnMachine):
+    """Return a machine that was wiped by hand to the pool, and end its quarantine."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with _pool(self.app) as pool:
+            pool.release(parsed_args.machine)
+        self.app.say(f'Machine {parsed_args.machine} is released.')
+
+
+def _fields(machine: EnrolledMachine) -> dict[str, object]:
+    return {
+        'name': machine.name,
+        'standing': machine.standing.value,
+        'type': machine.amphora_type,
+        'zone': machine.zone,
+        'amphora_name': machine.amphora_name,
+        'phase': machine.phase,
+        'reason': machine.reason,
+        'until': moment(machine.until),
+        'addresses': list(machine.addresses),
+        'flavors': list(machine.flavors),
+        'amphora_id': machine.amphora_id,
+        'enrolled': machine.enrolled,
+    }
+
+
+@contextlib.contextmanager
+def _pool(app: KilnApp) -> Iterator[MachinePool]:
+    with app.open_backend() as compute:
+        driver = compute.driver
+        if not isinstance(driver, MachinePool):
+            raise UsageError(
+                f'Cannot list the machines of {compute.name!r}: it creates a machine for '
+                f'each build. Name a backend of enrolled machines with --backend.'
+            )
+        yield driver

@@ -1,0 +1,73 @@
+"""Commands that list, open and close the circuits of a backend."""
+
+from __future__ import annotations
+
+import argparse
+
+from kiln.cli.app import KilnApp
+from kiln.cli.arguments import KilnCommand, KilnLister, Rows
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.output.views import cells
+
+
+class List(KilnLister):
+    """List the circuits of the backend.
+
+    Circuits that are not stored in Redis belong to one controller process each, so
+    this command shows only its own.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with self.app.open_backend() as compute:
+            circuits = compute.circuits()
+        columns = (
+            'name', 'state', 'storage', 'retry_after', 'opened_by', 'manual', 'trips', 'calls',
+            'failure_rate', 'slow_call_rate',
+        )  # fmt: skip
+        storage = 'redis' if _shared(self.app) else 'this process'
+        return columns, [
+            cells([storage if name == 'storage' else getattr(one, name) for name in columns])
+            for one in circuits
+        ]
+
+
+class _Change(KilnCommand):
+    """Changes a circuit for all processes that share it."""
+
+    opens: bool
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'circuit', metavar='NAME', help="Name of a circuit, such as 'build' or 'east/build'."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        verb = 'open' if self.opens else 'close'
+        with self.app.open_backend() as compute:
+            if not _shared(self.app):
+                raise UsageError(
+                    f'Cannot {verb} circuit {parsed_args.circuit!r}: the circuits of '
+                    f'{compute.name!r} belong to each controller process. Set '
+                    f'circuit_redis_url in [compute:{compute.name}] to share them.'
+                )
+            change = compute.open_circuit if self.opens else compute.close_circuit
+            change(parsed_args.circuit)
+        self.app.say(f'Circuit {parsed_args.circuit} is {"open" if self.opens else "closed"}.')
+
+
+class Open(_Change):
+    """Open a circuit for all processes; it stays open until 'kiln circuit close'."""
+
+    opens = True
+
+
+class Close(_Change):
+    """Close a circuit for all processes, and forget why it was open."""
+
+    opens = False
+
+
+def _shared(app: KilnApp) -> bool:
+    return bool(app.conf[f'compute:{app.backend_name}'].circuit_redis_url)

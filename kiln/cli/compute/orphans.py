@@ -1,0 +1,187 @@
+"""The command ``kiln orphans``, which finds and deletes unneeded resources."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kiln.cli.arguments import KilnLister, Rows, read_file, seconds
+from kiln.cli.exit_codes import UsageError, code_of_all
+from kiln.cli.output.views import age, cells, moment
+from kiln.cli.site.stores import belongings
+from kiln.compute.orphans import Rules, Suspect, find_orphans, is_orphan, remove, take_look
+from kiln.exceptions import AmphoraComputeError
+
+if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
+
+_MAX_FILE = 64 * 1024 * 1024
+
+
+class Sightings:
+    """The suspects of earlier runs, in a file that is replaced atomically."""
+
+    def __init__(self, path: str, backend: str, owner: str) -> None:
+        self._path = Path(path)
+        self._about = {'backend': backend, 'owner': owner}
+
+    def load(self) -> list[Suspect]:
+        """Return the suspects; none if the file does not exist.
+
+        :raises UsageError: the file has another format or belongs to another backend.
+        """
+        if not self._path.exists():
+            return []
+        try:
+            data = json.loads(read_file(str(self._path), _MAX_FILE))
+            about = {name: data[name] for name in self._about}
+            suspects = [Suspect.from_dict(one) for one in data['suspects']]
+        except (ValueError, KeyError, TypeError) as exc:
+            raise UsageError(
+                f'Cannot use {self._path}: it is not a file of sightings. Remove it, or name '
+                f'another.'
+            ) from exc
+        if about != self._about:
+            raise UsageError(
+                f'Cannot use {self._path}: it belongs to backend {about["backend"]!r} and owner '
+                f'{about["owner"]!r}. Name another file for this one.'
+            )
+        return suspects
+
+    def save(self, suspects: Sequence[Suspect]) -> None:
+        """Replace the file.
+
+        :raises UsageError: the file cannot be written.
+        """
+        data = {**self._about, 'suspects': [suspect.to_dict() for suspect in suspects]}
+        try:
+            with tempfile.NamedTemporaryFile(
+                'w', dir=self._path.parent, prefix=f'.{self._path.name}.', delete=False
+            ) as file:
+                json.dump(data, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(file.name).replace(self._path)
+        except OSError as exc:
+            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
+
+
+class Orphans(KilnLister):
+    """Find unneeded resources of this site by two sightings; --delete deletes them.
+
+    Orphans are ports and volumes whose amphora is gone, and machines that were abandoned
+    with their cluster; with --known, amphorae that are not in the list; with --errors,
+    amphorae in ERROR. Resources that are younger than the grace time, in transition, or
+    of another site are left alone. Without --state the command waits for the grace time
+    between the two sightings.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add = parser.add_argument
+        add(
+            '--delete',
+            action='store_true',
+            help='Delete the orphans instead of only listing them.',
+        )
+        add(
+            '--grace',
+            type=seconds,
+            default=900.0,
+            metavar='SECONDS',
+            help='Time between the two sightings, and the minimum age (default: 900).',
+        )
+        add(
+            '--known',
+            metavar='FILE',
+            help='File with the ids or build keys of the needed amphorae, one per line; read '
+            'again for each sighting.',
+        )
+        add('--errors', action='store_true', help='Count amphorae in ERROR as orphans, too.')
+        add(
+            '--state',
+            metavar='FILE',
+            help='Keep the sightings in this file and look only once, for runs by cron.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with self.app.open_backend() as compute:
+            suspects = self._sightings(compute, parsed_args)
+            failures: dict[int, AmphoraComputeError] = {}
+            verdicts = []
+            for number, suspect in enumerate(suspects):
+                try:
+                    verdicts.append(self._judge(compute, suspect, parsed_args))
+                except AmphoraComputeError as exc:
+                    failures[number] = exc
+                    verdicts.append('failed')
+        for error in failures.values():
+            self.app.complain(error)
+        self.status = code_of_all(failures.values(), len(suspects))
+        columns = (
+            'kind', 'id', 'name', 'age', 'reason', 'sightings', 'first_seen', 'verdict',
+        )  # fmt: skip
+        return columns, [
+            cells(
+                [
+                    one.kind,
+                    one.id,
+                    one.name,
+                    age(one.age_s()),
+                    one.reason,
+                    one.sightings,
+                    moment(one.first_seen),
+                    verdict,
+                ]
+            )
+            for one, verdict in zip(suspects, verdicts, strict=True)
+        ]
+
+    def _sightings(self, compute: Compute, args: argparse.Namespace) -> list[Suspect]:
+        owner = compute.driver.owner
+        rules = self._rules(args, compute)
+        if args.state:
+            file = Sightings(args.state, compute.name, owner)
+            earlier = file.load()
+            found = find_orphans(take_look(compute, owner), rules, earlier)
+            # Saved before the deletion, so that the next run retries what fails now.
+            file.save(found)
+            return found
+        first = find_orphans(take_look(compute, owner), rules)
+        if not first:
+            return []
+        self.app.say(f'{len(first)} suspects; looking again after {age(args.grace)}.')
+        compute.driver.clock.sleep(args.grace)
+        return find_orphans(take_look(compute, owner), self._rules(args, compute), first)
+
+    def _judge(self, compute: Compute, suspect: Suspect, args: argparse.Namespace) -> str:
+        if not suspect.confirmed(args.grace):
+            return 'suspect'
+        rules = self._rules(args, compute)
+        if args.delete:
+            return 'deleted' if remove(compute, suspect, rules) else 'spared'
+        return 'orphan' if is_orphan(compute, suspect, rules) else 'spared'
+
+    def _rules(self, args: argparse.Namespace, compute: Compute) -> Rules:
+        known = None
+        if args.known:
+            try:
+                text = read_file(args.known, _MAX_FILE).decode()
+            except UnicodeDecodeError as exc:
+                raise UsageError(f'Cannot read {args.known}: it is not a text file.') from exc
+            known = frozenset(line.strip() for line in text.splitlines() if line.strip())
+        clusters = belongings(self.app.settings, compute.name)
+        return Rules(
+            owner=compute.driver.owner,
+            grace_s=args.grace,
+            known=known,
+            errors=args.errors,
+            kept=clusters.kept,
+            abandoned=clusters.abandoned,
+        )

@@ -1,0 +1,301 @@
+"""Commands that judge drivers without running them: check, explain, lint."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, KilnLister, Rows, argument, pair
+from kiln.cli.driver.names import BROKEN, NOT_INSTALLED, catalogue_of, cluster_record, kind_of
+from kiln.cli.driver.show import DRIVER_OR_ALL, KIND
+from kiln.cli.exit_codes import ExitCode, UsageError, code_of
+from kiln.cli.output.views import cells
+from kiln.clusters.exceptions import ClusterError, DriverSelectionError
+from kiln.compute.loading import installed_drivers, load_compute_driver
+from kiln.exceptions import DriverLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from kiln.cluster_drivers.discovery.discovery import Catalogue
+    from kiln.cluster_drivers.records import DriverRecord
+    from kiln.cluster_drivers.selection.request import Image, Request
+
+COLUMNS = ('kind', 'name', 'version', 'problem', 'message')
+_PROBLEM = COLUMNS.index('problem')
+
+
+class Check(KilnLister):
+    """Check drivers: broken ones, conflicts, changes without a new version.
+
+    The exit status is 1 where anything is wrong, so a site can run it before it is
+    changed, and whoever ships a driver after each build, for that driver alone. Of all
+    drivers, those that only need an extra to be installed are listed, and are no failure.
+    """
+
+    arguments = (
+        DRIVER_OR_ALL,
+        KIND,
+        argument(
+            '--state',
+            metavar='FILE',
+            help='Keep the digests of the cluster drivers here, and tell of those that have '
+            'changed since the last run without a new version.',
+        ),
+        argument(
+            '--clusters',
+            action='store_true',
+            help='Tell, too, of clusters whose driver is gone, or is not what it was.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        catalogue = catalogue_of(self.app.settings)
+        name, kind = parsed_args.driver, parsed_args.kind
+        if name is not None:
+            kind = kind_of(self.app.settings, name, kind)
+        records: Sequence[DriverRecord] = []
+        rows: list[list[Any]] = []
+        if kind != 'cluster':
+            rows += _of_compute(name)
+        if kind != 'compute':
+            records = catalogue.records if name is None else [
+                cluster_record(self.app.settings, name)
+            ]  # fmt: skip
+            for record in records:
+                rows += _of_cluster(catalogue, record, even_unused=name is not None)
+            rows += _conflicts(catalogue, self.app.settings, {one.name for one in records})
+        if parsed_args.state:
+            rows += Digests(Path(parsed_args.state)).turn(records)
+        if parsed_args.clusters:
+            rows += self._of_clusters(catalogue, None if name is None else records)
+        # Whoever asks for one driver wants to have it.
+        if any(name is not None or row[_PROBLEM] != NOT_INSTALLED for row in rows):
+            self.status = ExitCode.UNFORESEEN
+        return COLUMNS, [cells(row) for row in rows]
+
+    def _of_clusters(
+        self, catalogue: Catalogue, only: Sequence[DriverRecord] | None
+    ) -> Iterator[list[Any]]:
+        from kiln.cli.site.stores import configured_store
+        from kiln.cluster_drivers.selection.pins import PinState, check_pin
+
+        with configured_store(self.app.settings) as store:
+            clusters = store.clusters.list()
+        for cluster in clusters:
+            if only is not None and cluster.pin.name not in {one.name for one in only}:
+                continue
+            found = check_pin(cluster.pin, catalogue.records)
+            if found.state not in (PinState.INTACT, PinState.MOVED):
+                told = f'Cluster {cluster.name}: {found.message}'
+                yield ['cluster', cluster.pin.name, cluster.pin.version, found.state.value, told]
+
+
+class Digests:
+    """What each cluster driver was at the last run, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def turn(self, records: Any) -> list[list[Any]]:
+        """Return a row for each that has changed silently; remember those that are new.
+
+        One that has changed is told of until it has a new version, or is as it was.
+
+        :raises UsageError: the file is no such file, or cannot be written.
+        """
+        former = self._load()
+        now = {str(one): one.digest for one in records if one.digest and one.version}
+        self._save({**now, **former})
+        return [
+            ['cluster', one.name, one.version, 'changed', _changed(one, former[str(one)])]
+            for one in records
+            if former.get(str(one), one.digest) != one.digest and str(one) in now
+        ]
+
+    def _load(self) -> Mapping[str, str]:
+        if not self._path.exists():
+            return {}
+        try:
+            found = json.loads(self._path.read_text())['digests']
+            return {str(name): str(digest) for name, digest in found.items()}
+        except OSError as exc:
+            raise UsageError(f'Cannot read {self._path}: {exc.strerror}.') from exc
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise UsageError(
+                f'Cannot use {self._path}: it holds no digests. Remove it, or name another.'
+            ) from exc
+
+    def _save(self, digests: Mapping[str, str]) -> None:
+        try:
+            self._path.write_text(json.dumps({'digests': digests}, indent=1, sort_keys=True))
+        except OSError as exc:
+            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
+
+
+class Explain(KilnCommand):
+    """Explain which cluster driver a cluster would get, step by step; nothing is made.
+
+    The exit status is 2 where none can be chosen.
+    """
+
+    arguments = (
+        argument('--driver', metavar='NAME', help='As the request names it: NAME, NAME==1.2.*.'),
+        argument('--coe', help='What the cluster is to run.'),
+        argument('--server-type', metavar='TYPE', help='What it is to run on (default: vm).'),
+        argument('--template', metavar='NAME', help='A template of the store.'),
+        argument(
+            '--image', metavar='ID', help='An image of the backend, which is asked about it.'
+        ),
+        argument(
+            '--property',
+            action='append',
+            type=pair,
+            default=[],
+            metavar='KEY=VALUE',
+            help='A property of the image, such as kiln_distro=ubuntu, instead of asking; '
+            'may be repeated.',
+        ),
+        TEXT_FORMAT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from kiln.cluster_drivers.selection.matching import preferences_of
+        from kiln.cluster_drivers.selection.request import Request
+        from kiln.cluster_drivers.selection.selection import explain, resolve
+
+        asked = Request(
+            driver=parsed_args.driver, coe=parsed_args.coe, server_type=parsed_args.server_type
+        )
+        outcome: Any
+        try:
+            outcome = resolve(
+                asked,
+                records=catalogue_of(self.app.settings).records,
+                template=self._template(parsed_args.template),
+                image=self._image(parsed_args),
+                preferences=preferences_of(self.app.settings.clusters),
+            )
+            data = outcome.to_dict()
+        except DriverSelectionError as exc:
+            outcome = exc
+            data = {'error': exc.code, 'message': str(exc), 'steps': list(exc.steps)}
+            self.status = code_of(exc)
+        self.write_as(parsed_args.formatter, text='\n'.join(explain(outcome)), data=data)
+
+    def _image(self, args: argparse.Namespace) -> Image | None:
+        from kiln.cluster_drivers.selection.request import Image
+
+        if args.property:
+            return Image(id=args.image or 'of the command line', properties=dict(args.property))
+        if not args.image:
+            return None
+        with self.app.open_backend() as compute:
+            facts = compute.describe_image(args.image).result()
+        return Image(id=facts.id, name=facts.name, properties=facts.properties)
+
+    def _template(self, name: str | None) -> Request:
+        from kiln.cli.site.stores import configured_store
+        from kiln.cluster_drivers.selection.request import Request
+
+        if name is None:
+            return Request()
+        with configured_store(self.app.settings) as store:
+            found = store.templates.get(name)
+        kind = found.machine.server_type
+        return Request(driver=found.driver, coe=found.coe, server_type=kind and kind.value)
+
+
+class Lint(KilnCommand):
+    """Tell all mistakes in the folder of a cluster driver, each with its place.
+
+    The exit status is 1 where there are any.
+    """
+
+    arguments = (argument('path', metavar='PATH', help='The folder.'), TEXT_FORMAT)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from kiln.cluster_drivers.discovery.lint import mistakes_in
+
+        folder = Path(parsed_args.path)
+        if not folder.is_dir():
+            raise UsageError(f'Cannot lint {folder}: it is no directory.')
+        found = mistakes_in(folder)
+        self.write_as(
+            parsed_args.formatter,
+            text='\n'.join(map(str, found)) or f'{folder}: no mistakes.',
+            data=[dataclasses.asdict(one) for one in found],
+        )
+        self.status = ExitCode.UNFORESEEN if found else ExitCode.OK
+
+
+def _of_compute(name: str | None) -> Iterator[list[Any]]:
+    found = [one for one in installed_drivers() if name in (None, one.name)]
+    if name is not None and not found:
+        load_compute_driver(name)  # says which there are
+    for one in found:
+        # Nothing but the kit loads a bench, so only whoever asks for one driver cares.
+        wrong = one.error if one.error or name is None else _wrong_bench(name)
+        if wrong is not None:
+            problem = NOT_INSTALLED if one.install else BROKEN
+            yield ['compute', one.name, one.version, problem, wrong]
+
+
+def _wrong_bench(name: str) -> str | None:
+    from kiln.compute_drivers.authoring.bench import bench_class_of
+
+    try:
+        bench_class_of(load_compute_driver(name), name)
+    except DriverLoadError as exc:
+        return str(exc)
+    return None
+
+
+def _of_cluster(
+    catalogue: Catalogue, record: DriverRecord, *, even_unused: bool
+) -> Iterator[list[Any]]:
+    from kiln.cluster_drivers.discovery.contract import contract_violations, driver_errors
+    from kiln.cluster_drivers.records import DriverState
+    from kiln.cluster_drivers.selection.selection import pin_of
+
+    wrong, install = '', record.install
+    active = record.state is DriverState.ACTIVE
+    if record.state is DriverState.BROKEN:
+        wrong = record.reason
+    elif active or (even_unused and record.state is not DriverState.CONFLICT):
+        try:
+            with driver_errors(record.name, 'open'):
+                # Whoever names a driver that is out of use wants to know all the same.
+                loaded = (
+                    catalogue.load(record) if active else catalogue.load_pinned(pin_of(record))
+                )
+                driver_class = loaded.whole_class()
+                wrong = '; '.join(contract_violations(driver_class))
+                driver_class.open()
+        except ClusterError as exc:
+            wrong, install = str(exc), getattr(exc, 'install', None)
+    if wrong:
+        problem = NOT_INSTALLED if install else BROKEN
+        yield ['cluster', record.name, record.version, problem, wrong]
+
+
+def _conflicts(catalogue: Catalogue, settings: Any, among: Collection[str]) -> Iterator[list[Any]]:
+    from kiln.cluster_drivers.selection.matching import preferences_of
+    from kiln.cluster_drivers.selection.selection import conflicts
+
+    preferences = preferences_of(settings.clusters)
+    for one in conflicts(catalogue.records, preferences):
+        names = {record.name for record in one.drivers}
+        versions = ', '.join(sorted({record.version for record in one.drivers}))
+        if names & set(among):
+            yield ['cluster', ', '.join(sorted(names)), versions, 'conflict', one.message]
+
+
+def _changed(record: DriverRecord, former: str) -> str:
+    return (
+        f'{record} ({record.origin}) has changed without a new version: digest '
+        f'{record.digest}, was {former}. Raise its version, or put the former back.'
+    )

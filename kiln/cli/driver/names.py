@@ -1,0 +1,94 @@
+"""Drivers of both kinds by name: one family for those who type commands."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.exit_codes import UsageError
+from kiln.compute.loading import installed_drivers
+from kiln.exceptions import DriverNotFound
+
+if TYPE_CHECKING:
+    from kiln.cluster_drivers.base import ClusterDriver
+    from kiln.cluster_drivers.discovery.discovery import Catalogue
+    from kiln.cluster_drivers.records import DriverRecord
+
+KINDS = ('compute', 'cluster')
+#: The state of a driver that needs nothing but an extra to be installed.
+NOT_INSTALLED = 'not installed'
+BROKEN = 'broken'
+
+
+def catalogue_of(settings: Any) -> Catalogue:
+    """Return the cluster drivers that the configuration leads to."""
+    from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+
+    return discover(DiscoverySettings.from_options(settings.clusters))
+
+
+def kind_of(settings: Any, name: str, kind: str | None = None) -> str:
+    """Return the kind of a driver of a name.
+
+    :raises DriverNotFound: neither kind has one; the message lists all.
+    :raises UsageError: both have one.
+    """
+    if kind is not None:
+        return kind
+    names = {
+        'compute': {one.name for one in installed_drivers()},
+        'cluster': {one.name for one in catalogue_of(settings).records},
+    }
+    found = [one for one in KINDS if name.partition('==')[0] in names[one]]
+    if not found:
+        installed = ', '.join(sorted(names['compute'] | names['cluster']))
+        raise DriverNotFound(f'Cannot find a driver {name!r}. Installed: {installed}.')
+    if len(found) > 1:
+        raise UsageError(f'Cannot tell which driver {name!r} is meant: add --kind compute or '
+                         f'--kind cluster.')  # fmt: skip
+    return found[0]
+
+
+def cluster_record(settings: Any, text: str) -> DriverRecord:
+    """Return the version of a cluster driver that is meant, the newest that can be used.
+
+    :raises ClusterDriverUnknown: there is none.
+    """
+    from kiln.cluster_drivers.records import DriverState
+    from kiln.cluster_drivers.selection.request import Wish
+    from kiln.clusters.exceptions import ClusterDriverUnknown
+
+    wish = Wish.read(text, 'the command line')
+    records = catalogue_of(settings).records
+    found = [one for one in records if wish.admits(one)]
+    if not found:
+        installed = ', '.join(map(str, records)) or 'none'
+        raise ClusterDriverUnknown(f'Cannot find cluster driver {text!r}. Installed: {installed}.')
+    return max(found, key=lambda one: (one.state is DriverState.ACTIVE, one.recency))
+
+
+def class_of_cluster(settings: Any, record: DriverRecord) -> type[ClusterDriver]:
+    """Return the class of a cluster driver, whether new clusters may have it or not.
+
+    :raises ClusterDriverUnusable: its code cannot be imported.
+    :raises InvalidClusterDriver: its files are wrong; each mistake is told.
+    """
+    from kiln.cluster_drivers.selection.selection import pin_of
+
+    return catalogue_of(settings).load_pinned(pin_of(record)).whole_class()
+
+
+def with_its_code(catalogue: Catalogue, record: DriverRecord) -> DriverRecord:
+    """Return a record with what importing the driver shows, where it may be used."""
+    from kiln.cluster_drivers.records import DriverState
+    from kiln.clusters.exceptions import ClusterDriverUnusable
+
+    if record.state is not DriverState.ACTIVE:
+        return record
+    try:
+        catalogue.load(record)
+    except ClusterDriverUnusable as exc:
+        return dataclasses.replace(
+            record, state=DriverState.BROKEN, reason=str(exc), install=exc.install
+        )
+    return record

@@ -1,0 +1,232 @@
+"""The command ``kiln driver test``, which runs the conformance kits on a driver."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kiln.cli.arguments import (
+    TEXT_FORMAT,
+    KilnCommand,
+    argument,
+    json_or_text,
+    pair,
+    seconds,
+    whole,
+)
+from kiln.cli.driver.names import catalogue_of, cluster_record
+from kiln.cli.driver.show import KIND
+from kiln.cli.exit_codes import ExitCode, UsageError
+from kiln.clusters.exceptions import ClusterDriverUnknown
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.exceptions import DriverNotFound
+from kiln.wrappers.base import DriverWrapper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kiln.compute.facade import Compute
+    from kiln.testing.conformance import BehaviourResult, ConformanceReport
+
+    Progress = Callable[[BehaviourResult], None] | None
+
+
+def _add_compute(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group('compute drivers').add_argument
+    add('--guarded', action='store_true', help='Test it behind all of its guards.')
+    add(
+        '--build',
+        action='append',
+        type=pair,
+        default=[],
+        metavar='ARGUMENT=VALUE',
+        help='Argument that each build needs, such as amphora_flavor=small or '
+        'network_ids=NET1,NET2; can be repeated.',
+    )
+    add('--port', action='append', default=[], metavar='ID', help='Id of a port for the tests.')
+    add(
+        '--network',
+        action='append',
+        default=[],
+        metavar='ID',
+        help='Id of a network for the tests.',
+    )
+    add(
+        '--timeout',
+        type=seconds,
+        default=600.0,
+        metavar='SECONDS',
+        help='Time within which a change must take effect (default: 600).',
+    )
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group('cluster drivers').add_argument
+    add(
+        '--parameter',
+        action='append',
+        type=pair,
+        default=[],
+        metavar='NAME=VALUE',
+        help='Value of a parameter that needs a certain value, as JSON or as text; can be '
+        'repeated.',
+    )
+    add(
+        '--thorough',
+        action='store_true',
+        help='Kill the working process at every commit of each operation, not only at some.',
+    )
+    add(
+        '--crashes',
+        type=whole,
+        metavar='COUNT',
+        help='Number of processes to kill at random moments in addition (default: a few).',
+    )
+
+
+class Test(KilnCommand):
+    """Test a driver against every promise of its contract.
+
+    A compute driver builds and deletes amphorae in its backend; the test touches only
+    what it built, and deletes all of it again. A cluster driver runs on a simulated
+    cloud, and the processes that work with it are killed.
+    """
+
+    arguments = (
+        argument(
+            'name',
+            metavar='NAME_OR_PATH',
+            help='A configured backend, a driver, or the folder of a cluster driver written as '
+            'a path: ./acme_v1 is a folder, acme_v1 is not.',
+        ),
+        KIND,
+        argument(
+            '--select',
+            action='append',
+            metavar='PATTERN',
+            help='Only behaviours with this name or subject, with wildcards; can be repeated.',
+        ),
+        _add_compute,
+        _add_cluster,
+        TEXT_FORMAT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        def progress(result: BehaviourResult) -> None:
+            self.app.stderr.write({'passed': '.', 'failed': 'F'}.get(result.outcome.value, '-'))
+            self.app.stderr.flush()
+
+        live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
+        judge = self._cluster if self._is_cluster(parsed_args) else self._compute
+        try:
+            report = judge(parsed_args, progress if live else None)
+        except (DriverNotFound, ClusterDriverUnknown) as exc:
+            if _is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
+                raise
+            raise type(exc)(f'{exc} To test the folder, write ./{parsed_args.name}.') from exc
+        if live:
+            self.app.stderr.write('\n')
+        self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
+        self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
+
+    def _is_cluster(self, args: argparse.Namespace) -> bool:
+        if args.kind is not None:
+            return bool(args.kind == 'cluster')
+        # A configured backend can have any name, so it is searched first.
+        if args.name in self.app.backends.backends():
+            return False
+        named = {one.name for one in catalogue_of(self.app.settings).records}
+        return _is_path(args.name) or args.name in named
+
+    def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
+        # Imported here, because only developers need the kit.
+        from kiln.testing.conformance import run_conformance
+        from kiln.testing.conformance.report.run import behaviours
+
+        _check_selection(args, any(behaviours(args.select)))
+
+        def make_driver() -> AmphoraComputeDriver:
+            if args.guarded:
+                return _Guarded(self.app.backends.open(args.name))
+            return self.app.backends.open_driver(args.name)
+
+        return run_conformance(
+            make_driver,
+            select=args.select,
+            build_arguments=_build_arguments(args.build),
+            port_ids=args.port,
+            network_ids=args.network,
+            timeout_s=args.timeout,
+            progress=progress,
+        )
+
+    def _cluster(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
+        from kiln.testing.clusters.run import behaviours, run_cluster_conformance
+
+        _check_selection(args, any(behaviours(args.select)))
+        return run_cluster_conformance(
+            self._reference(args.name),
+            select=args.select,
+            parameters={name: json_or_text(text) for name, text in args.parameter},
+            crashes=args.crashes,
+            thorough=args.thorough,
+            progress=progress,
+        )
+
+    def _reference(self, name: str) -> str:
+        """Return a reference by which a process without configuration finds the driver."""
+        if _is_path(name):
+            if not Path(name).is_dir():
+                raise UsageError(f'Cannot test {name}: it is not a directory.')
+            return name
+        from kiln.cluster_drivers.selection.selection import pin_of
+
+        catalogue, record = (
+            catalogue_of(self.app.settings),
+            cluster_record(self.app.settings, name),
+        )
+        loaded = catalogue.load_pinned(pin_of(record))
+        folder, driver_class = loaded.folder, loaded.driver_class
+        if folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py')):
+            return str(folder)
+        # A module without a folder of its own. Its name alone could match a folder in the
+        # current directory.
+        return f'{driver_class.__module__}:{driver_class.__qualname__}' if driver_class else name
+
+
+def _is_path(name: str) -> bool:
+    """Return True if a driver is given as a path; a bare name is never a folder."""
+    return name.startswith('.') or os.sep in name
+
+
+def _check_selection(args: argparse.Namespace, found: bool) -> None:
+    if not found:
+        raise UsageError(f'Cannot find a behaviour called {" or ".join(args.select)}.')
+
+
+class _Guarded(DriverWrapper):
+    """A whole backend as the driver of one behaviour; leaves no thread once closed."""
+
+    def __init__(self, compute: Compute) -> None:
+        super().__init__(compute.guarded)
+        self._compute = compute
+
+    def close(self) -> None:
+        """Close the driver and its guards, once their clean-up is done."""
+        self._compute.close()
+
+
+_LISTS = ('keys', 'sec_groups', 'network_ids', 'port_ids')
+
+
+def _build_arguments(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
+    known = inspect.signature(AmphoraComputeDriver.build).parameters.keys() - {'self'}
+    for name, _ in pairs:
+        if name not in known:
+            raise UsageError(
+                f'Cannot build with {name!r}: choose from {", ".join(sorted(known))}.'
+            )
+    return {name: value.split(',') if name in _LISTS else value for name, value in pairs}

@@ -1,0 +1,49 @@
+"""Text of a proposal: the changes, and the placement of the nodes; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kiln.cluster_service.proposals import Proposal
+from kiln.clusters.models import OperationKind
+from kiln.engine.plan.changes import GroupPlan, placement_rows
+
+_COLOURS = {'+': '32', '-': '31', '~': '33', '!': '33', '=': '90'}
+
+
+def proposal_lines(proposal: Proposal, *, colours: bool = False) -> Iterator[str]:
+    """Yield the changes, then the resulting placement of each changed group."""
+    for line in proposal.lines():
+        sign = line.partition(': ')[2][:1]
+        colour = _COLOURS.get(sign) if colours else None
+        yield f'\033[{colour}m{line}\033[0m' if colour else line
+    for notice in proposal.notices:
+        yield f'note: {notice}'
+    if proposal.kind is not OperationKind.DELETE:
+        for plan in proposal.plan.groups:
+            if not plan.empty and len(plan.table) > 1:
+                yield ''
+                yield from table_lines(plan)
+
+
+def table_lines(plan: GroupPlan) -> Iterator[str]:
+    """Yield the nodes of a group by flavor and zone."""
+    head, *body = placement_rows(plan.table)
+    # The sums of a single row or column would only repeat it.
+    if len(body) == 2:
+        body.pop()
+    rows = [(f'{plan.group}: {head[0]}', *head[1:]), *body]
+    if len(head) == 3:
+        rows = [row[:2] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *others = row
+        cells = (f'{cell:>{width}}' for cell, width in zip(others, widths[1:], strict=True))
+        yield '  '.join((f'{first:<{widths[0]}}', *cells)).rstrip()
+
+
+def removes(proposal: Proposal) -> int:
+    """Return the number of nodes that would lose their data."""
+    going = sum(len(plan.removes) + len(plan.replaces) for plan in proposal.plan.groups)
+    anew = len(proposal.touched) if proposal.kind is OperationKind.REBUILD else 0
+    return going + anew

@@ -1,0 +1,178 @@
+"""Progress of cluster operations: drawn on a terminal, else line by line."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kiln.cli.cluster.following import Screen, Silence
+from kiln.cli.output.operation_progress import Course, GroupCourse
+from kiln.cluster_service.why import hint, span
+from kiln.clusters.models import Cause, Event, Node, NodeState
+from kiln.engine.plan.changes import named
+from kiln.exceptions import redact
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_COLOURS = {
+    NodeState.PLANNED: 'bright_black',
+    NodeState.BUILDING: 'yellow',
+    NodeState.BOOTING: 'yellow',
+    NodeState.JOINING: 'cyan',
+    NodeState.READY: 'green',
+    NodeState.UNHEALTHY: 'red',
+    NodeState.RESETTING: 'cyan',
+    NodeState.DRAINING: 'magenta',
+    NodeState.DELETING: 'magenta',
+    NodeState.FAILED: 'red',
+    NodeState.UNKNOWN: 'red',
+}
+_STATES = {
+    'ready': 'green',
+    'succeeded': 'green',
+    'failed': 'red',
+    'rolled_back': 'red',
+    'waiting': 'yellow',
+    'paused': 'yellow',
+    'cancelled': 'yellow',
+}
+_BAR = 24
+#: Number of causes that are shown in full.
+_CAUSES = 3
+_EVENTS = 4
+
+
+@contextlib.contextmanager
+def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Screen]:
+    """Show progress on a stream; the drawing on a terminal stays after the end."""
+    if silent:
+        yield Silence()
+    elif not stream.isatty():
+        yield Lines(stream)
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=stream)
+        # Drawn only by show().
+        with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
+            yield Drawn(live)
+
+
+class Lines:
+    """Prints a line for each event, and for each new cause that holds an operation up."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._told: set[tuple[str, str]] = set()
+
+    def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
+        names = {one.operation.cluster_id: one.name for one in courses}
+        for event in events:
+            self._write(event.at, names.get(event.cluster_id, event.cluster_id), event.message)
+        for one in courses:
+            for cause, nodes in one.causes():
+                key = (one.operation.id, cause.message)
+                if key not in self._told:
+                    self._told.add(key)
+                    text = ' <- '.join(_messages(cause))
+                    self._write(_at(one), one.name, f'{_held(one, nodes)}: {text}')
+                    self._advise(one, hint(cause))
+        self._stream.flush()
+
+    def _advise(self, one: Course, advice: str) -> None:
+        if advice and (one.name, advice) not in self._told:
+            self._told.add((one.name, advice))
+            self._write(_at(one), one.name, f'-> {advice}')
+
+    def _write(self, at: float, name: str, text: str) -> None:
+        self._stream.write(f'{clock_time(at)} {name}: {redact(" ".join(text.split()))}\n')
+
+
+class Drawn:
+    """Draws a tree of each cluster with its groups, the last events, and the causes."""
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+        self._events: collections.deque[tuple[Event, str]] = collections.deque(maxlen=_EVENTS)
+
+    def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
+        names = {one.operation.cluster_id: one.name for one in courses}
+        # Only the last few events are visible.
+        for event in events[-_EVENTS:]:
+            self._events.append((event, names.get(event.cluster_id, '')))
+        self._live.update(drawing(courses, list(self._events)), refresh=True)
+
+
+def drawing(courses: Sequence[Course], events: Sequence[tuple[Event, str]]) -> Text:
+    """Return the drawing; a pure function."""
+    from rich.text import Text
+
+    text = Text(no_wrap=True, overflow='ellipsis')
+    for one in courses:
+        _draw_cluster(text, one)
+    over = all(one.operation.state.ended for one in courses)
+    for event, name in () if over else events:
+        prefix = f'{name}: ' if len(courses) > 1 else ''
+        line = redact(' '.join(event.message.split()))
+        text.append(f'  {clock_time(event.at)}  {prefix}{line}\n', style='bright_black')
+    text.rstrip()
+    return text
+
+
+def _draw_cluster(text: Text, one: Course) -> None:
+    operation = one.operation
+    text.append(one.name, style='bold')
+    text.append(f'  {operation.kind.value} ')
+    text.append(one.state, style=_STATES.get(one.state, 'cyan'))
+    text.append(f'  {one.done}/{one.total}  {span(one.elapsed_s)}')
+    if one.left_s is not None:
+        text.append(f', about {span(one.left_s)} left', style='bright_black')
+    text.append('\n')
+    width = max((len(group.name) for group in one.groups), default=0)
+    for group in one.groups:
+        last = group is one.groups[-1]
+        _draw_group(text, group, width, last=last)
+    if not operation.state.ended:
+        for cause, nodes in list(one.causes())[:_CAUSES]:
+            text.append(f'  {_held(one, nodes)}: ', style='yellow')
+            text.append('\n    <- '.join(_messages(cause)) + '\n', style='yellow')
+            if advice := hint(cause):
+                text.append(f'    -> {redact(advice)}\n', style='cyan')
+
+
+def _draw_group(text: Text, group: GroupCourse, width: int, *, last: bool) -> None:
+    full = _BAR if not group.total else _BAR * group.done // group.total
+    text.append(f'{"└─" if last else "├─"} {group.name:<{width}}  ')
+    text.append('━' * full, style='green')
+    text.append('━' * (_BAR - full), style='bright_black')
+    text.append(f'  {group.done}/{group.total} ')
+    for state in NodeState:
+        if count := group.counts.get(state):
+            text.append(f'  {count} {state.value}', style=_COLOURS.get(state, ''))
+    text.append('\n')
+
+
+def _held(one: Course, nodes: Sequence[Node]) -> str:
+    if not nodes:
+        return f'{one.operation.kind.value} {one.operation.state.value}'
+    return named(nodes)
+
+
+def _messages(cause: Cause | None) -> Iterator[str]:
+    while cause is not None:
+        yield redact(' '.join(cause.message.split()))
+        cause = cause.because
+
+
+def _at(one: Course) -> float:
+    return one.operation.created_at + one.elapsed_s
+
+
+def clock_time(at: float) -> str:
+    """Return the UTC time of day, to the second."""
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime('%H:%M:%SZ')

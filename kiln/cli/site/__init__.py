@@ -1,0 +1,1 @@
+"""Commands on a site: conductor, database, hooks."""

@@ -1,0 +1,57 @@
+"""The command ``kiln conductor``, which works on clusters until a signal."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import socket
+from typing import NoReturn
+
+from kiln.cli.arguments import KilnCommand
+from kiln.cli.site.stores import configured_site
+
+
+class Conduct(KilnCommand):
+    """Work on clusters until SIGTERM or Ctrl-C.
+
+    Several conductors can run, on one host or on many, if they share a database server.
+    Each logs the clusters that it works on. If one dies, another takes over.
+
+    A shell can start background commands with Ctrl-C ignored; then only SIGTERM ends a
+    conductor.
+
+    On the first signal it starts nothing more and releases its clusters at once; what is
+    running in a backend continues there, and the exit status is 0. On a second signal it
+    stops immediately: nothing is lost, but other conductors wait until its leases expire.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with configured_site(self.app.settings, self.app.clock) as site:
+            # Fails at once where the store cannot be read.
+            site.store.operations.runnable(limit=1)
+            with site.conducting():
+                with contextlib.suppress(KeyboardInterrupt):
+                    self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
+                    _await_signal()
+                self.app.say('Stopping.')
+
+
+def _what_ends_it() -> str:
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return 'SIGTERM' if ignored else 'SIGTERM or Ctrl-C'
+
+
+def _await_signal() -> NoReturn:
+    """Wait for a signal whose handler raises, on whatever thread the kernel delivers it."""
+    woken, waker = socket.socketpair()
+    with woken, waker:
+        # Python runs the handler on the main thread. If the signal interrupts another
+        # thread, the main thread would sleep on: the byte wakes it.
+        waker.setblocking(False)
+        before = signal.set_wakeup_fd(waker.fileno())
+        try:
+            while True:
+                woken.recv(1)
+        finally:
+            signal.set_wakeup_fd(before)

@@ -1,0 +1,133 @@
+"""Commands about the database of clusters: upgrade, check, purge, rotate-key."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kiln.cli.arguments import KilnCommand, KilnShow, Rows, argument, span
+from kiln.cli.exit_codes import ExitCode
+from kiln.cli.output.views import fields, moment
+from kiln.cli.site.stores import configured_database
+
+if TYPE_CHECKING:
+    from kiln.db.database import Database
+
+
+class _OnDatabase(KilnCommand):
+    """A command on the database itself, whatever the revision of its tables."""
+
+    @contextlib.contextmanager
+    def database(self) -> Iterator[Database]:
+        """Open the database that the configuration names.
+
+        Import modules that need SQLAlchemy after this: it reports what is not installed.
+        """
+        with contextlib.closing(configured_database(self.app.settings)) as opened:
+            yield opened
+
+
+class Upgrade(_OnDatabase):
+    """Upgrade the tables to this version of kiln; create them in an empty database.
+
+    Stop all other processes of kiln and make a backup first. Safe to repeat.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with self.database() as database:
+            from kiln.db.tables.schema import REVISION
+            from kiln.db.tables.upgrade import upgrade
+
+            before = upgrade(database)
+            if before == REVISION:
+                self.app.say(f'The store at {database.name} has revision {REVISION} already.')
+            else:
+                was = f'was {before}' if before else 'had no tables'
+                self.app.say(f'The store at {database.name} has revision {REVISION}; it {was}.')
+
+
+class Check(KilnShow, _OnDatabase):
+    """Show the revision of the tables, their row counts, and leases of dead owners.
+
+    The exit status is 6 if this version of kiln cannot use the database.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with self.database() as database:
+            from kiln.db.upkeep import check
+
+            health = check(database)
+        if not health.usable:
+            self.status = ExitCode.UNAVAILABLE
+        return fields(
+            {
+                'store': health.where,
+                'revision': health.revision,
+                'wanted_revision': health.wanted,
+                'usable': health.usable,
+                **health.counts,
+                'dangling_leases': [
+                    f'{lease.scope} of {lease.owner}, expired at {moment(lease.expires_at)}'
+                    for lease in health.dangling
+                ],
+            }
+        )
+
+
+class Purge(KilnShow, _OnDatabase):
+    """Remove old records: ended operations with their steps, events, gone nodes, receipts.
+
+    Records that the status of an existing cluster needs stay.
+    """
+
+    arguments = (
+        argument(
+            '--older-than',
+            type=span,
+            required=True,
+            metavar='SPAN',
+            help='Remove what ended longer ago: a number with s, m, h, d or w, such as 30d.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with self.database() as database:
+            from kiln.db.upkeep import purge
+
+            purged = purge(database, parsed_args.older_than)
+        return fields(dataclasses.asdict(purged))
+
+
+class RotateKey(_OnDatabase):
+    """Encrypt all secrets with a new key, and keep the former key for reading.
+
+    If several hosts share the database: run it with --prepare, copy the key file to all
+    hosts, rotate on one host, and copy the file again. Secrets that are still encrypted
+    with an older key than the former one can no longer be read.
+    """
+
+    arguments = (
+        argument(
+            '--prepare',
+            action='store_true',
+            help='Only add the next key to the key file, so that it can be copied.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with self.database() as database:
+            from kiln.db.records.secrets import Secrets
+            from kiln.db.store import key_file
+
+            keys = key_file(database, self.app.settings.db.key_file)
+            if parsed_args.prepare:
+                keys.prepare()
+                self.app.say(
+                    f'The next key is in {keys.path}; it encrypts nothing before the rotation.'
+                )
+            else:
+                count = Secrets(database, keys).rotate()
+                self.app.say(f'{count} secrets are encrypted with a new key in {keys.path}.')

@@ -1,0 +1,170 @@
+"""Commands that list, skip and test the hooks of cluster operations."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kiln.cli.arguments import KilnCommand, KilnLister, KilnShow, Rows, argument, read_file
+from kiln.cli.exit_codes import ExitCode, UsageError
+from kiln.cli.output.views import cells, fields
+from kiln.cli.site.stores import configured_hooks, configured_store
+from kiln.clusters.exceptions import HookNotFound, InvalidHooks
+
+if TYPE_CHECKING:
+    from kiln.clusters.models import Cluster
+
+
+HOOK = argument('name', metavar='NAME', help='Name of the hook, or POINT/NAME.')
+
+
+class List(KilnLister):
+    """List all hooks in call order, and what happens if they fail.
+
+    The exit status is 2 if one of them cannot be used; then none of them is used.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from kiln.hooks.hook import in_order
+        from kiln.hooks.points import Point
+
+        hooks = tuple(configured_hooks(self.app.settings, self.app.clock))
+        columns = (
+            'point', 'order', 'name', 'target', 'on_failure', 'on_deadline', 'timeout', 'deadline',
+            'only_for', 'origin',
+        )  # fmt: skip
+        return columns, [
+            cells(
+                [
+                    hook.point.value,
+                    hook.order,
+                    hook.name,
+                    str(hook.target),
+                    hook.at_failure.value,
+                    hook.at_deadline.value,
+                    f'{hook.timeout_s:g} s',
+                    f'{hook.deadline_s:g} s',
+                    [*hook.clusters, *hook.drivers, *hook.kinds],
+                    hook.origin,
+                ]
+            )
+            for point in Point
+            for hook in in_order(hooks, point)
+        ]
+
+
+class Skip(KilnCommand):
+    """Skip a hook that holds an operation up; your name and reason are recorded.
+
+    Returns at once; the engine continues at its next poll.
+    """
+
+    arguments = (
+        argument('operation', metavar='OPERATION', help='Id of the operation.'),
+        HOOK,
+        argument('--reason', required=True, help='Reason, kept in the events of the cluster.'),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        name, reason = parsed_args.name, parsed_args.reason
+        if not reason.strip():
+            raise UsageError('Cannot skip a hook without a reason: write one.')
+        try:
+            hooks = tuple(configured_hooks(self.app.settings, self.app.clock))
+        except InvalidHooks as exc:
+            # A mistake in the hooks of this host must not prevent the skip.
+            self.app.complain(exc)
+            hooks = ()
+        with configured_store(self.app.settings, self.app.clock) as store:
+            from kiln.hooks.skips import skip_event
+
+            operation = store.operations.get(parsed_args.operation)
+            steps = store.journal.of(operation.id)
+            event = skip_event(operation, steps, hooks, name=name, reason=reason, by=_user())
+            store.events.add(event)
+        self.app.say(f'{operation.kind.value} {operation.id} skips hook {name}.')
+
+
+class Test(KilnShow):
+    """Call one hook with a sample document, and show its answer.
+
+    The exit status is 0 if the hook succeeded, 6 if it asks for a later call, and 1 if
+    it failed.
+    """
+
+    arguments = (
+        HOOK,
+        argument(
+            '--cluster',
+            required=True,
+            metavar='FILE|NAME',
+            help='A cluster file, or the name of an existing cluster.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from kiln.hooks.loading import find_hooks
+        from kiln.hooks.replies import Reply
+        from kiln.hooks.sample import sample
+
+        hooks = configured_hooks(self.app.settings, self.app.clock)
+        found = find_hooks(hooks, parsed_args.name)
+        if len(found) != 1:
+            raise HookNotFound(_none_or_many(parsed_args.name, [*map(str, found or hooks)]))
+        cluster = self._cluster(parsed_args.cluster)
+        site = self.app.settings.compute.owner
+        call, occasion = sample(found[0], cluster, site=site, now=self.app.clock.time())
+        begun = self.app.clock.monotonic()
+        answer = hooks.call(call, occasion.document())
+        took_s = self.app.clock.monotonic() - begun
+        self.status = {
+            Reply.OK: ExitCode.OK,
+            Reply.LATER: ExitCode.UNAVAILABLE,
+            Reply.FAILED: ExitCode.UNFORESEEN,
+        }[answer.reply]
+        return fields(
+            {
+                'hook': str(call.hook),
+                'target': str(call.hook.target),
+                'answer': answer.reply.value,
+                'message': answer.message,
+                'again_after': answer.after_s,
+                'took': f'{took_s:.2f} s',
+                'leads_to': _leads_to(answer.reply is Reply.FAILED, call.hook.at_failure.value),
+            }
+        )
+
+    def _cluster(self, word: str) -> Cluster:
+        if not Path(word).is_file():
+            with configured_store(self.app.settings, self.app.clock) as store:
+                return store.clusters.get(word)
+        from kiln.cluster_file.reading import read
+        from kiln.hooks.sample import sample_cluster
+        from kiln.yaml_schema.reader import MAX_BYTES
+
+        declared = read(read_file(word, MAX_BYTES), word).clusters
+        if not declared:
+            raise UsageError(f'Cannot use {word}: it declares no cluster.')
+        return sample_cluster(declared[0])
+
+
+def _none_or_many(name: str, there: Sequence[str]) -> str:
+    if any(one.endswith(f'/{name}') for one in there):
+        return f'Cannot use hook {name!r}, which is ambiguous: choose from {", ".join(there)}.'
+    return f'Cannot find a hook {name!r}. Existing hooks: {", ".join(there) or "none"}.'
+
+
+def _leads_to(failed: bool, on_failure: str) -> str:
+    return on_failure if failed else ''
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    # In a container a user can have a number but no name.
+    except (KeyError, OSError):
+        return str(os.getuid())

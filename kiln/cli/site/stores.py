@@ -1,0 +1,152 @@
+"""Store, database, hooks and site, opened as configured."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.clusters.models import Node, NodeState
+from kiln.conf.db import default_url
+from kiln.conf.hooks import directory_of, file_of
+from kiln.exceptions import ConfigurationError
+from kiln.plugins.entry_points import hook_entries
+from kiln.plugins.extras import importing
+
+if TYPE_CHECKING:
+    from kiln.cluster_service.site import Site
+    from kiln.db.database import Database
+    from kiln.db.store import Store
+    from kiln.hooks.registry import Hooks
+
+
+def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
+    """Open the store; the caller closes it.
+
+    :raises ConfigurationError: a package that it needs is not installed.
+    :raises StoreError: the store cannot be used, or its tables have another revision.
+    """
+    with clusters_extra():
+        # Only commands on clusters need SQLAlchemy, and it takes a while to import.
+        from kiln.db.store import open_store
+    options = conf.db
+    return open_store(
+        options.url or default_url(),
+        clock=clock,
+        keys=options.key_file,
+        lock_timeout_s=options.lock_timeout,
+    )
+
+
+def configured_database(conf: Any) -> Database:
+    """Open the database, whatever its revision; otherwise like ``configured_store``."""
+    with clusters_extra():
+        from kiln.db.store import open_database
+    options = conf.db
+    return open_database(
+        options.url or default_url(), clock=SYSTEM_CLOCK, lock_timeout_s=options.lock_timeout
+    )
+
+
+def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
+    """Load the hooks of the site; a caller that calls hooks closes them.
+
+    :raises InvalidHooks: hooks are wrong; every mistake is listed.
+    :raises ConfigurationError: a package that they need is not installed.
+    """
+    options = conf.hooks
+    with clusters_extra():
+        # Without a file of hooks, no YAML is needed.
+        from kiln.hooks.loading import load_hooks
+        from kiln.hooks.registry import Hooks
+
+        found = load_hooks(
+            directory=directory_of(options.directory),
+            file=file_of(options.file),
+            entries=hook_entries(),
+        )
+    return Hooks(found, max_calls=options.max_calls, clock=clock)
+
+
+def clusters_extra() -> contextlib.AbstractContextManager[None]:
+    """Report a failed import with the extra to install."""
+    return importing('Cannot keep clusters', ConfigurationError)
+
+
+def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
+    """Open the site: its store, and on demand its cluster drivers and backends.
+
+    The caller closes it. Raises the errors of ``configured_store``.
+    """
+    store = configured_store(conf, clock)
+    # Callers of the store alone need neither the engine nor backends nor YAML.
+    with clusters_extra():
+        from kiln.cluster_service.site import open_site
+    from kiln.compute.backends import DriverManager
+
+    manager = DriverManager(conf)
+    try:
+        return open_site(
+            store,
+            conf.clusters,
+            name=conf.compute.owner,
+            open_backend=functools.partial(manager.open, clock=clock),
+            default_backend=manager.default_backend,
+            open_hooks=functools.partial(configured_hooks, conf, clock),
+            clock=clock,
+        )
+    # Nothing else would close the store.
+    except BaseException:
+        store.close()
+        raise
+
+
+@contextlib.contextmanager
+def existing_store(conf: Any) -> Iterator[Store | None]:
+    """Open the store if it exists, without creating it; like ``configured_store``."""
+    url = conf.db.url or default_url()
+    scheme, _, path = url.partition(':///')
+    if scheme.startswith('sqlite') and not Path(path).exists():
+        yield None
+        return
+    with contextlib.closing(configured_store(conf)) as store:
+        yield store
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Belongings:
+    """Ids and build keys of the known resources of clusters in a backend."""
+
+    kept: frozenset[str] = frozenset()
+    #: Resources that were abandoned with their cluster.
+    abandoned: frozenset[str] = frozenset()
+
+
+def belongings(conf: Any, backend: str) -> Belongings:
+    """Return the resources of clusters in a backend; nothing if the store does not exist.
+
+    Does not create a store.
+
+    :raises ConfigurationError: a package that the store needs is not installed.
+    :raises StoreError: the store cannot be used, so needed resources are unknown.
+    """
+    with existing_store(conf) as store:
+        if store is None:
+            return Belongings()
+        from kiln.engine.plan.names import build_key
+
+        kept = set(store.receipts.known(backend, 'server') | store.receipts.known(backend, 'port'))
+        for cluster in store.clusters.list():
+            # A machine that a killed engine requested is known only by its key.
+            kept |= {
+                build_key(node) for node in store.nodes.of(cluster.id) if _there(node, backend)
+            }
+        return Belongings(frozenset(kept), store.receipts.abandoned(backend))
+
+
+def _there(node: Node, backend: str) -> bool:
+    return node.backend == backend and node.state is not NodeState.GONE

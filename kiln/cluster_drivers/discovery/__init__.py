@@ -1,0 +1,1 @@
+"""Discovery of cluster drivers: sources, manifests, driver.yaml, lint."""

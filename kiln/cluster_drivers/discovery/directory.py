@@ -1,0 +1,136 @@
+"""A cluster driver that is a directory: ``driver.yaml``, ``templates/`` and no Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any, ClassVar
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Declared
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
+from kiln.cluster_drivers.templates.mappings import Spot
+from kiln.clusters.exceptions import InvalidCluster, InvalidClusterDriver, Problem
+from kiln.yaml_schema.nodes import Node, described, shown
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.reader import MAX_BYTES, documents
+
+MANIFEST = 'driver.yaml'
+TEMPLATES = 'templates'
+
+
+class DirectoryDriver(NodeClusterDriver):
+    """A driver whose every word is in its directory."""
+
+    directory: ClassVar[Path]
+    declared: ClassVar[Declared]
+    #: Where each mapping is written.
+    spots: ClassVar[dict[tuple[str, str], Spot]]
+
+    def get_template_definition(self) -> TemplateDefinition:
+        """Return the definition that the directory declares."""
+        declared, spots = self.declared, self.spots
+        definition = TemplateDefinition(
+            self.directory / TEMPLATES, declared.user_data, spot=spots['user_data', '']
+        )
+        for name, parameter in declared.parameters.items():
+            definition.add_parameter(parameter, spot=spots['parameters', name])
+        for path, file in declared.files.items():
+            definition.add_file(file, spot=spots['files', path])
+        for name, output in declared.outputs.items():
+            definition.add_output(output, spot=spots['outputs', name])
+        return definition
+
+
+def load_directory(directory: Path) -> type[DirectoryDriver]:
+    """Return the class of the driver that a directory is.
+
+    :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml, or
+        where there is none in that, in the templates.
+    """
+    file = directory / MANIFEST
+    mistakes = Mistakes(str(file))
+    root = _read(file, mistakes)
+    declared = None
+    if root is not None:
+        declared = DRIVER.read(root, mistakes)
+        _check_files(root, directory, mistakes)
+    try:
+        mistakes.raise_any()
+    except InvalidCluster as exc:
+        raise InvalidClusterDriver(exc.problems) from None
+    assert root is not None
+    assert isinstance(declared, Declared)
+    driver_class = _class_of(declared, directory.absolute(), dict(_spots(root, str(file))))
+    driver_class.open()
+    return driver_class
+
+
+def _class_of(
+    declared: Declared, directory: Path, spots: dict[tuple[str, str], Spot]
+) -> type[DirectoryDriver]:
+    attributes: dict[str, Any] = {
+        '__module__': __name__,
+        '__doc__': f'The driver of {directory}.',
+        'name': declared.name,
+        'version': declared.version,
+        'beta': declared.beta,
+        'provides': declared.provides,
+        'ready': declared.ready,
+        'directory': directory,
+        'declared': declared,
+        'spots': spots,
+    }
+    return type(declared.name, (DirectoryDriver,), attributes)
+
+
+def _read(file: Path, mistakes: Mistakes) -> Node | None:
+    try:
+        with file.open('rb') as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as exc:
+        problem = Problem(
+            message=f'it cannot be read: {exc.strerror}', file=str(file), line=1, column=1
+        )
+        raise InvalidClusterDriver([problem]) from exc
+    found = list(documents(content, mistakes))
+    if not found and not mistakes.told:
+        mistakes.add_at(1, 1, 'the file is empty; begin it with name: NAME')
+    for other in found[1:]:
+        mistakes.add(other, 'a driver is one document; take this one out')
+    return found[0] if found else None
+
+
+def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
+    """Tell of names that are not those of the files that are there."""
+    name = root.entries.get('name')
+    if name is not None and name.value.value != directory.absolute().name:
+        mistakes.add(
+            name.value,
+            f'{described(name.value)}, and the directory is {shown(directory.absolute().name)}; '
+            f'call them alike',
+        )
+    for node in _template_names(root):
+        if not isinstance(node.value, str) or not node.value:
+            continue
+        path = PurePath(node.value)
+        elsewhere = path.is_absolute() or '..' in path.parts
+        if elsewhere or not (directory / TEMPLATES / path).is_file():
+            mistakes.add(node, f'there is no {shown(node.value)} in {TEMPLATES}; put it there')
+
+
+def _template_names(root: Node) -> Iterator[Node]:
+    if 'user_data' in root.entries:
+        yield root.entries['user_data'].value
+    files = root.entries['files'].value.entries if 'files' in root.entries else {}
+    for _, file in files.values():
+        yield file.entries['template'].value if 'template' in file.entries else file
+
+
+def _spots(root: Node, file: str) -> Iterator[tuple[tuple[str, str], Spot]]:
+    user_data = root.entries['user_data'].value if 'user_data' in root.entries else root
+    yield ('user_data', ''), Spot(file, user_data.line, user_data.column)
+    for kind in ('parameters', 'files', 'outputs'):
+        entries = root.entries[kind].value.entries if kind in root.entries else {}
+        for name, (key, _) in entries.items():
+            yield (kind, name), Spot(file, key.line, key.column)

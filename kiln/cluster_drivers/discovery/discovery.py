@@ -1,0 +1,235 @@
+"""Which cluster drivers there are, and how the one that was chosen is loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.discovery.activation import Activation, activated
+from kiln.cluster_drivers.discovery.directory import load_directory
+from kiln.cluster_drivers.discovery.manifest import Manifest, ManifestError, from_class
+from kiln.cluster_drivers.discovery.sources import (
+    DirectorySource,
+    DriverSource,
+    PackageSource,
+    digest_of,
+)
+from kiln.cluster_drivers.records import DriverRecord, DriverState
+from kiln.cluster_drivers.selection.matching import in_order, why_unused
+from kiln.cluster_drivers.selection.pins import PinState, check_pin
+from kiln.clusters.exceptions import ClusterDriverUnknown, ClusterDriverUnusable
+from kiln.clusters.models import DriverPin
+from kiln.exceptions import redact
+from kiln.plugins.entry_points import cluster_driver_entries
+from kiln.plugins.extras import NeededExtra, needed_extra
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class DiscoverySettings:
+    """Where to look for drivers, and which of them the operator wants."""
+
+    driver_path: tuple[Path, ...] = ()
+    activation: Activation = dataclasses.field(default_factory=Activation)
+
+    @classmethod
+    def from_options(cls, values: Any) -> Self:
+        """Return what the options of [clusters] say."""
+        return cls(
+            driver_path=tuple(Path(path).expanduser() for path in values.driver_path),
+            activation=Activation.from_options(values),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedDriver:
+    """A driver that can be used: its class, its folder, or both."""
+
+    record: DriverRecord
+    #: None for one that is a folder without Python.
+    driver_class: type | None
+    #: None for one that is a module without a folder of its own.
+    folder: Path | None
+
+    def whole_class(self) -> type[ClusterDriver]:
+        """Return the class of the driver, also of one that is all data.
+
+        :raises InvalidClusterDriver: its files are wrong; each mistake is told.
+        :raises ClusterDriverUnusable: its class is none of a cluster driver.
+        """
+        if self.driver_class is None:
+            assert self.folder is not None
+            return load_directory(self.folder)
+        if not issubclass(self.driver_class, ClusterDriver):
+            raise ClusterDriverUnusable(
+                f'Cluster driver "{self.record.name}" from {self.record.origin} cannot be used: '
+                f'{self.driver_class.__name__} is no ClusterDriver.'
+            )
+        return self.driver_class
+
+
+class Catalogue:
+    """The drivers that were found at one moment; to see new ones, discover again."""
+
+    def __init__(
+        self, found: Mapping[DriverRecord, DriverSource], *, disabled_hard: bool = False
+    ) -> None:
+        self._sources = dict(found)
+        self._disabled_hard = disabled_hard
+
+    @property
+    def records(self) -> Sequence[DriverRecord]:
+        """All that was found, usable or not, by name and version."""
+        return in_order(self._sources)
+
+    def folders(self) -> Mapping[DriverRecord, Path]:
+        """Return the folder of each driver that has one of its own; imports nothing."""
+        found = {}
+        for record, source in self._sources.items():
+            # What is wrong with it, its record tells.
+            with contextlib.suppress(Exception):
+                if (folder := source.folder()) is not None:
+                    found[record] = folder
+        return found
+
+    def load(self, record: DriverRecord) -> LoadedDriver:
+        """Return a driver for new clusters. May be repeated; imports only once.
+
+        :raises ClusterDriverUnusable: it is not ACTIVE, or its code cannot be imported.
+        """
+        if record.state is not DriverState.ACTIVE:
+            raise ClusterDriverUnusable(f'Cluster driver "{record.name}" {why_unused(record)}')
+        return self._load(record)
+
+    def load_pinned(self, pin: DriverPin) -> LoadedDriver:
+        """Return the driver of a cluster there is, be it disabled by now or not.
+
+        One that has changed without a new version is used, and a warning logged.
+
+        :raises ClusterDriverUnknown: that version is not installed any more.
+        :raises ClusterDriverUnusable: it is broken, or disabled hard.
+        """
+        check = check_pin(pin, self.records)
+        record = check.record
+        if record is None:
+            gone = check.state is PinState.MISSING
+            raise (ClusterDriverUnknown if gone else ClusterDriverUnusable)(
+                f'Cannot serve the cluster: {check.message}'
+            )
+        if record.state is DriverState.DISABLED and self._disabled_hard:
+            raise ClusterDriverUnusable(
+                f'Cluster driver "{record.name}" {why_unused(record)} '
+                'With disabled_hard that holds for the clusters it has, too.'
+            )
+        if check.state is PinState.CHANGED:
+            LOG.warning('%s', check.message)
+        return self._load(record)
+
+    def _load(self, record: DriverRecord) -> LoadedDriver:
+        source = self._sources[record]
+        try:
+            driver_class, folder = source.driver_class(), source.folder()
+        # The code of a vendor may raise anything, and even try to exit.
+        except (Exception, SystemExit) as exc:
+            needed = _needed(exc, source)
+            error = ClusterDriverUnusable(
+                f'Cluster driver "{record.name}" failed to load from {record.origin}: '
+                f'{_reason(exc, needed)}.'
+            )
+            error.install = needed.command if needed else None
+            raise error from exc
+        return LoadedDriver(record=record, driver_class=driver_class, folder=folder)
+
+
+def discover(settings: DiscoverySettings) -> Catalogue:
+    """Look for drivers, and return all there are; one that is broken harms no other.
+
+    No driver is instantiated, and code is imported only of one whose files do
+    not say all. May be repeated: what was installed meanwhile is then seen.
+    """
+    sources = [*_packages(), *_directories(settings.driver_path)]
+    found = [_described(source) for source in sources]
+    for unknown in settings.activation.unknown_names(found):
+        LOG.warning('[clusters] names a driver that is not installed. %s', unknown)
+    records = activated(found, settings.activation)
+    return Catalogue(
+        dict(zip(records, sources, strict=True)),
+        disabled_hard=settings.activation.disabled_hard,
+    )
+
+
+def _packages() -> Iterator[DriverSource]:
+    yield from map(PackageSource, cluster_driver_entries())
+
+
+def _directories(driver_path: Iterable[Path]) -> Iterator[DriverSource]:
+    roots: dict[Path, Path] = {}
+    for path in driver_path:
+        # A directory that is listed twice is no second origin.
+        roots.setdefault(path.resolve(), path.absolute())
+    for root in roots.values():
+        try:
+            inside = sorted(path for path in root.iterdir() if path.is_dir())
+        except FileNotFoundError:
+            continue  # few sites have all the places that are looked at by default
+        except OSError as exc:
+            LOG.warning('Cannot look for cluster drivers in %s: %s', root, exc.strerror)
+            continue
+        for path in inside:
+            if not path.name.startswith(('.', '__')):
+                yield DirectorySource(path)
+
+
+def _described(source: DriverSource) -> DriverRecord:
+    known, digest = Manifest(), ''
+    try:
+        digest = digest_of(source.location())
+        known = source.manifest()
+        if known.lacking() and (driver_class := source.driver_class()):
+            known = known.filled_by(from_class(driver_class))
+        if lacking := known.lacking():
+            raise ManifestError(f'it says nothing of its {" and ".join(lacking)}')
+        if known.name not in (None, source.name):
+            raise ManifestError(f'it calls itself {known.name}; both names must be the same')
+    # The code of a vendor may raise anything, and even try to exit.
+    except (Exception, SystemExit) as exc:
+        needed = _needed(exc, source)
+        return DriverRecord(
+            name=source.name,
+            version=known.version or '',
+            origin=source.origin,
+            digest=digest,
+            state=DriverState.BROKEN,
+            reason=_reason(exc, needed),
+            install=needed.command if needed else None,
+        )
+    return DriverRecord(
+        name=source.name,
+        version=known.version or '',
+        origin=source.origin,
+        digest=digest,
+        beta=known.beta or False,
+        provides=known.provides or (),
+    )
+
+
+def _needed(exc: BaseException, source: DriverSource) -> NeededExtra | None:
+    needed = needed_extra(exc, source.distribution, driver=source.name)
+    return needed if needed and needed.absent else None
+
+
+def _reason(exc: BaseException, needed: NeededExtra | None) -> str:
+    if needed:
+        return str(needed)
+    text = ' '.join(str(exc).split()).rstrip('.')
+    if not isinstance(exc, ManifestError):
+        text = f'{type(exc).__name__}: {text}'
+    if isinstance(exc, ModuleNotFoundError):
+        text += ' (install what the driver needs)'
+    return redact(text)

@@ -1,0 +1,268 @@
+"""Where cluster drivers come from: packages with an entry point, and directories.
+
+A driver that has a folder of its own has manifest and templates there; one that is a
+module alone says all of itself in its class.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import hashlib
+import importlib
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import threading
+import types
+from collections.abc import Iterable
+from importlib.metadata import Distribution, EntryPoint
+from pathlib import Path
+
+from kiln.cluster_drivers.discovery.manifest import (
+    Manifest,
+    ManifestError,
+    from_version_module,
+    from_yaml,
+)
+
+#: What a driver.py calls its class.
+CLASS = 'Driver'
+_DIGITS = 16
+# A package is seen by others before its __init__.py has run; a driver may load another.
+_IMPORTING = threading.RLock()
+
+
+class DriverSource(abc.ABC):
+    """One place from which one driver can be had."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What the driver must be called."""
+
+    @property
+    @abc.abstractmethod
+    def origin(self) -> str:
+        """Where that is, for people."""
+
+    @abc.abstractmethod
+    def location(self) -> Path:
+        """Return the folder that is the driver's own, or the module that it is.
+
+        :raises ManifestError: there is none.
+        """
+
+    @abc.abstractmethod
+    def manifest(self) -> Manifest:
+        """Return what files say of the driver; none of its code is run.
+
+        :raises ManifestError: what they say cannot be used.
+        """
+
+    @abc.abstractmethod
+    def import_class(self) -> object | None:
+        """Import what should be the driver's class; None where it is all data.
+
+        May raise whatever the code of a vendor raises.
+        """
+
+    @property
+    def distribution(self) -> Distribution | None:
+        """The package that it is installed with; None for a directory."""
+        return None
+
+    def folder(self) -> Path | None:
+        """Return the driver's own folder; None for one that is a module alone."""
+        location = self.location()
+        return location if location.is_dir() else None
+
+    def driver_class(self) -> type | None:
+        """Import the class of the driver; None where it is all data.
+
+        :raises ManifestError: what there is is no class, or an abstract one. Whatever else
+            the code of a vendor raises passes through.
+        """
+        found = self.import_class()
+        if found is None:
+            return None
+        if not inspect.isclass(found):
+            raise ManifestError(f'{found!r} is no class')
+        if lacking := sorted(getattr(found, '__abstractmethods__', ())):
+            raise ManifestError(f'{found.__qualname__} lacks {", ".join(lacking)}')
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class PackageSource(DriverSource):
+    """A driver for which an installed package has an entry point.
+
+    The entry point names a class, or a package that is a driver's folder.
+    """
+
+    entry: EntryPoint
+
+    @property
+    def name(self) -> str:
+        """The name of the entry point."""
+        return self.entry.name
+
+    @property
+    def origin(self) -> str:
+        """The package."""
+        dist = self.entry.dist
+        return f'package {dist.name} {dist.version}' if dist else f'module {self.entry.value}'
+
+    @property
+    def distribution(self) -> Distribution | None:
+        """The package that has the entry point."""
+        return self.entry.dist
+
+    def location(self) -> Path:
+        """Return where its module is, without importing it."""
+        top, *inner = self.entry.module.split('.')
+        spec = importlib.util.find_spec(top)
+        if spec is None:
+            raise ManifestError(f'there is no module {top}')
+        if spec.submodule_search_locations is None:
+            return Path(spec.origin or top)
+        for place in spec.submodule_search_locations:
+            path = Path(place, *inner)
+            for folder in (path, path.parent) if inner else (path,):
+                if folder.is_dir():
+                    return folder
+        raise ManifestError(f'there is no module {self.entry.module}')
+
+    def manifest(self) -> Manifest:
+        """Return what the files of its folder say; nothing where it has none."""
+        folder = self.folder()
+        found = _manifest_in(folder) if folder else Manifest()
+        if not self.entry.attr and self.entry.module.rpartition('.')[2] != self.name:
+            raise ManifestError(f'its folder is {self.entry.module}, not {self.name}')
+        return found
+
+    def import_class(self) -> object | None:
+        """Import what the entry point names."""
+        if self.entry.attr:
+            found: object = self.entry.load()
+            return found
+        folder = self.folder()
+        if folder and (folder / 'driver.py').is_file():
+            return _class_in(importlib.import_module(f'{self.entry.module}.driver'))
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class DirectorySource(DriverSource):
+    """A driver that is a directory on driver_path."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the directory."""
+        return self.path.name
+
+    @property
+    def origin(self) -> str:
+        """The directory."""
+        return f'directory {self.path}'
+
+    def location(self) -> Path:
+        """Return the directory."""
+        return self.path
+
+    def manifest(self) -> Manifest:
+        """Return what driver.yaml says, or version.py."""
+        found = _manifest_in(self.path)
+        if (self.path / 'driver.yaml').is_file():
+            return found
+        if found == Manifest():
+            raise ManifestError(
+                'it has neither a driver.yaml nor a version.py that names a driver'
+            )
+        if not (self.path / 'driver.py').is_file():
+            raise ManifestError('it has a version.py but no driver.py')
+        return found
+
+    def import_class(self) -> object | None:
+        """Import driver.py, under a name that no other directory has."""
+        if not (self.path / 'driver.py').is_file():
+            return None
+        package = self._package()
+        with _IMPORTING:
+            if package not in sys.modules:
+                _make_package(package, self.path)
+            return _class_in(importlib.import_module(f'{package}.driver'))
+
+    def _package(self) -> str:
+        # Versions side by side have modules of the same names, and what has
+        # changed is to be imported anew.
+        mark = hashlib.sha256(os.fsencode(self.path) + digest_of(self.path).encode())
+        return f'kiln_driver_{re.sub("[^A-Za-z0-9]", "_", self.name)}_{mark.hexdigest()[:_DIGITS]}'
+
+
+def digest_of(location: Path) -> str:
+    """Return what changes with any name or content of a driver's files.
+
+    Not with those of its ``image`` folder: these are for people, and may be large.
+    """
+    whole = hashlib.sha256()
+    for name, path in sorted(_files(location)):
+        with path.open('rb') as file:
+            content = hashlib.file_digest(file, 'sha256').digest()
+        whole.update(hashlib.sha256(os.fsencode(name)).digest() + content)
+    return whole.hexdigest()[:_DIGITS]
+
+
+def _files(location: Path) -> Iterable[tuple[str, Path]]:
+    if location.is_file():
+        yield location.name, location
+    walked = set()
+    for folder, folders, names in os.walk(location, followlinks=True):
+        inside = Path(folder)
+        if inside.resolve() in walked:
+            folders.clear()  # a link that leads back
+            continue
+        walked.add(inside.resolve())
+        unseen = {'__pycache__', 'image'} if inside == location else {'__pycache__'}
+        # In order, so that of two links to one folder the same is always followed.
+        folders[:] = sorted(one for one in folders if one not in unseen and one[0] != '.')
+        for name in names:
+            path = inside / name
+            if name[0] != '.' and path.suffix != '.pyc' and path.is_file():
+                yield path.relative_to(location).as_posix(), path
+
+
+def _manifest_in(folder: Path) -> Manifest:
+    for name, read in (('driver.yaml', from_yaml), ('version.py', from_version_module)):
+        if (path := folder / name).is_file():
+            return read(path.read_text(encoding='utf-8'))
+    return Manifest()
+
+
+def _make_package(name: str, folder: Path) -> None:
+    """Make a directory a package, so that its modules can import each other."""
+    start = folder / '__init__.py'
+    spec = (
+        importlib.util.spec_from_file_location(name, start) if start.is_file() else None
+    ) or importlib.machinery.ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    sys.modules[name] = package = importlib.util.module_from_spec(spec)
+    try:
+        if spec.loader:
+            spec.loader.exec_module(package)
+    # A vendor's code may even try to exit; half a module must not be found again.
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _class_in(module: types.ModuleType) -> object:
+    if not hasattr(module, CLASS):
+        raise ManifestError(f'its driver.py has no class {CLASS}')
+    found: object = getattr(module, CLASS)
+    return found

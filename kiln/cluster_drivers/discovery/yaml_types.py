@@ -1,0 +1,225 @@
+"""Kinds of values that only the file of a driver has."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from kiln.cluster_drivers.readiness import ReadyRule, WhenActive, WhenConsole, WhenHttp, WhenTcp
+from kiln.cluster_drivers.records import ClusterType
+from kiln.cluster_drivers.templates.mappings import Mapped
+from kiln.yaml_schema.mapping import Found
+from kiln.yaml_schema.nodes import Doubtful, Node, described, plain
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.types import WRONG, Kind, Text, Whole, Wrong
+
+
+class Number(Kind[float]):
+    """A number, whole or not."""
+
+    words = 'a number'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> float | Wrong:
+        number = node.value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            return self._refuse(node, mistakes)
+        return number
+
+    def schema(self) -> dict[str, Any]:
+        return {'type': 'number'}
+
+
+class Value(Kind[Any]):
+    """Whatever JSON can hold."""
+
+    words = 'a value'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> Any:
+        for doubt in _doubts(node):
+            mistakes.add(doubt, f'{described(doubt)}; write it in quotes if text is meant')
+        return plain(node)
+
+    def schema(self) -> dict[str, Any]:
+        return {}
+
+
+def _doubts(node: Node) -> Iterator[Node]:
+    if isinstance(node.value, tuple):
+        for item in node.value:
+            yield from _doubts(item)
+    for pair in node.entries.values():
+        yield from _doubts(pair.value)
+    if isinstance(node.value, Doubtful):
+        yield node
+
+
+class Mode(Kind[int]):
+    """The rights of a file, to the base 8 whether in quotes or not."""
+
+    words = "rights as chmod takes them, such as '0644'"
+    _pattern = '0?[0-7]{3,4}'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> int | Wrong:
+        if isinstance(node.value, tuple | Mapping) or not re.fullmatch(self._pattern, node.text):
+            return self._refuse(node, mistakes)
+        return int(node.text, 8)
+
+    def write(self, value: int) -> str:
+        return f'{value:04o}'
+
+    def schema(self) -> dict[str, Any]:
+        # Readers of YAML do not agree on what a bare 0644 is.
+        return {'type': ['string', 'integer'], 'pattern': f'^{self._pattern}$'}
+
+
+class TypeOfCluster(Kind[ClusterType]):
+    """What a driver builds, as a list of three words or under their names."""
+
+    words = f'{{{", ".join(f"{name}: ..." for name in ClusterType._fields)}}}'
+    _word = Text('a word, or * in quotes for any')
+
+    def _read(self, node: Node, mistakes: Mistakes) -> ClusterType | Wrong:
+        fields = ClusterType._fields
+        words = node.value if isinstance(node.value, tuple) else ()
+        if set(node.entries) == set(fields):
+            words = tuple(node.entries[name].value for name in fields)
+        if len(words) != len(fields):
+            return self._refuse(node, mistakes)
+        read = [self._word.read(word, mistakes) for word in words]
+        right = [word for word in read if isinstance(word, str)]
+        return ClusterType.of(*right) if len(right) == len(fields) else WRONG
+
+    def schema(self) -> dict[str, Any]:
+        fields, word = ClusterType._fields, self._word.schema()
+        return {
+            'anyOf': [
+                {'type': 'array', 'items': word, 'minItems': 3, 'maxItems': 3},
+                {
+                    'type': 'object',
+                    'properties': dict.fromkeys(fields, word),
+                    'required': list(fields),
+                    'additionalProperties': False,
+                },
+            ]
+        }
+
+
+M = TypeVar('M', bound=Mapped)
+
+
+class Named(Kind[Mapping[str, M]], Generic[M]):
+    """Values under names; each is told its own."""
+
+    def __init__(self, item: Kind[M], of: type[M], key: str, words: str) -> None:
+        self._item, self._of, self._key, self.words = item, of, key, words
+
+    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, M] | Wrong:
+        if not isinstance(node.value, Mapping):
+            return self._refuse(node, mistakes)
+        found = {}
+        for name, pair in node.entries.items():
+            # With nothing but its name, that alone can be wrong.
+            for _, message in self._of(**{self._key: name}).contradictions():
+                mistakes.add(pair.key, message)
+            value = self._item.read(pair.value, mistakes)
+            if not isinstance(value, Wrong):
+                found[name] = dataclasses.replace(value, **{self._key: name})  # type: ignore[type-var]
+        return MappingProxyType(found)
+
+    def write(self, value: Mapping[str, M]) -> dict[str, Any]:
+        return {name: self._item.write(one) for name, one in value.items()}
+
+    def schema(self) -> dict[str, Any]:
+        return {'type': 'object', 'additionalProperties': self._item.schema()}
+
+
+def settled(of: type[Mapped], **written: str) -> Callable[[Found], None]:
+    """Return what tells where the right values of a mapping contradict each other.
+
+    :param written: Attributes that have another name in the file.
+    """
+    attributes = {name: attribute for attribute, name in written.items()}
+
+    def settle(found: Found) -> None:
+        # All the rest depends on what it is, so nothing can be said while that is wrong.
+        if found.given('type') and 'type' not in found.values:
+            return
+        values = {attributes.get(name, name): value for name, value in found.values.items()}
+        for field, message in of(**values).contradictions():
+            # Of its name is told where that stands, which is not in the mapping.
+            if field in values:
+                found.mistakes.add(found.at(written.get(field, field)), message)
+
+    return settle
+
+
+class Ready(Kind[ReadyRule]):
+    """How a node is known to be ready."""
+
+    words = 'active, {console: PATTERN}, {tcp: PORT} or {http: PORT, path: /PATH}'
+    _port = Whole(1, 65_535)
+    _path = Text('a path that begins with /', pattern=r'/\S*')
+    _pattern = Text('a regular expression', longest=1000)
+
+    def _read(self, node: Node, mistakes: Mistakes) -> ReadyRule | Wrong:
+        if node.value == 'active':
+            return WhenActive()
+        parts = {name: pair.value for name, pair in node.entries.items()}
+        match sorted(parts):
+            case ['console']:
+                return self._console(parts['console'], mistakes)
+            case ['tcp']:
+                port = self._port.read(parts['tcp'], mistakes)
+                return WRONG if isinstance(port, Wrong) else WhenTcp(port)
+            case ['http'] | ['http', 'path']:
+                port = self._port.read(parts['http'], mistakes)
+                path = self._path.read(parts['path'], mistakes) if 'path' in parts else '/'
+                if isinstance(port, Wrong) or isinstance(path, Wrong):
+                    return WRONG
+                return WhenHttp(port, path)
+        return self._refuse(node, mistakes)
+
+    def _console(self, node: Node, mistakes: Mistakes) -> ReadyRule | Wrong:
+        pattern = self._pattern.read(node, mistakes)
+        if isinstance(pattern, Wrong):
+            return WRONG
+        try:
+            return WhenConsole(re.compile(pattern))
+        except (re.error, OverflowError, RecursionError) as exc:
+            mistakes.add(node, f'this is no regular expression: {exc}')
+            return WRONG
+
+    def write(self, value: ReadyRule) -> Any:
+        match value:
+            case WhenConsole():
+                return {'console': value.pattern.pattern}
+            case WhenTcp():
+                return {'tcp': value.port}
+            case WhenHttp():
+                return {'http': value.port, 'path': value.path}
+        return 'active'
+
+    def schema(self) -> dict[str, Any]:
+        port = self._port.schema()
+        rules = (
+            ({'console': self._pattern.schema()}, ['console']),
+            ({'tcp': port}, ['tcp']),
+            ({'http': port, 'path': self._path.schema()}, ['http']),
+        )
+        return {
+            'anyOf': [
+                {'const': 'active'},
+                *(
+                    {
+                        'type': 'object',
+                        'properties': properties,
+                        'required': required,
+                        'additionalProperties': False,
+                    }
+                    for properties, required in rules
+                ),
+            ]
+        }

@@ -1,0 +1,1 @@
+"""Selection of a cluster driver: request, matching, refusals, pins."""

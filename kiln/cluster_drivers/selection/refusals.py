@@ -1,0 +1,114 @@
+"""Refusals to choose a cluster driver: what was asked for, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from kiln.cluster_drivers.records import DriverRecord
+from kiln.cluster_drivers.selection.matching import Candidate, Table, current
+from kiln.cluster_drivers.selection.request import DISTRO_PROPERTIES, Image, Kind, Wish
+from kiln.clusters.exceptions import (
+    AmbiguousClusterDriver,
+    ClusterDriverMismatch,
+    ClusterDriverUnknown,
+    ClusterDriverUnusable,
+    ImageWithoutDistro,
+    NoClusterDriver,
+)
+
+#: Near misses that are listed.
+_NEAREST = 3
+
+
+def unknown(wish: Wish, table: Table) -> ClusterDriverUnknown:
+    """Return the error for a driver, or a version of it, that is not installed."""
+    installed = [row.driver for row in table.rows]
+    if versions := [one.version or '?' for one in installed if one.name == wish.name]:
+        told = f'is not installed as {wish.version}, only as {", ".join(dict.fromkeys(versions))}.'
+    else:
+        names = sorted({one.name for one in installed})
+        close = [f'"{name}"' for name in difflib.get_close_matches(wish.name, names)]
+        meant = f' Did you mean {" or ".join(close)}?' if close else ''
+        told = f'is not installed.{meant} Installed: {", ".join(names) or "none"}.'
+    return ClusterDriverUnknown(
+        f'Cluster driver "{wish.name}" {told} It was asked for by {wish.source}.'
+    )
+
+
+def unusable(wish: Wish, named: Candidate, table: Table) -> ClusterDriverUnusable:
+    """Return the error for a driver that is installed and out of use."""
+    instead = _names(table.left)
+    return ClusterDriverUnusable(
+        f'Cluster driver "{wish.name}" {named.out}'
+        f'{f" Or choose one of: {instead}." if instead else ""} '
+        f'It was asked for by {wish.source}.'
+    )
+
+
+def mismatch(wish: Wish, named: Candidate, table: Table) -> ClusterDriverMismatch:
+    """Return the error for a driver that does not build what is wanted."""
+    return ClusterDriverMismatch(
+        f'Cluster driver "{wish.name}" {named.out} '
+        f'Drivers that do: {_names(table.left) or "none"}. It was asked for by {wish.source}.'
+    )
+
+
+def nobody(table: Table) -> NoClusterDriver:
+    """Return the error for a kind of cluster that no driver builds."""
+    told = [f'No cluster driver builds {table.kind}.']
+    usable = current(row.driver for row in table.rows)
+    if not usable:
+        told.append('None is in use.')
+    elif nearest := _nearest(table.kind, usable):
+        told.append(f'Nearest: {"; ".join(nearest)}.')
+    told += [f'"{row.driver.name}" would, but {row.out}' for row in table.rows if row.fits]
+    return NoClusterDriver(' '.join(told))
+
+
+def _nearest(kind: Kind, usable: Iterable[DriverRecord]) -> list[str]:
+    misses = sorted(
+        (len(differences := kind.differences(offered)), record.name, offered, differences)
+        for record in usable
+        for offered in record.provides
+    )
+    return [
+        f'{name} builds {offered}, which differs in {" and ".join(differences)}'
+        for count, name, offered, differences in misses[:_NEAREST]
+        if count == misses[0][0]
+    ]
+
+
+def ambiguous(table: Table) -> AmbiguousClusterDriver:
+    """Return the error for a kind of cluster that several drivers build."""
+    return AmbiguousClusterDriver(
+        f'{undecided(table)} '
+        f'{"State the coe, or choose" if table.kind.coe is None else "Choose"} with '
+        '--driver NAME, image property kiln_driver, or driver_preference of [clusters] in '
+        'kiln.conf. Nothing was created.'
+    )
+
+
+def undecided(table: Table) -> str:
+    """Return which drivers build a kind of cluster equally well."""
+    offers = ' and '.join(f'{row.driver} ({row.driver.origin})' for row in table.left)
+    return f'Several cluster drivers build {table.kind}: {offers}.'
+
+
+def without_distro(image: Image | None) -> ImageWithoutDistro:
+    """Return the error for an image that does not say what system it has."""
+    first, *others = DISTRO_PROPERTIES
+    if image is None:
+        return ImageWithoutDistro(
+            'There is no image to tell the distro, without which a cluster driver cannot be '
+            'matched. Name an image, or a driver that builds on any.'
+        )
+    return ImageWithoutDistro(
+        f'{str(image).capitalize()} has no distro, without which a cluster driver cannot be '
+        f'matched. Set its property {first}, such as {first}=ubuntu '
+        f'({" and ".join(others)} are also read), or name a driver as NAME:OS.'
+    )
+
+
+def _names(candidates: Iterable[Candidate]) -> str:
+    return ', '.join(dict.fromkeys(row.driver.name for row in candidates))

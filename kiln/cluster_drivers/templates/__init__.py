@@ -1,0 +1,1 @@
+"""Templates of node user data: definition, language, quoting, facts."""

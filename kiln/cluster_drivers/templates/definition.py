@@ -1,0 +1,334 @@
+"""How a driver's templates are loaded, and matched to what kiln knows of a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from kiln.cluster_drivers.templates.facts import (
+    FACTS,
+    JOIN_TOKEN,
+    OUTPUT_FACTS,
+    facts,
+    ready_nodes,
+)
+from kiln.cluster_drivers.templates.language import TextTemplate
+from kiln.cluster_drivers.templates.mappings import (
+    Definition,
+    FileMapping,
+    Mapped,
+    OutputMapping,
+    ParameterMapping,
+    Spot,
+)
+from kiln.cluster_drivers.templates.quoting import misplaced
+from kiln.cluster_drivers.values import Context
+from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
+from kiln.clusters.models import Cluster, Node
+from kiln.clusters.spec import Place, Scope
+from kiln.models import InjectedFile
+
+M = TypeVar('M', bound=Mapped)
+
+
+class TemplateDefinition:
+    """The templates of a driver, and the mappings that fill them in.
+
+    It is made, completed by ``add_parameter``, ``add_file`` and ``add_output``, and
+    loaded and checked as a whole when its driver is opened. From then on it is only
+    read, by as many threads as there are.
+    """
+
+    def __init__(
+        self, directory: Path, user_data: str | None = None, *, spot: Spot | None = None
+    ) -> None:
+        """Name the directory of the templates, and the one of the user data.
+
+        A ``spot`` is where something is written; the line that calls where it is not
+        given.
+        """
+        self._directory = directory
+        self._user_data = user_data
+        self._used: dict[str, Spot] = {}
+        self._templates: dict[str, TextTemplate] = {}
+        self._spots: dict[tuple[str, str], Spot] = {}
+        self._mistakes: list[Problem] = []
+        self.parameters: dict[str, ParameterMapping] = {}
+        self.files: dict[str, FileMapping] = {}
+        self.outputs: dict[str, OutputMapping] = {}
+        if user_data is not None:
+            self._used[user_data] = spot or _caller()
+
+    # ---- made -------------------------------------------------------------
+
+    def add_parameter(self, mapping: ParameterMapping, *, spot: Spot | None = None) -> None:
+        """Map a name in the templates to a parameter of clusters, or to a fact."""
+        self._add(self.parameters, 'parameter', mapping.name, mapping, spot or _caller())
+
+    def add_file(self, mapping: FileMapping, *, spot: Spot | None = None) -> None:
+        """Put a file on each machine."""
+        spot = spot or _caller()
+        self._add(self.files, 'file', mapping.path, mapping, spot)
+        self._used.setdefault(mapping.template, spot)
+
+    def add_output(self, mapping: OutputMapping, *, spot: Spot | None = None) -> None:
+        """Tell people something of the cluster once nodes of it are ready."""
+        self._add(self.outputs, 'output', mapping.name, mapping, spot or _caller())
+
+    def _add(self, known: dict[str, M], kind: str, name: str, mapping: M, spot: Spot) -> None:
+        for field, message in mapping.contradictions():
+            self._mistakes.append(spot.problem(f'{kind} {name!r}, {field}: {message}'))
+        if name in known:
+            self._mistakes.append(spot.problem(f'{kind} {name!r} is there twice'))
+        known[name] = mapping
+        self._spots[kind, name] = spot
+
+    # ---- loaded ------------------------------------------------------------
+
+    def load(self, *, overrides: Path | None = None) -> None:
+        """Read the templates, and return if each can be filled in whoever the cluster is.
+
+        :param overrides: A directory of templates that take the place of those of the
+            same names.
+        :raises InvalidClusterDriver: some cannot; all mistakes are told.
+        """
+        problems = list(self._mistakes)
+        self._templates = {
+            name: self._read(name, spot, overrides, problems) for name, spot in self._used.items()
+        }
+        known = FACTS | self.parameters.keys()
+        for template in self._templates.values():
+            problems += [*template.mistakes, *template.unknown(known), *misplaced(template)]
+        problems += self._unknown_in_outputs()
+        if overrides is None or not overrides.is_dir():
+            problems += self._unused()
+        else:
+            # An operator's template need not use all that the driver's does.
+            problems += self._strangers(overrides)
+        if problems:
+            raise InvalidClusterDriver(problems)
+
+    def _read(
+        self, name: str, spot: Spot, overrides: Path | None, problems: list[Problem]
+    ) -> TextTemplate:
+        pure, wrong, text = PurePath(name), '', ''
+        path = self._directory / name
+        if overrides is not None and (overrides / name).is_file():
+            path = overrides / name
+        if pure.is_absolute() or '..' in pure.parts:
+            wrong = 'must be below the directory of the templates'
+        else:
+            try:
+                text = path.read_bytes().decode()
+            except OSError as exc:
+                wrong = f'cannot be read: {exc.strerror}'
+            except ValueError:
+                wrong = 'is no text in UTF-8'
+        if wrong:
+            problems.append(spot.problem(f'template {name!r} {wrong}'))
+        return TextTemplate(text, file=str(path))
+
+    def _unknown_in_outputs(self) -> Iterator[Problem]:
+        told = OUTPUT_FACTS | {
+            name
+            for name, one in self.parameters.items()
+            if not one.secret and one.source != JOIN_TOKEN
+        }
+        for name, mapping in self.outputs.items():
+            for problem in TextTemplate(mapping.text).unknown(told):
+                yield self._spots['output', name].problem(f'output {name!r}: {problem.message}')
+
+    def _unused(self) -> Iterator[Problem]:
+        templates = (
+            *self._templates.values(),
+            *(TextTemplate(one.text) for one in self.outputs.values()),
+        )
+        wanted = set[str]().union(*(one.names for one in templates))
+        for name in self.parameters:
+            if name not in wanted:
+                yield self._spots['parameter', name].problem(
+                    f'parameter {name!r} is in no template'
+                )
+
+    def _strangers(self, overrides: Path) -> Iterator[Problem]:
+        # A template under a wrong name would change nothing, and nobody would know.
+        names = ', '.join(sorted(self._templates)) or 'none'
+        for path in sorted(overrides.rglob('*')):
+            if path.is_file() and path.relative_to(overrides).as_posix() not in self._templates:
+                yield Spot(str(path), 1).problem(
+                    f'no template of the driver has this name; it has {names}'
+                )
+
+    @property
+    def digest(self) -> str:
+        """Changes with the templates in use and with where they go."""
+        parts = [self._user_data, sorted(self.files.items(), key=str)]
+        texts = sorted((name, one.text) for name, one in self._templates.items())
+        return hashlib.sha256(repr((parts, texts)).encode()).hexdigest()
+
+    @property
+    def joins(self) -> bool:
+        """Whether a node is given a token with which it may join."""
+        return any(one.source == JOIN_TOKEN for one in self.parameters.values()) or any(
+            JOIN_TOKEN in one.names for one in self._templates.values()
+        )
+
+    # ---- filled in --------------------------------------------------------
+
+    def get_params(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
+        """Return the value of each parameter for one node; the narrower scope wins.
+
+        A secret is the name that it has in the store; what nobody has given is None.
+        """
+        return self._facts_and_params(context, cluster, node)[1]
+
+    def get_env_files(
+        self, context: Context, cluster: Cluster, node: Node
+    ) -> tuple[InjectedFile, ...]:
+        """Return the files that are put on one machine.
+
+        :raises ClusterDriverError: a value or secret is missing, or cannot stand in its place.
+        """
+        return self._files(
+            self._known(context, node, *self._facts_and_params(context, cluster, node))
+        )
+
+    def extract_definition(self, context: Context, cluster: Cluster, node: Node) -> Definition:
+        """Return everything that the templates say of one node.
+
+        The same for each call, unless a secret or the cluster has changed since.
+
+        :raises ClusterDriverError: a value or secret is missing, or cannot stand in its place.
+        """
+        found, params = self._facts_and_params(context, cluster, node)
+        known = self._known(context, node, found, params)
+        user_data = None
+        if self._user_data is not None:
+            user_data = self._templates[self._user_data].render(known).encode()
+        return Definition(user_data=user_data, files=self._files(known), params=params)
+
+    def get_outputs(self, context: Context, cluster: Cluster) -> Mapping[str, Any]:
+        """Return what people are told of the cluster; None is for what is not there yet.
+
+        :raises ClusterDriverError: an address cannot stand in the text.
+        """
+        found: dict[str, Any] = {}
+        for name, mapping in self.outputs.items():
+            template = TextTemplate(mapping.text, file=f'output {name}')
+            nodes = ready_nodes(context, cluster, mapping.role)
+            texts = [
+                template.render(self._told(context, cluster, node))
+                for node in (nodes if mapping.each else nodes[:1])
+            ]
+            found[name] = texts if mapping.each else next(iter(texts), None)
+        return found
+
+    def _told(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
+        found, params = self._facts_and_params(context, cluster, node)
+        return {**found, **params}
+
+    def _facts_and_params(
+        self, context: Context, cluster: Cluster, node: Node
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        machine = context.effective(cluster, node.group).machine
+        found = facts(context, cluster, node, machine, joins=self.joins)
+        params = {
+            name: found[mapping.source] if mapping.source else _value(mapping, machine.parameters)
+            for name, mapping in self.parameters.items()
+        }
+        return found, params
+
+    def _known(
+        self, context: Context, node: Node, found: Mapping[str, Any], params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        known = {**found, **params}
+        for name, mapping in self.parameters.items():
+            if params[name] is None and mapping.required:
+                raise ClusterDriverError(
+                    f'Cannot build node {node.name}: parameter {name} is unset.'
+                )
+            if params[name] is not None and mapping.secret:
+                known[name] = context.secrets.get(params[name])
+        return known
+
+    def _files(self, known: Mapping[str, Any]) -> tuple[InjectedFile, ...]:
+        return tuple(
+            InjectedFile(
+                path=mapping.path,
+                content=self._templates[mapping.template].render(known).encode(),
+                mode=mapping.mode,
+                owner=mapping.owner,
+            )
+            for mapping in self.files.values()
+        )
+
+    # ---- what owners of clusters give -------------------------------------
+
+    def value_problems(self, context: Context, cluster: Cluster, group: str) -> Iterator[Problem]:
+        """Yield what is wrong with the parameters of a group, before any node is made.
+
+        Secrets are fetched to see that they are there.
+        """
+        found = context.effective(cluster, group)
+        wrong = False
+        for name, value in found.machine.parameters.items():
+            mapping = self.parameters.get(name)
+            if mapping is None or mapping.source:
+                names = [one.name for one in self.parameters.values() if not one.source]
+                message = f'the driver has no such parameter; it has {", ".join(names) or "none"}'
+            else:
+                message = mapping.wrong(value) if value is not None else ''
+            if message:
+                wrong = True
+                yield Problem(message=message, path=_path_of(cluster, group, name, found.origins))
+        for name, mapping in self.parameters.items():
+            if mapping.required and found.machine.parameters.get(name) is None:
+                wrong = True
+                yield Problem(
+                    message=f'the driver needs parameter {name}', path=_group_path(cluster, group)
+                )
+        if not wrong:
+            yield from self._trial(context, cluster, group)
+
+    def _trial(self, context: Context, cluster: Cluster, group: str) -> Iterator[Problem]:
+        """Fill everything in for a node that will never be."""
+        node = Node(
+            id='trial', cluster_id=cluster.id, group=group, name='trial', place=Place(), backend=''
+        )
+        try:
+            known = self._known(context, node, *self._facts_and_params(context, cluster, node))
+        except ClusterDriverError as exc:
+            yield Problem(message=str(exc), path=_group_path(cluster, group))
+            return
+        for template in self._templates.values():
+            yield from template.unfit(known)
+
+
+def _value(mapping: ParameterMapping, given: Mapping[str, Any]) -> Any:
+    value = given.get(mapping.name)
+    return mapping.default if value is None else value
+
+
+def _group_path(cluster: Cluster, group: str) -> str:
+    names = [one.name for one in cluster.spec.groups]
+    # As in the file, where groups are a list; one that its template brings has no place there.
+    return f'nodegroups[{names.index(group)}]' if group in names else f'template.{group}'
+
+
+def _path_of(cluster: Cluster, group: str, name: str, origins: Mapping[str, Scope]) -> str:
+    match origins[f'parameters.{name}']:
+        case Scope.GROUP:
+            return f'{_group_path(cluster, group)}.parameters.{name}'
+        case Scope.CLUSTER:
+            return f'parameters.{name}'
+        case scope:
+            return f'{scope}.parameters.{name}'
+
+
+def _caller() -> Spot:
+    """Return the line that called the method that asks."""
+    frame = sys._getframe(2)
+    return Spot(frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,66 @@
+"""What templates know without being told: facts about a site, a cluster and a node; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.cluster_drivers.values import Context, join_token
+from kiln.clusters.models import Cluster, Node, NodeState
+from kiln.clusters.spec import MachineSpec
+
+#: The one fact that is a secret.
+JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
+
+#: What every template knows of the node that it is filled in for.
+FACTS = frozenset(
+    {
+        'site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.name', 'group.role',
+        'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', JOIN_TOKEN,
+    }
+)  # fmt: skip
+#: What the text of an output knows of the ready node that it is made of, beside the
+#: parameters that are no secrets.
+OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address'}
+
+
+def facts(
+    context: Context, cluster: Cluster, node: Node, machine: MachineSpec, *, joins: bool
+) -> Mapping[str, Any]:
+    """Return the facts for the templates of one node, with a join token where it joins.
+
+    :raises ClusterDriverError: the site has no key to make a token with.
+    """
+    group = context.group(cluster, node.group)
+    template = context.template
+    found = {
+        'site': context.site,
+        'cluster.id': cluster.id,
+        'cluster.name': cluster.name,
+        'cluster.coe': cluster.spec.coe or (template.coe if template else None),
+        'group.name': group.name,
+        'group.role': group.role,
+        'node.id': node.id,
+        'node.name': node.name,
+        'node.flavor': node.place.flavor or machine.flavor,
+        'node.zone': node.place.zone,
+        'node.image': machine.image,
+        'node.address': node.address,
+    }
+    if joins:
+        found[JOIN_TOKEN] = join_token(context, node)
+    return found
+
+
+def ready_nodes(context: Context, cluster: Cluster, role: str | None) -> list[Node]:
+    """Return the ready nodes of a role that have an address, the oldest first."""
+    return sorted(
+        (
+            node
+            for node in context.nodes
+            if node.state is NodeState.READY
+            and node.address
+            and role in (None, context.group(cluster, node.group).role)
+        ),
+        key=lambda node: (node.created_at, node.id),
+    )

@@ -1,0 +1,108 @@
+"""What links a driver's templates to kiln: frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple, Protocol
+
+from kiln.cluster_drivers.parameters import NAME, NAMING, Parameter
+from kiln.cluster_drivers.templates.facts import FACTS
+from kiln.cluster_drivers.templates.language import TextTemplate
+from kiln.clusters.exceptions import Problem
+from kiln.models import InjectedFile
+
+_OWNER = re.compile(r'[a-z_][a-z0-9_-]{0,31}(?::[a-z_][a-z0-9_-]{0,31})?')
+
+
+class Spot(NamedTuple):
+    """Where something is written."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def problem(self, message: str) -> Problem:
+        """Return a mistake that is there."""
+        return Problem(message=message, file=self.file, line=self.line, column=self.column)
+
+
+class Mapped(Protocol):
+    """A value that goes under a name, and knows when it cannot be."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and a sentence on it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ParameterMapping(Parameter):
+    """A name in templates, and where its value comes from.
+
+    ``source`` is one of :data:`~kiln.cluster_drivers.templates.facts.FACTS`. Without one it is
+    the parameter of that name: from the node group, else the cluster, else its
+    template, else the default.
+    """
+
+    source: str | None = None
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and a sentence on it where the mapping itself cannot be."""
+        yield from super(ParameterMapping, self).contradictions()
+        if self.source is not None and self.source not in FACTS:
+            yield 'source', f'nothing is called {self.source!r} here'
+        if self.source is not None and (self.required or self.default is not None or self.secret):
+            yield 'source', 'a fact is neither required nor secret, and has no default'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FileMapping:
+    """A file on each machine, and the template that it is made of."""
+
+    path: str = ''
+    template: str = ''
+    mode: int = 0o644
+    owner: str = 'root'
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and a sentence on it where the mapping itself cannot be."""
+        pure = PurePosixPath(self.path)
+        if not pure.is_absolute() or '..' in pure.parts or self.path != str(pure):
+            yield 'path', 'it must be the absolute path of a file'
+        if not 0 <= self.mode <= 0o7777:
+            yield 'mode', 'it must be at most 7777, to the base 8'
+        if not _OWNER.fullmatch(self.owner):
+            yield 'owner', 'it must be the name of a user, or of a user and a group: root:adm'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class OutputMapping:
+    """What people are told of a cluster, made of its ready nodes."""
+
+    name: str = ''
+    #: In the language of templates; it knows the parameters that are
+    #: no secrets, and :data:`~kiln.cluster_drivers.templates.facts.OUTPUT_FACTS`.
+    text: str = '{{ node.address }}'
+    #: Only nodes of groups of this role count; None is any.
+    role: str | None = None
+    #: A list with a text for each node; else the text of the oldest.
+    each: bool = False
+    help: str = ''
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and a sentence on it where the mapping itself cannot be."""
+        if not NAME.fullmatch(self.name):
+            yield 'name', NAMING
+        for problem in TextTemplate(self.text).mistakes:
+            yield 'text', problem.message
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Definition:
+    """Everything that the templates say of one node."""
+
+    user_data: bytes | None = dataclasses.field(repr=False)
+    files: tuple[InjectedFile, ...]
+    #: A secret is the name that it has in the store.
+    params: Mapping[str, Any] = dataclasses.field(repr=False)

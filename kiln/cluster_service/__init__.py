@@ -1,0 +1,1 @@
+"""The facade for callers: plan, apply and inspect the clusters of a site."""

@@ -1,0 +1,113 @@
+"""The cluster drivers of a site: chosen for new clusters, and opened for those there are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.discovery.contract import contract_violations
+from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
+from kiln.cluster_drivers.selection.matching import Preference
+from kiln.cluster_drivers.selection.request import Image, Request
+from kiln.cluster_drivers.selection.selection import Decision, resolve
+from kiln.clusters.exceptions import ClusterDriverUnusable, DriverSelectionError
+from kiln.clusters.models import DriverPin
+from kiln.clusters.spec import ClusterSpec
+
+
+class SiteDrivers:
+    """All cluster drivers of a site. May be used by several threads at once."""
+
+    def __init__(
+        self,
+        discover: Callable[[], Catalogue],
+        *,
+        preferences: Sequence[Preference] = (),
+        overrides: Path | None = None,
+    ) -> None:
+        """Look for no drivers yet.
+
+        :param overrides: a directory in which a directory NAME holds templates that
+            take the place of those of the driver NAME.
+        """
+        self._discover = discover
+        self._preferences = preferences
+        self._overrides = overrides
+        self._lock = threading.RLock()
+        self._catalogue: Catalogue | None = None
+        self._opened: dict[DriverPin, ClusterDriver] = {}
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What was found when it was first asked for."""
+        with self._lock:
+            if self._catalogue is None:
+                self._catalogue = self._discover()
+            return self._catalogue
+
+    def choose(
+        self, spec: ClusterSpec, *, named: str | None = None, image: Image | None = None
+    ) -> Decision:
+        """Return the driver for a new cluster, and how it was chosen.
+
+        :param named: what somebody asks for instead of what the cluster says.
+        :param image: that of its machines, as far as it is known.
+        :raises DriverSelectionError: there is none, or more than one.
+        """
+        machine = spec.machine.server_type
+        request = Request(
+            driver=named or spec.driver,
+            coe=spec.coe,
+            server_type=machine.value if machine else None,
+        )
+        return resolve(
+            request,
+            records=self.catalogue.records,
+            image=image,
+            preferences=self._preferences,
+        )
+
+    def open(self, pin: DriverPin) -> ClusterDriver:
+        """Return the driver that a cluster belongs to, the same one each time.
+
+        :raises ClusterDriverUnknown: that version is not installed any more.
+        :raises ClusterDriverUnusable: it cannot be used.
+        :raises InvalidClusterDriver: its files, or the operator's templates, are wrong.
+        """
+        with self._lock:
+            if pin not in self._opened:
+                self._opened[pin] = self._open(self._pinned(pin))
+            return self._opened[pin]
+
+    def _pinned(self, pin: DriverPin) -> LoadedDriver:
+        try:
+            return self.catalogue.load_pinned(pin)
+        except DriverSelectionError:
+            # It may have been installed since somebody looked.
+            self._catalogue = self._discover()
+            return self._catalogue.load_pinned(pin)
+
+    def plans_nodes(self, pin: DriverPin) -> bool:
+        """Whether kiln's own engine builds the nodes; not so where a driver has another.
+
+        :raises ClusterError: the driver cannot be used.
+        """
+        return isinstance(self.open(pin), NodeClusterDriver)
+
+    def changed_templates(self, pin: DriverPin) -> str:
+        """Return the digest of a driver's templates where the operator changed some."""
+        driver = self.open(pin)
+        return driver.changed_templates if isinstance(driver, NodeClusterDriver) else ''
+
+    def _open(self, loaded: LoadedDriver) -> ClusterDriver:
+        driver_class = loaded.whole_class()
+        if wrong := '; '.join(contract_violations(driver_class)):
+            raise ClusterDriverUnusable(
+                f'Cluster driver "{loaded.record.name}" cannot be used: {wrong}.'
+            )
+        overrides = self._overrides / loaded.record.name if self._overrides else None
+        if overrides is not None and not overrides.is_dir():
+            overrides = None
+        return driver_class.open(overrides=overrides)

@@ -1,0 +1,374 @@
+"""From what is asked to what would happen: reads, and changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.scale import ScaleManager
+from kiln.cluster_drivers.selection.request import Image, Wish
+from kiln.cluster_drivers.values import Context
+from kiln.cluster_file.merging import combined
+from kiln.cluster_service import requests
+from kiln.cluster_service.choosing import chosen
+from kiln.cluster_service.drivers import SiteDrivers
+from kiln.cluster_service.proposals import Proposal
+from kiln.clusters.exceptions import ClusterError, ClusterNotFound, InvalidCluster, Problem
+from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec, NodeGroupSpec, effective
+from kiln.db.store import Store
+from kiln.engine.nodes.join_key import known_key
+from kiln.engine.plan.changes import ClusterPlan, Shared
+from kiln.engine.plan.desired import Wishes, Zones
+from kiln.engine.plan.diff import resize
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+_OPEN = MachineSpec()
+ASKED_FOR = 'asked for'
+
+#: Returns what is said of the image of a machine; None where nobody can tell.
+Images = Callable[[MachineSpec], Image | None]
+
+
+class Planning:
+    """Makes proposals of requests."""
+
+    def __init__(
+        self,
+        store: Store,
+        drivers: SiteDrivers,
+        images: Images,
+        *,
+        defaults: MachineSpec,
+        clock: Clock,
+        zones: Zones = lambda backend: (),
+    ) -> None:
+        self._store = store
+        self._zones = zones
+        self._images = images
+        self._drivers = drivers
+        self._defaults = defaults
+        self._clock = clock
+
+    @functools.singledispatchmethod
+    def propose(self, request: Any) -> Proposal:
+        """Return what a request would do; nothing is done.
+
+        :raises InvalidCluster: it cannot be, with a problem for each mistake.
+        :raises ClusterNotFound: there is no such cluster, group, node or template.
+        :raises DriverSelectionError: no cluster driver can be chosen.
+        """
+        raise TypeError(f'{request!r} is no request')
+
+    # ---- what is wanted changes --------------------------------------------------
+
+    @propose.register
+    def _(self, request: requests.Declare) -> Proposal:
+        spec = self._filled(request.spec, request.templates)
+        try:
+            there = self._store.clusters.get(spec.name)
+        except ClusterNotFound:
+            return self._new(spec)
+        _check_driver(spec, there)
+        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPDATE)
+
+    @propose.register
+    def _(self, request: requests.Resize) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        removed = _named(there, nodes, request.remove)
+        group = _group_of(there, request.group, removed)
+        wanted = self._wishes(there).wanted(group)
+        count = group.shape.count - len(removed) if request.count is None else request.count
+        if count < 0:
+            raise _wrong(group.name, f'count is {count}; it cannot be below 0')
+        named = {node.id: ASKED_FOR for node in removed}
+        members = [node for node in nodes if node.group == group.name]
+        found = resize(wanted, members, count, named)
+        if (scale := self._scale_manager(there, nodes)) is not None:
+            found = chosen(scale, group, members, found, named)
+        spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
+        return self._changed(
+            there, dataclasses.replace(there, spec=spec), OperationKind.RESIZE,
+            doomed=found.victims, args={'group': group.name},
+        )  # fmt: skip
+
+    @propose.register
+    def _(self, request: requests.Upgrade) -> Proposal:
+        there, _ = self._there(request.cluster)
+        if not request.groups:
+            machine = _over(there.spec.machine, request.machine)
+            # What a group says for itself would hide what is asked for all.
+            groups = [
+                dataclasses.replace(one, machine=_without(one.machine, request.machine))
+                for one in there.spec.groups
+            ]
+            spec = dataclasses.replace(_with_groups(there.spec, groups), machine=machine)
+        else:
+            chosen = [_group(there, name) for name in request.groups]
+            spec = _with_groups(
+                there.spec,
+                [
+                    dataclasses.replace(one, machine=_over(one.machine, request.machine))
+                    for one in chosen
+                ],
+            )
+        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPGRADE)
+
+    @propose.register
+    def _(self, request: requests.MoveDriver) -> Proposal:
+        there, _ = self._there(request.cluster)
+        named = request.driver or there.pin.name
+        decision = self._drivers.choose(there.spec, named=named, image=self._image(there.spec))
+        moved = dataclasses.replace(there, pin=decision.pin, decision=decision.to_dict())
+        return self._changed(there, moved, OperationKind.UPGRADE, notices=decision.notices)
+
+    @propose.register
+    def _(self, request: requests.GoBack) -> Proposal:
+        there, _ = self._there(request.cluster)
+        if there.former is None:
+            raise ClusterError(
+                f'Cannot bring cluster {there.name!r} back: no operation of it has succeeded yet.'
+            )
+        last = there.former
+        before = dataclasses.replace(there, spec=last.spec, pin=last.pin, decision=last.decision)
+        return self._changed(there, before, OperationKind.UPDATE)
+
+    # ---- what is wanted stays ----------------------------------------------------
+
+    @propose.register
+    def _(self, request: requests.Replace) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        chosen = _named(there, nodes, request.nodes)
+        args = {'replace': [one.id for one in chosen]}
+        return self._done(there, nodes, OperationKind.REPLACE, args)
+
+    @propose.register
+    def _(self, request: requests.Reboot) -> Proposal:
+        args = {'hard': request.hard}
+        return self._in_place(request.cluster, request.nodes, OperationKind.REBOOT, args)
+
+    @propose.register
+    def _(self, request: requests.Rebuild) -> Proposal:
+        return self._in_place(request.cluster, request.nodes, OperationKind.REBUILD, {})
+
+    @propose.register
+    def _(self, request: requests.Check) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        return self._done(there, nodes, OperationKind.CHECK)
+
+    @propose.register
+    def _(self, request: requests.Adopt) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        group = _group(there, request.group)
+        taken = [one.name for one in nodes if one.compute_id == request.amphora_id]
+        if taken:
+            raise ClusterError(
+                f'Cannot adopt {request.amphora_id}: it is node {taken[0]} of '
+                f'cluster {there.name!r} already.'
+            )
+        args = {'group': group.name, 'compute_id': request.amphora_id}
+        return self._done(there, nodes, OperationKind.ADOPT, args)
+
+    @propose.register
+    def _(self, request: requests.Delete) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        if not request.force:
+            return self._done(there, nodes, OperationKind.DELETE)
+        proposal = self._done(there, nodes, OperationKind.DELETE, {'force': True})
+        notice = 'no node is drained, and what does not go is given up: see the receipt'
+        return dataclasses.replace(proposal, notices=(*proposal.notices, notice))
+
+    # ---- making proposals --------------------------------------------------------
+
+    def _new(self, spec: ClusterSpec) -> Proposal:
+        decision = self._drivers.choose(spec, image=self._image(spec))
+        cluster = Cluster(
+            id=str(uuid.uuid4()),
+            name=spec.name,
+            spec=spec,
+            generation=1,
+            pin=decision.pin,
+            decision=decision.to_dict(),
+            created_at=self._clock.time(),
+        )
+        return self._proposal(cluster, None, (), OperationKind.CREATE, notices=decision.notices)
+
+    def _changed(
+        self,
+        there: Cluster,
+        wanted: Cluster,
+        kind: OperationKind,
+        *,
+        doomed: Mapping[str, str] = _NOBODY,
+        args: Mapping[str, Any] = _NOTHING,
+        notices: Iterable[str] = (),
+    ) -> Proposal:
+        after = dataclasses.replace(wanted, generation=there.generation + 1)
+        nodes = self._store.nodes.of(there.id)
+        return self._proposal(after, there, nodes, kind, doomed=doomed, args=args, notices=notices)
+
+    def _done(
+        self,
+        there: Cluster,
+        nodes: Sequence[Node],
+        kind: OperationKind,
+        args: Mapping[str, Any] = _NOTHING,
+    ) -> Proposal:
+        return self._proposal(there, there, nodes, kind, args=args)
+
+    def _in_place(
+        self, name: str, words: Sequence[str], kind: OperationKind, args: Mapping[str, Any]
+    ) -> Proposal:
+        there, nodes = self._there(name)
+        chosen = _named(there, nodes, words)
+        if chosen:
+            args = {**args, 'nodes': [one.id for one in chosen]}
+        proposal = self._done(there, nodes, kind, args)
+        ready = [one for one in nodes if one.state is NodeState.READY and not one.doomed]
+        return dataclasses.replace(proposal, touched=tuple(chosen or ready))
+
+    def _proposal(
+        self,
+        cluster: Cluster,
+        before: Cluster | None,
+        nodes: Sequence[Node],
+        kind: OperationKind,
+        *,
+        doomed: Mapping[str, str] = _NOBODY,
+        args: Mapping[str, Any] = _NOTHING,
+        notices: Iterable[str] = (),
+    ) -> Proposal:
+        operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
+        # A deletion asks nothing of the driver, which may be gone.
+        if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
+            wishes = self._wishes(cluster, driven=kind is not OperationKind.DELETE)
+            plan, holds = wishes.plan(operation, nodes, self._clock.time(), doomed=doomed)
+        else:
+            shared = Shared.ADD if before is None else Shared.KEEP
+            plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
+            holds = [f'{cluster.pin.name} plans nodes by itself; what it will do is not shown']
+        if plan.problems:
+            raise InvalidCluster(plan.problems)
+        if before is not None and before.paused:
+            holds = [*holds, 'the cluster is paused: nothing is begun before it is resumed']
+        return Proposal(
+            kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
+            notices=(*notices, *holds),
+        )  # fmt: skip
+
+    def _wishes(self, cluster: Cluster, *, driven: bool = True) -> Wishes:
+        templates = self._drivers.changed_templates(cluster.pin) if driven else ''
+        return Wishes(cluster, Context(defaults=self._defaults), self._zones, templates)
+
+    # ---- reading -----------------------------------------------------------------
+
+    def _there(self, name: str) -> tuple[Cluster, tuple[Node, ...]]:
+        cluster = self._store.clusters.get(name)
+        nodes = self._store.nodes.of(cluster.id)
+        return cluster, tuple(node for node in nodes if node.state is not NodeState.GONE)
+
+    def _scale_manager(self, there: Cluster, nodes: tuple[Node, ...]) -> ScaleManager | None:
+        """Return who has a say in which nodes go; None where the group's rules alone have."""
+        driver = self._drivers.open(there.pin)
+        if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
+            return None
+        context = Context(
+            defaults=self._defaults,
+            nodes=nodes,
+            join_key=lambda: known_key(self._store, there.id),
+        )
+        return driver.get_scale_manager(context, there)
+
+    def _image(self, spec: ClusterSpec) -> Image | None:
+        """Return the image that tells what system the cluster has: its own, or a group's."""
+        for machine in (spec.machine, *(group.machine for group in spec.groups), self._defaults):
+            if machine.image is not None:
+                return self._images(_over(spec.machine, machine))
+        return None
+
+    def _filled(self, spec: ClusterSpec, templates: Iterable[ClusterTemplate]) -> ClusterSpec:
+        if spec.template is None:
+            if not spec.groups:
+                message = 'the cluster has no nodes; give it nodegroups, or a template'
+                raise InvalidCluster([Problem(message=message, path='nodegroups')])
+            return spec
+        own = next((one for one in templates if one.name == spec.template), None)
+        return combined(own or self._store.templates.get(spec.template), spec)
+
+
+def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
+    """Refuse to have a cluster change hands by the way."""
+    if spec.driver is None:
+        return
+    if not Wish.read(spec.driver, 'the cluster').admits(there.pin):
+        message = (
+            f'the cluster belongs to {there.pin.name} {there.pin.version}, not to {spec.driver}; '
+            f'move it with migrate-driver first, or take the driver out'
+        )
+        raise InvalidCluster([Problem(message=message, path='driver')])
+
+
+def _named(cluster: Cluster, nodes: Sequence[Node], words: Iterable[str]) -> list[Node]:
+    """Return the nodes that words name, each once; an id is tried first."""
+    by_word = {node.name: node for node in nodes} | {node.id: node for node in nodes}
+    asked = list(words)
+    if unknown := [word for word in asked if word not in by_word]:
+        raise ClusterNotFound(f'Cluster {cluster.name!r} has no node {", ".join(unknown)}.')
+    return list({by_word[word].id: by_word[word] for word in asked}.values())
+
+
+def _group_of(cluster: Cluster, name: str | None, removed: Sequence[Node]) -> NodeGroupSpec:
+    """Return the group that is meant: the one that is named, or that of the nodes."""
+    names = {node.group for node in removed} | ({name} if name else set())
+    if not names and len(cluster.spec.groups) == 1:
+        return cluster.spec.groups[0]
+    if len(names) != 1:
+        groups = ', '.join(sorted(names)) or ', '.join(one.name for one in cluster.spec.groups)
+        raise ClusterError(
+            f'Cannot resize cluster {cluster.name!r}: which group is meant? Name one of {groups}, '
+            f'and nodes of that one alone.'
+        )
+    return _group(cluster, names.pop())
+
+
+def _group(cluster: Cluster, name: str) -> NodeGroupSpec:
+    found = cluster.spec.group(name)
+    if found is None:
+        groups = ', '.join(one.name for one in cluster.spec.groups)
+        raise ClusterNotFound(f'Cluster {cluster.name!r} has no group {name!r}; it has {groups}.')
+    return found
+
+
+def _with_groups(spec: ClusterSpec, changed: Iterable[NodeGroupSpec]) -> ClusterSpec:
+    by_name = {group.name: group for group in changed}
+    groups = tuple(by_name.get(group.name, group) for group in spec.groups)
+    return dataclasses.replace(spec, groups=groups)
+
+
+def _over(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
+    """Return a machine with a change written over it."""
+    return effective(template=_OPEN, default=_OPEN, cluster=machine, group=change).machine
+
+
+def _without(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
+    """Return a machine that is silent of all that a change says."""
+    said = {
+        field.name: None
+        for field in dataclasses.fields(change)
+        if field.name != 'parameters' and getattr(change, field.name) is not None
+    }
+    parameters = {
+        name: value for name, value in machine.parameters.items() if name not in change.parameters
+    }
+    return dataclasses.replace(machine, parameters=parameters, **said)
+
+
+def _wrong(group: str, message: str) -> InvalidCluster:
+    return InvalidCluster([Problem(message=message, path=f'nodegroups[{group}]')])

@@ -1,0 +1,176 @@
+"""A site, put together from its configuration: store, drivers, backends and engine."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.selection.matching import preferences_of
+from kiln.cluster_service.drivers import SiteDrivers
+from kiln.cluster_service.planning import Planning
+from kiln.cluster_service.preflight import Preflight
+from kiln.cluster_service.service import Clusters
+from kiln.cluster_service.verbs import Verbs
+from kiln.clusters.spec import MachineSpec
+from kiln.compute.facade import Compute
+from kiln.db.store import Store
+from kiln.engine.conductor import Conductor
+from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.work_sources.base import WorkSource
+from kiln.engine.work_sources.database import DatabaseSource
+from kiln.engine.work_sources.opening import TlsFiles, open_source
+from kiln.hooks.registry import Hooks
+
+#: Threads for what drivers of clusters may wait for.
+_WORKERS = 8
+
+
+class Site:
+    """What one kiln has: its clusters, and an engine for whoever wants to run one here."""
+
+    def __init__(
+        self,
+        store: Store,
+        drivers: SiteDrivers,
+        backends: Backends,
+        *,
+        name: str = 'kiln',
+        clock: Clock = SYSTEM_CLOCK,
+        defaults: MachineSpec | None = None,
+        settings: EngineSettings | None = None,
+        open_hooks: Callable[[], Hooks] = Hooks,
+        work_source: WorkSource | None = None,
+        operation_timeout_s: float = 3600.0,
+        check_timeout_s: float = 30.0,
+    ) -> None:
+        """Take the parts; store, backends and work source are closed with the site."""
+        defaults = defaults or MachineSpec()
+        self.store = store
+        self.drivers = drivers
+        self.backends = backends
+        self.name = name
+        self._clock = clock
+        self._defaults = defaults
+        self._open_hooks = open_hooks
+        self._settings = settings or EngineSettings()
+        self._work_source = work_source or DatabaseSource(store)
+        preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
+        self.verbs = Verbs(store, drivers, site=name, defaults=defaults)
+        self.clusters = Clusters(
+            store,
+            Planning(
+                store,
+                drivers,
+                preflight.image,
+                defaults=defaults,
+                clock=clock,
+                zones=functools.partial(backends.zones, wait=True),
+            ),
+            preflight,
+            clock=clock,
+            offer=self._work_source.offer,
+            operation_timeout_s=operation_timeout_s,
+        )
+
+    def check_hooks(self) -> None:
+        """Return if this process could conduct; to be asked before something is entered.
+
+        :raises InvalidHooks: hooks are wrong, with a problem for each mistake.
+        """
+        self._open_hooks().close()
+
+    @contextlib.contextmanager
+    def conducting(self) -> Iterator[Conductor]:
+        """Have this process work on clusters as long as the block lasts.
+
+        What is under way at its end goes on in the backends, and whoever conducts
+        next goes on from there.
+
+        :raises InvalidHooks: hooks are wrong; nothing was begun.
+        """
+        with (
+            contextlib.closing(self._open_hooks()) as hooks,
+            ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool,
+        ):
+            conductor = Conductor(
+                Parts(
+                    store=self.store,
+                    backends=self.backends,
+                    drivers=self.drivers,
+                    clock=self._clock,
+                    site=self.name,
+                    settings=self._settings,
+                    defaults=self._defaults,
+                    hooks=hooks,
+                    run=pool.submit,
+                ),
+                source=self._work_source,
+            )
+            conductor.start()
+            try:
+                yield conductor
+            finally:
+                conductor.close()
+
+    def close(self) -> None:
+        """Let go of everything, once what was offered is told; safe to repeat."""
+        self._work_source.close()
+        self.backends.close()
+        self.store.close()
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_site(
+    store: Store,
+    options: Any,
+    *,
+    name: str,
+    open_backend: Callable[[str], Compute],
+    default_backend: str,
+    open_hooks: Callable[[], Hooks] = Hooks,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Site:
+    """Return the site that the options of [clusters] describe; no backend is opened yet.
+
+    :raises ConfigurationError: an option cannot be used.
+    """
+    settings = DiscoverySettings.from_options(options)
+    drivers = SiteDrivers(
+        lambda: discover(settings),
+        preferences=preferences_of(options),
+        overrides=Path(options.template_path).expanduser() if options.template_path else None,
+    )
+    return Site(
+        store,
+        drivers,
+        Backends(open_backend, default=default_backend),
+        name=name,
+        clock=clock,
+        open_hooks=open_hooks,
+        settings=EngineSettings(
+            lease_s=options.lease,
+            quiesce_s=options.quiesce,
+            watch_s=options.watch,
+            max_building=options.max_building,
+        ),
+        work_source=open_source(
+            options.work_source, store, claim_s=options.lease, sweep_s=options.sweep_interval,
+            files=TlsFiles(
+                ca=options.work_source_ca, cert=options.work_source_cert,
+                key=options.work_source_key,
+            ),
+            clock=clock,
+        ),
+        operation_timeout_s=options.operation_timeout,
+    )  # fmt: skip

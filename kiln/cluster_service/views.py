@@ -1,0 +1,50 @@
+"""What is known of a cluster, put together for who looks."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationState
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterView:
+    """A cluster, the newest operation on it, and how many nodes are in which state."""
+
+    cluster: Cluster
+    operation: Operation | None
+    counts: Mapping[NodeState, int]
+    #: None where they were not asked for.
+    nodes: tuple[Node, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, cluster: Cluster, nodes: tuple[Node, ...], operation: Operation | None
+    ) -> ClusterView:
+        """Return the view of a cluster with all nodes that are not gone."""
+        counts = MappingProxyType(collections.Counter(node.state for node in nodes))
+        return cls(cluster=cluster, operation=operation, counts=counts, nodes=nodes)
+
+    @property
+    def ready(self) -> int:
+        """How many nodes do their work."""
+        return self.counts.get(NodeState.READY, 0)
+
+    @property
+    def wanted(self) -> int:
+        """How many nodes there are to be."""
+        return sum(group.shape.count for group in self.cluster.spec.groups)
+
+    @property
+    def state(self) -> str:
+        """One word for how it is; computed, and stored nowhere."""
+        operation = self.operation
+        if operation is not None and not operation.state.ended:
+            return 'paused' if self.cluster.paused else operation.state.value
+        if operation is not None and operation.state is OperationState.FAILED:
+            return 'failed'
+        well = self.ready == self.wanted and self.cluster.trouble is None
+        return 'ready' if well else 'degraded'

@@ -1,0 +1,236 @@
+"""Why a cluster is as it is, what kiln does next, and what can be done about it; pure."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from kiln.cluster_service.views import ClusterView
+from kiln.clusters.models import Cause, ConditionKind, Node, NodeState, Operation, OperationState
+from kiln.engine.plan.changes import named
+from kiln.engine.plan.conditions import conditions
+from kiln.engine.plan.lifecycle import LONGEST_PAUSE_S
+from kiln.exceptions import redact
+
+_STARTING = frozenset(
+    {NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING, NodeState.RESETTING}
+)
+#: What is done about a cluster on which nobody works.
+_WATCHED = (
+    'has a conductor look at it again and again, and replaces what is dead as far as the brake '
+    'allows'
+)
+_RESTING = 'does nothing for it before the next operation'
+_BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
+#: States in which a node is nothing to ask about, unless it has a cause.
+_EVEN = frozenset({NodeState.READY, NodeState.GONE, NodeState.PLANNED}) | _STARTING
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """What there is to say of one thing."""
+
+    #: The cluster, or the nodes.
+    about: str
+    said: str
+    cause: Cause | None = None
+    #: What kiln does next, and when.
+    next: str = ''
+    #: What the reader can do.
+    do: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people: each cause a step in below the one that it is a cause of."""
+        yield f'{self.about}: {self.said}'
+        indent, cause = '  ', self.cause
+        while cause is not None:
+            yield f'{indent}because: {redact(" ".join(cause.message.split()))}'
+            cause, indent = cause.because, f'{indent}  '
+        if self.next:
+            yield f'  kiln: {self.next}'
+        for action in self.do:
+            yield f'  you: {redact(" ".join(action.split()))}'
+
+
+def why(
+    view: ClusterView, now: float, *, worker: str | None = None, node: Node | None = None
+) -> Iterator[Reason]:
+    """Yield the reasons, the cluster's own first; of one node alone if one is given.
+
+    :param worker: who works on the cluster at this moment, as far as is known.
+    """
+    if node is not None:
+        yield _of_nodes(view, (node,), now)
+        return
+    yield _of_cluster(view, now, worker)
+    settled = view.operation is None or view.operation.state.ended
+    if view.cluster.trouble is not None and settled:
+        yield _of_driver(view, view.cluster.trouble)
+    alike: dict[object, list[Node]] = collections.defaultdict(list)
+    for one in view.nodes or ():
+        if one.cause is not None or one.state not in _EVEN:
+            doomed = one.state.leaving and one.cause is None
+            if not doomed:
+                alike[one.group, one.state, one.cause].append(one)
+    for nodes in alike.values():
+        yield _of_nodes(view, nodes, now)
+
+
+# ---- the cluster ---------------------------------------------------------------
+
+
+def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
+    operation = view.operation
+    said = f'{view.state}, {view.ready} of {view.wanted} nodes ready'
+    cause = None
+    if operation is not None:
+        said = f'{said}; {_described(operation, now)}'
+        cause = operation.cause or _blocked(view, now)
+    next_, do = _cluster_next(view, now, worker)
+    return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
+
+
+def _of_driver(view: ClusterView, trouble: Cause) -> Reason:
+    return Reason(
+        about=f'{view.cluster.name}, as {view.cluster.pin.name} sees it',
+        said='not as it should be', cause=trouble, do=_do(trouble),
+        next='has it tended again and again, and tells when it is well',
+    )  # fmt: skip
+
+
+def _blocked(view: ClusterView, now: float) -> Cause | None:
+    """Return why dead nodes of a cluster are not replaced, if so: the brake."""
+    found = conditions(view.cluster, view.nodes or (), view.operation, now)
+    blocked = (one.cause for one in found if one.kind is ConditionKind.BLOCKED)
+    return next((one for one in blocked if one and one.code != 'nobody_works'), None)
+
+
+def _described(operation: Operation, now: float) -> str:
+    words = f'{operation.kind.value} {operation.state.value.replace("_", " ")}'
+    if operation.state.ended:
+        return f'{words} {span(now - (operation.ended_at or now))} ago'
+    began = operation.started_at
+    since = f'for {span(now - began)}' if began else 'not begun'
+    return f'{words}, {since}'
+
+
+def _cluster_next(
+    view: ClusterView, now: float, worker: str | None
+) -> tuple[str, tuple[str, ...]]:
+    name, operation = view.cluster.name, view.operation
+    if view.cluster.paused:
+        return 'does nothing, for the cluster is paused', (f"'kiln cluster resume {name}'",)
+    if operation is None or operation.state.ended:
+        return _at_rest(view)
+    kind = operation.kind.value
+    if operation.cancelled:
+        return f'stops the {kind}; what was made stays', ()
+    if worker is None:
+        again = (
+            f"'kiln cluster watch {name}' works on it here; 'kiln conductor' does so for all "
+            f'clusters, as long as it runs',
+        )
+        return f'waits for a conductor: nobody works on the {kind} at this moment', again
+    until = ''
+    if operation.deadline_at:
+        until = f', for another {span(operation.deadline_at - now)} before it has failed'
+    if operation.state is OperationState.WAITING:
+        verb = f'tries again, at the latest after {span(LONGEST_PAUSE_S)}{until}'
+        return f'{verb} ({worker})', (f"'kiln cluster cancel {name}' stops it",)
+    return f'goes on with the {kind}{until} ({worker})', ()
+
+
+def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
+    name, operation = view.cluster.name, view.operation
+    if operation is None or operation.state is OperationState.SUCCEEDED:
+        if view.ready == view.wanted:
+            return 'has nothing to do', ()
+        return _WATCHED, (f"'kiln cluster check {name}' looks now",)
+    kind = operation.kind.value
+    do = [f"'kiln cluster retry {name}' goes on with the {kind} from what there is"]
+    if operation.state is OperationState.ROLLED_BACK:
+        do = [f"declare it again ('kiln up FILE'): it goes on with the {kind} from what there is"]
+    if view.cluster.former is not None and view.cluster.former != view.cluster.aim:
+        do.append(f"'kiln cluster rollback {name}' brings it back to what it was")
+    return f'does nothing more for the {kind}; what was made stays', tuple(do)
+
+
+# ---- nodes ---------------------------------------------------------------------
+
+
+def _of_nodes(view: ClusterView, nodes: Sequence[Node], now: float) -> Reason:
+    first = nodes[0]
+    since = min((node.since for node in nodes if node.since), default=0.0)
+    said = f'{first.state.value} {f"for {span(now - since)}" if since else ""}'.rstrip()
+    if first.doomed:
+        said = f'{said}; it is to go: {first.doomed}'
+    next_, do = _node_next(view, first, now)
+    return Reason(
+        about=f'node {named(nodes)} ({first.group})', said=said, cause=first.cause, next=next_,
+        do=_do(first.cause, *do),
+    )  # fmt: skip
+
+
+def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[str, ...]]:
+    state, name = node.state, view.cluster.name
+    replace = (f"'kiln node replace {name} {node.name}'",)
+    if state is NodeState.GONE:
+        return 'has nothing more to do for it', ()
+    if state is NodeState.UNKNOWN:
+        return 'looks again; nothing is built or deleted for it before its backend can tell', ()
+    if state is NodeState.READY and not node.doomed:
+        return 'has nothing to do for it', ()
+    if view.cluster.paused:
+        return 'does nothing, for the cluster is paused', (f"'kiln cluster resume {name}'",)
+    operation = view.operation
+    if operation is None or operation.state.ended:
+        settled = operation is not None and operation.state is OperationState.SUCCEEDED
+        if state not in _BROKEN or node.doomed:
+            return _RESTING, ()
+        return _WATCHED if settled else _RESTING, replace
+    return _node_at_work(view, node, now, replace)
+
+
+def _node_at_work(
+    view: ClusterView, node: Node, now: float, replace: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    state = node.state
+    if node.doomed or state.leaving:
+        return 'takes it away, and tries until the deadline', ()
+    if state is NodeState.FAILED:
+        return 'makes another in its place when the brake and max_in_flight allow it', ()
+    group = view.cluster.spec.group(node.group)
+    if group is not None and state is NodeState.UNHEALTHY:
+        left_s = node.since + group.health.unhealthy_after_s - now
+        return f'makes another in its place {_when(left_s)}', replace
+    retries = f'tries again, at the latest after {span(LONGEST_PAUSE_S)}' if node.cause else ''
+    if group is not None and state in _STARTING:
+        left_s = node.since + group.health.startup_timeout_s - now
+        gives_up = f'gives it up {_when(left_s)} if it is not ready'
+        return f'{retries}; {gives_up}' if retries else f'waits for it, and {gives_up}', ()
+    return retries or 'makes it when others before it are done', ()
+
+
+def _when(left_s: float) -> str:
+    return f'in {span(left_s)}' if left_s > 0 else 'now'
+
+
+def hint(cause: Cause | None) -> str:
+    """Return what can be done about it: who is nearest to the provider knows best."""
+    found = ''
+    while cause is not None:
+        found, cause = cause.hint or found, cause.because
+    return found
+
+
+def _do(cause: Cause | None, *others: str) -> tuple[str, ...]:
+    return tuple(filter(None, dict.fromkeys((hint(cause), *others))))
+
+
+def span(seconds: float) -> str:
+    """Return a time span as short as it can be read."""
+    seconds = max(0.0, seconds)
+    if seconds < 120:
+        return f'{seconds:.0f} s'
+    return f'{seconds / 60:.0f} min' if seconds < 7200 else f'{seconds / 3600:.0f} h'

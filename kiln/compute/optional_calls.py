@@ -1,0 +1,263 @@
+"""OptionalCalls: facade calls that a backend can lack, and how each call is sent."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import sys
+import types
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
+
+from kiln.compute.effect import EffectFlow
+from kiln.compute.goals import StatesGoal
+from kiln.compute.stack import Stack
+from kiln.compute_drivers import arguments, validation
+from kiln.compute_drivers.calls import Call
+from kiln.exceptions import AmphoraComputeError
+from kiln.models import Attachment, ImageFacts, Resource, ServerGroup, State
+from kiln.wrappers.operations.errand import Errand
+from kiln.wrappers.operations.operation import Operation, Priority
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+#: Labels of operations whose method has another name.
+_KINDS = {'get_amphora': 'get', 'list_amphorae': 'list'}
+
+
+def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
+    """Add backend, operation and machine to each error that a call raises at once."""
+    # Computed in advance, because an open circuit can refuse thousands of calls.
+    code = cast(types.FunctionType, method).__code__
+    names = code.co_varnames[: code.co_argcount]
+    kind = _KINDS.get(method.__name__, method.__name__)
+    subjects = [
+        (name, names.index(name) if name in names else sys.maxsize)
+        for name in ('amphora_id', 'build_key')
+        if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    ]
+
+    @functools.wraps(method)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except AmphoraComputeError as exc:
+            if exc.backend is None:
+                exc.backend = cast(Any, args[0] if args else kwargs['self']).name
+            if exc.operation is None:
+                exc.operation = kind
+            for name, place in subjects:
+                value = args[place] if place < len(args) else kwargs.get(name)
+                # An invalid argument itself appears only in the message.
+                if (
+                    isinstance(value, str)
+                    and getattr(exc, name) is None
+                    and validation.is_text(value)
+                ):
+                    setattr(exc, name, value)
+            raise
+
+    return checked
+
+
+class OptionalCalls(abc.ABC):
+    """Optional calls: each returns an Operation at once, or is refused at once.
+
+    :raises UnsupportedOperation: the backend lacks the ability.
+    """
+
+    # ---- execution state -------------------------------------------------
+
+    @at_the_door
+    def suspend(
+        self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
+    ) -> Operation[None]:
+        """Suspend an active amphora."""
+        return self._effect(
+            Call.SUSPEND, amphora_id, goal={State.SUSPENDED}, wait=wait, timeout=timeout
+        )
+
+    @at_the_door
+    def resume(
+        self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
+    ) -> Operation[None]:
+        """Resume a suspended amphora."""
+        return self._effect(
+            Call.RESUME, amphora_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
+        )
+
+    @at_the_door
+    def reboot(
+        self,
+        amphora_id: str,
+        *,
+        hard: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> Operation[None]:
+        """Reboot an amphora; ``hard`` resets it as by its power switch."""
+        return self._effect(
+            Call.REBOOT, amphora_id, hard, goal={State.ACTIVE}, wait=wait, timeout=timeout
+        )
+
+    @at_the_door
+    def rebuild(
+        self,
+        amphora_id: str,
+        *,
+        image_id: str | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> Operation[None]:
+        """Rebuild an amphora under its id, from its image or another."""
+        return self._effect(
+            Call.REBUILD, amphora_id, image_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
+        )
+
+    # ---- ports, networks, groups, resources ------------------------------
+
+    @at_the_door
+    def attach_port(
+        self, amphora_id: str, port_id: str, *, timeout: float | None = None
+    ) -> Operation[Attachment]:
+        """Attach a port; succeed if it is already attached."""
+        return self._submit(Call.ATTACH_PORT, amphora_id, port_id, timeout=timeout)
+
+    @at_the_door
+    def detach_port(
+        self, amphora_id: str, port_id: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Detach a port; succeed if it is not attached."""
+        return self._submit(Call.DETACH_PORT, amphora_id, port_id, timeout=timeout)
+
+    @at_the_door
+    def attach_network(
+        self,
+        amphora_id: str,
+        network_id: str,
+        *,
+        address: str | None = None,
+        timeout: float | None = None,
+    ) -> Operation[Attachment]:
+        """Attach a new port of a network, with a fixed address if one is given."""
+        return self._submit(Call.ATTACH_NETWORK, amphora_id, network_id, address, timeout=timeout)
+
+    @at_the_door
+    def detach_network(
+        self, amphora_id: str, network_id: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Detach all ports of a network."""
+        return self._submit(Call.DETACH_NETWORK, amphora_id, network_id, timeout=timeout)
+
+    @at_the_door
+    def create_server_group(
+        self, name: str, policy: str, *, timeout: float | None = None
+    ) -> Operation[ServerGroup]:
+        """Create a group of amphorae with a placement policy."""
+        return self._submit(Call.CREATE_SERVER_GROUP, name, policy, timeout=timeout)
+
+    @at_the_door
+    def delete_server_group(
+        self, server_group_id: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Delete a group; its members stay."""
+        return self._submit(Call.DELETE_SERVER_GROUP, server_group_id, timeout=timeout)
+
+    @at_the_door
+    def validate_flavor(self, flavor: str, *, timeout: float | None = None) -> Operation[None]:
+        """Succeed if builds can use the flavor."""
+        return self._submit(Call.VALIDATE_FLAVOR, flavor, timeout=timeout)
+
+    @at_the_door
+    def validate_image(self, image_id: str, *, timeout: float | None = None) -> Operation[None]:
+        """Succeed if builds can use the image."""
+        return self._submit(Call.VALIDATE_IMAGE, image_id, timeout=timeout)
+
+    @at_the_door
+    def validate_zone(
+        self, availability_zone: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Succeed if builds can use the availability zone."""
+        return self._submit(Call.VALIDATE_ZONE, availability_zone, timeout=timeout)
+
+    @at_the_door
+    def describe_image(
+        self, image_id: str, *, timeout: float | None = None
+    ) -> Operation[ImageFacts]:
+        """Return the facts of an image."""
+        return self._submit(Call.DESCRIBE_IMAGE, image_id, timeout=timeout)
+
+    @at_the_door
+    def list_zones(self, *, timeout: float | None = None) -> Operation[Sequence[str]]:
+        """Return the names of the zones that accept builds now."""
+        return self._submit(Call.LIST_ZONES, timeout=timeout)
+
+    @at_the_door
+    def list_resources(
+        self, owner: str | None = None, *, timeout: float | None = None
+    ) -> Operation[Sequence[Resource]]:
+        """Return the resources of this site other than amphorae."""
+        owner = self._stack.driver.owner if owner is None else owner
+        return self._submit(Call.LIST_RESOURCES, owner, timeout=timeout)
+
+    @at_the_door
+    def delete_resource(
+        self, resource: Resource, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Delete a resource of this site."""
+        return self._submit(Call.DELETE_RESOURCE, resource, timeout=timeout)
+
+    @at_the_door
+    def console_log(
+        self, amphora_id: str, *, lines: int | None = None, timeout: float | None = None
+    ) -> Operation[str]:
+        """Return the console log of an amphora."""
+        return self._submit(Call.CONSOLE_LOG, amphora_id, lines, timeout=timeout)
+
+    # ---- how each call is sent --------------------------------------------
+
+    @property
+    @abc.abstractmethod
+    def _stack(self) -> Stack:
+        """The driver with all of its guards."""
+
+    def _submit(
+        self,
+        call: Call,
+        *args: Any,
+        timeout: float | None,
+        priority: Priority = Priority.NORMAL,
+    ) -> Errand[Any]:
+        """Check the arguments of a call, and send it."""
+        stack = self._stack
+        args = arguments.checked(call, stack.driver.owner, *args)
+        seconds = validation.check_timeout(timeout)
+        return stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
+
+    def _effect(
+        self,
+        call: Call,
+        amphora_id: str,
+        *args: Any,
+        goal: Collection[State],
+        wait: bool,
+        timeout: float | None,
+        priority: Priority = Priority.NORMAL,
+    ) -> Operation[None]:
+        """Send a call, and with ``wait`` end when the backend shows its effect."""
+        if not validation.check_flag('wait', wait):
+            return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
+        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
+        sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
+        operation = self._operation(call.label, sent.subject, goal, seconds)
+        operation.arguments = sent.arguments
+        EffectFlow(self._stack, operation).start(sent, goal)
+        return operation
+
+    def _operation(
+        self, kind: str, amphora_id: str, goal: Collection[State], seconds: float
+    ) -> Errand[Any]:
+        stack, states = self._stack, StatesGoal(frozenset(goal))
+        deadline = stack.deadline(seconds)
+        return stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id, goal=states)

@@ -1,0 +1,1 @@
+"""Claims of machines: state machine, records, store, matching."""

@@ -1,0 +1,1 @@
+"""The inventory of machines: values, file, reading."""

@@ -1,0 +1,1 @@
+"""Work on machines: commands, probes and the background jobs that run them."""

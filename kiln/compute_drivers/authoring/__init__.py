@@ -1,0 +1,1 @@
+"""Tools for authors of compute drivers: errors, wording, redaction, user data."""

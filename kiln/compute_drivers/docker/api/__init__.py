@@ -1,0 +1,1 @@
+"""Requests to one container engine, and what its answers mean."""

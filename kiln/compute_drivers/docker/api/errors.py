@@ -1,0 +1,298 @@
+"""Errors of Docker Engine and Podman translated to kiln's; pure.
+
+The only place of that translation. Docker gives the kind of error by the status and
+the details by the text; Podman answers nearly every error with a 500, so the text
+decides. One table holds the texts of both engines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.compute_drivers.authoring import error_context as asked_base
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    AuthenticationFailed,
+    BuildConflict,
+    BuildOutcomeUnknown,
+    DeleteFailed,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    NotSuspendedError,
+    Outcome,
+    PermissionDenied,
+    RateLimited,
+    ResourceNotFoundError,
+    ServiceTimeout,
+    ServiceUnavailable,
+    UnsupportedOperation,
+)
+
+_LONGEST_REASON = 500
+
+
+class Trouble(enum.Enum):
+    """Kinds of error that an engine reports."""
+
+    NAME_TAKEN = enum.auto()
+    NO_IMAGE = enum.auto()
+    NO_REGISTRY = enum.auto()
+    NO_CONTAINER = enum.auto()
+    NO_NETWORK = enum.auto()
+    PORT_TAKEN = enum.auto()
+    ADDRESS_TAKEN = enum.auto()
+    WRONG_ADDRESS = enum.auto()
+    NO_SPACE = enum.auto()
+    NO_ROOM = enum.auto()
+    NO_RIGHT = enum.auto()
+    NO_COMMAND = enum.auto()
+    NO_DEVICE = enum.auto()
+    NO_LOG = enum.auto()
+    REMOVING = enum.auto()
+    NOT_PAUSED = enum.auto()
+    ALREADY_PAUSED = enum.auto()
+    OTHER_STATE = enum.auto()
+    CONNECTED = enum.auto()
+    NOT_CONNECTED = enum.auto()
+    NO_START = enum.auto()
+    NO_PATH = enum.auto()
+    IN_USE = enum.auto()
+
+
+#: The first match decides, so narrow patterns precede wide ones.
+_WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
+    (trouble, re.compile(words, re.IGNORECASE))
+    for trouble, words in (
+        (Trouble.NAME_TAKEN, r'container name .* is already in use|that name is already in use'),
+        (Trouble.NO_SPACE, r'no space left on device|disk quota exceeded|not enough space'),
+        (
+            Trouble.NO_IMAGE,
+            r'no such image|image not known|manifest (for .* )?(unknown|not found)|'
+            r'pull access denied|repository .* not found',
+        ),
+        (
+            Trouble.NO_REGISTRY,
+            r'pinging container registry|https?://[^ ]*/v2/|registry.*(timeout|refused)|'
+            r'initializing source docker://|short-name .* did not resolve',
+        ),
+        (Trouble.NO_CONTAINER, r'no such container|no container with name or id'),
+        (
+            Trouble.NO_NETWORK,
+            r'network [^ ]+ not found|unable to find network|no such network|network not found',
+        ),
+        (
+            Trouble.PORT_TAKEN,
+            r'port is already allocated|bind(\(2\))?: address already in use|'
+            r'ports? are not available|failed to bind (host )?port',
+        ),
+        (
+            Trouble.ADDRESS_TAKEN,
+            r'address already in use|requested ip address .* already|ip .* is already allocated',
+        ),
+        (
+            Trouble.WRONG_ADDRESS,
+            r'does not belong to any of this network|not in any subnet|no configured subnet|'
+            r'user specified ip address is supported|invalid (ipv[46] )?address|'
+            r'not contained in subnet',
+        ),
+        (
+            Trouble.NO_ROOM,
+            r'range of cpus is from|cannot allocate memory|resource temporarily unavailable|'
+            r'too many open files|address pools? (have been|has been|fully)|'
+            r'non-overlapping ipv4|no available (ipv?4?|ip address)|no free ip|'
+            r'failed to find free ip',
+        ),
+        (Trouble.REMOVING, r'removal of container .* already in progress|marked for removal'),
+        (Trouble.NOT_PAUSED, r'is not paused'),
+        (Trouble.ALREADY_PAUSED, r'already paused'),
+        (Trouble.CONNECTED, r'already exists in network|already (connected|attached)'),
+        (Trouble.NOT_CONNECTED, r'is not connected to'),
+        (Trouble.IN_USE, r'volume is (in use|being used)|has active endpoints|is being used'),
+        (
+            Trouble.NO_LOG,
+            r'logging driver does not support reading|not supported on .none.|no log path',
+        ),
+        (
+            Trouble.NO_DEVICE,
+            r'gathering device information|not a device node|error mounting|'
+            r'stat /dev/[^ ]*: no such file|bind source path does not exist',
+        ),
+        (
+            Trouble.NO_RIGHT,
+            r'operation not permitted|permission denied|unable to apply caps|'
+            r'oci permission denied',
+        ),
+        (
+            Trouble.NO_COMMAND,
+            r'executable file not found|exec(: |format |user process)|no command specified|'
+            r'oci runtime attempted to invoke a command that was not found',
+        ),
+        (Trouble.NO_START, r'oci runtime|shim task|runc (create|run) failed|crun:'),
+        (
+            Trouble.OTHER_STATE,
+            r'container state improper|is not running|is restarting|paused container|'
+            r'is paused|cannot kill|marked dead|is dead',
+        ),
+        (Trouble.NO_PATH, r'could not find the file|no such file or directory'),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Asked(asked_base.Asked):
+    """What a request to an engine was for, and if it makes a container."""
+
+    #: True if this very request can make a container.
+    making: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """The relevant parts of an HTTP answer."""
+
+    status: int
+    #: The engine's own words; None if something other than an engine answered.
+    reason: str | None = None
+    retry_after: float | None = None
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """The kind of error that the answer reports, if known."""
+        return trouble_in(self.reason or '')
+
+
+def own_words(body: Any) -> str | None:
+    """Return the message in the JSON of an engine's error, as one line."""
+    if not isinstance(body, Mapping):
+        return None
+    text = body.get('message') or body.get('error')
+    return ' '.join(text.split())[:_LONGEST_REASON] if isinstance(text, str) and text else None
+
+
+def trouble_in(text: str) -> Trouble | None:
+    """Return the kind of error that an engine's text reports, if known."""
+    for trouble, words in _WORDS:
+        if words.search(text):
+            return trouble
+    return None
+
+
+_Kind = type[AmphoraComputeError]
+
+#: The exception for each kind of error: for builds, and for other requests.
+_TO_BUILD: Mapping[Trouble, _Kind] = {
+    Trouble.NAME_TAKEN: BuildConflict,
+    Trouble.NO_IMAGE: InvalidBuildRequest,
+    Trouble.NO_REGISTRY: InvalidBuildRequest,
+    Trouble.NO_NETWORK: InvalidBuildRequest,
+    Trouble.PORT_TAKEN: BuildConflict,
+    Trouble.ADDRESS_TAKEN: BuildConflict,
+    Trouble.WRONG_ADDRESS: InvalidBuildRequest,
+    Trouble.NO_SPACE: InsufficientCapacity,
+    Trouble.NO_ROOM: InsufficientCapacity,
+    Trouble.NO_RIGHT: PermissionDenied,
+    Trouble.NO_COMMAND: InvalidBuildRequest,
+    Trouble.NO_DEVICE: InvalidBuildRequest,
+    Trouble.NO_START: AmphoraBuildError,
+    Trouble.NO_CONTAINER: InstanceNotFoundError,
+    Trouble.REMOVING: BuildConflict,
+    Trouble.NO_PATH: InvalidBuildRequest,
+}
+_ELSEWHERE: Mapping[Trouble, _Kind] = {
+    Trouble.NO_CONTAINER: InstanceNotFoundError,
+    Trouble.NO_IMAGE: InvalidRequest,
+    Trouble.NO_REGISTRY: InvalidRequest,
+    Trouble.NO_NETWORK: ResourceNotFoundError,
+    Trouble.NO_PATH: ResourceNotFoundError,
+    Trouble.NO_LOG: UnsupportedOperation,
+    Trouble.NOT_PAUSED: NotSuspendedError,
+    Trouble.ADDRESS_TAKEN: InstanceStateConflict,
+    Trouble.PORT_TAKEN: InstanceStateConflict,
+    Trouble.CONNECTED: InstanceStateConflict,
+    Trouble.NOT_CONNECTED: InstanceStateConflict,
+    Trouble.IN_USE: InstanceStateConflict,
+    Trouble.WRONG_ADDRESS: InvalidRequest,
+    Trouble.ALREADY_PAUSED: InstanceStateConflict,
+    Trouble.OTHER_STATE: InstanceStateConflict,
+    Trouble.REMOVING: InstanceStateConflict,
+    Trouble.NO_RIGHT: PermissionDenied,
+}
+#: Kinds of error that pass by themselves, so that a retry can succeed.
+_PASSING = frozenset({Trouble.REMOVING})
+
+
+def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
+    """Return the exception for an error answer, or for an answer not from an engine."""
+    if reply.reason is None:
+        why = f'something that is not a container engine answered {reply.status}'
+    else:
+        why = f'the engine answered {reply.status}: {reply.reason.rstrip(".")}'
+    kind, more = _meaning(asked, reply)
+    if reply.retry_after is not None:
+        more['retry_after'] = reply.retry_after
+    return asked.error(kind, f'{why}.', http_status=reply.status, fault=reply.reason, **more)
+
+
+def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
+    if reply.status == 429:
+        return RateLimited, {}
+    if reply.status == 401:
+        return AuthenticationFailed, {}
+    # A proxy or a wrong address gives no reason of an engine.
+    if reply.reason is not None and reply.status != 503:
+        trouble = reply.trouble
+        table = _TO_BUILD if asked.building else _ELSEWHERE
+        if trouble is not None and trouble in table:
+            kind = table[trouble]
+            more: dict[str, Any] = {'retryable': True} if trouble in _PASSING else {}
+            return kind, _left(kind) | more
+        if plain := _plain(asked, reply.status):
+            return plain, _left(plain)
+    if asked.making and (reply.status >= 500 or reply.status < 400):
+        return BuildOutcomeUnknown, {}
+    left = Outcome.UNKNOWN if reply.status >= 500 else Outcome.NOT_APPLIED
+    return ServiceUnavailable, {'outcome': left}
+
+
+def _left(kind: _Kind) -> dict[str, Any]:
+    # The engine has refused: the request had no effect, whatever the class of error.
+    return {'outcome': Outcome.NOT_APPLIED} if kind is AmphoraBuildError else {}
+
+
+def _plain(asked: Asked, status: int) -> _Kind | None:
+    """Return what a status means when the text is not recognized."""
+    match status:
+        case 400:
+            return InvalidBuildRequest if asked.building else InvalidRequest
+        case 403:
+            return PermissionDenied
+        case 404:
+            return InvalidBuildRequest if asked.building else ResourceNotFoundError
+        case 409:
+            if asked.verb == 'delete':
+                return DeleteFailed
+            return BuildConflict if asked.building else InstanceStateConflict
+        case 501:
+            return UnsupportedOperation
+    return None
+
+
+def unanswered(asked: Asked, why: str, *, sent: bool, slow: bool) -> AmphoraComputeError:
+    """Return the exception for a request without an answer.
+
+    ``sent`` means that the engine might have received it, ``slow`` that time ran out.
+    """
+    if not sent:
+        return asked.error(ServiceUnavailable, f'the engine cannot be reached: {why}.')
+    if asked.making:
+        return asked.error(BuildOutcomeUnknown, f'the engine gave no answer: {why}.')
+    kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
+    return asked.error(kind, f'the engine gave no answer{when}: {why}.', outcome=Outcome.UNKNOWN)

@@ -1,0 +1,1 @@
+"""Builds and deletes of containers: none is doubled, lost or left behind."""

@@ -1,0 +1,1 @@
+"""Parts of the simulated cloud: machines, ports, groups, catalogue, store."""

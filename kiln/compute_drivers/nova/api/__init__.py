@@ -1,0 +1,1 @@
+"""Requests to the services of one cloud, and what their answers mean."""

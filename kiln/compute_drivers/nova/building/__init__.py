@@ -1,0 +1,1 @@
+"""Builds and deletes of servers: none is doubled, lost or left behind."""

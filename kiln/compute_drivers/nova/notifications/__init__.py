@@ -1,0 +1,1 @@
+"""Nova's notifications: the message bus, the cache, the driver that listens."""

@@ -1,0 +1,1 @@
+"""Records of the store, one module for each kind."""

@@ -1,0 +1,222 @@
+"""Operations and their steps in the store: submit, cancel, reopen and query."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+import sqlalchemy as sa
+
+from kiln.clusters.exceptions import ClusterBusy, ClusterChanged, ClusterNotFound
+from kiln.clusters.models import Operation, OperationState, Step, StepState
+from kiln.db.database import Database
+from kiln.db.leases import shut_out
+from kiln.db.tables.rows import OPERATION, STEP, read
+from kiln.db.tables.schema import cluster, lease, step
+from kiln.db.tables.schema import operation as table
+
+#: The final states after which an operation can be reopened.
+_RETRIED = (OperationState.FAILED.value, OperationState.CANCELLED.value)
+_OPEN = table.c.state.in_([state.value for state in OperationState if not state.ended])
+#: A cancelled operation ends even while its cluster is paused.
+_RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
+
+
+class Operations:
+    """The operations of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(self, operation: Operation, *, supersede: bool = False) -> None:
+        """Submit an operation that keeps the desired state, such as a reboot or a deletion.
+
+        It is in the store when this returns. With ``supersede`` running operations are
+        cancelled; the engine ends them before it starts this one.
+
+        :raises ClusterBusy: another operation is running; the message names it.
+        :raises ClusterNotFound: the cluster does not exist.
+        """
+        with self._database.writing() as connection:
+            shut_out(connection, operation.cluster_id)
+            there = sa.select(cluster.c.id).where(cluster.c.id == operation.cluster_id)
+            if connection.execute(there).first() is None:
+                raise ClusterNotFound(f'Cannot find cluster {operation.cluster_id!r}.')
+            enter(connection, operation, supersede=supersede)
+
+    def cancel(self, operation_id: str) -> Operation:
+        """Request the cancellation of an operation; return its current state.
+
+        Returns before the operation has stopped: its engine ends it. Safe to repeat; an
+        ended operation stays unchanged.
+
+        :raises ClusterNotFound: the operation does not exist.
+        """
+        stopping = sa.update(table).where(table.c.id == operation_id, _OPEN)
+        with self._database.writing() as connection:
+            connection.execute(stopping.values(cancelled=True))
+            return self._find(connection, operation_id)
+
+    def reopen(self, operation_id: str, *, deadline_at: float) -> Operation:
+        """Reopen an operation that failed or was cancelled; return its new state.
+
+        It keeps its id and its journal, so finished steps are not repeated.
+
+        :raises ClusterBusy: the operation has not ended.
+        :raises ClusterChanged: a newer operation exists, or this one ended in another state.
+        :raises ClusterNotFound: the operation does not exist, or its cluster is gone.
+        """
+        with self._database.writing() as connection:
+            there = self._find(connection, operation_id)
+            shut_out(connection, there.cluster_id)
+            there = self._find(connection, operation_id)
+            newest = connection.scalar(newest_seqs().where(cluster.c.id == there.cluster_id))
+            if newest is None:
+                raise ClusterNotFound(f'Cannot find cluster {there.cluster_id!r}.')
+            if not there.state.ended:
+                raise ClusterBusy(_busy('retry', there))
+            mine = sa.and_(table.c.id == operation_id, table.c.seq == newest)
+            going_on = dataclasses.replace(
+                there, state=OperationState.QUEUED, deadline_at=deadline_at, cancelled=False,
+                args={**there.args, 'retried_at': self._database.clock.time()},
+                started_at=None, ended_at=None, cause=None,
+            )  # fmt: skip
+            retried = sa.update(table).where(mine, table.c.state.in_(_RETRIED))
+            if not connection.execute(retried.values(**OPERATION.row(going_on))).rowcount:
+                why = f'it has ended as {there.state.value}, so nothing is left to do'
+                if there.state.value in _RETRIED:
+                    why = 'a newer operation was submitted'
+                raise ClusterChanged(
+                    f'Cannot retry operation {there.id} ({there.kind.value}) of cluster '
+                    f'{there.cluster_id}: {why}.'
+                )
+            return going_on
+
+    def get(self, operation_id: str) -> Operation:
+        """Return an operation.
+
+        :raises ClusterNotFound: the operation does not exist.
+        """
+        with self._database.reading() as connection:
+            return self._find(connection, operation_id)
+
+    def of(self, cluster_id: str, *, limit: int = 100) -> tuple[Operation, ...]:
+        """Return the operations of a cluster, also of a deleted one, newest first."""
+        question = sa.select(table).where(table.c.cluster_id == cluster_id)
+        return self._read(question.order_by(table.c.seq.desc()).limit(limit))
+
+    def open(self, cluster_id: str) -> tuple[Operation, ...]:
+        """Return the operations of a cluster that have not ended, oldest first."""
+        question = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+        return self._read(question.order_by(table.c.seq))
+
+    def newest(self) -> Mapping[str, Operation]:
+        """Return the newest operation of each existing cluster, by cluster id."""
+        found = self._read(sa.select(table).where(table.c.seq.in_(newest_seqs())))
+        return MappingProxyType({one.cluster_id: one for one in found})
+
+    def has_work(self, cluster_id: str) -> bool:
+        """Return True if a cluster has work now, even if an engine is working on it."""
+        question = (
+            sa.select(table.c.id)
+            .join(cluster, cluster.c.id == table.c.cluster_id)
+            .where(table.c.cluster_id == cluster_id, *_RUNNABLE)
+        )
+        with self._database.reading() as connection:
+            return connection.execute(question.limit(1)).first() is not None
+
+    def runnable(self, *, besides: Collection[str] = (), limit: int = 100) -> tuple[str, ...]:
+        """Return the ids of clusters with work and without an engine, longest waiting first.
+
+        They have an operation that has not ended, and their lease has expired. A paused
+        cluster has work only if an operation was cancelled. Another engine can be faster,
+        so claim each cluster before you act. Clusters beyond ``limit`` are returned once
+        these are claimed.
+        """
+        question = (
+            sa.select(table.c.cluster_id)
+            .join(cluster, cluster.c.id == table.c.cluster_id)
+            .join(lease, lease.c.scope == table.c.cluster_id)
+            .where(*_RUNNABLE, lease.c.expires < self._database.now)
+            .group_by(table.c.cluster_id)
+            .order_by(sa.func.min(table.c.seq))
+            # ``besides`` can have more ids than a statement can have parameters.
+            .limit(limit + len(besides))
+        )
+        with self._database.reading() as connection:
+            found = connection.scalars(question)
+            return tuple(one for one in found if one not in besides)[:limit]
+
+    def _read(self, question: sa.Select[tuple[object, ...]]) -> tuple[Operation, ...]:
+        with self._database.reading() as connection:
+            return read(OPERATION.value, connection.execute(question))
+
+    def _find(self, connection: sa.Connection, operation_id: str) -> Operation:
+        question = sa.select(table).where(table.c.id == operation_id)
+        for operation in read(OPERATION.value, connection.execute(question)):
+            return operation
+        raise ClusterNotFound(f'Cannot find operation {operation_id!r}.')
+
+
+class Journal:
+    """The steps of operations; the holder of the lease of their cluster writes them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, operation_id: str) -> tuple[Step, ...]:
+        """Return all steps of an operation, in the order of their start."""
+        return self._read(step.c.operation_id == operation_id)
+
+    def open(self, operation_id: str) -> tuple[Step, ...]:
+        """Return the intended steps of an operation whose results are unknown."""
+        return self._read(
+            step.c.operation_id == operation_id, step.c.state == StepState.INTENT.value
+        )
+
+    def _read(self, *which: sa.ColumnElement[bool]) -> tuple[Step, ...]:
+        question = sa.select(step).where(*which).order_by(step.c.started_at, step.c.id)
+        with self._database.reading() as connection:
+            return read(STEP.value, connection.execute(question))
+
+
+def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = False) -> None:
+    """Write a new operation within a change.
+
+    :raises ClusterBusy: another operation is running, and ``supersede`` is not set.
+    """
+    others = sa.and_(table.c.cluster_id == operation.cluster_id, _OPEN)
+    if supersede:
+        connection.execute(sa.update(table).where(others).values(cancelled=True))
+    else:
+        question = sa.select(table).where(others).order_by(table.c.seq)
+        for other in read(OPERATION.value, connection.execute(question)):
+            raise ClusterBusy(_busy(operation.kind.value, other))
+    connection.execute(sa.insert(table), OPERATION.row(operation))
+
+
+def _busy(verb: str, other: Operation) -> str:
+    return (
+        f'Cannot {verb} cluster {other.cluster_id}: operation {other.id} ({other.kind.value}) is '
+        f'{other.state.value}.'
+    )
+
+
+def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:
+    """Extend the deadlines of a cluster by the time of its pause, within a change."""
+    open_ones = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+    for operation in read(OPERATION.value, connection.execute(open_ones)):
+        if operation.deadline_at:
+            lost = max(0.0, at - max(since, operation.created_at))
+            mine = sa.update(table).where(table.c.id == operation.id)
+            connection.execute(mine.values(deadline_at=operation.deadline_at + lost))
+
+
+def newest_seqs() -> sa.Select[tuple[int]]:
+    """Return the query for the newest operations, which give existing clusters their status."""
+    return (
+        sa.select(sa.func.max(table.c.seq))
+        .join(cluster, cluster.c.id == table.c.cluster_id)
+        .group_by(table.c.cluster_id)
+    )

@@ -1,0 +1,1 @@
+"""Tables of the database: schema, rows, codec, migrations."""

@@ -1,0 +1,1 @@
+"""One cluster at work: its worker, and each kind of operation."""

@@ -1,0 +1,109 @@
+"""The proof that nothing of a deleted cluster is left in any backend."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kiln.clusters.models import OperationKind
+from kiln.engine.context import Backends
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.results import News
+from kiln.exceptions import AmphoraComputeError
+
+LOG = logging.getLogger(__name__)
+
+#: Looks in a row that must find nothing: one list may be older than the last delete.
+LOOKS = 2
+
+
+class Sweep:
+    """Looks in backends for what carries a cluster's name, and deletes what nobody knows."""
+
+    def __init__(self, cluster_id: str, backends: Backends, tell: Callable[[News], None]) -> None:
+        self._cluster_id = cluster_id
+        self._backends = backends
+        self._tell = tell
+        self._empty = 0
+        #: Looks in a row that proved nothing, and what the last of them has found.
+        self.in_vain = 0
+        self.left: tuple[tuple[str, str], ...] = ()
+        #: Whether a look is under way.
+        self.busy = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing is left."""
+        return self._empty >= LOOKS
+
+    def look(self, names: Iterable[str]) -> None:
+        """Begin to look in the backends; what is found is told."""
+        self.busy = True
+        pending = set(names)
+        if not pending:
+            self._tell(News(self._cluster_id, value=()))
+            return
+        found: list[tuple[str, str]] = []
+        for name in sorted(pending):
+            try:
+                listing = self._backends.get(name).list_amphorae()
+            # A backend that cannot be opened is one that cannot be proven empty.
+            except Exception as exc:
+                self._tell(News(self._cluster_id, error=exc))
+                return
+            listing.add_done_callback(functools.partial(self._listed, name, pending, found))
+
+    def learn(self, news: News, entry: Entry) -> bool:
+        """Take in what was found; return whether to look once more, later.
+
+        What is left is deleted after the commit, which proves that the cluster is
+        still ours: found while we slept, it may be somebody else's node by now.
+        """
+        self.busy = False
+        if news.error is not None:
+            LOG.warning('Cannot tell whether anything is left of cluster %s: %s',
+                        self._cluster_id, news.error)  # fmt: skip
+            self._empty, self.in_vain = 0, self.in_vain + 1
+            return True
+        self.left = news.value
+        self._empty = 0 if news.value else self._empty + 1
+        self.in_vain = self.in_vain + 1 if news.value else 0
+        operation = entry.operation
+        if operation is None or operation.cancelled or operation.kind is not OperationKind.DELETE:
+            return False
+        for name, amphora_id in news.value:
+            entry.tell(
+                'stray-deleted',
+                f'Server {amphora_id} on {name} is deleted: nobody knows it, and the cluster '
+                f'is being deleted',
+            )
+            entry.launches.append(functools.partial(self._delete, name, amphora_id))
+        return not self.proven
+
+    def _delete(self, name: str, amphora_id: str) -> None:
+        LOG.warning('Server %s on %s is deleted: cluster %s, which is being deleted, does '
+                    'not know it', amphora_id, name, self._cluster_id)  # fmt: skip
+        try:
+            self._backends.get(name).delete(amphora_id)
+        except AmphoraComputeError as exc:
+            LOG.warning('Server %s cannot be deleted yet: %s', amphora_id, exc)
+
+    def _listed(
+        self, name: str, pending: set[str], found: list[tuple[str, str]], listing: Any
+    ) -> None:
+        if name not in pending:
+            return
+        pending.discard(name)
+        if (error := listing.exception()) is not None:
+            pending.clear()
+            self._tell(News(self._cluster_id, error=error))
+            return
+        found += [
+            (name, amphora.id)
+            for amphora in listing.result()
+            if amphora.metadata.get('cluster') == self._cluster_id
+        ]
+        if not pending:
+            self._tell(News(self._cluster_id, value=tuple(found)))

@@ -1,0 +1,321 @@
+"""One cluster that an engine of its driver's own builds, while this process holds its lease.
+
+The driver is asked once for each operation, and then how far it has come, until it is
+done. That it will be asked is written first, so that after a crash it is asked again:
+what was started already, its contract says, is not started a second time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.discovery.contract import driver_errors
+from kiln.cluster_drivers.values import Context, Progress, StatusReport
+from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
+from kiln.clusters.models import (
+    Cause,
+    Cluster,
+    Lease,
+    Node,
+    Operation,
+    OperationKind,
+    OperationState,
+    Step,
+    StepState,
+)
+from kiln.clusters.spec import ClusterTemplate, Strategy
+from kiln.engine.cluster.delete import TRIES
+from kiln.engine.cluster.hook_gate import Hooking
+from kiln.engine.cluster.reasons import why_late
+from kiln.engine.cluster.worker import Work
+from kiln.engine.context import Parts
+from kiln.engine.nodes.node_table import Member, Roster
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.plan.lifecycle import cause_of, pause_s
+from kiln.engine.plan.reset_rounds import refusal
+from kiln.engine.results import News
+from kiln.exceptions import KilnError
+
+#: Seconds between two questions how far an engine has come.
+ASK_S = 5.0
+_ASK = 'ask'
+#: In the result of that step: nothing is left to be asked.
+_COMPLETE = 'complete'
+
+_SILENT = 'It does not say why.'
+#: What is about single nodes, of which an engine of a driver's own says nothing.
+_UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
+
+Ask = Callable[[Context, Cluster], StatusReport | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a driver said, and to which operation; None where it failed to."""
+
+    operation_id: str
+    report: StatusReport | None = None
+
+
+class ForeignWork(Work):
+    """Has a driver bring its cluster to what is wanted."""
+
+    def __init__(
+        self, parts: Parts, lease: Lease, driver: ClusterDriver, tell: Callable[[News], None]
+    ) -> None:
+        # Of its nodes nobody tells kiln, so the roster has timers and no members.
+        super().__init__(parts, lease, Roster(()), tell)
+        self._driver = driver
+        self._hooking = Hooking(parts, driver, self._roster, self._context, tell)
+        #: Whether the driver has not answered yet.
+        self._busy = False
+        #: Whether the driver knows of the operation, and is done with it.
+        self._asked = self._complete = False
+        self._tries = 0
+        self._not_before = 0.0
+        self.reload()
+
+    @property
+    def _under_way(self) -> bool:
+        return self._busy
+
+    def reload(self) -> None:
+        """See what others have written: what is asked for, and what is wanted."""
+        store, scope = self._parts.store, self.lease.scope
+        self._cluster = store.clusters.get(scope)
+        found = store.operations.open(scope)
+        fresh = found[0] if found else None
+        if fresh is not None and (self._operation is None or fresh.id != self._operation.id):
+            asked = [
+                step
+                for step in store.journal.of(fresh.id)
+                if step.kind == _ASK and step.state is StepState.DONE
+            ]
+            self._complete = any(step.result.get(_COMPLETE) for step in asked)
+            # What failed is asked for again, where it is retried.
+            self._asked = any(step.started_at > fresh.retried_at for step in asked)
+            self._tries, self._not_before = 0, 0.0
+        self._operation = fresh
+        self._hooking.reload(fresh, self._cluster)
+
+    # ---- going on ------------------------------------------------------------------
+
+    def _go_on(self, entry: Entry, due: list[Member]) -> None:
+        operation = entry.operation
+        assert operation is not None
+        if not self._has_begun(entry, operation):
+            return
+        if self._complete:
+            self._arrive(entry, operation)
+        elif not self._busy and entry.moment >= self._not_before:
+            self._busy = True
+            ask = self._next_question(entry, operation)
+            cluster = entry.cluster or self._cluster
+            run = functools.partial(self._ask, operation, cluster, ask)
+            entry.launches.append(functools.partial(self._parts.run, run))
+
+    def _has_begun(self, entry: Entry, operation: Operation) -> bool:
+        """Begin the operation if it has not; return whether it may go on from there."""
+        if operation.state is OperationState.QUEUED:
+            entry.begin()
+            refused = refusal(operation.kind, self._driver, ())
+            if refused is None and operation.kind in _UNKNOWN:
+                refused = MissingCapability(
+                    f'Cluster driver {self._driver.name} has an engine of its own, which knows '
+                    f'no {operation.kind.value}.'
+                )
+            if refused is not None:
+                entry.end(OperationState.FAILED, cause_of(refused))
+                return False
+        return self._hooking.may_begin(entry)
+
+    def _next_question(self, entry: Entry, operation: Operation) -> Ask:
+        if self._asked or operation.kind is OperationKind.CHECK:
+            return self._driver.update_cluster_status
+        self._settle(entry, operation, StepState.INTENT)
+        return _asking(self._driver, operation, entry.now)
+
+    def _arrive(self, entry: Entry, operation: Operation) -> None:
+        if not self._hooking.may_end(entry):
+            return
+        entry.end(OperationState.SUCCEEDED)
+        if operation.kind is OperationKind.DELETE:
+            entry.bury(forced=operation.forced)
+        elif operation.kind is not OperationKind.CHECK:
+            cluster = entry.cluster or self._cluster
+            entry.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=entry.now)
+
+    def _miss(self, entry: Entry, operation: Operation) -> None:
+        if operation.forced and (self._busy or self._asked):
+            self._abandon(entry)
+            entry.end(OperationState.SUCCEEDED)
+            entry.bury(forced=True)
+            return
+        left = 'its engine has not said that it is done'
+        if self._complete:
+            left = 'its hooks are not done'
+        entry.end(OperationState.FAILED, why_late(operation, self._cluster.name, left))
+
+    def _ask(self, operation: Operation, cluster: Cluster, ask: Ask) -> None:
+        try:
+            with driver_errors(self._driver.name, operation.kind.value):
+                answer = _Answer(operation.id, ask(self._context(), cluster))
+        except KilnError as exc:
+            self._tell(News(cluster.id, value=_Answer(operation.id), error=exc))
+        else:
+            self._tell(News(cluster.id, value=answer))
+
+    def _context(self, _: tuple[Node, ...] = ()) -> Context:
+        return Context(site=self._parts.site, defaults=self._parts.defaults)
+
+    # ---- what was said ---------------------------------------------------------------
+
+    def _learn(self, news: Iterable[News], entry: Entry) -> None:
+        for one in news:
+            if one.invocation:
+                self._hooking.learn(one, entry)
+                continue
+            self._busy = False
+            operation, answer = entry.operation, one.value
+            if operation is None or operation.id != answer.operation_id:
+                continue
+            if one.error is not None:
+                self._fail(entry, operation, one.error)
+            else:
+                self._hear(entry, operation, answer.report)
+
+    def _fail(self, entry: Entry, operation: Operation, error: BaseException) -> None:
+        self._tries += 1
+        self._rest(entry.moment + pause_s(self._tries))
+        cause = cause_of(error)
+        if operation.forced:
+            self._give_up(entry, operation, cause)
+            return
+        # Who cannot say how far he is may be at work all the same.
+        if self._asked or getattr(error, 'retryable', False):
+            entry.say(cause)
+        else:
+            self._settle(entry, operation, StepState.FAILED, cause)
+            entry.end(OperationState.FAILED, cause)
+
+    def _give_up(self, entry: Entry, operation: Operation, cause: Cause) -> None:
+        """Have a forced deletion end without what its engine does not take away."""
+        entry.say(cause)
+        if self._tries < TRIES:
+            return
+        self._complete = True
+        self._settle(entry, operation, StepState.DONE, cause)
+        self._abandon(entry)
+
+    def _abandon(self, entry: Entry) -> None:
+        if (handle := self._cluster.driver_handle) is not None:
+            entry.abandon(self._cluster.pin.name, 'handle', handle)
+
+    def _hear(self, entry: Entry, operation: Operation, report: StatusReport | None) -> None:
+        if operation.forced and report is not None and report.progress is Progress.FAILED:
+            # To be asked how far it is would be to hear the same again.
+            self._asked = False
+            self._fail(entry, operation, ClusterDriverError(report.reason or _SILENT))
+            return
+        self._tries = 0
+        just_asked, self._asked = not self._asked, True
+        # One who was only just asked may be done already.
+        at_once = just_asked and report is None
+        self._rest(entry.moment if at_once else entry.moment + ASK_S)
+        checked = operation.kind is OperationKind.CHECK
+        done = report is not None and report.progress is Progress.COMPLETE
+        self._complete = checked or done
+        if not checked and (just_asked or done):
+            self._settle(entry, operation, StepState.DONE)
+        if report is not None:
+            self._keep(entry, report)
+            if not self._complete:
+                _say(entry, operation, report)
+
+    def _rest(self, moment: float) -> None:
+        self._not_before = moment
+        self._roster.wake_at(moment)
+
+    def _keep(self, entry: Entry, report: StatusReport) -> None:
+        """Have written what the driver wants to be handed back."""
+        changes: dict[str, Any] = {}
+        if report.driver_handle is not None:
+            changes['driver_handle'] = report.driver_handle
+        if report.driver_state is not None:
+            changes['driver_state'] = report.driver_state
+        if changes:
+            entry.cluster = dataclasses.replace(self._cluster, **changes)
+
+    def _settle(
+        self, entry: Entry, operation: Operation, state: StepState, cause: Cause | None = None
+    ) -> None:
+        """Have written what became of asking."""
+        entry.journal(
+            Step(
+                id=f'{operation.id}.{_ASK}',
+                operation_id=operation.id,
+                cluster_id=operation.cluster_id,
+                kind=_ASK,
+                state=state,
+                started_at=entry.now,
+                ended_at=None if state is StepState.INTENT else entry.now,
+                result={_COMPLETE: True} if self._complete else {},
+                cause=cause,
+            )
+        )
+
+
+def _say(entry: Entry, operation: Operation, report: StatusReport) -> None:
+    """Have written what an engine says of itself that is not done."""
+    cause = Cause(code='engine', message=report.reason) if report.reason else None
+    if report.progress is Progress.FAILED:
+        failed = Cause(code='engine_failed', message=report.reason or _SILENT)
+        entry.end(OperationState.FAILED, failed)
+    elif report.progress is Progress.UNKNOWN:
+        entry.say(cause or Cause(code='engine', message='Its engine cannot be asked now.'))
+    else:
+        entry.operation = dataclasses.replace(operation, state=OperationState.RUNNING, cause=cause)
+
+
+def _asking(driver: ClusterDriver, operation: Operation, now: float) -> Ask:
+    """Return what has the driver start an operation."""
+    kind, args = operation.kind, operation.args
+    if kind is OperationKind.CREATE:
+        timeout_s = max(0.0, operation.deadline_at - now)
+        return lambda context, cluster: driver.create_cluster(context, cluster, timeout_s)
+    if kind is OperationKind.UPDATE:
+        return lambda context, cluster: driver.update_cluster(
+            context, cluster, scale_manager=driver.get_scale_manager(context, cluster)
+        )
+    if kind is OperationKind.DELETE:
+        return driver.delete_cluster
+    if kind is OperationKind.RESIZE:
+        return lambda context, cluster: driver.resize_cluster(
+            context,
+            cluster,
+            nodegroup=context.group(cluster, args['group']),
+            node_count=context.group(cluster, args['group']).shape.count,
+        )
+    if kind is OperationKind.UPGRADE:
+        return functools.partial(_upgrade, driver)
+    if kind is OperationKind.REBUILD:
+        return driver.rebuild_cluster
+    if kind is OperationKind.REBOOT:
+        return functools.partial(driver.reboot_cluster, hard=bool(args.get('hard')))
+    assert kind is OperationKind.ROTATE
+    return driver.rotate_credential
+
+
+def _upgrade(driver: ClusterDriver, context: Context, cluster: Cluster) -> StatusReport | None:
+    spec = cluster.spec
+    template = ClusterTemplate(
+        name=spec.template or spec.name, coe=spec.coe, machine=spec.machine, groups=spec.groups
+    )
+    strategy = spec.groups[0].strategy if spec.groups else Strategy()
+    return driver.upgrade_cluster(
+        context, cluster, cluster_template=template, nodegroups=spec.groups, strategy=strategy
+    )

@@ -1,0 +1,319 @@
+"""The hooks of the operation under way of one cluster: asked by its turns, told by its news.
+
+A turn asks whether a point is passed. What is to be called for that is written in the
+turn's commit, and called after it; its answer is news for a later turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.values import Context, Readiness, ReadyState
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import (
+    Cause,
+    Cluster,
+    Node,
+    NodeState,
+    Operation,
+    OperationKind,
+    OperationState,
+    Step,
+)
+from kiln.engine.context import Parts
+from kiln.engine.nodes.node_table import Member, Roster
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.plan.desired import Wishes
+from kiln.engine.plan.lifecycle import Act
+from kiln.engine.results import News
+from kiln.hooks.hook import DRIVER, Hook, Plugin
+from kiln.hooks.invocation import STEP_KIND, Call
+from kiln.hooks.payload import Occasion
+from kiln.hooks.points import Point, after, before
+from kiln.hooks.replies import Answer
+from kiln.hooks.run import SKIP_EVENT, Advance, HookRun, Skip, Standing
+
+#: What a driver does itself, within all hooks: the methods of the founding note.
+_METHODS = {
+    Point.PRE_CREATE: 'pre_create_cluster',
+    Point.POST_CREATE: 'post_create_cluster',
+    Point.PRE_UPDATE: 'pre_update_cluster',
+    Point.POST_UPDATE: 'post_update_cluster',
+    Point.PRE_DELETE: 'pre_delete_cluster',
+    Point.POST_DELETE: 'post_delete_cluster',
+}
+_INNERMOST = 1_000_000
+#: A driver's method may take as long as all its calls together.
+_DRIVER_S = 600.0
+
+#: The points before an act for a node.
+_GATES = {
+    Act.BUILD: (Point.PRE_NODE_BUILD,),
+    Act.DRAIN: (Point.PRE_NODE_DELETE,),
+    # One that did no work is not drained, and its hooks are called all the same.
+    Act.DELETE: (Point.PRE_NODE_DELETE, Point.PRE_NODE_TERMINATE),
+}
+
+_Key = tuple[Point, str | None]
+
+
+class Hooking:
+    """Whether the points of an operation are passed. Without hooks all of them are."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        driver: ClusterDriver,
+        roster: Roster,
+        context: Callable[[tuple[Node, ...]], Context],
+        tell: Callable[[News], None],
+    ) -> None:
+        self._parts = parts
+        self._driver = driver
+        self._roster = roster
+        self._context = context
+        self._tell = tell
+        self._cluster: Cluster | None = None
+        self._operation_id: str | None = None
+        self._retried_at = -math.inf
+        self._hooks: Sequence[Hook] = ()
+        self._points: frozenset[Point] = frozenset()
+        self._journal: dict[str, Step] = {}
+        self._skips: list[Skip] = []
+        self._last_seen = 0
+        self._runs: dict[_Key, HookRun] = {}
+        self._passed: set[_Key] = set()
+        self._woken: dict[_Key, float] = {}
+        # Calls that are out, and which run each belongs to.
+        self._out: dict[str, _Key] = {}
+
+    # ---- what others have written ------------------------------------------------
+
+    def reload(self, operation: Operation | None, cluster: Cluster) -> None:
+        """See which operation is under way, and which hooks people let it pass over."""
+        self._cluster = cluster
+        known = self._operation_id, self._retried_at
+        if operation is not None and (operation.id, operation.retried_at) != known:
+            self._take_up(operation, cluster)
+        if operation is not None and self._runs and self._see_skips():
+            for _, node_id in self._runs:
+                self._hurry(node_id)
+
+    def _take_up(self, operation: Operation, cluster: Cluster) -> None:
+        self._operation_id, self._retried_at = operation.id, operation.retried_at
+        self._hooks = (*self._parts.hooks.of(cluster, operation.kind), *self._methods())
+        self._points = frozenset(hook.point for hook in self._hooks)
+        for known in (self._runs, self._passed, self._woken, self._out, self._journal):
+            known.clear()
+        self._skips.clear()
+        self._last_seen = 0
+        if self._hooks:
+            steps = self._parts.store.journal.of(operation.id)
+            self._journal |= {step.id: step for step in steps if step.kind == STEP_KIND}
+            self._see_skips()
+
+    def _methods(self) -> Sequence[Hook]:
+        return [
+            Hook(
+                name=DRIVER,
+                point=point,
+                target=Plugin(getattr(self._driver, name)),
+                order=_INNERMOST,
+                timeout_s=_DRIVER_S,
+                deadline_s=_DRIVER_S,
+                origin=f'driver {self._driver.name}',
+            )
+            for point, name in _METHODS.items()
+            if getattr(type(self._driver), name) is not getattr(ClusterDriver, name)
+        ]
+
+    def _see_skips(self) -> bool:
+        assert self._cluster is not None
+        events = self._parts.store.events.after(
+            self._last_seen, cluster_id=self._cluster.id, kind=SKIP_EVENT
+        )
+        found = [
+            Skip(event.facts['hook'], event.facts['reason'])
+            for event in events
+            if event.operation_id == self._operation_id
+        ]
+        self._last_seen = events[-1].seq if events else self._last_seen
+        self._skips += found
+        return bool(found)
+
+    # ---- whether to go on ----------------------------------------------------------
+
+    def ask(self, entry: Entry, point: Point | None, node: Node | None = None) -> Standing:
+        """Return whether a point is passed; what is to be called for it is begun."""
+        if point is None or point not in self._points:
+            return Standing.PASSED
+        key = (point, node.id if node else None)
+        if key in self._passed:
+            return Standing.PASSED
+        if entry.operation is None or entry.operation.id != self._operation_id:
+            return Standing.OPEN
+        run = self._runs.get(key)
+        if run is None:
+            self._runs[key] = run = HookRun(
+                point, self._hooks, entry.operation, node_id=key[1], journal=self._journal
+            )
+        self._write(entry, key, run.advance(entry.now, self._skips), node)
+        if run.standing is Standing.PASSED:
+            del self._runs[key]
+            self._passed.add(key)
+        else:
+            self._wake(entry, key, run.wake_at)
+        return run.standing
+
+    def may_begin(self, entry: Entry) -> bool:
+        """Return whether the operation may begin; if not, have it said why, or ended."""
+        assert entry.operation is not None
+        return self._lets_pass(entry, self.ask(entry, before(entry.operation.kind)))
+
+    def may_end(self, entry: Entry, wishes: Wishes | None = None) -> bool:
+        """Return whether the operation, of which all is done, may end; as ``may_begin``.
+
+        :param wishes: None where nobody knows the nodes, and which of them is a control node.
+        """
+        assert entry.operation is not None
+        standing = Standing.PASSED
+        if wishes is not None:
+            standing = self.control_plane(entry, entry.operation, wishes)
+        if standing is not Standing.OPEN:
+            standing = self.ask(entry, after(entry.operation.kind))
+        return self._lets_pass(entry, standing)
+
+    def _lets_pass(self, entry: Entry, standing: Standing) -> bool:
+        if standing is Standing.FAILED:
+            entry.end(OperationState.FAILED, self.holding)
+        elif standing is Standing.OPEN:
+            entry.say(self.holding)
+        return standing is Standing.PASSED
+
+    def control_plane(self, entry: Entry, operation: Operation, wishes: Wishes) -> Standing:
+        """Have it known that the first control node is ready; nothing else waits for that."""
+        point = Point.POST_CONTROL_PLANE
+        if operation.kind is not OperationKind.CREATE or point not in self._points:
+            return Standing.PASSED
+        ready = any(
+            node.state is NodeState.READY and wishes.has_control(node.group)
+            for node in self._roster.nodes()
+        )
+        return self.ask(entry, point) if ready else Standing.PASSED
+
+    def gate(self, entry: Entry, member: Member, act: Act) -> Standing:
+        """Return whether an act for a node may begin; FAILED where the node has for that."""
+        for point in _GATES.get(act, ()):
+            # A build that was sent is past it, and who is not to go comes back.
+            past = member.node.state is not NodeState.PLANNED
+            if past if act is Act.BUILD else not member.node.doomed:
+                continue
+            standing = self.ask(entry, point, member.node)
+            if standing is Standing.PASSED:
+                continue
+            cause = self.cause(point, member.node.id)
+            if standing is Standing.FAILED and act is Act.BUILD:
+                self._roster.change(entry, member, state=NodeState.FAILED, cause=cause)
+                return standing
+            if member.node.cause != cause:
+                self._roster.change(entry, member, cause=cause)
+            # What a hook does not let go stays, until somebody overrules the hook.
+            return Standing.OPEN
+        return Standing.PASSED
+
+    def cause(self, point: Point | None, node_id: str | None = None) -> Cause | None:
+        """Return why a point is not passed."""
+        run = self._runs.get((point, node_id)) if point else None
+        return run.cause if run else None
+
+    @property
+    def holding(self) -> Cause | None:
+        """Why the operation itself, and not a node, waits or failed; None where it does not."""
+        held = (run.cause for (point, node_id), run in self._runs.items()
+                if node_id is None and point is not Point.POST_CONTROL_PLANE)  # fmt: skip
+        return next(held, None) or self.cause(Point.POST_CONTROL_PLANE)
+
+    # ---- news ------------------------------------------------------------------------
+
+    def learn(self, news: News, entry: Entry) -> None:
+        """Take in an answer; who waited for it is due."""
+        key = self._out.pop(news.invocation, None)
+        run = self._runs.get(key) if key else None
+        if key is None or run is None:
+            return
+        member = self._roster.get(key[1]) if key[1] else None
+        advance = run.learn(news.invocation, news.value, entry.now)
+        self._write(entry, key, advance, member.node if member else None)
+        self._hurry(key[1])
+
+    def ready(self, news: News, entry: Entry, member: Member) -> News:
+        """Return news of a node that is ready as not yet so, while hooks hold it up.
+
+        It is asked again then, so what it is in the end is always what it is just now.
+        """
+        is_ready = news.act is Act.ASK_READY and news.error is None
+        if not is_ready or news.value.state is not ReadyState.READY:
+            return news
+        standing = self.ask(entry, Point.POST_NODE_READY, member.node)
+        if standing is Standing.PASSED:
+            return news
+        cause = self.cause(Point.POST_NODE_READY, member.node.id)
+        reason = cause.message if cause else 'Its hooks are called by the next operation.'
+        failed = standing is Standing.FAILED
+        value = Readiness.failed(reason) if failed else Readiness.not_yet(reason)
+        return dataclasses.replace(news, value=value)
+
+    # ---- how it is done ----------------------------------------------------------------
+
+    def _write(self, entry: Entry, key: _Key, advance: Advance, node: Node | None) -> None:
+        for step in advance.steps.values():
+            entry.journal(step)
+        for notice in advance.notices:
+            entry.tell(notice.kind, notice.message, node, facts=notice.facts)
+        for call in advance.calls:
+            assert entry.operation is not None
+            self._out[call.invocation] = key
+            entry.launches.append(functools.partial(self._launch, call, entry.operation, node))
+
+    def _launch(self, call: Call, operation: Operation, node: Node | None) -> None:
+        cluster = self._cluster
+        assert cluster is not None
+        if call.hook.name == DRIVER:
+            call = self._bound(call, cluster, operation)
+
+        def tell(answer: Answer) -> None:
+            node_id = node.id if node else None
+            self._tell(News(cluster.id, node_id, value=answer, invocation=call.invocation))
+
+        occasion = Occasion(site=self._parts.site, cluster=cluster, operation=operation, node=node)
+        self._parts.hooks.begin(call, occasion.document(), tell)
+
+    def _bound(self, call: Call, cluster: Cluster, operation: Operation) -> Call:
+        """Return the call of a driver's method with what it takes as things are now."""
+        method = getattr(self._driver, _METHODS[call.hook.point])
+        context = self._context(self._roster.nodes())
+
+        def function(_: object) -> Answer | None:
+            try:
+                method(context=context, cluster=cluster, operation=operation)
+            except ClusterDriverError as exc:
+                return Answer.later(str(exc)) if exc.retryable else Answer.failed(str(exc))
+            return None
+
+        hook = dataclasses.replace(call.hook, target=Plugin(function))
+        return dataclasses.replace(call, hook=hook)
+
+    def _wake(self, entry: Entry, key: _Key, at: float) -> None:
+        if math.isfinite(at) and self._woken.get(key) != at:
+            self._woken[key] = at
+            self._roster.wake_at(entry.moment + max(0.0, at - entry.now), key[1] or '')
+
+    def _hurry(self, node_id: str | None) -> None:
+        member = self._roster.get(node_id) if node_id else None
+        if member is not None:
+            member.not_before = 0.0
+            self._roster.touch(member.node.id)

@@ -1,0 +1,46 @@
+"""Why an operation waits, or ended as it did: causes for people, the outermost reason first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.clusters.models import Cause, Operation
+from kiln.engine.nodes.node_table import Roster
+
+
+def why_waiting(roster: Roster, holds: Sequence[str]) -> Cause | None:
+    """Return why nothing is under way; None if nobody knows."""
+    inner = next((node.cause for node in roster.restless() if node.cause), None)
+    if not holds:
+        return inner
+    return Cause(code='held', message=f'{"; ".join(holds)}.', because=inner)
+
+
+def why_late(
+    operation: Operation,
+    cluster: str,
+    left: str,
+    *,
+    because: Cause | None = None,
+    undone: Cause | None = None,
+) -> Cause:
+    """Return why an operation has failed that is not done by its deadline.
+
+    :param left: what is still to be done.
+    :param because: why it was not done; None is what the operation says last.
+    :param undone: why it was on its way back, if it was.
+    """
+    kind = operation.kind.value
+    what = kind if undone is None else f'undo the {kind} of'
+    return Cause(
+        code='deadline',
+        message=f'Cannot {what} cluster {cluster} by its deadline: {left}.',
+        hint="See the cause; then 'kiln cluster retry' goes on from what there is.",
+        because=undone or because or operation.cause,
+    )
+
+
+def why_undone(operation: Operation, cluster: str, undone: Cause) -> Cause:
+    """Return why a cluster is as it was before an operation."""
+    message = f'Cannot {operation.kind.value} cluster {cluster}: it is as it was before.'
+    return Cause(code='rolled_back', message=message, because=undone)

@@ -1,0 +1,136 @@
+"""The turns of one cluster while this process holds its lease.
+
+A turn takes in what happened, decides what is next from what is written, writes
+both in one commit behind the fence, and only then begins anything. So after a
+crash everything that was begun has its intent in the store.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+import math
+from collections.abc import Callable, Iterable
+
+from kiln.clusters.models import Lease, Operation, OperationState
+from kiln.engine.context import Parts
+from kiln.engine.nodes.node_table import Member, Roster
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.results import News
+
+LOG = logging.getLogger(__name__)
+
+
+class Work(abc.ABC):
+    """The work on one cluster, whoever builds it. All calls come from one thread.
+
+    :raises ClusterNotFound: it was deleted meanwhile.
+    """
+
+    def __init__(
+        self, parts: Parts, lease: Lease, roster: Roster, tell: Callable[[News], None]
+    ) -> None:
+        self.lease = lease
+        #: The lease is surely ours until then, by the monotonic clock.
+        self.sure_until = math.inf
+        self._parts = parts
+        self._tell = tell
+        self._roster = roster
+        self._cluster = parts.store.clusters.get(lease.scope)
+        self._pin = self._cluster.pin
+        self._operation: Operation | None = None
+
+    # ---- what the conductor asks -----------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be done, and nothing is under way."""
+        return (self._operation is None or self._cluster.paused) and not self._under_way
+
+    @property
+    def due(self) -> float:
+        """The moment, by the monotonic clock, at which there is something to do again."""
+        return self._roster.next_at
+
+    @property
+    def moved(self) -> bool:
+        """Whether the cluster belongs to another driver since this was begun."""
+        return self._cluster.pin != self._pin
+
+    @abc.abstractmethod
+    def reload(self) -> None:
+        """See what others have written: what is asked for, what is wanted, who is to go.
+
+        :raises ClusterNotFound: it was deleted meanwhile.
+        """
+
+    def turn(self, news: Iterable[News]) -> None:
+        """Take in what happened, and go on.
+
+        :raises LeaseLost: somebody else has the cluster now; nothing was begun.
+        """
+        clock = self._parts.clock
+        entry = Entry(
+            self.lease.scope, self._operation, now=clock.time(), moment=clock.monotonic()
+        )
+        self._learn(news, entry)
+        due = self._roster.take_due(entry.moment)
+        if self._may_go_on(entry):
+            self._go_on(entry, due)
+        for node_id in entry.write(self._parts.store, self.lease):
+            LOG.error('Node %s has another server already; its second one is left', node_id)
+        self._operation, self._cluster = entry.operation, entry.cluster or self._cluster
+        for launch in entry.launches:
+            self._check_sure()
+            launch()
+        ended = self._operation is not None and self._operation.state.ended
+        if ended or entry.aim is not None:
+            self._operation = None
+            if not entry.buried:
+                self.reload()
+                self._roster.wake_at(entry.moment)
+
+    # ---- what each kind of work has for itself -----------------------------------
+
+    @property
+    @abc.abstractmethod
+    def _under_way(self) -> bool:
+        """Whether something was begun whose outcome will be told."""
+
+    @abc.abstractmethod
+    def _learn(self, news: Iterable[News], entry: Entry) -> None:
+        """Take in what happened."""
+
+    @abc.abstractmethod
+    def _go_on(self, entry: Entry, due: list[Member]) -> None:
+        """Do what is next of the operation."""
+
+    @abc.abstractmethod
+    def _miss(self, entry: Entry, operation: Operation) -> None:
+        """Have an operation end that is not done by its deadline, or lead it back."""
+
+    # ---- how it is done ------------------------------------------------------------
+
+    def _may_go_on(self, entry: Entry) -> bool:
+        """Return whether there is something to go on with; end what is over."""
+        operation = entry.operation
+        if operation is None or operation.state.ended:
+            return False
+        if operation.cancelled:
+            entry.end(OperationState.CANCELLED)
+            return False
+        # While it is paused nobody can hold a deadline; resuming puts it off.
+        if self._cluster.paused:
+            return False
+        if operation.deadline_at and entry.now >= operation.deadline_at:
+            self._miss(entry, operation)
+            return False
+        return True
+
+    def _check_sure(self) -> None:
+        """Ask the store again where time alone does not say that the cluster is ours."""
+        # Who was stopped after the commit may wake when others are at it.
+        now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
+        if now >= self.sure_until:
+            self.lease = self._parts.store.leases.renew(self.lease, term_s)
+            self.sure_until = now + term_s

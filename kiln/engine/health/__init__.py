@@ -1,0 +1,1 @@
+"""Health of clusters and nodes: standing check, check operation, driver upkeep."""

@@ -1,0 +1,159 @@
+"""What cluster drivers do for clusters on which nobody works, so that these stay right."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+
+from kiln.clock import Deadline, deadline_scope
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.discovery.contract import driver_errors
+from kiln.cluster_drivers.values import Context
+from kiln.clusters.exceptions import ClusterError, LeaseLost
+from kiln.clusters.models import Cause, Cluster, Lease, NodeState, Operation
+from kiln.engine.context import Parts
+from kiln.engine.nodes.join_key import JoinKey
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.plan.lifecycle import cause_of
+from kiln.exceptions import KilnError
+
+LOG = logging.getLogger(__name__)
+
+#: Clusters that are tended at once: the threads belong to those on which somebody works.
+MOST = 2
+#: A driver has so long, and never more than half a lease.
+LONGEST_S = 10.0
+
+
+@contextlib.contextmanager
+def borrowed(parts: Parts, cluster_id: str, owner: str) -> Iterator[Lease | None]:
+    """Hold the lease of a cluster on which nobody works; None where somebody does."""
+    store = parts.store
+    # A lease that a jobboard has given has no time of its own: to claim it would
+    # be to take it away.
+    if store.operations.open(cluster_id):
+        yield None
+        return
+    lease = store.leases.claim(cluster_id, owner, parts.settings.lease_s)
+    if lease is None:
+        yield None
+        return
+    try:
+        yield None if store.operations.open(cluster_id) else lease
+    except LeaseLost as exc:
+        LOG.info('%s', exc)
+    finally:
+        store.leases.release(lease)
+
+
+class Tending:
+    """Has drivers tend their clusters, one after another, and keeps what is wrong with each.
+
+    It begins nothing on the caller's thread, and an error is told, and harms nobody.
+    """
+
+    def __init__(self, parts: Parts, owner: str) -> None:
+        self._parts = parts
+        self._owner = owner
+        self._lock = threading.Lock()
+        #: Whose turn it is, and the newest operation of each.
+        self._due: dict[str, Operation] = {}
+        self._runners = 0
+        #: Whose driver leaves them alone, as of that operation: no other way to another.
+        self._alone: dict[str, Operation] = {}
+        self._closed = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a cluster is being tended."""
+        return self._runners > 0
+
+    def begin(self, settled: Mapping[str, Operation]) -> None:
+        """Have clusters tended that are settled since an operation; return at once."""
+        with self._lock:
+            self._alone = {key: one for key, one in self._alone.items() if settled.get(key) == one}
+            # Who waits still keeps his place.
+            waiting = {key: settled[key] for key in self._due if key in settled}
+            self._due = {**waiting, **settled}
+            for key in self._alone:
+                del self._due[key]
+            begun = min(MOST - self._runners, len(self._due))
+            self._runners += begun
+        for _ in range(begun):
+            self._parts.run(self._work)
+
+    def close(self) -> None:
+        """Begin with no other cluster; one that is being tended has its deadline."""
+        with self._lock:
+            self._closed = True
+            self._due.clear()
+
+    def _work(self) -> None:
+        while (turn := self._next()) is not None:
+            try:
+                self._tend(*turn)
+            # Whatever it is, the others have their turns all the same.
+            except Exception:
+                LOG.exception('Cluster %s could not be tended', turn[0])
+
+    def _next(self) -> tuple[str, Operation] | None:
+        with self._lock:
+            if not self._due or self._closed:
+                self._runners -= 1
+                return None
+            cluster_id = next(iter(self._due))
+            return cluster_id, self._due.pop(cluster_id)
+
+    def _tend(self, cluster_id: str, newest: Operation) -> None:
+        try:
+            cluster = self._parts.store.clusters.get(cluster_id)
+            driver = self._parts.drivers.open(cluster.pin)
+        # It is gone by now, or has no driver here, which others say.
+        except ClusterError:
+            return
+        if not isinstance(driver, NodeClusterDriver) or not driver.tends:
+            with self._lock:
+                self._alone[cluster_id] = newest
+            return
+        # What failed, or was cancelled, is as somebody has left it.
+        if cluster.paused or cluster.former != cluster.aim:
+            return
+        with borrowed(self._parts, cluster_id, self._owner) as lease:
+            if lease is not None:
+                self._keep(lease, self._asked(driver, cluster, lease))
+
+    def _asked(self, driver: NodeClusterDriver, cluster: Cluster, lease: Lease) -> Cause | None:
+        parts = self._parts
+        nodes = parts.store.nodes.of(cluster.id)
+        context = Context(
+            site=parts.site,
+            defaults=parts.defaults,
+            join_key=JoinKey(parts.store, lease),
+            nodes=tuple(node for node in nodes if node.state is not NodeState.GONE),
+        )
+        longest_s = min(LONGEST_S, parts.settings.lease_s / 2)
+        try:
+            with (
+                deadline_scope(Deadline.after(longest_s, parts.clock)),
+                driver_errors(driver.name, 'tend the cluster'),
+            ):
+                driver.tend(context=context, cluster=cluster)
+        except KilnError as exc:
+            return cause_of(exc)
+        return None
+
+    def _keep(self, lease: Lease, trouble: Cause | None) -> None:
+        parts = self._parts
+        cluster = parts.store.clusters.get(lease.scope)
+        if cluster.trouble == trouble:
+            return
+        entry = Entry(cluster.id, None, now=parts.clock.time(), moment=parts.clock.monotonic())
+        entry.cluster = dataclasses.replace(cluster, trouble=trouble)
+        if trouble is None:
+            entry.tell('cluster-well', f'{cluster.name} is as it should be again')
+        else:
+            entry.tell('cluster-trouble', f'{cluster.name}: {trouble.message}')
+        entry.write(parts.store, lease)

@@ -1,0 +1,172 @@
+"""What backends say of the machines of nodes that are not being worked on."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from kiln.clusters.models import Cause, Node, NodeState
+from kiln.compute.facade import Compute
+from kiln.engine.context import Backends
+from kiln.engine.nodes.node_table import Roster
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.plan.changes import going
+from kiln.engine.plan.lifecycle import cause_of
+from kiln.exceptions import InstanceNotFoundError, KilnError
+from kiln.models import ComputeStatus, State
+
+LOG = logging.getLogger(__name__)
+
+#: The nodes whose machines have something to say about them.
+WATCHED = frozenset({NodeState.READY, NodeState.UNHEALTHY, NodeState.UNKNOWN})
+ABSENT = 'machine_absent'
+#: Machines that a list lacks, and are asked for by id in one survey of a backend.
+ASKED = 100
+_SICK = {
+    State.ERROR: 'is in error',
+    State.STOPPED: 'is stopped',
+    State.SUSPENDED: 'is suspended',
+    State.DELETED: 'is deleted',
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Sight:
+    """What a node is, by its machine."""
+
+    state: NodeState
+    cause: Cause | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What one look has shown."""
+
+    #: By node id; of one that is as it was, nothing.
+    sights: Mapping[str, Sight] = dataclasses.field(default_factory=dict)
+    #: Why a backend did not say all that it was asked, by its name.
+    silent: Mapping[str, Cause] = dataclasses.field(default_factory=dict)
+
+
+def watched(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes whose machines are worth a look."""
+    return [
+        node for node in nodes if node.state in WATCHED and node.compute_id and not going(node)
+    ]
+
+
+def sight_of(node: Node, status: ComputeStatus) -> Sight | None:
+    """Return what a status makes of a node; None where it says nothing for certain."""
+    if status.stale:
+        return None
+    if status.ready:
+        return Sight(state=NodeState.READY)
+    if status.state not in _SICK:
+        return None
+    inner = Cause(code='provider', message=status.fault) if status.fault else None
+    message = f'The machine of {node.name} {_SICK[status.state]}.'
+    code = ABSENT if status.state is State.DELETED else f'machine_{status.state.value}'
+    return Sight(state=NodeState.UNHEALTHY, cause=Cause(code=code, message=message, because=inner))
+
+
+def apply(entry: Entry, roster: Roster, sights: Mapping[str, Sight]) -> None:
+    """Have written what is new in what was seen; nodes that are worked on are left alone."""
+    for node in watched(roster.nodes()):
+        member = roster.get(node.id)
+        sight = sights.get(node.id)
+        if member is None or sight is None or _is_known(node, sight):
+            continue
+        roster.change(entry, member, state=sight.state, cause=sight.cause)
+        if sight.cause is not None:
+            entry.tell('node-unhealthy', f'{node.name}: {sight.cause.message}', node)
+        else:
+            entry.tell('node-recovered', f'{node.name} works again', node)
+
+
+class Survey:
+    """Looks at machines; each look is one bulk call per backend, and blocks."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+
+    def look(self, nodes: Iterable[Node]) -> Seen:
+        """Return what is new of nodes; of one of which nothing is sure, nothing.
+
+        That a machine is not there is believed only if its backend says so when it
+        is asked for by its id: a list may lack what a cell has that is down. A
+        backend that does not answer makes nothing unhealthy.
+        """
+        by_backend: dict[str, list[Node]] = defaultdict(list)
+        for node in watched(nodes):
+            by_backend[node.backend].append(node)
+        sights: dict[str, Sight] = {}
+        silent: dict[str, Cause] = {}
+        asked = []
+        for name, theirs in sorted(by_backend.items()):
+            try:
+                compute = self._backends.get(name)
+                asked.append((name, theirs, compute, compute.statuses(map(_machine, theirs))))
+            except KilnError as exc:
+                silent[name] = cause_of(exc)
+        # All of them are asked before the first one is waited for.
+        for name, theirs, compute, bulk in asked:
+            try:
+                lacking = list(_compared(theirs, bulk.result(), sights))
+            except KilnError as exc:
+                silent[name] = cause_of(exc)
+                continue
+            if cause := _prove(compute, lacking[:ASKED], sights):
+                silent[name] = cause
+        for name, cause in silent.items():
+            LOG.info('Backend %s does not say how all nodes are: %s', name, cause.message)
+        return Seen(sights=sights, silent=silent)
+
+
+def _compared(
+    nodes: Iterable[Node], found: Mapping[str, ComputeStatus], sights: dict[str, Sight]
+) -> Iterator[Node]:
+    """Put down what is new, and yield the nodes whose machines are lacking."""
+    for node in nodes:
+        status = found.get(_machine(node))
+        if status is not None:
+            sight = sight_of(node, status)
+            if sight is not None and not _is_known(node, sight):
+                sights[node.id] = sight
+        # Of whom it is known already that he is not there, a list is proof enough.
+        elif node.cause is None or node.cause.code != ABSENT:
+            yield node
+
+
+def _prove(compute: Compute, nodes: Iterable[Node], sights: dict[str, Sight]) -> Cause | None:
+    """Ask for machines by their ids; return why not all answers came, if so."""
+    looks = []
+    silent = None
+    for node in nodes:
+        try:
+            looks.append((node, compute.status(_machine(node))))
+        except KilnError as exc:
+            silent = cause_of(exc)
+    for node, look in looks:
+        try:
+            sight = sight_of(node, look.result())
+        except InstanceNotFoundError as exc:
+            message = f'The machine of {node.name} is not there.'
+            cause = Cause(code=ABSENT, message=message, because=cause_of(exc))
+            sight = Sight(state=NodeState.UNHEALTHY, cause=cause)
+        except KilnError as exc:
+            silent = cause_of(exc)
+            continue
+        if sight is not None and not _is_known(node, sight):
+            sights[node.id] = sight
+    return silent
+
+
+def _machine(node: Node) -> str:
+    assert node.compute_id is not None
+    return node.compute_id
+
+
+def _is_known(node: Node, sight: Sight) -> bool:
+    return (node.state, node.cause) == (sight.state, sight.cause)

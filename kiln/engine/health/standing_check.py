@@ -1,0 +1,194 @@
+"""The standing look at clusters on which nobody works, and what is done about dead nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+
+from kiln.clock import ClockEvent
+from kiln.clusters.exceptions import ClusterBusy, ClusterError, ClusterNotFound, LeaseLost
+from kiln.clusters.models import (
+    Cluster,
+    Lease,
+    Node,
+    NodeState,
+    Operation,
+    OperationKind,
+    OperationState,
+)
+from kiln.engine.context import Parts
+from kiln.engine.health.driver_upkeep import Tending, borrowed
+from kiln.engine.health.machine_state import Sight, Survey, apply
+from kiln.engine.nodes.node_table import Roster
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.plan.changes import going
+from kiln.engine.plan.repair import remediate
+from kiln.engine.plan.rollout import MAKING
+
+LOG = logging.getLogger(__name__)
+
+#: Whoever has the lease of this scope watches for all conductors of a site.
+SCOPE = 'kiln.watch'
+#: The reason in the arguments of an operation that nobody asked for.
+REMEDIATION = 'remediation'
+_SETTLED = frozenset({NodeState.GONE, NodeState.READY})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Settled:
+    """A cluster on which nobody works, as it was when that began."""
+
+    newest: Operation
+    nodes: tuple[Node, ...]
+
+
+class Watch:
+    """Looks at all settled clusters of a site, every ``watch_s`` seconds, and has them tended.
+
+    A tick costs one call per backend, one question to the store, and more only for
+    what has changed. Of several conductors one watches; when it dies, the next one.
+    """
+
+    def __init__(self, parts: Parts, owner: str, offer: Callable[[str], None]) -> None:
+        self._parts = parts
+        # Its leases are not those of the conductor, which would take them for its own.
+        self._owner = f'{owner}.watch'
+        self._offer = offer
+        self._survey = Survey(parts.backends)
+        self._tending = Tending(parts, self._owner)
+        self._settled: dict[str, _Settled] = {}
+        self._lease: Lease | None = None
+        self._closed = ClockEvent(parts.clock)
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name='kiln-watch', daemon=True)
+        self._thread.start()
+
+    def close(self, wait_s: float = 10.0) -> None:
+        """Stop, and leave it to another conductor."""
+        self._closed.set()
+        self._tending.close()
+        if self._thread is not None:
+            self._thread.join(wait_s)
+        if self._lease is not None:
+            with contextlib.suppress(ClusterError):
+                self._parts.store.leases.release(self._lease)
+            self._lease = None
+
+    def look(self) -> None:
+        """Look once, write what is new, and have replaced whom it is time to give up.
+
+        Blocks until the backends have answered; safe to repeat.
+        """
+        if not self._has_watch():
+            return
+        self._refresh()
+        nodes = [node for one in self._settled.values() for node in one.nodes]
+        sights = self._survey.look(nodes).sights
+        for cluster_id, one in list(self._settled.items()):
+            seen = {node.id: sights[node.id] for node in one.nodes if node.id in sights}
+            if seen:
+                self._write(cluster_id, one, seen)
+        for cluster_id, one in list(self._settled.items()):
+            if any(node.state not in _SETTLED for node in one.nodes):
+                self._remedy(cluster_id, one.newest)
+        self._tending.begin({key: one.newest for key, one in self._settled.items()})
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._parts.settings.watch_s):
+            try:
+                self.look()
+            # A defect must not end the thread that watches all clusters.
+            except Exception:
+                LOG.exception('A look at the settled clusters failed')
+
+    def _has_watch(self) -> bool:
+        leases, term_s = self._parts.store.leases, 3 * self._parts.settings.watch_s
+        if self._lease is not None:
+            try:
+                self._lease = leases.renew(self._lease, term_s)
+            except LeaseLost:
+                self._lease = None
+        if self._lease is None:
+            self._lease = leases.claim(SCOPE, self._owner, term_s)
+            # Another one may have written what is remembered here.
+            self._settled.clear()
+        return self._lease is not None
+
+    def _refresh(self) -> None:
+        """Know the nodes of settled clusters; read again only where there was an operation."""
+        newest = {
+            cluster_id: operation
+            for cluster_id, operation in self._parts.store.operations.newest().items()
+            if operation.state.ended
+        }
+        self._settled = {
+            cluster_id: known
+            if (known := self._settled.get(cluster_id)) and known.newest == operation
+            else _Settled(operation, self._parts.store.nodes.of(cluster_id))
+            for cluster_id, operation in newest.items()
+        }
+
+    def _write(self, cluster_id: str, one: _Settled, sights: Mapping[str, Sight]) -> None:
+        store, clock = self._parts.store, self._parts.clock
+        with borrowed(self._parts, cluster_id, self._owner) as lease:
+            # Somebody works on it, and sees for himself.
+            if lease is None:
+                return
+            roster = Roster(store.nodes.of(cluster_id))
+            entry = Entry(cluster_id, None, now=clock.time(), moment=clock.monotonic())
+            apply(entry, roster, sights)
+            entry.write(store, lease)
+            self._settled[cluster_id] = _Settled(one.newest, tuple(roster.nodes()))
+
+    def _remedy(self, cluster_id: str, newest: Operation) -> None:
+        try:
+            cluster = self._parts.store.clusters.get(cluster_id)
+        except ClusterNotFound:
+            return
+        now = self._parts.clock.time()
+        if not may_remedy(cluster, newest, self._settled[cluster_id].nodes, now):
+            return
+        operation = Operation(
+            id=str(uuid.uuid4()),
+            cluster_id=cluster_id,
+            kind=OperationKind.REPLACE,
+            args={'reason': REMEDIATION},
+            generation=cluster.generation,
+            deadline_at=now + cluster.spec.create_timeout_s,
+            created_at=now,
+        )
+        # Somebody who asks for something meanwhile is first, and heals it as well.
+        with contextlib.suppress(ClusterBusy, ClusterNotFound):
+            self._parts.store.operations.submit(operation)
+            LOG.info('Cluster %s has dead nodes: operation %s replaces them', cluster.name,
+                     operation.id)  # fmt: skip
+            self._offer(cluster_id)
+
+
+def may_remedy(cluster: Cluster, newest: Operation, nodes: tuple[Node, ...], now: float) -> bool:
+    """Return whether nodes of a settled cluster are to be replaced now; pure.
+
+    Or to be led to work, where a cancelled reboot has left them half-way. Never in a
+    cluster that is not as it was last wanted, for to replace a node there would be to
+    go on with what failed, or what somebody has cancelled. Nor soon after a
+    replacement that failed.
+    """
+    if cluster.paused or cluster.former != cluster.aim:
+        return False
+    in_vain = newest.args.get('reason') == REMEDIATION
+    in_vain = in_vain and newest.state is not OperationState.SUCCEEDED
+    for group in cluster.spec.groups:
+        mine = [node for node in nodes if node.group == group.name]
+        pause_s = group.health.unhealthy_after_s if in_vain else 0.0
+        if now - (newest.ended_at or 0.0) < pause_s:
+            continue
+        halfway = any(node.state in MAKING and not going(node) for node in mine)
+        if halfway or remediate(group, mine, now).victims:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Nodes of one cluster: actions, their outcomes, the table, the transaction."""

@@ -1,0 +1,233 @@
+"""What one turn of the engine writes down, and what it begins after that."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from kiln.clusters.exceptions import ClusterChanged
+from kiln.clusters.models import (
+    Aim,
+    Cause,
+    Cluster,
+    Event,
+    Holding,
+    Lease,
+    Node,
+    Operation,
+    OperationState,
+    Step,
+    StepState,
+)
+from kiln.db.batch import Batch
+from kiln.db.store import Store
+from kiln.engine.plan.lifecycle import Act
+from kiln.engine.plan.names import build_key
+
+#: The kind of the step in which an operation has turned back.
+ROLLBACK = 'rollback'
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
+
+
+class Entry:
+    """Gathered in a turn: written in one commit, and only then is anything begun."""
+
+    def __init__(
+        self, cluster_id: str, operation: Operation | None, *, now: float, moment: float
+    ) -> None:
+        self._cluster_id = cluster_id
+        #: The operation under way, as it is to be written; None where there is none.
+        self.operation = operation
+        self._written = operation
+        #: Seconds since the epoch, and by the monotonic clock.
+        self.now, self.moment = now, moment
+        self.nodes: dict[str, Node] = {}
+        self.accepted: dict[str, tuple[Node, str]] = {}
+        #: Whether the cluster is forgotten with this, and whether that is by force.
+        self.buried = self._forced = False
+        #: The cluster, if something is to be written of it.
+        self.cluster: Cluster | None = None
+        #: What is wanted from now on, and the generation that it takes the place of.
+        self.aim: tuple[Aim, int] | None = None
+        self._deadline_at: float | None = None
+        self.launches: list[Callable[[], None]] = []
+        self._steps: dict[str, Step] = {}
+        self._holdings: list[Holding] = []
+        self._events: list[Event] = []
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was intended and settled so far."""
+        return list(self._steps.values())
+
+    # ---- gathering -----------------------------------------------------------
+
+    def tell(
+        self,
+        kind: str,
+        message: str,
+        node: Node | None = None,
+        facts: Mapping[str, Any] = _NOTHING,
+    ) -> None:
+        """Tell people and programs of something."""
+        operation_id = self.operation.id if self.operation else None
+        node_id = node.id if node else None
+        self._events.append(
+            Event(
+                cluster_id=self._cluster_id, kind=kind, message=message, at=self.now,
+                operation_id=operation_id, node_id=node_id, facts=facts,
+            )
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """Say that the operation has begun."""
+        assert self.operation is not None
+        self.tell('operation-started', f'{self.operation.kind.value} has begun')
+        self._move(OperationState.RUNNING, None, started_at=self.now)
+
+    def say(self, cause: Cause | None) -> None:
+        """Say why the operation waits; with no cause, that it goes on."""
+        self._move(OperationState.WAITING if cause else OperationState.RUNNING, cause)
+
+    def end(self, state: OperationState, cause: Cause | None = None) -> None:
+        """Say that the operation has ended, and why it did not succeed."""
+        assert self.operation is not None
+        self.tell('operation-ended', f'{self.operation.kind.value} {state.value}')
+        self._move(state, cause, ended_at=self.now)
+
+    def _move(self, state: OperationState, cause: Cause | None, **moments: Any) -> None:
+        assert self.operation is not None
+        # What is as it was is not written again.
+        if (self.operation.state, self.operation.cause) != (state, cause):
+            self.operation = dataclasses.replace(
+                self.operation, state=state, cause=cause, **moments
+            )
+
+    def change_aim(self, aim: Aim, generation: int) -> None:
+        """Have something else wanted of the cluster, if it still has a generation."""
+        self.aim = aim, generation
+
+    def turn_back(self, aim: Aim, generation: int, deadline_at: float, why: Cause) -> None:
+        """Say that the operation has failed, and leads back to an aim by a new deadline."""
+        assert self.operation is not None
+        self.change_aim(aim, generation)
+        self._deadline_at = deadline_at
+        step_id = f'{self.operation.id}.{ROLLBACK}'
+        self._steps[step_id] = Step(
+            id=step_id, operation_id=self.operation.id, cluster_id=self._cluster_id, kind=ROLLBACK,
+            state=StepState.DONE, started_at=self.now, ended_at=self.now, cause=why,
+        )  # fmt: skip
+
+    def intend(self, act: Act, node: Node) -> None:
+        """Say that something is about to be done in a backend."""
+        self._step(act, node, StepState.INTENT, None)
+
+    def settle(self, act: Act, node: Node, cause: Cause | None = None) -> None:
+        """Say that it was done; with a cause, that it was not and will not be."""
+        self._step(act, node, StepState.DONE if cause is None else StepState.FAILED, cause)
+
+    def accept(self, node: Node, compute_id: str) -> None:
+        """Say that a server is the node."""
+        self.accepted[node.id] = (node, compute_id)
+        self._hold(node, compute_id, gone_at=None)
+
+    def confirm_gone(self, node: Node) -> None:
+        """Say that the backend, asked for the node's server by its id, has none."""
+        if node.compute_id is not None:
+            self._hold(node, node.compute_id, gone_at=self.now)
+
+    def _hold(self, node: Node, compute_id: str, gone_at: float | None) -> None:
+        self._holdings.append(
+            Holding(
+                cluster_id=self._cluster_id, backend=node.backend, kind='server', id=compute_id,
+                node_id=node.id, seen_at=self.now, gone_at=gone_at,
+            )
+        )  # fmt: skip
+
+    def abandon(self, backend: str, kind: str, name: str, node: Node | None = None) -> None:
+        """Say that something that does not go is given up; it stays on the receipt."""
+        node_id = node.id if node else None
+        self._holdings.append(
+            Holding(
+                cluster_id=self._cluster_id, backend=backend, kind=kind, id=name, node_id=node_id,
+                seen_at=self.now,
+            )
+        )  # fmt: skip
+        self.tell(
+            'abandoned', f'{kind} {name} of {backend} is given up; it may still be there', node,
+            facts={'backend': backend, 'kind': kind, 'id': name},
+        )  # fmt: skip
+
+    def bury(self, *, forced: bool = False) -> None:
+        """Have the cluster forgotten; with ``forced`` also where something may be left."""
+        self.buried, self._forced = True, forced
+
+    def journal(self, step: Step) -> None:
+        """Write a step that is no act for a node."""
+        self._steps[step.id] = step
+
+    def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
+        # What becomes known after its operation has ended, the node itself says.
+        if self.operation is None:
+            return
+        # The same step each time the act is repeated, and no longer than a column.
+        step_id = str(uuid.uuid5(_STEPS, f'{self.operation.id}.{build_key(node)}.{act.value}'))
+        self._steps[step_id] = Step(
+            id=step_id,
+            operation_id=self.operation.id,
+            cluster_id=self._cluster_id,
+            kind=act.value,
+            state=state,
+            node_id=node.id,
+            attempt=node.attempt,
+            token=build_key(node),
+            started_at=self.now,
+            ended_at=None if state is StepState.INTENT else self.now,
+            cause=cause,
+        )
+
+    # ---- writing -------------------------------------------------------------
+
+    def write(self, store: Store, lease: Lease) -> set[str]:
+        """Write all of it; return the ids of nodes that have another server already.
+
+        :raises LeaseLost: nothing was written, and nothing must be begun.
+        :raises ClusterChanged: the same, since its owner was faster with another wish.
+        """
+        changed = self.operation is not self._written
+        others = self.cluster or self.aim or changed
+        if not (self.nodes or self._steps or self._holdings or self._events or others):
+            return set()
+        refused = set()
+        with store.writing(lease) as batch:
+            self._gather(batch)
+            if self.operation is not None and changed:
+                batch.operation(self.operation)
+            if self.operation is not None and self._deadline_at is not None:
+                batch.put_off(self.operation, self._deadline_at)
+            if self.aim is not None and not batch.change_aim(self.aim[0], generation=self.aim[1]):
+                raise ClusterChanged(
+                    f'Cannot change cluster {self._cluster_id}: somebody has changed it since.'
+                )
+            for node, compute_id in self.accepted.values():
+                if not batch.accept(node, compute_id):
+                    refused.add(node.id)
+            if self.buried:
+                batch.bury(forced=self._forced)
+        return refused
+
+    def _gather(self, batch: Batch) -> None:
+        for node in self.nodes.values():
+            batch.node(node)
+        for step in self._steps.values():
+            batch.step(step)
+        for holding in self._holdings:
+            batch.holding(holding)
+        for event in self._events:
+            batch.event(event)
+        if self.cluster is not None:
+            batch.cluster(self.cluster)

@@ -1,0 +1,1 @@
+"""The pure planner: from the desired and the actual state to changes; no I/O."""

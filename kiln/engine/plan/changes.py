@@ -1,0 +1,223 @@
+"""What is to change in a cluster, and why: frozen values, for the engine and for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kiln.clusters.exceptions import Problem
+from kiln.clusters.models import Node
+from kiln.clusters.spec import NodeGroupSpec, Place, Strategy
+
+#: Nodes that a line names before it only counts.
+_NAMED = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """A group as it is to be, with nothing left open."""
+
+    group: NodeGroupSpec
+    #: Of its machine; for a shape that counts no flavors.
+    flavor: str | None = None
+    #: All that its backend has; none if that is not known.
+    zones: tuple[str, ...] = ()
+    #: The digest of what its nodes are made with; empty: nothing is outdated.
+    made_with: str = ''
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Add:
+    """A node is to be made that takes no other's place."""
+
+    place: Place
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Remove:
+    """A node is to go, and none comes for it."""
+
+    node: Node
+    reason: str
+    #: Somebody decided on this very node, so nothing holds it back.
+    named: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Replace:
+    """A node is to go, and another one is made for it."""
+
+    node: Node
+    #: Where the other one goes.
+    place: Place
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Keep:
+    """A node stays; the reason says what is odd about it, if anything is."""
+
+    node: Node
+    reason: str = ''
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class GroupPlan:
+    """What is to change in one group."""
+
+    group: str
+    role: str
+    #: Nodes that there are to be.
+    count: int
+    strategy: Strategy
+    #: How many there are where once all is done.
+    table: Mapping[Place, int]
+    adds: tuple[Add, ...] = ()
+    replaces: tuple[Replace, ...] = ()
+    removes: tuple[Remove, ...] = ()
+    keeps: tuple[Keep, ...] = ()
+    #: Nodes on their way out, of which nothing has to be decided any more.
+    leaving: tuple[Node, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is to change."""
+        return not (self.adds or self.replaces or self.removes)
+
+    @property
+    def live(self) -> tuple[Node, ...]:
+        """The nodes that are not on their way out yet."""
+        acts: Sequence[Remove | Replace | Keep] = (*self.removes, *self.replaces, *self.keeps)
+        return tuple(act.node for act in acts)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is to change, a line for all that is alike."""
+        for place, reason, nodes in _alike((add.place, add.reason, None) for add in self.adds):
+            yield f'{self.group}: +{len(nodes)} {where(place)} ({reason})'
+        for (old, new), reason, nodes in _alike(
+            ((act.node.place, act.place), act.reason, act.node) for act in self.replaces
+        ):
+            moved = '' if old == new else f' -> {where(new)}'
+            yield f'{self.group}: ~{len(nodes)} {where(old)}{moved} ({reason}): {named(nodes)}'
+        for place, reason, nodes in _alike(
+            (act.node.place, act.reason, act.node) for act in self.removes
+        ):
+            yield f'{self.group}: -{len(nodes)} {where(place)} ({reason}): {named(nodes)}'
+        for _, reason, nodes in _alike(
+            (None, keep.reason, keep.node) for keep in self.keeps if keep.reason
+        ):
+            yield f'{self.group}: ={len(nodes)} ({reason}): {named(nodes)}'
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            'group': self.group,
+            'role': self.role,
+            'count': self.count,
+            'table': [_place(place) | {'count': count} for place, count in self.table.items()],
+            'add': [_place(act.place) | {'reason': act.reason} for act in self.adds],
+            'replace': [
+                _node(act.node, act.reason) | {'by': _place(act.place)} for act in self.replaces
+            ],
+            'remove': [_node(act.node, act.reason) for act in self.removes],
+            'keep': [_node(act.node, act.reason) for act in self.keeps],
+            'leaving': [_node(node, node.doomed) for node in self.leaving],
+            'problems': [dataclasses.asdict(problem) for problem in self.problems],
+        }
+
+
+class Shared(enum.StrEnum):
+    """What happens to the part of a cluster that all of its nodes share."""
+
+    ADD = 'add'
+    KEEP = 'keep'
+    REMOVE = 'remove'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterPlan:
+    """What is to change in a cluster, group by group in the order it is begun.
+
+    What all nodes share is made before the first of them and removed after the last.
+    """
+
+    cluster: str
+    shared: Shared
+    groups: tuple[GroupPlan, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is to change."""
+        return self.shared is Shared.KEEP and all(plan.empty for plan in self.groups)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What has to be corrected before anything is done."""
+        return tuple(problem for plan in self.groups for problem in plan.problems)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is to change, for people, in the order it is begun."""
+        what = f'{self.cluster}: {{}} what its nodes share'
+        if self.shared is Shared.ADD:
+            yield what.format('+')
+        for plan in self.groups:
+            yield from plan.lines()
+        if self.shared is Shared.REMOVE:
+            yield what.format('-')
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            'cluster': self.cluster,
+            'shared': self.shared.value,
+            'groups': [plan.to_dict() for plan in self.groups],
+        }
+
+
+def where(place: Place) -> str:
+    """Return a place for people."""
+    flavor = place.flavor or 'of the default flavor'
+    return f'{flavor} in {place.zone}' if place.zone else flavor
+
+
+def placement_rows(table: Mapping[Place, int]) -> list[tuple[str, ...]]:
+    """Return a table as rows of text: a row per flavor, a column per zone, and the sums."""
+    flavors = sorted({place.flavor for place in table}, key=lambda name: name or '')
+    zones = sorted({place.zone for place in table}, key=lambda name: name or '')
+    rows: list[tuple[str, ...]] = [('flavor', *(zone or 'any zone' for zone in zones), 'all')]
+    for flavor in flavors:
+        counts = [table.get(Place(flavor, zone), 0) for zone in zones]
+        rows.append((flavor or 'default', *map(str, counts), str(sum(counts))))
+    columns = [sum(table.get(Place(flavor, zone), 0) for flavor in flavors) for zone in zones]
+    return [*rows, ('all', *map(str, columns), str(sum(columns)))]
+
+
+def _alike(acts: Iterable[tuple[Any, str, Any]]) -> Iterator[tuple[Any, str, list[Any]]]:
+    groups: dict[tuple[Any, str], list[Any]] = {}
+    for what, reason, node in acts:
+        groups.setdefault((what, reason), []).append(node)
+    for (what, reason), nodes in groups.items():
+        yield what, reason, nodes
+
+
+def named(nodes: Sequence[Node]) -> str:
+    """Return the names of nodes for people; of many the first few, and how many more."""
+    names = ', '.join(node.name for node in nodes[:_NAMED])
+    more = len(nodes) - _NAMED
+    return f'{names} and {more} more' if more > 0 else names
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {'flavor': place.flavor, 'zone': place.zone}
+
+
+def _node(node: Node, reason: str) -> dict[str, Any]:
+    described = {'id': node.id, 'name': node.name, 'state': node.state.value, 'reason': reason}
+    return described | _place(node.place)
+
+
+def going(node: Node) -> bool:
+    """Whether a node is on its way out, or out."""
+    return node.state.leaving or bool(node.doomed)

@@ -1,0 +1,210 @@
+"""From what is declared of a cluster to what is to change in it now."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from kiln.cluster_drivers.values import Context
+from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
+from kiln.clusters.spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
+from kiln.engine.plan.changes import ClusterPlan, GroupPlan, Wanted
+from kiln.engine.plan.diff import CONTROL, plan_cluster
+from kiln.engine.plan.repair import Setback, remediate
+from kiln.engine.plan.rollout import Turn, next_turn
+
+Zones = Callable[[str | None], Sequence[str] | None]
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+_NO_SETBACKS: Mapping[str, Setback] = MappingProxyType({})
+
+#: Operations at whose end nothing may be left that was made with an older spec.
+_RENEWING = frozenset({OperationKind.UPGRADE, OperationKind.UPDATE})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Next:
+    """What of a plan to begin now."""
+
+    #: By group, in the order in which they are to begin.
+    turns: Sequence[tuple[str, Turn]]
+    #: Why the rest has to wait, for people.
+    holds: tuple[str, ...]
+    #: Whether there is a rest.
+    more: bool
+
+
+class Wishes:
+    """What is wanted of one generation of a cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        context: Context,
+        zones: Zones = lambda backend: (),
+        templates: str = '',
+        *,
+        control_first: bool = True,
+    ) -> None:
+        """Take what is wanted.
+
+        :param zones: returns the zones of a backend, None if unknown.
+        :param templates: the digest of the operator's own templates, if there are any.
+        :param control_first: whether other groups wait for a control node to come to.
+        """
+        self._cluster = cluster
+        self._context = context
+        self._zones = zones
+        self._templates = templates
+        self._control_first = control_first
+        self._effective: dict[str, Effective] = {}
+        self._digests: dict[str, str] = {}
+
+    def machine(self, group: str) -> MachineSpec:
+        """Return how the machines of a group are made, with nothing left open."""
+        if group not in self._effective:
+            self._effective[group] = self._context.effective(self._cluster, group)
+        return self._effective[group].machine
+
+    def made_with(self, group: str) -> str:
+        """Return the digest of what the nodes of a group are made with.
+
+        Their flavor is no part of it: that is their place.
+        """
+        # Asked for each node that is added, and answered by what all of them share.
+        if group not in self._digests:
+            self._digests[group] = self._digest(self.machine(group))
+        return self._digests[group]
+
+    def _digest(self, like: MachineSpec) -> str:
+        machine = dataclasses.replace(like, flavor=None, parameters={})
+        parameters = dict(like.parameters)
+        parts = [dataclasses.asdict(machine), parameters, self._cluster.pin.digest]
+        if self._templates:
+            parts.append(self._templates)
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def has_control(self, group: str) -> bool:
+        """Whether a group is one that the others come to."""
+        spec = self._cluster.spec.group(group)
+        return spec is not None and spec.role == CONTROL
+
+    def startup_timeout_s(self, group: str) -> float:
+        """Return how long a node of a group may take to come to work."""
+        return self._context.group(self._cluster, group).health.startup_timeout_s
+
+    def place(self, node: Node) -> Place:
+        """Return where the present attempt of a node goes."""
+        places = self._places(node)
+        return places[(node.attempt - 1) % len(places)]
+
+    def has_other_places(self, node: Node) -> bool:
+        """Whether a node that found no room may be tried elsewhere before it waits."""
+        return node.attempt % len(self._places(node)) != 0
+
+    def _places(self, node: Node) -> list[Place]:
+        spec = self._cluster.spec.group(node.group)
+        if spec is None:
+            return [node.place]
+        return [
+            Place(flavor, zone)
+            for flavor in (node.place.flavor, *spec.fallback.flavors)
+            for zone in (node.place.zone, *spec.fallback.zones)
+        ]
+
+    # ---- planning --------------------------------------------------------------
+
+    def next(
+        self,
+        operation: Operation,
+        nodes: Sequence[Node],
+        now: float,
+        *,
+        renew: bool = False,
+        setbacks: Mapping[str, Setback] = _NO_SETBACKS,
+    ) -> Next:
+        """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
+        plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
+        turns = []
+        more = bool(holds)
+        for group in plan.groups:
+            turn = next_turn(group)
+            turns.append((group.group, turn))
+            holds += turn.holds
+            more = more or bool(turn.holds or group.replaces)
+            if self._control_first and not _open(group, nodes):
+                more = True
+                break
+        return Next(turns=tuple(turns), holds=tuple(holds), more=more)
+
+    def wanted(self, group: NodeGroupSpec) -> Wanted:
+        """Return a group as it is to be, with nothing left open."""
+        machine, made_with = self.machine(group.name), self.made_with(group.name)
+        spread = group.shape.zones.rule is ZoneRule.SPREAD
+        zones = self._zones(machine.compute_driver) if spread else None
+        return Wanted(
+            group=group, flavor=machine.flavor, zones=tuple(zones or ()), made_with=made_with
+        )
+
+    def unknown_zones(self) -> list[str]:
+        """Return the groups that cannot be planned yet, for nobody knows which zones there are."""
+        return [
+            group.name
+            for group in self._cluster.spec.groups
+            if group.shape.zones.rule is ZoneRule.SPREAD
+            and self._zones(self.machine(group.name).compute_driver) is None
+        ]
+
+    def plan(
+        self,
+        operation: Operation,
+        nodes: Sequence[Node],
+        now: float,
+        *,
+        doomed: Mapping[str, str] = _NOBODY,
+        renew: bool = False,
+        setbacks: Mapping[str, Setback] = _NO_SETBACKS,
+    ) -> tuple[ClusterPlan, list[str]]:
+        """Return all that is to change, and why some of it has to wait.
+
+        It is the same for who asks what would happen and for who has it done; to the
+        one ``doomed`` says who would be marked to go, and why, to the other the marks do.
+
+        :param renew: replace what is made with another spec, whatever the operation is.
+        :param setbacks: by group, what failed in a row.
+        """
+        renew = renew or operation.kind in _RENEWING
+        name, last = self._cluster.name, self._cluster.former
+        former = last.spec if last else None
+        if operation.kind is OperationKind.DELETE:
+            return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
+        wanted: list[Wanted] = []
+        victims = dict(doomed)
+        holds: list[str] = []
+        for group in self._cluster.spec.groups:
+            wanted.append(self.wanted(group))
+            found = remediate(group, _of(nodes, group.name), now, setbacks.get(group.name))
+            victims = {**found.victims, **victims}
+            holds += [found.hold] if found.hold else []
+        there = {node.id for node in nodes}
+        replace = {one: 'asked for' for one in operation.args.get('replace', ()) if one in there}
+        renewed = [one.group.name for one in wanted] if renew else ()
+        plan = plan_cluster(
+            name, wanted, nodes, exists=True, former=former, victims=victims, replace=replace,
+            upgrade=renewed,
+        )  # fmt: skip
+        return plan, holds
+
+
+def _of(nodes: Iterable[Node], group: str) -> list[Node]:
+    return [node for node in nodes if node.group == group]
+
+
+def _open(group: GroupPlan, nodes: Iterable[Node]) -> bool:
+    """Whether the groups after one may begin: nodes need a control node to come to."""
+    if group.role != CONTROL or not group.count:
+        return True
+    return any(node.state is NodeState.READY for node in _of(nodes, group.group))

@@ -1,0 +1,284 @@
+"""What has to change so that a cluster is what it is wanted to be; pure.
+
+Counts that somebody wrote down bind: of flavors, of zones, of placements. An
+even spread does not: growth evens it out, shrinking too, but no node moves for
+its sake unless that is asked for.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from kiln.clusters.exceptions import ClusterNotFound
+from kiln.clusters.models import Node, NodeState
+from kiln.clusters.spec import ClusterSpec, Place, Shape, Strategy
+from kiln.engine.plan.changes import (
+    Add,
+    ClusterPlan,
+    GroupPlan,
+    Keep,
+    Remove,
+    Replace,
+    Shared,
+    Wanted,
+    going,
+)
+from kiln.engine.plan.counts import check_count, flavor_counts, place_order, resized, zone_counts
+from kiln.engine.plan.layout import Layout
+from kiln.engine.plan.removal_order import Order, excess
+from kiln.engine.plan.rollout import check_strategy
+
+CONTROL = 'control'
+OUTDATED = 'made with an older spec'
+
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+_ODD = {
+    NodeState.UNKNOWN: 'the backend cannot tell its state',
+    NodeState.FAILED: 'failed',
+    NodeState.UNHEALTHY: 'unhealthy',
+}
+
+
+def plan_group(
+    wanted: Wanted,
+    nodes: Iterable[Node],
+    *,
+    victims: Mapping[str, str] = _NOBODY,
+    replace: Mapping[str, str] = _NOBODY,
+    upgrade: bool = False,
+    rebalance: bool = False,
+) -> GroupPlan:
+    """Return what has to change in a group; nothing, once all of it is done.
+
+    A node counts where it was planned, also where a fallback put it elsewhere.
+    One on its way out does not count; one that is UNKNOWN or failed does, for
+    whether it is given up is for ``remediation`` to say.
+
+    :param victims: ids of nodes that go whatever else holds, and why.
+    :param replace: ids of nodes that are to be replaced one by one, and why.
+    :param upgrade: replace what is made with an older spec, too.
+    :param rebalance: move nodes for the sake of an even spread.
+    :raises ClusterNotFound: the group has no node of one of the ids.
+    :raises InvalidCluster: the counts of the shape do not add up.
+    """
+    there = _there(nodes, (*victims, *replace), f'Group {wanted.group.name}')
+    live = [node for node in there if not going(node)]
+    staying = [node for node in live if node.id not in victims]
+    stale = _stale(wanted, staying, replace, upgrade)
+    layout = Layout(wanted, staying, stale, rebalance=rebalance)
+    surplus = layout.surplus(staying)
+    gone = {node.id for node in surplus}
+    kept = [node for node in staying if node.id not in gone]
+    lacking = layout.lacking(kept)
+    moves, extra, new = _paired(surplus, lacking)
+
+    named = [node for node in live if node.id in victims]
+    # In a group that is to be empty there is nothing to go easy on.
+    empty = not wanted.group.shape.count
+    plan = GroupPlan(
+        group=wanted.group.name,
+        role=wanted.group.role,
+        count=wanted.group.shape.count,
+        strategy=wanted.group.strategy,
+        table=_in_order([*(node.place for node in kept), *lacking]),
+        adds=tuple(Add(place=place, reason='fills the largest deficit') for place in new),
+        replaces=(
+            *(Replace(node=node, place=to, reason=layout.why(node)) for node, to in moves),
+            *(
+                Replace(node=node, place=node.place, reason=stale[node.id])
+                for node in kept
+                if node.id in stale
+            ),
+        ),
+        removes=(
+            *(Remove(node=node, reason=victims[node.id], named=True) for node in named),
+            *(Remove(node=node, reason=layout.why(node), named=empty) for node in extra),
+        ),
+        keeps=tuple(
+            Keep(node=node, reason=_odd(wanted, node)) for node in kept if node.id not in stale
+        ),
+        leaving=tuple(node for node in there if going(node)),
+    )
+    problems = (*check_count(wanted.group, plan.count), *check_strategy(plan))
+    return dataclasses.replace(plan, problems=problems)
+
+
+def plan_cluster(
+    cluster: str,
+    wanted: Sequence[Wanted],
+    nodes: Iterable[Node],
+    *,
+    exists: bool,
+    former: ClusterSpec | None = None,
+    victims: Mapping[str, str] = _NOBODY,
+    replace: Mapping[str, str] = _NOBODY,
+    upgrade: Collection[str] = (),
+    rebalance: Collection[str] = (),
+) -> ClusterPlan:
+    """Return what has to change in a cluster; with no group wanted, its deletion.
+
+    Control groups come first, and those that are dropped last: control at the very end.
+
+    :param exists: whether what its nodes share has been made.
+    :param former: the spec that dropped groups have their role from.
+    :param upgrade: names of groups in which what is outdated is replaced.
+    :param rebalance: names of groups that are to be spread evenly.
+    :raises ClusterNotFound: the cluster has no node of one of the ids.
+    :raises InvalidCluster: the counts of a shape do not add up.
+    """
+    there = _there(nodes, (*victims, *replace), f'Cluster {cluster}')
+    by_group: dict[str, list[Node]] = {one.group.name: [] for one in wanted}
+    for node in there:
+        by_group.setdefault(node.group, []).append(node)
+    plans = []
+    for one in sorted(wanted, key=lambda one: one.group.role != CONTROL):
+        name = one.group.name
+        members = by_group.pop(name)
+        plans.append(
+            plan_group(
+                one,
+                members,
+                victims=_among(members, victims),
+                replace=_among(members, replace),
+                upgrade=name in upgrade,
+                rebalance=name in rebalance,
+            )
+        )
+    why = 'the group is no longer wanted' if wanted else 'the cluster is to go'
+    dropped = [_dropped(name, members, former, why) for name, members in sorted(by_group.items())]
+    plans += sorted(dropped, key=lambda plan: plan.role == CONTROL)
+    shared = Shared.KEEP if exists else Shared.ADD
+    return ClusterPlan(
+        cluster=cluster, shared=shared if wanted else Shared.REMOVE, groups=tuple(plans)
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Resize:
+    """A new shape and who goes for it: to be written down together."""
+
+    shape: Shape
+    #: By id, why.
+    victims: Mapping[str, str]
+
+
+def resize(
+    wanted: Wanted, nodes: Iterable[Node], count: int, named: Mapping[str, str] = _NOBODY
+) -> Resize:
+    """Return the shape of a group that is to have another count, and who goes for it.
+
+    Who is named goes; what is missing then is taken by the group's policy. The
+    shape gets fewer of just those flavors and zones, so nobody else moves. Named
+    ones beyond the difference are replaced.
+
+    Whether the count may be is for ``check_count`` to say.
+
+    :raises ClusterNotFound: the group has no node of one of the ids.
+    :raises InvalidCluster: the count is below zero.
+    """
+    there = _there(nodes, named, f'Group {wanted.group.name}')
+    live = {node.id: node for node in there if not going(node)}
+    asked = [live.pop(node_id) for node_id in named if node_id in live]
+    places = [node.place for node in asked]
+    victims = {node.id: named[node.id] for node in asked}
+    for node in _shrinking(wanted, live.values(), resized(wanted.group.shape, count, places)):
+        victims[node.id] = 'the group shrinks'
+        places.append(node.place)
+    shape = resized(wanted.group.shape, count, places)
+    return Resize(shape=shape, victims=MappingProxyType(victims))
+
+
+def _shrinking(wanted: Wanted, nodes: Collection[Node], draft: Shape) -> Iterator[Node]:
+    """Yield who goes so that there are no more than a draft of the shape counts.
+
+    Of each flavor as many as the draft says. Its zones only say who goes first:
+    which nodes there are decides what their counts become.
+    """
+    order = Order(rules=wanted.group.deletion, zones=zone_counts(draft, wanted.zones))
+    if draft.placements:
+        found = excess(nodes, order, lambda node: node.place, draft.placements)
+    else:
+        rooms = flavor_counts(draft, wanted.flavor)
+        found = excess(nodes, order, lambda node: node.place.flavor, rooms)
+    for node in found[: max(0, len(nodes) - draft.count)]:
+        if node.state is not NodeState.UNKNOWN:
+            yield node
+
+
+def _there(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> list[Node]:
+    """Return the nodes that are not gone; of each id there must be one, be it gone."""
+    every = list(nodes)
+    unknown = sorted({*ids} - {node.id for node in every})
+    if unknown:
+        raise ClusterNotFound(f'{whose} has no node {", ".join(unknown)}.')
+    return [node for node in every if node.state is not NodeState.GONE]
+
+
+def _stale(
+    wanted: Wanted, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
+) -> dict[str, str]:
+    """Return the ids of nodes that are to be replaced where they are, and why."""
+    stale = {node.id: OUTDATED for node in nodes if upgrade and _outdated(wanted, node)}
+    return stale | {node.id: replace[node.id] for node in nodes if node.id in replace}
+
+
+def _outdated(wanted: Wanted, node: Node) -> bool:
+    # Of a node that was adopted nobody knows what it was made with.
+    return bool(wanted.made_with and node.made_with) and node.made_with != wanted.made_with
+
+
+def _odd(wanted: Wanted, node: Node) -> str:
+    return _ODD.get(node.state, '') or (OUTDATED if _outdated(wanted, node) else '')
+
+
+def _paired(
+    surplus: Sequence[Node], lacking: Sequence[Place]
+) -> tuple[list[tuple[Node, Place]], list[Node], list[Place]]:
+    """Return which nodes make room for which places, who only goes, and what only comes.
+
+    The last to go are those that are replaced, within their zone where that can be.
+    """
+    count = min(len(surplus), len(lacking))
+    extra, moving = list(surplus[: len(surplus) - count]), surplus[len(surplus) - count :]
+    by_zone: dict[str | None, collections.deque[int]] = collections.defaultdict(collections.deque)
+    for index, place in enumerate(lacking):
+        by_zone[place.zone].append(index)
+    matched: dict[int, Node] = {}
+    homeless = []
+    for node in moving:
+        queue = by_zone[node.place.zone]
+        if queue:
+            matched[queue.popleft()] = node
+        else:
+            homeless.append(node)
+    left = [index for index in range(len(lacking)) if index not in matched]
+    matched |= zip(left, homeless, strict=False)
+    pairs = [(node, lacking[index]) for index, node in sorted(matched.items())]
+    return pairs, extra, [lacking[index] for index in left[len(homeless) :]]
+
+
+def _in_order(places: Iterable[Place]) -> Mapping[Place, int]:
+    counts = collections.Counter(places)
+    return MappingProxyType({place: counts[place] for place in sorted(counts, key=place_order)})
+
+
+def _among(nodes: Iterable[Node], reasons: Mapping[str, str]) -> dict[str, str]:
+    return {node.id: reasons[node.id] for node in nodes if node.id in reasons}
+
+
+def _dropped(name: str, nodes: Sequence[Node], former: ClusterSpec | None, why: str) -> GroupPlan:
+    group = former.group(name) if former else None
+    return GroupPlan(
+        group=name,
+        role=group.role if group else '',
+        count=0,
+        strategy=Strategy(),
+        table=_in_order(()),
+        removes=tuple(
+            Remove(node=node, reason=why, named=True) for node in nodes if not going(node)
+        ),
+        leaving=tuple(node for node in nodes if going(node)),
+    )

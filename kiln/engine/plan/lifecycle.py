@@ -1,0 +1,199 @@
+"""What is done next for one node, and what a result makes of it; pure.
+
+The state of a node is what was last written of it, so it is enough to go on from
+after a crash: BUILDING says that a request may have been sent, and to send it
+again with the same build key finds what the first one made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cause, Node, NodeState
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AmphoraComputeError,
+    ChangeFailed,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    KilnError,
+    Outcome,
+    QuotaExceeded,
+)
+
+#: Seconds from the first failure until the next attempt; doubled each time.
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+#: Seconds between two looks whether a node is ready, drained, or gone: at least, and at most.
+FIRST_LOOK_S = 0.2
+LOOK_S = 2.0
+#: Looks at the nodes of one cluster in a second, at most.
+_LOOKS = 200
+
+
+class Act(enum.StrEnum):
+    """Something that is done for one node, and has a result."""
+
+    REST = 'rest'
+    #: It was never asked for, so it is gone as soon as that is written.
+    FORGET = 'forget'
+    BUILD = 'build'
+    #: See whether a build that was sent has made something.
+    FIND = 'find'
+    WATCH = 'watch'
+    ASK_READY = 'ask_ready'
+    DRAIN = 'drain'
+    #: Drain one that comes back.
+    RELIEVE = 'relieve'
+    REBOOT = 'reboot'
+    REBUILD = 'rebuild'
+    DELETE = 'delete'
+    #: See what became of one of which the backend could not tell.
+    LOOK = 'look'
+    #: See a machine that is to become a node.
+    ADOPT = 'adopt'
+
+
+#: What changes something in a backend: intended in writing before it is done.
+CHANGING = frozenset({Act.BUILD, Act.DELETE, Act.REBOOT, Act.REBUILD})
+
+_STAYING = {
+    NodeState.PLANNED: Act.BUILD,
+    NodeState.BUILDING: Act.BUILD,
+    NodeState.BOOTING: Act.WATCH,
+    NodeState.JOINING: Act.ASK_READY,
+    # Nobody resets it any more, so it comes back as it is.
+    NodeState.RESETTING: Act.WATCH,
+    NodeState.DRAINING: Act.DRAIN,
+    NodeState.DELETING: Act.DELETE,
+    NodeState.UNKNOWN: Act.LOOK,
+}
+_DOOMED = {
+    NodeState.PLANNED: Act.FORGET,
+    NodeState.BUILDING: Act.FIND,
+    NodeState.BOOTING: Act.DELETE,
+    NodeState.JOINING: Act.DELETE,
+    NodeState.READY: Act.DRAIN,
+    NodeState.UNHEALTHY: Act.DELETE,
+    NodeState.RESETTING: Act.DRAIN,
+    NodeState.DRAINING: Act.DRAIN,
+    NodeState.DELETING: Act.DELETE,
+    NodeState.UNKNOWN: Act.LOOK,
+}
+
+_BY_ID = frozenset({Act.DELETE, Act.LOOK})
+#: Of these a machine may come back to work, or not.
+_RESETS = frozenset({Act.REBOOT, Act.REBUILD})
+#: What is done to a node that is there: to find no machine is a failure.
+EXPECTING = _RESETS | {Act.WATCH}
+#: What says that it does not come to be so.
+_ENDS = (AmphoraBuildError, ChangeFailed, InstanceNotFoundError)
+
+#: The state in which a node is while something is done for it.
+DURING = {
+    Act.BUILD: NodeState.BUILDING,
+    Act.DRAIN: NodeState.DRAINING,
+    Act.DELETE: NodeState.DELETING,
+}
+
+
+def next_act(
+    node: Node, *, elsewhere: bool = False, reset: Act | None = None, forced: bool = False
+) -> Act:
+    """Return what is to be done for a node now; REST where nothing is.
+
+    :param elsewhere: it failed for lack of room, and may be tried at another place.
+    :param reset: what is next where it is RESETTING and somebody resets it.
+    :param forced: it goes whatever it does, and nobody waits for it to be drained.
+    """
+    if forced and node.doomed and node.compute_id:
+        return Act.DELETE
+    if node.state is NodeState.RESETTING and reset is not None and not node.doomed:
+        return reset
+    if node.state is NodeState.FAILED and (node.doomed or elsewhere):
+        # Without an id it was refused for certain: there is nothing to delete.
+        return Act.DELETE if node.compute_id else Act.FORGET
+    act = (_DOOMED if node.doomed else _STAYING).get(node.state, Act.REST)
+    # What has no id yet can only be found by its build key.
+    return Act.FIND if act in _BY_ID and node.compute_id is None else act
+
+
+def look_pause_s(waited_s: float, nodes: int) -> float:
+    """Return how long to wait before the next look at one of so many nodes.
+
+    A tenth of the time that it has taken so far: who is soon done is soon seen, and
+    who takes long is not looked at all the time.
+    """
+    return min(LOOK_S, max(FIRST_LOOK_S, waited_s / 10, nodes / _LOOKS))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a failure makes of a node."""
+
+    state: NodeState
+    cause: Cause | None
+    #: Seconds until the next attempt; None where there is none.
+    again_s: float | None
+
+
+def pause_s(tries: int, retry_after: float | None = None) -> float:
+    """Return how long to wait after so many failures in a row."""
+    grown = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries - 1, 30))
+    return max(grown, retry_after or 0.0)
+
+
+def after_failure(act: Act, node: Node, error: BaseException, tries: int) -> Verdict:
+    """Return what a failure of an act makes of a node.
+
+    ``tries`` counts the failures in a row, this one included.
+    """
+    cause = cause_of(error)
+    again = Verdict(node.state, cause, pause_s(tries, getattr(error, 'retry_after', None)))
+    failed = Verdict(NodeState.FAILED, cause, None)
+    if act is Act.BUILD:
+        return _after_build(error, again, failed)
+    if act in EXPECTING and isinstance(error, _ENDS):
+        return failed
+    if act in _RESETS:
+        return failed if _refused(error) else again
+    # Whatever else is done only looks, or takes away: that is tried again until
+    # the operation's deadline, since giving up would leave something behind.
+    return again
+
+
+def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdict:
+    if isinstance(error, ClusterDriverError):
+        # It was asked what to send, so nothing was sent.
+        return dataclasses.replace(again, state=NodeState.PLANNED) if error.retryable else failed
+    if not isinstance(error, AmphoraComputeError):
+        return failed
+    if error.outcome is not Outcome.NOT_APPLIED:
+        return again
+    if error.retryable or isinstance(error, InsufficientCapacity | QuotaExceeded):
+        return dataclasses.replace(again, state=NodeState.PLANNED)
+    return failed
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether a reset that failed would fail each time."""
+    if not isinstance(error, AmphoraComputeError):
+        return True
+    # A machine in the middle of something can be asked again when it is over.
+    passing = error.retryable or isinstance(error, InstanceStateConflict)
+    return error.outcome is Outcome.NOT_APPLIED and not passing
+
+
+def cause_of(error: BaseException) -> Cause:
+    """Return an error as the chain of reasons that people are shown."""
+    below = error.__cause__
+    inner = cause_of(below) if isinstance(below, KilnError) else None
+    if isinstance(error, AmphoraComputeError) and error.fault and error.fault not in str(error):
+        inner = Cause(code='provider', message=error.fault)
+    code = error.code if isinstance(error, KilnError) else 'unforeseen'
+    hint = error.remedy if isinstance(error, KilnError) else ''
+    text = str(error) or type(error).__name__
+    return Cause(code=code, message=text, hint=hint, because=inner)

@@ -1,0 +1,153 @@
+"""Which nodes are rebooted or rebuilt next, so that a cluster works meanwhile; pure.
+
+Nothing is added for a node that is out of work for a while, so ``max_surge`` has
+no say. And where ``max_unavailable`` is none, one node goes at a time all the same:
+else nothing could ever be rebooted. The holds of a round say which number it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+
+from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.values import Cap
+from kiln.clusters.exceptions import MissingCapability
+from kiln.clusters.models import Node, NodeState, OperationKind, StepState
+from kiln.clusters.spec import NodeGroupSpec
+from kiln.engine.plan.changes import going
+from kiln.engine.plan.lifecycle import Act
+from kiln.engine.plan.rollout import MAKING
+from kiln.exceptions import KilnError, UnsupportedOperation
+from kiln.models import Ability, Capabilities
+
+#: The operations that reset nodes, and what they do to each.
+RESETS: Mapping[OperationKind, Act] = MappingProxyType(
+    {OperationKind.REBOOT: Act.REBOOT, OperationKind.REBUILD: Act.REBUILD}
+)
+#: What an operation needs: of the cluster driver, and of the backends that have the nodes.
+_NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
+    {
+        OperationKind.RESIZE: (Cap.RESIZE, None),
+        OperationKind.UPGRADE: (Cap.UPGRADE, None),
+        OperationKind.REBOOT: (Cap.REBOOT, Ability.REBOOT),
+        OperationKind.REBUILD: (Cap.REBUILD, Ability.REBUILD),
+        OperationKind.ROTATE: (Cap.ROTATE_CREDENTIAL, None),
+    }
+)
+_AWAY = MAKING | {NodeState.UNKNOWN}
+#: Of these a reset may be the cure.
+SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """What of a group to begin now, and how far it has come."""
+
+    begins: tuple[Node, ...] = ()
+    #: Out of work, or on their way back.
+    under_way: tuple[Node, ...] = ()
+    #: Not begun yet, and not now either.
+    waiting: tuple[Node, ...] = ()
+    #: Did not come back, or have no machine that could be reset.
+    failed: tuple[Node, ...] = ()
+    #: Why those that wait do.
+    holds: tuple[str, ...] = ()
+
+
+def refusal(
+    kind: OperationKind, driver: ClusterDriver, backends: Iterable[Capabilities]
+) -> KilnError | None:
+    """Return why an operation cannot be done at all; None where it can.
+
+    To be asked before it is entered; the engine asks again before it begins.
+
+    :param backends: what the backends can do that have the nodes in question.
+    """
+    if kind not in _NEEDS:
+        return None
+    cap, ability = _NEEDS[kind]
+    try:
+        driver.require(cap)
+    except MissingCapability as exc:
+        return exc
+    lacking = sorted({one.driver for one in backends if ability not in one.abilities})
+    if ability is None or not lacking:
+        return None
+    return UnsupportedOperation(
+        f'Cannot {kind.value} nodes: backend {", ".join(lacking)} lacks the ability '
+        f'{ability.value}. Nothing was done.'
+    )
+
+
+def most_away(group: NodeGroupSpec) -> int:
+    """Return how many nodes of a group may be out of work at once; at least one."""
+    return max(1, group.strategy.max_unavailable.of(group.shape.count))
+
+
+def pace(group: NodeGroupSpec) -> str:
+    """Return for people how many nodes of a group are reset at a time, and why so many."""
+    written, batch = group.strategy.max_unavailable, group.strategy.batch
+    most = most_away(group)
+    if batch is not None and batch < most:
+        return f'{batch} at a time: batch is {batch}'
+    least = '' if written.of(group.shape.count) else ', and one goes all the same'
+    return f'{most} at a time: max_unavailable is {written}{least}'
+
+
+def next_round(
+    group: NodeGroupSpec,
+    nodes: Iterable[Node],
+    settled: Mapping[str, StepState],
+    named: Collection[str] | None = None,
+) -> Round:
+    """Return what to begin now of a group whose nodes are to be reset, each once.
+
+    There is no memory but what is written: the states of the nodes, and which of
+    them have been reset. So it may be asked at any moment, after a crash too. No
+    ready node goes while more are out of work than ``max_unavailable`` allows,
+    whatever put them there; those that do not work go first, for that costs nothing.
+
+    :param nodes: all of the group.
+    :param settled: by id, how the reset of a node ended.
+    :param named: ids of the nodes to reset; None is all.
+    """
+    live = [node for node in nodes if not going(node)]
+    begins: list[Node] = []
+    under_way: list[Node] = []
+    waiting: list[Node] = []
+    failed: list[Node] = []
+    for node in live:
+        if named is not None and node.id not in named:
+            continue
+        if node.state in SICK and (node.id in settled or node.compute_id is None):
+            failed.append(node)
+        elif node.state is NodeState.RESETTING or (node.id in settled and node.state in _AWAY):
+            under_way.append(node)
+        elif node.id not in settled:
+            waiting.append(node)
+    allowed = most_away(group)
+    ready = sum(node.state is NodeState.READY for node in live)
+    spare = ready - group.shape.count + allowed
+    batch = group.strategy.batch
+    holds: dict[str, None] = {}
+    for node in sorted(waiting, key=lambda one: (one.state not in SICK, one.name, one.id)):
+        if node.state in _AWAY:
+            holds[f'{node.name} is {node.state}'] = None
+        elif batch is not None and len(under_way) + len(begins) >= batch:
+            holds[f'{batch} nodes are out of work, and batch is {batch}'] = None
+        elif node.state is NodeState.READY and spare <= 0:
+            holds[f'{ready} nodes of {group.name} are ready, and no more go: {pace(group)}'] = None
+        else:
+            spare -= node.state is NodeState.READY
+            ready -= node.state is NodeState.READY
+            begins.append(node)
+    begun = {node.id for node in begins}
+    return Round(
+        begins=tuple(begins),
+        under_way=tuple(under_way),
+        waiting=tuple(node for node in waiting if node.id not in begun),
+        failed=tuple(failed),
+        holds=tuple(holds),
+    )

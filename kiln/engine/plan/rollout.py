@@ -1,0 +1,143 @@
+"""What of a plan may be begun now, so that a cluster works while it changes; pure.
+
+There is no memory between two turns: each looks at what there is. So it may be
+asked at any moment, after a crash too, and asked twice it begins nothing twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kiln.clusters.exceptions import Problem
+from kiln.clusters.models import NodeState
+from kiln.engine.plan.changes import Add, GroupPlan, Remove, Replace
+
+#: What comes to be ready if nothing goes wrong.
+MAKING = frozenset(
+    {
+        NodeState.PLANNED,
+        NodeState.BUILDING,
+        NodeState.BOOTING,
+        NodeState.JOINING,
+        NodeState.RESETTING,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """What to begin now: which nodes to make, and which to send away."""
+
+    adds: tuple[Add, ...] = ()
+    removes: tuple[Remove, ...] = ()
+    #: Why the rest of the plan has to wait.
+    holds: tuple[str, ...] = ()
+
+
+def check_strategy(plan: GroupPlan) -> tuple[Problem, ...]:
+    """Return what makes it impossible to replace nodes; nothing if it can be done."""
+    surge, missing = plan.strategy.max_surge, plan.strategy.max_unavailable
+    if not plan.replaces or surge.of(plan.count) > 0 or missing.of(plan.count) > 0:
+        return ()
+    message = (
+        f'Group {plan.group} has nodes to replace, but of {plan.count} nodes a max_surge of '
+        f'{surge} and a max_unavailable of {missing} are none. Raise one of them.'
+    )
+    return (Problem(path=f'nodegroups[{plan.group}].strategy', message=message),)
+
+
+def spare(plan: GroupPlan) -> int:
+    """Return how many nodes that are ready may be taken out of work now."""
+    ready = sum(node.state is NodeState.READY for node in plan.live)
+    ready -= sum(act.named and act.node.state is NodeState.READY for act in plan.removes)
+    return max(0, ready - plan.count + plan.strategy.max_unavailable.of(plan.count))
+
+
+def next_turn(plan: GroupPlan) -> Turn:
+    """Return what of a plan may be begun now.
+
+    Nodes that somebody named go at once. Of all others no ready one goes while
+    that would leave fewer than ``max_unavailable`` allows, and none is made
+    while there are ``max_surge`` more than wanted. A node whose deletion has
+    been asked for does not count any more: a backend that is slow to delete
+    holds up nothing.
+
+    To be asked again whenever a node has changed its state. Where a plan has
+    no problems there is always something to begin, or something under way, or
+    ``holds`` says for which nodes it waits.
+    """
+    return _Turning(plan).turn()
+
+
+class _Turning:
+    """Goes through a plan, and keeps count of what it has begun."""
+
+    def __init__(self, plan: GroupPlan) -> None:
+        self._plan = plan
+        self._adds: list[Add] = []
+        self._removes: list[Remove] = []
+        self._holds: dict[str, None] = {}
+        self._spare = spare(plan)
+        self._most = plan.count + plan.strategy.max_surge.of(plan.count)
+        self._batch = plan.strategy.batch
+        undone = [node for node in plan.leaving if node.state is not NodeState.DELETING]
+        self._present = len(plan.live) + len(undone)
+        self._going = len(undone)
+        self._making = sum(node.state in MAKING for node in plan.live)
+
+    def turn(self) -> Turn:
+        for act in self._plan.removes:
+            if act.named:
+                self._begin(act)
+        for add in self._plan.adds:
+            self._add(add)
+        # What does not work goes first, for that costs nothing.
+        chosen = [act for act in self._plan.removes if not act.named]
+        for act in sorted(chosen, key=lambda act: act.node.state is NodeState.READY):
+            self._remove(act, under_way=self._going)
+        replaces = sorted(self._plan.replaces, key=lambda act: act.node.state is NodeState.READY)
+        for replaced in replaces:
+            act = Remove(node=replaced.node, reason=replaced.reason)
+            self._remove(act, under_way=self._going + self._making)
+        begun = {act.node.id for act in self._removes}
+        # Who goes leaves a gap, and to fill it is no new replacement; that may
+        # come to more than a batch of nodes, but never of replacements.
+        for replaced in sorted(replaces, key=lambda act: act.node.id not in begun):
+            self._succeed(replaced, gap=replaced.node.id in begun)
+        return Turn(adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds))
+
+    def _begin(self, act: Remove) -> None:
+        self._removes.append(act)
+        self._going += 1
+        self._making -= act.node.state in MAKING
+
+    def _add(self, add: Add) -> None:
+        if self._present >= self._most:
+            self._holds[f'{self._present} nodes are there, and {self._most} may be'] = None
+            return
+        self._adds.append(add)
+        self._present += 1
+        self._making += 1
+
+    def _succeed(self, act: Replace, gap: bool) -> None:
+        if act.node.state is NodeState.UNKNOWN:
+            return
+        if gap or not self._crowded(self._going + self._making):
+            self._add(Add(place=act.place, reason=f'for {act.node.name}: {act.reason}'))
+
+    def _remove(self, act: Remove, under_way: int) -> None:
+        state = act.node.state
+        if state is NodeState.UNKNOWN:
+            self._holds[f'the backend cannot tell the state of {act.node.name}'] = None
+        elif state is NodeState.READY and not self._spare:
+            missing = self._plan.strategy.max_unavailable
+            self._holds[f'no ready node can be spared with max_unavailable {missing}'] = None
+        elif not self._crowded(under_way):
+            self._spare -= state is NodeState.READY
+            self._begin(act)
+
+    def _crowded(self, under_way: int) -> bool:
+        if self._batch is None or under_way < self._batch:
+            return False
+        self._holds[f'{under_way} nodes are under way, and batch is {self._batch}'] = None
+        return True

@@ -1,0 +1,1 @@
+"""Parts of all errors: advice, masking, and the errors of configuration."""

@@ -1,0 +1,1 @@
+"""Package archives that images are built from."""

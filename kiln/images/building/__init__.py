@@ -1,0 +1,1 @@
+"""One build of an image: sandbox, staging, progress, failures."""

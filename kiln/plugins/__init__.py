@@ -1,0 +1,1 @@
+"""Installed packages: entry points, extras, signatures."""

@@ -1,0 +1,1 @@
+"""Behaviours of cluster drivers, one module for each subject."""

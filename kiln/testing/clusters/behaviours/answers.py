@@ -1,0 +1,230 @@
+"""What a driver answers: the same for each call, soon, and without secrets in the open."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kiln.clock import Deadline, deadline_scope
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.monitor import Gauge
+from kiln.cluster_drivers.values import (
+    Bootstrap,
+    Drained,
+    PlannedChange,
+    PlannedGroup,
+    Readiness,
+    StatusReport,
+    join_token,
+)
+from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.clusters.models import Node, OperationKind
+from kiln.clusters.spec import MachineSpec, Place
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.exceptions import KilnError
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.fingerprint import fingerprint
+from kiln.testing.clusters.fixture import ClusterFixture
+
+_PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
+#: Another process may be slow to begin, on a machine that has much else to do.
+_LONGEST_S = 600
+_CREATED = PlannedChange(
+    kind=OperationKind.CREATE,
+    groups=(PlannedGroup(name=samples.GROUP, added=(Place(), Place(), Place())),),
+)
+
+
+class Answers(ClusterFixture):
+    """Answers."""
+
+    # ---- what a machine is given -------------------------------------------------
+
+    def test_a_node_is_given_the_same_by_each_call_about_one_attempt(self) -> None:
+        opened = self.nodes_driver()
+        node = samples.node('kit-1')
+        first = opened.bootstrap(**self.asked(opened), node=node)
+        self.assertIsInstance(first, Bootstrap)
+        self.assertEqual(first, opened.bootstrap(**self.asked(opened), node=node))
+        other = self.nodes_driver()
+        self.assertEqual(first, other.bootstrap(**self.asked(other), node=node))
+
+    def test_a_node_is_given_the_same_by_another_process(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_cluster(opened)
+        # Where an order is left to chance, it is another one there.
+        environment = {
+            **os.environ, 'PYTHONHASHSEED': '4711',
+            'PYTHONPATH': os.pathsep.join(filter(None, sys.path)),
+        }  # fmt: skip
+        done = subprocess.run(  # noqa: S603  # ourselves
+            [sys.executable, '-c', _PROGRAM, self.driver], env=environment, timeout=_LONGEST_S,
+            capture_output=True, input=pickle.dumps(dict(cluster.spec.machine.parameters)),
+            check=False,
+        )  # fmt: skip
+        self.assertEqual(0, done.returncode, done.stderr.decode())
+        self.assertEqual(fingerprint(opened, cluster), done.stdout.decode().strip())
+
+    def test_a_node_that_joins_has_a_token_of_its_own_for_each_attempt(self) -> None:
+        opened = self.nodes_driver()
+        if not opened.template_definition.joins:
+            return
+        of = self.asked(opened)
+        node = samples.node('kit-1')
+        again = dataclasses.replace(node, attempt=2)
+        tokens = {opened.bootstrap(**of, node=one).join_token for one in (node, again)}
+        self.assertEqual({join_token(of['context'], one) for one in (node, again)}, tokens)
+
+    def test_what_a_node_is_given_is_no_more_than_backends_take(self) -> None:
+        opened = self.nodes_driver()
+        given = opened.bootstrap(**self.asked(opened), node=samples.node('kit-1'))
+        arguments = {
+            'build_key': 'kit-1',
+            'user_data': given.user_data,
+            'config_drive_files': given.config_drive_files,
+        }
+        validation.build_request(NoopDriver.limits, arguments, owner='kit')
+
+    def test_without_a_value_that_it_needs_nothing_is_built(self) -> None:
+        opened = self.nodes_driver()
+        needed = [
+            name for name, one in opened.template_definition.parameters.items() if one.required
+        ]
+        if not needed:
+            return
+        bare = samples.cluster(self.driver_class, MachineSpec(), 3)
+        with self.assertRaises(ClusterDriverError) as caught:
+            opened.bootstrap(context=samples.context(), cluster=bare, node=samples.node(bare.id))
+        self.assertTrue(any(name in str(caught.exception) for name in needed), caught.exception)
+
+    # ---- secrets -----------------------------------------------------------------
+
+    def test_secrets_are_neither_logged_nor_told(self) -> None:
+        opened = self.nodes_driver()
+        names = [name for name, one in opened.template_definition.parameters.items() if one.secret]
+        cluster = self.a_cluster(opened, **dict.fromkeys(names, 'kit'))
+        node = samples.node(cluster.id)
+        of: Any = {'context': samples.context(node), 'cluster': cluster}
+        heard = _Heard()
+        logging.getLogger().addHandler(heard)
+        self.addCleanup(logging.getLogger().removeHandler, heard)
+        told = [
+            repr(opened.bootstrap(**of, node=node)),
+            repr(opened.validate(**of, plan=_CREATED)),
+            repr(opened.update_cluster_status(**of)),
+            *heard.lines,
+        ]
+        hidden = [samples.SECRET, join_token(of['context'], node)]
+        for secret in hidden:
+            self.assertEqual([], [line for line in told if secret in line])
+
+    # ---- looks -------------------------------------------------------------------
+
+    def test_whether_a_node_is_ready_is_said_soon(self) -> None:
+        opened = self.nodes_driver()
+        self._look(Readiness, lambda node: opened.is_ready(**self.asked(opened), node=node))
+
+    def test_whether_a_node_is_drained_is_said_soon(self) -> None:
+        opened = self.nodes_driver()
+        self._look(Drained, lambda node: opened.drain(**self.asked(opened), node=node))
+
+    def _look(self, kind: type, look: Callable[[Node], object]) -> None:
+        node = samples.node('kit-1')
+        for one in (node, dataclasses.replace(node, address=None)):
+            with self.soon('The look'), deadline_scope(Deadline.after(self.look_s)):
+                try:
+                    found = look(one)
+                except KilnError:
+                    continue  # counts as "not yet"
+            self.assertIsInstance(found, kind)
+
+    def test_a_cluster_is_tended_by_its_deadline_and_trouble_is_told_as_an_error(self) -> None:
+        opened = self.nodes_driver()
+        with self.soon('Tending'), deadline_scope(Deadline.after(self.look_s)):
+            try:
+                opened.tend(**self.asked(opened))
+            except ClusterDriverError as exc:
+                self.assertTrue(exc.reason, 'people are told what is wrong')
+
+    def test_measuring_never_waits_and_never_fails(self) -> None:
+        opened = self.driver_class.open()
+        monitor = opened.get_monitor(**self.asked(opened))
+        if monitor is None:
+            return
+        with self.soon('The pull'):
+            readings = Gauge(monitor, timeout_s=self.look_s).read()
+        self.assertEqual([one.name for one in monitor.metrics], [
+            one.metric.name for one in readings
+        ])  # fmt: skip
+
+    # ---- what is wanted, and what people are told --------------------------------
+
+    def test_nothing_is_wrong_with_a_cluster_that_is_as_it_should_be(self) -> None:
+        opened = self.driver_class.open()
+        self.assertEqual([], list(opened.validate(**self.asked(opened), plan=_CREATED)))
+
+    def test_to_validate_has_no_effect(self) -> None:
+        opened = self.driver_class.open()
+        of = {**self.asked(opened), 'plan': _CREATED}
+        before = set(threading.enumerate()), pickle.dumps(of['cluster'])
+        found = [list(opened.validate(**of)) for _ in range(2)]
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(before, (set(threading.enumerate()), pickle.dumps(of['cluster'])))
+
+    def test_a_parameter_that_it_does_not_have_is_told(self) -> None:
+        opened = self.nodes_driver()
+        wrong = self.a_cluster(opened, no_such_parameter=1)
+        found = list(opened.validate(context=samples.context(), cluster=wrong, plan=_CREATED))
+        self.assertTrue(all(isinstance(one, Problem) for one in found))
+        self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
+
+    def test_what_people_are_told_is_plain_data(self) -> None:
+        opened = self.nodes_driver()
+        report = opened.update_cluster_status(**self.asked(opened))
+        if report is not None:
+            self.assertIsInstance(report, StatusReport)
+            json.dumps(dict(report.outputs))
+
+    def test_nodes_that_may_go_are_nodes_there_are(self) -> None:
+        opened = self.driver_class.open()
+        of = self.asked(opened)
+        nodes = of['context'].nodes
+        with deadline_scope(Deadline.after(self.look_s)):
+            order = list(opened.get_scale_manager(**of).order(samples.group(1), nodes))
+        self.assertEqual(len(order), len({node.id for node in order}), 'one is named twice')
+        self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})
+
+    def test_answers_can_be_sent_to_another_process(self) -> None:
+        opened = self.nodes_driver()
+        of = self.asked(opened)
+        node = samples.node('kit-1')
+        for answer in _answers(opened, of, node):
+            self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))  # noqa: S301  # ours
+
+
+def _answers(opened: NodeClusterDriver, of: Any, node: Node) -> list[object]:
+    return [
+        opened.bootstrap(**of, node=node),
+        list(opened.validate(**of, plan=_CREATED)),
+        opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
+    ]
+
+
+class _Heard(logging.Handler):
+    """Keeps all that is logged, at every level that is on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())

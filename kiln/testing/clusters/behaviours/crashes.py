@@ -1,0 +1,193 @@
+"""Crash conformance: kill -9 at any commit leads to the same end."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from kiln.clusters.models import OperationKind, OperationState
+from kiln.testing.clusters.crash_runs.crashing_worker import AFTER, BEFORE, CrashPoint
+from kiln.testing.clusters.crash_runs.fork_server import ForkServer
+from kiln.testing.clusters.crash_runs.trials import Trials
+from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.clusters.simulation import operations
+from kiln.testing.clusters.simulation.course import Ending
+from kiln.testing.clusters.simulation.operations import LIFE, Row
+
+#: Beyond the number of commits of any operation here.
+_MANY = 80
+#: Random kills are at one of the first commits, as many as an operation on two nodes has.
+_LIKELY = 12
+#: For each kind of cloud trouble, the number of random choices without any.
+_CALM = 2
+
+#: What a cloud can do to the first process that works on an operation.
+TROUBLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        'answers are lost': ('build:lose_answer:times=2', 'delete:lose_answer:times=2'),
+        'requests arrive late': ('build:late=0.05:times=2', 'delete:late=0.05:times=2'),
+        'the cloud is away for a while': ('*:refuse:times=8',),
+        'a cell is down': (
+            'get:refuse:times=4',
+            'status:refuse:times=4',
+            'statuses:refuse:times=4',
+        ),
+        'answers hang': ('build:hang=0.3:times=2', 'delete:hang=0.3:times=2'),
+    }
+)
+
+
+class CrashFixture(ClusterFixture):
+    """A cluster, and processes that can crash while they work on it."""
+
+    #: How many nodes a cluster begins with.
+    count: int = 2
+
+    _server: ClassVar[ForkServer | None] = None
+
+    def setUp(self) -> None:
+        """Make a place for clusters, and start the fork server of the class."""
+        super().setUp()
+        of = type(self)
+        course = self.course(self.new_folder(), self.count)
+        if of._server is None:
+            of._server = ForkServer(self.driver)
+            of.addClassCleanup(of._close)
+        self.trials = Trials(course, of._server)
+
+    def _check_right(self, ending: Ending) -> None:
+        self.assertEqual((OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause))
+        self.assertEqual((), ending.wrongs)
+
+    @classmethod
+    def _close(cls) -> None:
+        server, cls._server = cls._server, None
+        if server is not None:
+            server.close()
+
+
+class AtCommits(CrashFixture):
+    """Crashes at commits."""
+
+    #: Operations that are killed at each of their commits; the others at some.
+    exhaustive: frozenset[OperationKind] = frozenset(OperationKind)
+    #: The others are killed at one of so many commits.
+    stride: int = 4
+
+    # ---- at every commit ---------------------------------------------------------
+
+    def test_a_creation_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE])
+
+    def test_a_resize_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE, operations.RESIZE])
+
+    def test_an_upgrade_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE, operations.UPGRADE])
+
+    def test_a_replacement_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE, operations.REPLACE])
+
+    def test_a_reboot_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE, operations.REBOOT])
+
+    def test_a_rebuild_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE, operations.REBUILD])
+
+    def test_a_deletion_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+        self._killed_everywhere([operations.CREATE, operations.DELETE])
+
+    def _killed_everywhere(self, rows: Sequence[Row]) -> None:
+        self._right(rows)
+        stride = 1 if rows[-1].kind in self.exhaustive else self.stride
+        for where in (BEFORE, AFTER):
+            crashed = 0
+            for number in range(1, _MANY, stride):
+                if not self._same(rows, CrashPoint(where=where, number=number)):
+                    break
+                crashed += 1
+            else:
+                self.fail(f'To {rows[-1].title} takes more than {_MANY} commits.')
+            self.assertGreater(crashed, 0, f'No process died {where} a commit.')
+
+    # ---- under trouble -----------------------------------------------------------
+
+    def test_who_wakes_up_after_another_has_taken_over_changes_nothing(self) -> None:
+        for rows in ([operations.CREATE], [operations.CREATE, operations.REPLACE]):
+            for number in range(1, _MANY, self.stride):
+                if not self._same(rows, CrashPoint(number=number, by=signal.SIGSTOP)):
+                    break
+
+    def test_whatever_the_cloud_does_meanwhile_the_end_is_the_same(self) -> None:
+        for title, faults in TROUBLES.items():
+            for rows in ([operations.CREATE], [operations.CREATE, operations.DELETE]):
+                with self.subTest(title):
+                    crash = CrashPoint(number=4, faults=faults)
+                    self._same(rows, crash, CrashPoint(faults=faults))
+
+    # ---- what is checked ---------------------------------------------------------
+
+    def _right(self, rows: Sequence[Row]) -> None:
+        """Check that the operation ends right without a crash."""
+        self.needs(*rows)
+        self._check_right(self.trials.undisturbed(rows))
+
+    def _same(self, rows: Sequence[Row], *points: CrashPoint) -> int:
+        """Check that the operation ends as it would undisturbed; return how many crashed."""
+        label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
+        trial = self.trials.disturbed(rows, *points)
+        # In words first; the rest of what differs follows from it.
+        self.assertEqual((), trial.ending.wrongs, label)
+        self.assertEqual(self.trials.undisturbed(rows), trial.ending, label)
+        return trial.crashed
+
+
+class AtRandom(CrashFixture):
+    """Crashes at random."""
+
+    #: How many processes crash at random points, drawn from the seed.
+    crashes: int = int(os.environ.get('KILN_CRASHES', '6'))
+    seed: int = int(os.environ.get('KILN_CRASH_SEED', '11'))
+    #: The operations of a life, and what the cloud can do meanwhile.
+    life: tuple[Row, ...] = LIFE
+    troubles: Mapping[str, tuple[str, ...]] = TROUBLES
+
+    def test_however_often_it_is_killed_it_ends_right(self) -> None:
+        dice = random.Random(self.seed)  # noqa: S311  # a test's
+        folder = self.trials.new()
+        rows = [row for row in self.life if row.cap in (None, *self.driver_class.capabilities)]
+        expected = [self.trials.go_on(folder, row).ending for row in rows]
+        for ending in expected:
+            self._check_right(ending)
+        killed = lives = 0
+        while killed < self.crashes:
+            lives += 1
+            killed += self._random_life(dice, lives, list(zip(rows, expected, strict=True)))
+
+    def _random_life(
+        self, dice: random.Random, life: int, expected: Sequence[tuple[Row, Ending]]
+    ) -> int:
+        killed, folder = 0, self.trials.new()
+        calm = ((),) * (1 + _CALM * len(self.troubles))
+        for row, undisturbed in expected:
+            points = [
+                CrashPoint(
+                    where=dice.choice((BEFORE, AFTER)),
+                    number=dice.randint(1, _LIKELY),
+                    faults=dice.choice(calm + tuple(self.troubles.values())),
+                )
+                for _ in range(dice.randint(0, 3))
+            ]
+            label = f'seed {self.seed}, life {life}: {row.title} ({"; ".join(map(str, points))})'
+            trial = self.trials.go_on(folder, row, points)
+            self.assertEqual(undisturbed, trial.ending, label)
+            killed += trial.crashed
+        return killed
+
+
+class CrashConformance(AtCommits, AtRandom):
+    """kill -9 leads to the same end as if it had not been; see the package."""

@@ -1,0 +1,117 @@
+"""What becomes of clusters that the engine builds with a driver, on a simulated cloud."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from kiln.clusters.models import Node, NodeState, Operation, OperationState, StepState
+from kiln.db.store import Store
+from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.clusters.simulation import operations
+from kiln.testing.clusters.simulation.course import Course, opened
+from kiln.testing.clusters.simulation.operations import Row
+
+_POLL_S = 0.01
+_COUNT = 3
+
+
+class Life(ClusterFixture):
+    """Life of a cluster."""
+
+    def test_a_cluster_is_created_and_every_node_is_one_machine(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+
+    def test_a_cluster_grows_and_no_other_node_is_touched(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        self._become(operations.GROW, _COUNT + 1)
+
+    def test_a_named_node_goes_from_the_middle_and_no_other_is_touched(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        self._become(operations.SHRINK, _COUNT - 1)
+
+    def test_an_upgrade_makes_every_node_anew(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        before = {node.id for node in self._nodes()}
+        self._become(operations.UPGRADE, _COUNT)
+        self.assertEqual(set(), before & {node.id for node in self._nodes()})
+
+    def test_a_named_node_is_replaced_and_no_other_is_touched(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        before = {node.id for node in self._nodes()}
+        self._become(operations.REPLACE, _COUNT)
+        self.assertEqual(_COUNT - 1, len(before & {node.id for node in self._nodes()}))
+
+    def test_a_reboot_resets_every_node_and_keeps_its_machine(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        self._all_reset(operations.REBOOT)
+
+    def test_a_rebuild_makes_every_machine_anew_in_its_place(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        self._all_reset(operations.REBUILD)
+
+    def test_a_deletion_leaves_nothing_but_a_receipt(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        with opened(self.at.site) as store:
+            cluster_id = self.at.id_(store)
+        self._become(operations.DELETE, 0)
+        with opened(self.at.site) as store:
+            receipt = store.receipts.get(cluster_id)
+        self.assertEqual(_COUNT, len(receipt.holdings))
+        self.assertEqual((), receipt.abandoned)
+
+    # ---- how it is done ----------------------------------------------------------
+
+    at: Course
+
+    def setUp(self) -> None:
+        """Make a site for the cluster."""
+        super().setUp()
+        self.at = self.course(self.new_folder(), _COUNT)
+
+    def _all_reset(self, row: Row) -> None:
+        operation = self._become(row, _COUNT)
+        with opened(self.at.site) as store:
+            done = {
+                step.node_id
+                for step in store.journal.of(operation.id)
+                if step.kind == row.kind.value and step.state is StepState.DONE
+            }
+        self.assertEqual({node.id for node in self._nodes()}, done)
+
+    def _become(self, row: Row, count: int) -> Operation:
+        """Have an operation done, and check that all is as it should be then."""
+        self.needs(row)
+        with opened(self.at.site) as store:
+            before = self.at.nodes(store)
+            operation = self.at.ask(store, row)
+            with self.at.site.conducting(store):
+                self._ended(store, operation)
+            ending = self.at.ending(store, operation, before)
+        self.assertEqual(
+            (OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause), row.title
+        )
+        self.assertEqual((), ending.wrongs, row.title)
+        self.assertEqual([NodeState.READY.value] * count, [node[3] for node in ending.nodes])
+        self._spared(row, before)
+        return operation
+
+    def _spared(self, row: Row, before: Sequence[Node]) -> None:
+        now = {node.id: node.compute_id for node in self._nodes()}
+        spared = row.spared(before)
+        touched = [
+            node.name
+            for node in before
+            if node.id in spared and now.get(node.id) != node.compute_id
+        ]
+        self.assertEqual([], touched, f'To {row.title} touched nodes that it should not.')
+
+    def _nodes(self) -> list[Node]:
+        with opened(self.at.site) as store:
+            return self.at.nodes(store)
+
+    def _ended(self, store: Store, operation: Operation) -> None:
+        end = time.monotonic() + self.within_s
+        while not store.operations.get(operation.id).state.ended:
+            self.assertLess(time.monotonic(), end, f'{operation.kind.value} does not end')
+            time.sleep(_POLL_S)

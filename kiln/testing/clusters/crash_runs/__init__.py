@@ -1,0 +1,1 @@
+"""Runs whose processes are killed at a commit."""

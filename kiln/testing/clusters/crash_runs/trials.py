@@ -1,0 +1,101 @@
+"""Crash trials: operations whose processes crash, and how they end."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import signal
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint
+from kiln.testing.clusters.crash_runs.fork_server import ForkServer
+from kiln.testing.clusters.simulation.course import Course, Ending, opened
+from kiln.testing.clusters.simulation.operations import Row
+
+UNDISTURBED = CrashPoint()
+_EXPECTED = (0, -signal.SIGKILL, -signal.SIGSTOP)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """The result of an operation."""
+
+    ending: Ending
+    #: How many of its processes crashed, and did not end by themselves before.
+    crashed: int
+
+
+class Trials:
+    """Runs operations, with crashes, in folders below one of its own."""
+
+    def __init__(self, course: Course, server: ForkServer) -> None:
+        self._course = course
+        self._server = server
+        self._folder = course.site.folder
+        self._stages: dict[tuple[str, ...], tuple[Path, Ending]] = {}
+        self._made = 0
+
+    def undisturbed(self, rows: Sequence[Row]) -> Ending:
+        """Return how the last of some operations ends without a crash."""
+        return self._stage(rows)[1]
+
+    def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Trial:
+        """Run some operations, the last of them in processes with these crash points."""
+        *before, row = rows
+        folder = self._copy(self._stage(before)[0] if before else None)
+        try:
+            return self.go_on(folder, row, points)
+        finally:
+            shutil.rmtree(folder)
+
+    def new(self) -> Path:
+        """Return a new folder for a cluster."""
+        return self._copy(None)
+
+    def go_on(self, folder: Path, row: Row, points: Iterable[CrashPoint] = ()) -> Trial:
+        """Run an operation on the cluster in a folder."""
+        course = dataclasses.replace(self._course, site=self._course.site.at(folder))
+        with opened(course.site) as store:
+            before = course.nodes(store)
+            operation = course.ask(store, row)
+        crashed = self._run(course, points)
+        with opened(course.site) as store:
+            return Trial(ending=course.ending(store, operation, before), crashed=crashed)
+
+    def _run(self, course: Course, points: Iterable[CrashPoint]) -> int:
+        crashed, stopped = 0, []
+        for point in (*points, UNDISTURBED):
+            pid, status = self._server.run(course.site, point)
+            self._expect(status, point)
+            crashed += status != 0
+            if status == -signal.SIGSTOP:
+                stopped.append(pid)
+        # They have not noticed the gap, and continue where they were.
+        for pid in stopped:
+            self._expect(self._server.wake(pid), UNDISTURBED)
+        return crashed
+
+    def _expect(self, status: int, point: CrashPoint) -> None:
+        if status not in _EXPECTED:
+            raise AssertionError(
+                f'A process ({point}) ended with {status}: it could not finish, or failed. '
+                f'Its last words are on stderr.'
+            )
+
+    def _stage(self, rows: Sequence[Row]) -> tuple[Path, Ending]:
+        key = tuple(row.title for row in rows)
+        if key not in self._stages:
+            *before, row = rows
+            folder = self._copy(self._stage(before)[0] if before else None)
+            self._stages[key] = folder, self.go_on(folder, row).ending
+        return self._stages[key]
+
+    def _copy(self, folder: Path | None) -> Path:
+        self._made += 1
+        copy = self._folder / str(self._made)
+        if folder is None:
+            copy.mkdir()
+        else:
+            shutil.copytree(folder, copy)
+        return copy

@@ -1,0 +1,164 @@
+"""One cluster from its creation to its receipt: what is asked of it, and what it has become."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec, MachineSpec
+from kiln.db.store import Store
+from kiln.models import Amphora
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.simulation.operations import Row
+from kiln.testing.clusters.simulation.site import Site
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """What cloud and store say once an operation has ended; equal where nothing differs.
+
+    What no two lives have alike, such as ids, is not in it.
+    """
+
+    operation: str
+    #: Why it failed; empty where it did not.
+    cause: str
+    generation: int
+    #: Of each node that is not gone: its group, flavor, zone, state and build.
+    nodes: tuple[tuple[Any, ...], ...]
+    #: How many nodes were there before the operation, with the machines they have.
+    kept: int
+    #: Of each machine of the cloud: its flavor, image and state; its zone may be the
+    #: cloud's choice.
+    machines: tuple[tuple[Any, ...], ...]
+    #: Nodes with two machines or none, machines of nobody, holes in the receipt.
+    wrongs: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Course:
+    """A cluster at a site, and what is wanted of it. All of it may be called again."""
+
+    site: Site
+    driver_class: Any
+    machine: MachineSpec
+    #: What differs after an upgrade.
+    other: MachineSpec
+    #: How many nodes it begins with.
+    count: int = 2
+    #: Seconds until an operation is given up.
+    within_s: float = 60.0
+
+    # ---- what is asked ---------------------------------------------------------
+
+    def ask(self, store: Store, row: Row) -> Operation:
+        """Enter an operation, as somebody does who needs no conductor for it."""
+        now = time.time()
+        nodes = self.nodes(store)
+        wish = row.wish(nodes)
+        operation = Operation(
+            id=str(uuid.uuid4()), cluster_id=self.id_(store), kind=row.kind, args=wish.args,
+            created_at=now, deadline_at=now + self.within_s,
+        )  # fmt: skip
+        if row.kind is OperationKind.CREATE:
+            made = self._cluster(operation.cluster_id)
+            store.clusters.create(made, operation)
+        elif wish.count is None and not wish.renewed:
+            store.operations.submit(operation)
+        else:
+            self._change(store, operation, wish.count, wish.renewed, wish.doomed)
+        return operation
+
+    def _cluster(self, cluster_id: str) -> Cluster:
+        return samples.cluster(self.driver_class, self.machine, self.count, id_=cluster_id)
+
+    def _change(
+        self,
+        store: Store,
+        operation: Operation,
+        count: int | None,
+        renew: bool,
+        doomed: Sequence[str],
+    ) -> None:
+        there = store.clusters.get(operation.cluster_id)
+        spec: ClusterSpec = there.spec
+        if renew:
+            spec = dataclasses.replace(spec, machine=samples.merged(spec.machine, self.other))
+        if count is not None:
+            spec = dataclasses.replace(spec, groups=(samples.group(count),))
+        store.clusters.change(
+            there.id, spec, generation=there.generation, operation=operation,
+            doomed=dict.fromkeys(doomed, 'asked for'),
+        )  # fmt: skip
+
+    # ---- what there is ---------------------------------------------------------
+
+    def id_(self, store: Store) -> str:
+        """Return the id of the cluster, or of one that is to be."""
+        there = store.clusters.list()
+        return there[0].id if there else str(uuid.uuid4())
+
+    def nodes(self, store: Store) -> list[Node]:
+        """Return the nodes that are not gone, the oldest first."""
+        there = store.clusters.list()
+        found = store.nodes.of(there[0].id) if there else ()
+        alive = [node for node in found if node.state is not NodeState.GONE]
+        return sorted(alive, key=lambda node: (node.created_at, node.name))
+
+    def ending(self, store: Store, operation: Operation, before: Sequence[Node]) -> Ending:
+        """Return what has become of everything, now that an operation has ended."""
+        ended = store.operations.get(operation.id)
+        there = store.clusters.list()
+        nodes = self.nodes(store)
+        machines = self.site.machines()
+        former = {(node.id, node.compute_id) for node in before}
+        return Ending(
+            operation=ended.state.value,
+            cause=str(ended.cause or ''),
+            generation=there[0].generation if there else 0,
+            nodes=tuple(sorted((_told(node) for node in nodes), key=str)),
+            kept=sum((node.id, node.compute_id) in former for node in nodes),
+            machines=tuple(sorted((_seen(one) for one in machines), key=str)),
+            wrongs=tuple(self._wrongs(store, operation, nodes, machines)),
+        )
+
+    def _wrongs(
+        self,
+        store: Store,
+        operation: Operation,
+        nodes: Sequence[Node],
+        machines: Sequence[Amphora],
+    ) -> Iterator[str]:
+        known = {node.compute_id for node in nodes}
+        names = collections.Counter(one.name for one in machines)
+        yield from (f'{count} machines are called {name}' for name, count in names.items()
+                    if count > 1)  # fmt: skip
+        there = {one.id for one in machines}
+        yield from (f'node {node.name} has no machine' for node in nodes
+                    if node.compute_id not in there)  # fmt: skip
+        yield from (f"machine {one.name} is nobody's" for one in machines if one.id not in known)
+        holdings = store.receipts.holdings(operation.cluster_id)
+        held = {one.id for one in holdings if one.gone_at is None}
+        yield from (f'the store knows nothing of machine {one}' for one in sorted(there - held))
+        yield from (f'the store has not seen {one} go' for one in sorted(held - there))
+
+
+@contextlib.contextmanager
+def opened(site: Site) -> Iterator[Store]:
+    """Open the store of a site, and close it."""
+    with contextlib.closing(site.open_store()) as store:
+        yield store
+
+
+def _told(node: Node) -> tuple[Any, ...]:
+    return node.group, node.place.flavor, node.place.zone, node.state.value, node.attempt
+
+
+def _seen(one: Amphora) -> tuple[Any, ...]:
+    return one.flavor, one.image_id, one.state.value

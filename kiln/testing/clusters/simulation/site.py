@@ -1,0 +1,158 @@
+"""A site whose cloud and store are files, so that both outlive the processes at work there."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.readiness import WhenActive
+from kiln.cluster_drivers.values import DRAINED, READY, Context, Drained, Readiness
+from kiln.clusters.exceptions import ClusterDriverUnusable
+from kiln.clusters.models import Cluster, DriverPin, Node
+from kiln.compute.facade import Compute
+from kiln.compute.stack import StackSettings
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.db.store import Store, open_store
+from kiln.engine.conductor import Conductor
+from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.models import Amphora
+from kiln.testing.clusters.subjects import find_driver
+from kiln.wrappers.circuit.settings import CircuitSettings
+from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.watcher.watcher import WatcherSettings
+
+#: Fast, so that a life is short; as long as it must be for one step to be under way
+#: while the next is written.
+SETTINGS = EngineSettings(lease_s=0.25, quiesce_s=0.1, poll_s=0.03, settle_s=0.03)
+STACK = StackSettings(
+    # Nobody waits for a cloud that is away for a moment only.
+    circuit=CircuitSettings(open_s=0.1, open_max_s=0.2),
+    executor=ExecutorSettings(first_delay_s=0.02, max_delay_s=0.1, cleanup_grace_s=0.1),
+    watcher=WatcherSettings(interval_s=0.02, max_interval_s=0.1),
+)
+_WORKERS = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Site:
+    """What all processes that work on the same clusters have in common; can be pickled.
+
+    As it is, machines are made on a simulated cloud in the same folder. For another
+    backend override ``open_backend`` and ``machines``.
+    """
+
+    #: Holds the store, and the cloud where that is simulated.
+    folder: Path
+    #: What ``find_driver`` takes.
+    driver: str
+    settings: EngineSettings = SETTINGS
+    #: Seconds; see NoopCloud.
+    accept_s: float = 0.003
+    build_s: float = 0.02
+    delete_s: float = 0.01
+    reset_s: float = 0.01
+
+    #: The backend of all nodes.
+    backend = 'noop'
+
+    # ---- what there is ---------------------------------------------------------
+
+    def open_store(self) -> Store:
+        """Open the store; whoever opened it closes it."""
+        return open_store(f'sqlite:///{self.folder}/kiln.db')
+
+    def open_backend(self, faults: Sequence[str] = ()) -> Compute:
+        """Open the backend, with faults that this process alone meets."""
+        return Compute(NoopDriver(cloud=self._cloud(faults)), settings=STACK)
+
+    def machines(self) -> tuple[Amphora, ...]:
+        """Return what the cloud itself says there is, whoever made it."""
+        with contextlib.closing(self._cloud()) as cloud:
+            return cloud.instances()
+
+    def at(self, folder: Path) -> Site:
+        """Return the site with all it has in another folder."""
+        return dataclasses.replace(self, folder=folder)
+
+    def _cloud(self, faults: Sequence[str] = ()) -> NoopCloud:
+        return NoopCloud(
+            self.folder / 'cloud.db', accept_s=self.accept_s, build_s=self.build_s,
+            delete_s=self.delete_s, reboot_s=self.reset_s, rebuild_s=self.reset_s,
+            faults=[Fault.parse(text) for text in faults],
+        )  # fmt: skip
+
+    # ---- who works there -------------------------------------------------------
+
+    @contextlib.contextmanager
+    def conducting(self, store: Any, faults: Sequence[str] = ()) -> Iterator[Conductor]:
+        """Have a conductor of this process work on what the store holds."""
+        backends = Backends(lambda name: self.open_backend(faults), default=self.backend)
+        with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
+            parts = Parts(
+                store=store, backends=backends, drivers=_One(self.driver), clock=SYSTEM_CLOCK,
+                run=pool.submit, settings=self.settings,
+            )  # fmt: skip
+            conductor = Conductor(parts)
+            conductor.start()
+            try:
+                yield conductor
+            finally:
+                conductor.close()
+                backends.close()
+
+
+class _One:
+    """A site that has one cluster driver."""
+
+    def __init__(self, reference: str) -> None:
+        self._driver = simulated(reference).open()
+
+    def open(self, pin: DriverPin) -> NodeClusterDriver:
+        """Return it, whatever the pin."""
+        return self._driver
+
+
+@functools.cache
+def simulated(reference: str) -> type[NodeClusterDriver]:
+    """Return a driver for a cloud in whose machines nothing runs.
+
+    Whoever looks into one would wait for ever, so where a driver does, the answer is
+    that all is well. What does not look into machines stays as it is.
+
+    :raises ClusterDriverUnusable: kiln's engine does not build its clusters.
+    """
+    driver_class = find_driver(reference)
+    if not issubclass(driver_class, NodeClusterDriver):
+        raise ClusterDriverUnusable(
+            f'The clusters of {driver_class.name} are not built by the engine of kiln.'
+        )
+    looks = (
+        driver_class.is_ready is not NodeClusterDriver.is_ready
+        or type(driver_class.ready) is not WhenActive
+    )
+    changes: dict[str, Any] = {}
+    if looks:
+        changes['is_ready'] = _is_ready
+    if driver_class.drain is not NodeClusterDriver.drain:
+        changes['drain'] = _drain
+    # Where nothing has to change it is the driver itself that is shown.
+    return type(driver_class.__name__, (driver_class,), changes) if changes else driver_class
+
+
+def _is_ready(
+    self: NodeClusterDriver, context: Context, cluster: Cluster, node: Node
+) -> Readiness:
+    return READY
+
+
+def _drain(self: NodeClusterDriver, context: Context, cluster: Cluster, node: Node) -> Drained:
+    return DRAINED

@@ -1,0 +1,1 @@
+"""Behaviours of compute drivers, one module for each subject."""

@@ -1,0 +1,103 @@
+"""What a driver promises of itself: abilities as data, and the contract's shape."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.exceptions import AmphoraComputeError, UnsupportedOperation
+from kiln.models import Ability, Capabilities, Limits, ServerGroup
+from kiln.testing.conformance.behaviours.values import plain
+from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.samples import OF_INSTANCES, ask
+
+
+class Abilities(ConformanceFixture):
+    """Abilities and shape."""
+
+    def test_capabilities_are_plain_data(self) -> None:
+        capabilities = self.driver.capabilities()
+        self.assertIs(type(capabilities), Capabilities)
+        self.assertIs(type(capabilities.limits), Limits)
+        facts = plain(capabilities)
+        self.assertEqual(json.loads(json.dumps(facts)), facts)
+
+    def test_capabilities_stay_the_same(self) -> None:
+        before = self.driver.capabilities()
+        self.build()
+        self.assertEqual(self.driver.capabilities(), before)
+
+    def test_capabilities_name_the_driver(self) -> None:
+        self.assertEqual(self.driver.capabilities().driver, self.driver.name)
+
+    def test_capabilities_tell_the_abilities(self) -> None:
+        self.assertEqual(self.driver.capabilities().abilities, self.driver.abilities)
+        self.assertLessEqual(self.driver.abilities, frozenset(Ability))
+
+    def test_the_backend_builds_some_type(self) -> None:
+        self.assertTrue(self.driver.limits.amphora_types)
+
+    def test_each_ability_the_driver_has_is_answered(self) -> None:
+        for ability in sorted(self.driver.abilities):
+            try:
+                answer = ask(self.driver, ability, self.unknown_id())
+            except UnsupportedOperation:
+                self.fail(f'{ability.value} is among the abilities, and is refused as lacking')
+            except AmphoraComputeError:
+                continue
+            if isinstance(answer, ServerGroup):
+                self._groups.append(answer.id)
+
+    def test_each_ability_the_driver_lacks_is_refused(self) -> None:
+        for ability in sorted(frozenset(Ability) - self.driver.abilities):
+            self.assert_refused(ability)
+
+    def test_what_is_lacking_is_refused_whether_or_not_the_instance_exists(self) -> None:
+        amphora_id = self.build_active()
+        for ability in sorted(OF_INSTANCES.keys() - self.driver.abilities):
+            with self.assertRaises(UnsupportedOperation):
+                ask(self.driver, ability, amphora_id)
+
+    def test_a_refusal_can_be_foretold(self) -> None:
+        for call in Call:
+            lacking = call.ability is not None and call.ability not in self.driver.abilities
+            foretold = self.driver.refusal(call)
+            self.assertEqual(isinstance(foretold, UnsupportedOperation), lacking, call.label)
+
+    def test_the_driver_is_written_for_this_contract(self) -> None:
+        self.assertIsInstance(self.driver, AmphoraComputeDriver)
+        self.assertEqual(self.driver.contract_version, CONTRACT_VERSION)
+
+    def test_public_methods_have_the_signatures_of_the_contract(self) -> None:
+        for name, method in inspect.getmembers(AmphoraComputeDriver, callable):
+            if not name.startswith('_'):
+                self.assert_same_signature(name, method)
+
+    def test_hooks_have_the_signatures_of_the_contract(self) -> None:
+        for call in Call:
+            self.assert_same_signature(call.hook, getattr(ComputeHooks, call.hook))
+
+    def test_closing_again_does_no_harm(self) -> None:
+        driver = self.make_driver()
+        driver.close()
+        driver.close()
+
+    def assert_same_signature(self, name: str, method: object) -> None:
+        """Fail unless a method can be called in all the ways the contract says.
+
+        More arguments than the contract has do no harm where nobody must give them.
+        """
+        own, contract = shape(getattr(type(self.driver), name)), shape(method)
+        more = own[len(contract) :]
+        self.assertEqual(own[: len(contract)], contract, f'the arguments of {name}()')
+        self.assertNotIn(inspect.Parameter.empty, [default for _, _, default in more], name)
+
+
+def shape(method: object) -> list[tuple[str, object, object]]:
+    """Return the arguments of a method: their names, kinds and defaults."""
+    assert callable(method), method
+    parameters = inspect.signature(method).parameters.values()
+    return [(one.name, one.kind, one.default) for one in parameters]

@@ -1,0 +1,1 @@
+"""Runs the kit without a test runner, and reports the result."""

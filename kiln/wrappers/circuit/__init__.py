@@ -1,0 +1,1 @@
+"""The circuit breaker of a backend, for one process or shared."""

@@ -1,0 +1,149 @@
+"""Redis record of a circuit, shared by processes on any number of hosts."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
+
+from kiln.exceptions import DriverLoadError
+from kiln.plugins.extras import importing
+from kiln.wrappers.circuit.shared import SharedPhase, SharedStorage
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+LOG = logging.getLogger(__name__)
+
+#: How long an unresponsive Redis can delay a call, and how long it is then not called.
+TIMEOUT_S = 0.5
+PAUSE_S = 5.0
+
+# All of it in one step, on the clock of Redis: hosts need not agree on the time. A time
+# of -1 is infinite. Only a process that has read the latest record replaces it, so of
+# many changes to the same record one succeeds.
+_EXCHANGE = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local version = redis.call('HGET', KEYS[1], 'version') or ''
+if ARGV[2] ~= '' and (version == '' or version == ARGV[1]) then
+    local ends = tonumber(ARGV[4])
+    if ends >= 0 then ends = now + ends end
+    redis.call('HSET', KEYS[1], 'version', ARGV[2], 'state', ARGV[3],
+               'ends', string.format('%.0f', ends),
+               'trips', ARGV[5], 'successes', ARGV[6], 'opened_by', ARGV[7])
+end
+local record = redis.call('HMGET', KEYS[1],
+                          'version', 'state', 'ends', 'trips', 'successes', 'opened_by')
+if not record[1] then return {} end
+local ends = tonumber(record[3])
+if ends >= 0 then record[3] = string.format('%.0f', math.max(0, ends - now)) end
+return record
+"""
+
+
+class RedisStorage(SharedStorage):
+    """The Redis record of one circuit.
+
+    pybreaker's own Redis storage keeps whole seconds of the wall clock, reads Redis several
+    times per call and lets each process send its probe. This storage keeps milliseconds of
+    the Redis clock and reads a few times a second.
+    """
+
+    def __init__(
+        self, name: str, client: Redis, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+    ) -> None:
+        from redis.exceptions import RedisError
+
+        super().__init__()
+        self._key = f'{namespace}:circuit:{name}'
+        self._client = client
+        self._pause_s = pause_s
+        self._script = client.register_script(_EXCHANGE)
+        self._errors = RedisError
+        self._pause_until = -math.inf
+        self._in_trouble = False
+
+    def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
+        """Return the shared record, after replacing the known record with the offered phase."""
+        # The system clock, even if kiln's clock is virtual, because Redis is real.
+        if time.monotonic() < self._pause_until:
+            return None
+        try:
+            answer = self._script(keys=[self._key], args=_arguments(known, offered))
+            found = _shared_phase(answer)
+        # ValueError and TypeError: another program has written the record.
+        except (self._errors, ValueError, TypeError) as exc:
+            self._pause_until = time.monotonic() + self._pause_s
+            if not self._in_trouble:
+                self._in_trouble = True
+                LOG.warning('Circuit %s is not shared for now, Redis fails: %s', self._key, exc)
+            return None
+        if self._in_trouble:
+            self._in_trouble = False
+            LOG.info('Circuit %s is shared again', self._key)
+        return found
+
+    def close(self) -> None:
+        """Close the connections; the next exchange opens new ones."""
+        self._client.close()
+
+
+def redis_storage(
+    url: str, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+) -> Callable[[str], RedisStorage]:
+    """Return a function that creates the storage of a circuit by its name.
+
+    Nothing is sent at first, and an unreachable Redis is not an error: until it is back,
+    each process has its own circuits.
+    """
+    with importing('Cannot share circuits', DriverLoadError):
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    client = redis.Redis.from_url(
+        url,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        # A call is waiting: try once, and pause separately after a failure.
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=True,
+    )
+    return lambda name: RedisStorage(name, client, namespace=namespace, pause_s=pause_s)
+
+
+def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:
+    if offered is None:
+        return [known, '']
+    forever = offered.remaining_s == math.inf
+    return [
+        known,
+        offered.version,
+        offered.state,
+        -1 if forever else round(offered.remaining_s * 1000),
+        offered.trips,
+        offered.successes,
+        offered.opened_by,
+    ]
+
+
+def _shared_phase(answer: list[Any]) -> SharedPhase:
+    if not answer:
+        return SharedPhase()
+    version, state, remaining_ms, trips, successes, opened_by = (
+        field.decode() if isinstance(field, bytes) else field for field in answer
+    )
+    if state not in (STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN):
+        raise ValueError(f'not a state of a circuit: {state!r}')
+    return SharedPhase(
+        version=version,
+        state=state,
+        remaining_s=math.inf if remaining_ms == '-1' else int(remaining_ms) / 1000,
+        trips=int(trips),
+        successes=int(successes),
+        opened_by=opened_by,
+    )

@@ -1,0 +1,1 @@
+"""The executor: worker threads, queue, attempts of a call, safe builds."""

@@ -1,0 +1,1 @@
+"""Operations: what a caller holds, and what works on it."""

@@ -1,0 +1,1 @@
+"""The watcher: waiters, polls of the backend, their interval."""

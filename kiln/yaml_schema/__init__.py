@@ -1,0 +1,1 @@
+"""The YAML framework of all files: reader, types, problems with their places."""

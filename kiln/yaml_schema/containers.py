@@ -1,0 +1,127 @@
+"""Container kinds: lists, counts, and arbitrary JSON values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from kiln.yaml_schema.nodes import Doubtful, Node, described, plain, shown
+from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.types import Kind, T, Text, Whole, Wrong
+
+
+class ListOf(Kind[tuple[T, ...]]):
+    """A list of values, optionally unique."""
+
+    def __init__(self, item: Kind[T], words: str, *, least: int = 0, unique: bool = True) -> None:
+        self.item = item
+        self.words = words
+        self._least, self._unique = least, unique
+
+    def _read(self, node: Node, mistakes: Mistakes) -> tuple[T, ...] | Wrong:
+        if not isinstance(node.value, tuple):
+            return self._refuse(node, mistakes)
+        if len(node.value) < self._least:
+            mistakes.add(node, f'the list is empty; write {self.words}, or remove the key')
+        items: list[T] = []
+        seen: set[T] = set()
+        for one in node.value:
+            item = self.item.read(one, mistakes)
+            if isinstance(item, Wrong):
+                continue
+            items.append(item)
+            # Only items of unique lists are hashable.
+            if self._unique and item in seen:
+                name = shown(one.text, quoted=False)
+                mistakes.add(one, f'{name} is already in the list; write it once')
+            elif self._unique:
+                seen.add(item)
+        return tuple(items)
+
+    def write(self, value: tuple[T, ...]) -> list[Any]:
+        return [self.item.write(item) for item in value]
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            'type': 'array',
+            'items': self.item.schema(),
+            'minItems': self._least,
+            'uniqueItems': self._unique,
+        }
+
+
+class Counts(Kind[Mapping[str, int]]):
+    """A mapping of names to counts."""
+
+    def __init__(self, most: int, words: str) -> None:
+        self._each = Whole(0, most)
+        self._name = Text('a name')
+        self.words = words
+
+    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, int] | Wrong:
+        if not isinstance(node.value, Mapping):
+            return self._refuse(node, mistakes)
+        if not node.value:
+            mistakes.add(node, f'the mapping is empty; write {self.words}, or remove the key')
+        counts = {}
+        for name, pair in node.value.items():
+            # Keys that are not text have already been reported.
+            if isinstance(pair.key.value, str):
+                self._name.read(pair.key, mistakes)
+            counts[name] = self._each.read(pair.value, mistakes)
+        return MappingProxyType({k: v for k, v in counts.items() if not isinstance(v, Wrong)})
+
+    def write(self, value: Mapping[str, int]) -> dict[str, int]:
+        return dict(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            'type': 'object',
+            'propertyNames': self._name.schema(),
+            'additionalProperties': self._each.schema(),
+            'minProperties': 1,
+        }
+
+
+class Anything(Kind[Mapping[str, Any]]):
+    """A mapping of names to arbitrary JSON values."""
+
+    words = 'a mapping of names to values'
+
+    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, Any] | Wrong:
+        if not isinstance(node.value, Mapping):
+            return self._refuse(node, mistakes)
+        for doubt in _doubts(node):
+            if isinstance(doubt.value, Doubtful):
+                better = f'write it in quotes if text is meant: {doubt.text!r}'
+                mistakes.add(doubt, f'{described(doubt)}; {better}')
+            else:
+                mistakes.add(
+                    doubt, 'the text contains half of a surrogate pair; write a whole character'
+                )
+        return MappingProxyType(plain(node))
+
+    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {'type': 'object'}
+
+
+def _doubts(node: Node) -> Iterable[Node]:
+    """Yield nodes that cannot be stored: ambiguous scalars and lone surrogates."""
+    if isinstance(node.value, tuple):
+        for item in node.value:
+            yield from _doubts(item)
+    for pair in node.entries.values():
+        # Keys that are not text have already been reported.
+        if _HALF.search(pair.key.text):
+            yield pair.key
+        yield from _doubts(pair.value)
+    if isinstance(node.value, Doubtful) or _HALF.search(node.text):
+        yield node
+
+
+_HALF = re.compile('[\ud800-\udfff]')

@@ -1,0 +1,1 @@
+"""A kiln compute driver that builds virtual machines on Elder."""

@@ -1,0 +1,53 @@
+"""What goes wrong in Magnum when drivers are chosen, and does not here.
+
+The numbers are those of the findings. The fifth is about discovery, and tested there.
+"""
+
+import itertools
+
+from kiln.cluster_drivers.discovery.activation import Activation, activated
+from kiln.cluster_drivers.selection.matching import Preference
+from kiln.cluster_drivers.selection.request import Request
+from kiln.clusters.exceptions import AmbiguousClusterDriver, ClusterDriverUnusable, NoClusterDriver
+from tests.unit.cluster_drivers.offered import HEAT, HELM, SWARMS, UBUNTU, Choosing, driver, image
+
+
+class AsInMagnum(Choosing):
+    def test_magnum_1_i_the_order_of_installation_changes_nothing(self):
+        told = {
+            self.refused(AmbiguousClusterDriver, *records)
+            for records in itertools.permutations([HEAT, HELM, SWARMS])
+        }
+        self.assertEqual(1, len(told))
+
+    def test_magnum_1_ii_no_driver_is_taken_for_its_place_in_the_alphabet(self):
+        first = driver('a_swarm_v1', ('vm', 'ubuntu', 'swarm'))
+        self.assertEqual('k8s_ubuntu_v1', self.chosen(first, HEAT))
+        self.refused(NoClusterDriver, first)
+
+    def test_magnum_1_ii_no_default_is_taken_for_what_it_does_not_build(self):
+        default = [Preference.default('swarm_atomic_v1')]
+        self.assertEqual('k8s_ubuntu_v1', self.chosen(HEAT, SWARMS, preferences=default))
+        self.refused(AmbiguousClusterDriver, HEAT, HELM, SWARMS, preferences=default)
+        self.refused(NoClusterDriver, SWARMS, preferences=default)
+
+    def test_magnum_1_iii_a_disabled_driver_is_refused_by_name_too(self):
+        records = activated([HEAT, HELM], Activation(disabled_drivers=('k8s_ubuntu_v1',)))
+        for asked in (
+            {'request': Request(driver='k8s_ubuntu_v1')},
+            {'template': Request(driver='k8s_ubuntu_v1')},
+            {'image': image(kiln_distro='ubuntu', magnum_driver='k8s_ubuntu_v1')},
+        ):
+            with self.subTest(asked):
+                said = self.refused(ClusterDriverUnusable, *records, **asked)
+                self.assertIn('disabled_drivers', said)
+        self.assertEqual('k8s_capi_helm_v1', self.chosen(*records))
+
+    def test_magnum_1_iv_a_beta_driver_that_nobody_enabled_is_refused_by_name_too(self):
+        found = [HEAT, driver('k8s_next_v1', UBUNTU, beta=True)]
+        asked = Request(driver='k8s_next_v1', coe='kubernetes')
+        said = self.refused(ClusterDriverUnusable, *activated(found, Activation()), request=asked)
+        self.assertIn('enabled_beta_drivers', said)
+        self.assertEqual('k8s_ubuntu_v1', self.chosen(*activated(found, Activation())))
+        enabled = activated(found, Activation(enabled_beta_drivers=('k8s_next_v1',)))
+        self.assertEqual('k8s_next_v1', self.chosen(*enabled, request=asked))

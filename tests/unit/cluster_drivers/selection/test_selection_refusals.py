@@ -1,0 +1,152 @@
+"""What a user is told where no driver can be chosen."""
+
+from kiln.cluster_drivers.selection.request import Image, Request
+from kiln.clusters.exceptions import (
+    AmbiguousClusterDriver,
+    ClusterDriverMismatch,
+    ClusterDriverUnknown,
+    ClusterDriverUnusable,
+    ImageWithoutDistro,
+    NoClusterDriver,
+)
+from tests.unit.cluster_drivers.offered import (
+    HEAT,
+    HELM,
+    KUBERNETES,
+    SWARMS,
+    UBUNTU,
+    Choosing,
+    driver,
+    image,
+)
+
+
+class Refusals(Choosing):
+    def test_e1_an_unknown_driver_with_those_that_are_called_nearly_so(self):
+        asked = image(kiln_distro='ubuntu', magnum_driver='k8s_capi_helm')
+        said = self.refused(ClusterDriverUnknown, HELM, SWARMS, image=asked)
+        self.assertEqual(
+            'Cluster driver "k8s_capi_helm" is not installed. '
+            'Did you mean "k8s_capi_helm_v1"? Installed: k8s_capi_helm_v1, swarm_atomic_v1. '
+            'It was asked for by property magnum_driver of image ubuntu-24.04 7c1e.',
+            said,
+        )
+        said = self.refused(ClusterDriverUnknown, request=Request(driver='x'))
+        self.assertIn('not installed. Installed: none.', said)
+
+    def test_e1_a_version_that_is_not_installed_with_those_that_are(self):
+        said = self.refused(
+            ClusterDriverUnknown, HELM, request=Request(driver='k8s_capi_helm_v1==2.*')
+        )
+        self.assertIn('is not installed as 2.*, only as 1.4.0.', said)
+
+    def test_e1_a_wish_that_nobody_can_read(self):
+        for text in (
+            'two words',
+            'x>=1',
+            'x==',
+            'x==1.2.3.4',
+            'x==1.*.2',
+            'x:',
+            ':ubuntu',
+            'x:a:b',
+        ):
+            with self.subTest(text):
+                said = self.refused(ClusterDriverUnknown, HELM, request=Request(driver=text))
+                self.assertIn('NAME==1.2.*', said)
+
+    def test_e2_a_driver_out_of_use_with_what_to_do_and_what_to_take_instead(self):
+        told = 'It was asked for by the request.'
+        for state, reason, words in (
+            ('beta', 'beta', '1.0.0 is installed but beta. Add it to enabled_beta_drivers.'),
+            (
+                'disabled',
+                'it is in disabled_drivers',
+                '1.0.0 is disabled: it is in disabled_drivers.',
+            ),
+            (
+                'broken',
+                'ImportError: no openstack',
+                'failed to load from package k8s-ubuntu-v2 1.0.0: ImportError: no openstack.',
+            ),
+            ('conflict', 'is provided twice: a and b', '1.0.0 is provided twice: a and b.'),
+        ):
+            with self.subTest(state):
+                out = driver('k8s_ubuntu_v2', UBUNTU, state=state, reason=reason)
+                asked = Request(driver='k8s_ubuntu_v2', coe='kubernetes')
+                said = self.refused(ClusterDriverUnusable, out, HEAT, request=asked)
+                self.assertEqual(
+                    f'Cluster driver "k8s_ubuntu_v2" {words} '
+                    f'Or choose one of: k8s_ubuntu_v1. {told}',
+                    said,
+                )
+        said = self.refused(ClusterDriverUnusable, out, request=Request(driver='k8s_ubuntu_v2'))
+        self.assertNotIn('Or choose', said)
+
+    def test_e3_a_driver_that_does_not_build_what_is_wanted_is_never_taken(self):
+        asked = Request(driver='swarm_atomic_v1', coe='kubernetes')
+        said = self.refused(ClusterDriverMismatch, SWARMS, HEAT, HELM, request=asked)
+        self.assertEqual(
+            'Cluster driver "swarm_atomic_v1" 1.0.0 does not build (vm, ubuntu, kubernetes). '
+            'It provides: (vm, fedora-atomic, swarm). '
+            'Drivers that do: k8s_capi_helm_v1, k8s_ubuntu_v1. It was asked for by the request.',
+            said,
+        )
+
+    def test_e4_no_driver_with_the_nearest_and_in_what_they_differ(self):
+        metal = driver('metal_k8s_v1', ('bare_metal', 'debian', 'kubernetes'))
+        said = self.refused(
+            NoClusterDriver, HEAT, SWARMS, metal, image=image(kiln_distro='debian')
+        )
+        self.assertEqual(
+            'No cluster driver builds (vm, debian, kubernetes). '
+            'Nearest: k8s_ubuntu_v1 builds (vm, ubuntu, kubernetes), which differs in os; '
+            'metal_k8s_v1 builds (bare_metal, debian, kubernetes), which differs in server_type.',
+            said,
+        )
+
+    def test_e4_tells_of_a_driver_that_would_but_is_out_of_use(self):
+        off = driver('k8s_v2', UBUNTU, state='disabled', reason='it is in disabled_drivers')
+        said = self.refused(NoClusterDriver, off, SWARMS)
+        self.assertIn('"k8s_v2" would, but 1.0.0 is disabled: it is in disabled_drivers.', said)
+        self.assertIn('differs in os and coe', said)
+        self.assertIn('None is in use.', self.refused(NoClusterDriver, off))
+
+    def test_e4_without_a_coe_does_not_count_it_as_a_difference(self):
+        said = self.refused(NoClusterDriver, SWARMS, request=Request())
+        self.assertIn('No cluster driver builds (vm, ubuntu, *).', said)
+        self.assertIn('(vm, fedora-atomic, swarm), which differs in os.', said)
+
+    def test_e5_with_an_open_coe_asks_for_it(self):
+        fedora = image(kiln_distro='fedora')
+        one, two = (driver(f'{coe}_v1', ('vm', 'fedora', coe)) for coe in ('swarm', 'mesos'))
+        said = self.refused(AmbiguousClusterDriver, one, two, request=Request(), image=fedora)
+        self.assertIn('State the coe, or choose with --driver NAME', said)
+        self.assertEqual('swarm_v1', self.chosen(one, request=Request(), image=fedora))
+
+    def test_e6_an_image_without_a_distro_even_when_a_driver_is_named(self):
+        for request in (KUBERNETES, Request(driver='k8s_ubuntu_v1', coe='kubernetes')):
+            with self.subTest(request):
+                said = self.refused(ImageWithoutDistro, HEAT, image=image(), request=request)
+                self.assertEqual(
+                    'Image ubuntu-24.04 7c1e has no distro, without which a cluster driver '
+                    'cannot be matched. Set its property kiln_distro, such as '
+                    'kiln_distro=ubuntu (magnum_distro and os_distro are also read), or name '
+                    'a driver as NAME:OS.',
+                    said,
+                )
+        self.assertIn('Name an image', self.refused(ImageWithoutDistro, HEAT, image=None))
+
+    def test_e6_is_no_matter_to_a_driver_that_builds_on_any_system(self):
+        nodes = driver('nodes_v1', ('*', '*', '*'))
+        for request in (Request(), Request(driver='nodes_v1')):
+            for bare in (None, Image(id='7c1e')):
+                with self.subTest(request=request, image=bare):
+                    drivers = (nodes, HEAT)
+                    self.assertEqual(
+                        'nodes_v1', self.chosen(*drivers, request=request, image=bare)
+                    )
+
+    def test_e6_does_not_hide_that_the_driver_does_not_fit_otherwise(self):
+        asked = Request(driver='k8s_ubuntu_v1', coe='swarm')
+        self.refused(ClusterDriverMismatch, HEAT, image=image(), request=asked)

@@ -1,0 +1,166 @@
+"""A filter that would not quote where it stands is a mistake of the template."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.cluster_drivers.templates.language import TextTemplate
+from kiln.cluster_drivers.templates.quoting import misplaced
+
+SH = '#!/bin/sh\n'
+YAML = '#cloud-config\n'
+
+SHELL_BITS = [*'x ;|&)#\\"\'\n', 'echo ', 'A=', '${B}', ' # ']
+DOCUMENT_BITS = ['cat <<EOF\n', '\nEOF\n', 'cat <<-"END"\n', '\n\tEND\n']
+YAML_BITS = [*'x #:[]{}"\'\n', 'k: ', '- ', '? ', ', ', '|\n  ', '>\n  ', '\n  ', '!!str ', '&a ']
+
+
+def around(place, bits):
+    """Return texts with a placeholder in the middle."""
+    some = st.lists(st.sampled_from(bits), max_size=6).map(''.join)
+    return st.builds('{}{}{}'.format, some, st.just(place), some)
+
+
+def wrong(text, file='t'):
+    return list(misplaced(TextTemplate(text, file=file)))
+
+
+def scalars(template, value):
+    """Return what a reader of YAML finds in a template that is filled in."""
+    events = yaml.parse(template.render({'a': value}), Loader=yaml.SafeLoader)
+    return [getattr(event, 'value', type(event)) for event in events]
+
+
+class InShell(unittest.TestCase):
+    def test_a_word_of_its_own_is_a_place(self):
+        right = (
+            'A={{ a | shell }}', 'echo {{ a | shell }} "$B" \'c\'', 'x $(cat {{ a | shell }})',
+            "B='it'\nA={{ a | shell }}\nC='s'", 'cat <<EOF\nx\nEOF\nA={{ a | shell }}',
+            'A="$B" # why\nC={{ a | shell }}', 'B=$((1<<2))\nA={{ a | shell }}',
+            'B=\\\'; A={{ a | shell }}',
+            'B=x#y; A={{ a | shell }}', '# {{ a }} "{{ a }}" \'{{ a | base64 }}\'', 'A={{ a }}',
+            'read B <<<x\nA={{ a | shell }}', 'B="$((1<<2))"\nA={{ a | shell }}',
+            'B="$(cat "$C")"; A={{ a | shell }}', 'B="${C:-"x"}"; A={{ a | shell }}',
+            'cat <<EOF\n{{ a }}\nEOF', "cat <<EOF\nit's\nEOF\nA={{ a | shell }}",
+        )  # fmt: skip
+        for text in right:
+            self.assertEqual([], wrong(SH + text), text)
+
+    def test_quotes_comments_and_documents_are_none(self):
+        spots = (
+            'echo "{{ a | shell }}"', "echo '{{ a | shell }}'", "echo 'x\n{{ a | shell }}\n'",
+            '# {{ a | shell }}', 'x; # {{ a | shell }}', 'cat <<EOF\n{{ a | shell }}\nEOF',
+            "cat <<-'END'\n\tx {{ a | shell }}\n\tEND\n", 'A=`cat {{ a | shell }}`',
+            'echo "a \\" {{ a | shell }}"', 'cat << EOF > /x\n\n{{ a | shell }}\nEOF',
+            'A=$((1+{{ a | shell }}))', '((cat <<EOF))\n{{ a | shell }}\nEOF',
+            'A="$(cat "{{ a | shell }}")"',
+            'A=`cat \\` {{ a | shell }}`', 'cat <<EOFS\nEOF\n{{ a | shell }}',
+            'cat <<EOF\n{{ a | shell }}', 'cat <<EOF\nx\\\nEOF\n{{ a | shell }}\nEOF',
+            'A="{{ a | shell }}', "A='{{ a | shell }}", 'A=`{{ a | shell }}',
+        )  # fmt: skip
+        for text in spots:
+            with self.subTest(text):
+                (problem,) = wrong(SH + text)
+                at = (SH + text).index('{{')
+                self.assertEqual((SH + text).count('\n', 0, at) + 1, problem.line)
+                self.assertIn('variable', problem.message)
+
+    def test_where_it_is_refused_a_value_would_get_out(self):
+        value = "'\n$(echo OUT >&2)\n'"
+        for text in (
+            '# {{ a | shell }}\n',
+            'cat <<EOF\n{{ a | shell }}\nEOF\n',
+            'echo "{{ a | shell }}"\n',
+        ):
+            script = TextTemplate(SH + text).render({'a': value})
+            done = subprocess.run(['/bin/sh', '-c', script], capture_output=True, check=False)
+            self.assertIn(b'OUT', done.stderr, text)
+
+    @given(around('{{ a | shell }}', [*SHELL_BITS, *DOCUMENT_BITS]))
+    def test_where_it_is_taken_no_value_gets_out(self, text):
+        template = TextTemplate(SH + text, file='t')
+        if list(misplaced(template)):
+            return
+        # Each of its lines makes a file in the middle of a script, whatever is around it.
+        value = '\'\n>out\n"\n>out\n`>out`$(>out)\nEOF\n>out\n\tEND\n>out\n'
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                ['/bin/sh', '-c', template.render({'a': value})],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+            self.assertEqual([], list(pathlib.Path(folder).iterdir()))
+
+    def test_the_quotes_of_json_are_none_to_a_shell(self):
+        (problem,) = wrong('#!/usr/bin/env bash\nA={{ a | json }}')
+        self.assertEqual((2, 3), (problem.line, problem.column))
+        self.assertIn('| shell', problem.message)
+
+    def test_other_scripts_take_no_words_of_a_shell(self):
+        self.assertEqual([], wrong('#!/usr/bin/python3\nA = {{ a | json }}'))
+        (problem,) = wrong('#!/usr/bin/env python3\nA = {{ a | shell }}')
+        self.assertIn('no shell', problem.message)
+
+    def test_what_is_neither_is_the_authors_own(self):
+        self.assertEqual([], wrong('A="{{ a | shell }}" {{ a | json }}', file='x.conf'))
+
+
+class InYaml(unittest.TestCase):
+    def test_json_is_a_value_of_its_own(self):
+        right = (
+            'k: {{ a | json }}', '- {{ a | json }}', 'k: [x, {{ a | json }}]',
+            'k: {{ a | json }} # x',
+            '# {{ a | json }}', '? {{ a | json }}\n: x', 'k: {b: {{ a | json }}}',
+            'k:\n  {{ a | json }}',
+            "k: 'x {{ a }}'", 'k: |\n  {{ a }}\n  {{ a | base64 }}', 'k: x{{ a }}',
+        )  # fmt: skip
+        for text in right:
+            self.assertEqual([], wrong(YAML + text), text)
+            self.assertEqual([], wrong(text, file='t.yaml'), text)
+
+    def test_json_within_text_is_none(self):
+        spots = (
+            "k: '{{ a | json }}'", 'k: "{{ a | json }}"', 'k: x {{ a | json }}',
+            'k: {{ a | json }} x', 'k: |\n  {{ a | json }}', 'k: >\n  x {{ a | json }}',
+            'k: x\n  {{ a | json }}',
+        )  # fmt: skip
+        for text in spots:
+            with self.subTest(text):
+                (problem,) = wrong(YAML + text)
+                self.assertIn('leave nothing around it', problem.message)
+                self.assertGreater(problem.line, 1)
+
+    def test_json_in_the_name_of_a_value_is_none(self):
+        for text in ('k: &a{{ a | json }} x', 'k: *a{{ a | json }}', 'k: !{{ a | json }} x'):
+            self.assertEqual(1, len(wrong(YAML + text)), text)
+
+    @given(around('{{ a | json }}', YAML_BITS))
+    def test_where_it_is_taken_every_value_comes_out_as_it_went_in(self, text):
+        template = TextTemplate(text, file='t.yaml')
+        if list(misplaced(template)):
+            return
+        value = 'it\'s "x": {y}\n# z\n- k: \\ \u2028'
+        expected = [value if one == 'word' else one for one in scalars(template, 'word')]
+        self.assertEqual(expected, scalars(template, value))
+
+    def test_words_of_a_shell_are_none(self):
+        (problem,) = wrong(YAML + 'runcmd:\n  - echo {{ a | shell }}')
+        self.assertEqual((3, 10), (problem.line, problem.column))
+
+    def test_what_is_no_yaml_is_told_with_its_place(self):
+        (problem,) = wrong(YAML + 'a: [1\nb: 2')
+        self.assertEqual(3, problem.line)
+        self.assertIn('no YAML', problem.message)
+        (problem,) = wrong('a: \x01', file='t.yml')
+        self.assertIn('no YAML', problem.message)
+
+    def test_json_files_are_judged_alike(self):
+        self.assertEqual([], wrong('{"a": {{ a | json }}}', file='t.json'))
+        self.assertEqual(1, len(wrong('{"a": "{{ a | json }}"}', file='t.json')))

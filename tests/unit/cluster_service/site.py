@@ -1,0 +1,128 @@
+"""A site with a store, the drivers in tree, and a simulated cloud."""
+
+import contextlib
+import pathlib
+import tempfile
+import types
+import unittest
+
+from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_file.reading import read
+from kiln.cluster_service.drivers import SiteDrivers
+from kiln.cluster_service.requests import Declare
+from kiln.cluster_service.site import Site
+from kiln.clusters.models import OperationState
+from kiln.compute.facade import Compute
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.engine.context import Backends
+from kiln.exceptions import ConfigurationError
+from kiln.hooks.registry import Hooks
+from tests.self_moving_clock import MovingTime
+from tests.unit.db.case import open_new_store
+from tests.unit.engine.site import SETTINGS, STACK
+
+WEB = """\
+cluster: web
+coe: nodes
+image: debian-13
+nodegroups:
+  - name: front
+    count: 2
+  - name: work
+    flavors: {small: 2, large: 1}
+    zones: {az1: 2, az2: 1}
+"""
+CLOUD = types.MappingProxyType(
+    {
+        'build_s': 0.02,
+        'delete_s': 0.01,
+        'zones': ('az1', 'az2'),
+        'flavors': ('small', 'large'),
+        'image_properties': {
+            'debian': {'kiln_distro': 'debian'},
+            'chosen': {'kiln_driver': 'nodes_v1', 'kiln_distro': 'debian'},
+        },
+    }
+)
+
+
+def declared(text):
+    """Return the request that a page makes."""
+    file = read(text)
+    (spec,) = file.clusters
+    return Declare(spec=spec, templates=file.templates)
+
+
+class SiteCase(MovingTime, unittest.TestCase):
+    """People who ask, and see what would happen."""
+
+    cloud_options = CLOUD
+    settings = SETTINGS
+    check_timeout_s = 30.0
+    conducts = False
+    #: How long an operation may take.
+    longest_s = 30.0
+
+    def setUp(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.driver_path = folder / 'drivers'
+        self.driver_path.mkdir()
+        self.store_url = f'sqlite:///{folder}/kiln.db'
+        self.clock = self.open_clock()
+        self.cloud = NoopCloud(clock=self.clock, **self.cloud_options)
+        self.site = self.open_site()
+        self.clusters = self.site.clusters
+        if self.conducts:
+            self.enterContext(self.site.conducting())
+
+    def open_site(self):
+        """Open the site as another process would."""
+        site = Site(
+            open_new_store(self.store_url, clock=self.clock),
+            SiteDrivers(self.discover),
+            Backends(self.open_backend, default='noop', clock=self.clock),
+            clock=self.clock,
+            settings=self.settings,
+            open_hooks=lambda: Hooks(clock=self.clock),
+            check_timeout_s=self.check_timeout_s,
+        )
+        self.addCleanup(site.close)
+        return site
+
+    def discover(self):
+        return discover(DiscoverySettings(driver_path=(self.driver_path,)))
+
+    def open_backend(self, name):
+        if name != 'noop':
+            raise ConfigurationError(f'Cannot open backend {name!r}: there is none.')
+        return Compute(NoopDriver(cloud=self.cloud), settings=STACK)
+
+    def plan(self, text=WEB):
+        return self.clusters.plan(declared(text))
+
+    def lines(self, request):
+        return list(self.clusters.plan(request).lines())
+
+    def apply(self, request):
+        return self.clusters.apply(self.clusters.plan(request))
+
+
+class ConductedCase(SiteCase):
+    """... and an engine that does it."""
+
+    conducts = True
+
+    def up(self, text=WEB):
+        return self.done(declared(text))
+
+    def done(self, request, state=OperationState.SUCCEEDED):
+        """Have a request done; return its operation once it has ended."""
+        operation = self.apply(request)
+        ended = self.clusters.wait(operation.id, timeout_s=self.longest_s)
+        self.assertIs(state, ended.state, ended.cause)
+        return ended
+
+    def machines(self):
+        with contextlib.closing(NoopDriver(cloud=self.cloud)) as driver:
+            return list(driver.list_amphorae())

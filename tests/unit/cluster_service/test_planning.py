@@ -1,0 +1,352 @@
+"""What a request would do, said before anything is done."""
+
+import collections
+import json
+
+from kiln.cluster_service.preflight import AT_ONCE
+from kiln.cluster_service.requests import (
+    Check,
+    Delete,
+    GoBack,
+    MoveDriver,
+    Reboot,
+    Rebuild,
+    Replace,
+    Resize,
+    Upgrade,
+)
+from kiln.clusters.exceptions import (
+    ClusterChanged,
+    ClusterDriverMismatch,
+    ClusterError,
+    ClusterNotFound,
+    DriverSelectionError,
+    InvalidCluster,
+)
+from kiln.clusters.models import OperationKind
+from kiln.clusters.spec import MachineSpec
+from kiln.compute.facade import Compute
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.exceptions import AmphoraComputeError, UnsupportedOperation
+from kiln.models import Ability, AmphoraType, Limits
+from tests.unit.cluster_service.site import WEB, ConductedCase, SiteCase, declared
+from tests.unit.engine.groups import units
+from tests.unit.engine.site import STACK
+
+
+class New(SiteCase):
+    def test_a_new_cluster_is_shown_with_its_driver_and_nodes(self):
+        proposal = self.plan()
+        self.assertEqual(
+            [
+                'web: + cluster of driver nodes_v1 1.0.0',
+                'front: +2 of the default flavor (fills the largest deficit)',
+                'work: +1 large in az1 (fills the largest deficit)',
+                'work: +1 small in az1 (fills the largest deficit)',
+                'work: +1 small in az2 (fills the largest deficit)',
+            ],
+            list(proposal.lines()),
+        )
+        self.assertEqual('create', proposal.to_dict()['kind'])
+        self.assertFalse(proposal.empty)
+
+    def test_a_plan_changes_nothing(self):
+        self.plan()
+        self.assertEqual((), self.clusters.list())
+        self.assertEqual(0, self.cloud.count())
+
+    def test_the_choice_of_the_driver_is_recorded(self):
+        decision = self.plan().cluster.decision
+        self.assertIn('wanted: (vm, *, nodes)', decision['steps'])
+
+    def test_what_a_cluster_leaves_open_comes_from_the_template_of_its_file(self):
+        text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
+        proposal = self.plan(text + 'cluster: web\ntemplate: small\n')
+        self.assertEqual(3, units(proposal.plan) - 1)
+
+    def test_what_a_cluster_leaves_open_comes_from_a_template_that_is_kept(self):
+        text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
+        (template,) = declared(text + 'cluster: web\ntemplate: small\n').templates
+        self.clusters.save_template(template)
+        plan = self.plan('cluster: web\ntemplate: small\n').plan
+        self.assertEqual(3, units(plan) - 1)
+
+    def test_a_template_that_nobody_knows_is_named(self):
+        with self.assertRaisesRegex(ClusterNotFound, "template 'none'"):
+            self.plan('cluster: web\ntemplate: none\n')
+
+    def test_002_3_a_property_of_the_image_chooses_the_driver(self):
+        proposal = self.plan(WEB.replace('debian-13', 'chosen'))
+        asked = 'property kiln_driver of image chosen chosen'
+        self.assertTrue(any(asked in step for step in proposal.cluster.decision['steps']))
+        text = WEB.replace('debian-13', 'chosen').replace('coe: nodes', 'coe: example')
+        with self.assertRaisesRegex(ClusterDriverMismatch, asked):
+            self.plan(text)
+
+    def test_001_14_the_driver_may_be_named_and_what_is_named_is_validated(self):
+        self.assertEqual('nodes_v1', self.plan().cluster.pin.name)
+        for text in (f'{WEB}driver: nodes_v1\n', WEB.replace('coe: nodes', 'driver: nodes_v1')):
+            self.assertEqual('nodes_v1', self.plan(text).cluster.pin.name)
+        for wish, told in (
+            ('node_v1', 'Did you mean "nodes_v1"'),
+            ('nodes_v1==9.*', '9'),
+        ):
+            with self.subTest(wish), self.assertRaisesRegex(DriverSelectionError, told):
+                self.plan(f'{WEB}driver: {wish}\n')
+        with self.assertRaises(InvalidCluster):
+            self.plan(f'{WEB}driver: 5\n')
+
+    def test_001_14_what_it_runs_stays_a_filter_beside_the_driver(self):
+        with self.assertRaisesRegex(ClusterDriverMismatch, 'example_v1. 1.0.0 does not build'):
+            self.plan(f'{WEB}driver: example_v1\n')
+        for coe in ('nodes', 'example'):
+            pin = self.plan(WEB.replace('coe: nodes', f'coe: {coe}')).cluster.pin
+            self.assertEqual(f'{coe}_v1', pin.name)
+
+    def test_what_system_the_image_has_is_part_of_the_choice(self):
+        steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
+        self.assertIn('wanted: (vm, debian, nodes)', steps)
+
+    def test_a_backend_that_nobody_configured_is_named(self):
+        with self.assertRaisesRegex(InvalidCluster, 'compute_driver.*nowhere'):
+            self.plan(WEB + 'compute_driver: nowhere\n')
+
+    def test_a_cluster_of_a_kind_that_nobody_builds_is_refused(self):
+        with self.assertRaises(DriverSelectionError):
+            self.plan(WEB.replace('coe: nodes', 'coe: mainframe'))
+
+
+class Preflighted(SiteCase):
+    def problems(self, text):
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(text)
+        return {problem.path: problem.message for problem in caught.exception.problems}
+
+    def test_what_a_backend_does_not_have_is_told_before_anything_is_made(self):
+        text = WEB.replace('small: 2', 'huge: 2').replace('az2: 1', 'az9: 1')
+        found = self.problems(text)
+        self.assertIn('huge', found['nodegroups[1].flavors'])
+        self.assertIn('az9', found['nodegroups[1].zones'])
+        self.assertEqual(0, self.cloud.count())
+
+    def test_what_is_fallen_back_to_is_asked_for_too(self):
+        text = WEB.replace('count: 2', 'count: 2\n    fallback: {flavors: [huge], zones: [az9]}')
+        self.assertEqual({'nodegroups[0].fallback'}, set(self.problems(text)))
+
+    def test_a_parameter_that_the_driver_does_not_know_is_told(self):
+        found = self.problems(WEB + 'parameters: {colour: red}\n')
+        self.assertIn('colour', str(found))
+
+    def test_a_count_that_adds_up_to_something_else_is_told(self):
+        text = WEB.replace('count: 2', 'count: 2\n    max_count: 1')
+        with self.assertRaises(InvalidCluster):
+            self.plan(text)
+
+
+class Questions(SiteCase):
+    """A backend that counts what it is asked."""
+
+    def setUp(self):
+        self.asked = collections.Counter()
+        super().setUp()
+
+    def open_backend(self, name):
+        asked = self.asked
+
+        class Counting(NoopDriver):
+            def _validate_flavor(self, flavor):
+                asked[flavor] += 1
+                return super()._validate_flavor(flavor)
+
+            def _validate_image(self, image_id):
+                asked[image_id] += 1
+                return super()._validate_image(image_id)
+
+            def _validate_zone(self, availability_zone):
+                asked[availability_zone] += 1
+                return super()._validate_zone(availability_zone)
+
+        return Compute(Counting(cloud=self.cloud), settings=STACK)
+
+    def many(self, **more):
+        groups = [
+            {'name': f'group-{n}', 'count': 2, 'flavor': 'small', 'zones': {'az1': 2}, **more}
+            for n in range(8)
+        ]
+        return json.dumps({'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups})
+
+    def test_a_backend_is_asked_each_thing_once_for_all_groups(self):
+        self.plan(self.many())
+        self.assertEqual({'small': 1, 'az1': 1, 'i': 1}, self.asked)
+
+    def test_what_it_says_is_told_of_every_group(self):
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(self.many(flavor='huge'))
+        self.assertEqual(
+            {f'nodegroups[{n}].flavors' for n in range(8)},
+            {problem.path for problem in caught.exception.problems},
+        )
+        self.assertEqual(1, self.asked['huge'])
+
+    def test_more_things_than_may_be_asked_at_once_are_all_asked(self):
+        zones = [f'zone-{n}' for n in range(AT_ONCE + 3)]
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(self.many(fallback={'zones': zones}))
+        self.assertEqual(set(zones), self.asked.keys() - {'small', 'az1', 'i'})
+        self.assertIn(zones[-1], str(caught.exception))
+
+
+class Unable(SiteCase):
+    """A backend that makes virtual machines only, cannot reboot, and is away at times."""
+
+    def open_backend(self, name):
+        class Little(NoopDriver):
+            limits = Limits(amphora_types=frozenset({AmphoraType.VM}))
+            missing_abilities = frozenset({Ability.REBOOT, Ability.DESCRIBE_IMAGE})
+
+        return Compute(Little(cloud=self.cloud), settings=STACK)
+
+    def test_machines_of_another_type_are_refused(self):
+        with self.assertRaisesRegex(InvalidCluster, 'makes no bare_metal; it makes vm'):
+            self.plan(WEB + 'server_type: bare_metal\ndriver: nodes_v1\n')
+
+    def test_a_backend_that_cannot_describe_images_leaves_the_choice_to_the_rest(self):
+        steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
+        self.assertIn('wanted: (vm, *, nodes)', steps)
+
+    def test_a_backend_that_cannot_be_asked_now_is_no_mistake_of_the_page(self):
+        self.cloud.faults.add(Fault.parse('validate_flavor:refuse'))
+        # It is asked again and again for as long.
+        self.check_timeout_s = 0.5
+        with self.assertRaises(AmphoraComputeError) as caught:
+            self.open_site().clusters.plan(declared(WEB))
+        self.assertTrue(caught.exception.retryable)
+
+    def test_001_8_what_the_backend_cannot_do_is_refused_before_it_is_entered(self):
+        with self.site.conducting():
+            operation = self.apply(declared(WEB))
+            self.clusters.wait(operation.id, timeout_s=20.0)
+            with self.assertRaisesRegex(UnsupportedOperation, 'lacks the ability reboot'):
+                self.clusters.plan(Reboot(cluster='web'))
+
+
+class Changing(ConductedCase):
+    def setUp(self):
+        super().setUp()
+        self.up()
+
+    def node(self, group, index=0):
+        nodes = [one for one in self.clusters.show('web').nodes if one.group == group]
+        return nodes[index]
+
+    def test_the_same_page_again_is_nothing_to_do(self):
+        proposal = self.plan()
+        self.assertTrue(proposal.empty)
+        self.assertEqual(['web: nothing to do'], list(proposal.lines()))
+
+    def test_003_4_a_named_node_goes_together_with_the_count(self):
+        gone = self.node('work', 1)
+        proposal = self.clusters.plan(Resize(cluster='web', remove=(gone.name,)))
+        self.assertEqual({gone.id: 'asked for'}, dict(proposal.doomed))
+        self.assertEqual(2, proposal.cluster.spec.group('work').shape.count)
+        (line,) = proposal.lines()
+        self.assertIn(f'(asked for): {gone.name}', line)
+
+    def test_a_group_grows_to_a_count(self):
+        (line,) = self.lines(Resize(cluster='web', group='front', count=4))
+        self.assertIn('front: +2', line)
+
+    def test_a_group_that_is_not_named_must_be_clear(self):
+        with self.assertRaisesRegex(ClusterError, 'which group is meant'):
+            self.clusters.plan(Resize(cluster='web', count=4))
+        with self.assertRaisesRegex(ClusterError, 'which group is meant'):
+            both = (self.node('front').name, self.node('work').name)
+            self.clusters.plan(Resize(cluster='web', remove=both))
+
+    def test_what_is_not_there_is_named(self):
+        for request in (
+            Resize(cluster='no', count=1),
+            Resize(cluster='web', group='no', count=1),
+            Resize(cluster='web', remove=('no-1',)),
+            Replace(cluster='web', nodes=('no-1',)),
+            Upgrade(cluster='web', groups=('no',)),
+        ):
+            with self.subTest(request=request), self.assertRaisesRegex(ClusterNotFound, 'no'):
+                self.clusters.plan(request)
+
+    def test_a_count_below_nothing_is_refused(self):
+        with self.assertRaisesRegex(InvalidCluster, 'below 0'):
+            self.clusters.plan(Resize(cluster='web', group='front', count=-1))
+
+    def test_an_upgrade_replaces_what_is_made_of_something_else(self):
+        machine = MachineSpec(image='debian-14')
+        lines = self.lines(Upgrade(cluster='web', machine=machine, groups=('front',)))
+        self.assertEqual(1, len(lines))
+        self.assertIn('front: ~2', lines[0])
+        self.assertEqual(4, len(self.lines(Upgrade(cluster='web', machine=machine))))
+
+    def test_what_is_asked_for_all_holds_for_groups_that_say_something_else(self):
+        self.done(
+            Upgrade(cluster='web', machine=MachineSpec(image='debian-14'), groups=('front',))
+        )
+        machine = MachineSpec(image='debian-15')
+        spec = self.clusters.plan(Upgrade(cluster='web', machine=machine)).cluster.spec
+        self.assertEqual('debian-15', spec.machine.image)
+        self.assertIsNone(spec.group('front').machine.image)
+
+    def test_a_replacement_is_planned_for_the_node_that_is_named(self):
+        node = self.node('work')
+        (line,) = self.lines(Replace(cluster='web', nodes=(node.id,)))
+        self.assertIn(f'(asked for): {node.name}', line)
+
+    def test_001_8_a_reboot_names_the_nodes_that_it_touches(self):
+        front, work = self.lines(Reboot(cluster='web'))
+        self.assertTrue(front.startswith('front: !2 (reboot): web-front-'))
+        self.assertTrue(work.startswith('work: !3 (reboot): web-work-'))
+        node = self.node('front')
+        proposal = self.clusters.plan(Reboot(cluster='web', nodes=(node.name,), hard=True))
+        self.assertEqual([f'front: !1 (reboot): {node.name}'], list(proposal.lines()))
+        self.assertEqual({'nodes': [node.id], 'hard': True}, dict(proposal.args))
+        self.assertIs(OperationKind.REBUILD, self.clusters.plan(Rebuild(cluster='web')).kind)
+
+    def test_a_check_changes_nothing(self):
+        self.assertFalse(self.clusters.plan(Check(cluster='web')).changes_spec)
+
+    def test_a_deletion_names_all_that_goes(self):
+        lines = self.lines(Delete(cluster='web'))
+        self.assertEqual('web: - what its nodes share', lines[-1])
+        self.assertTrue(any(line.startswith('front: -2') for line in lines))
+
+    def test_000_4_what_the_last_success_left_can_be_wanted_again(self):
+        self.assertTrue(self.clusters.plan(GoBack(cluster='web')).empty)
+        self.cloud.faults.add(Fault.parse('build:refuse'))
+        growing = self.clusters.plan(Resize(cluster='web', group='front', count=4))
+        # Long enough for its nodes to be planned, however busy the machine is.
+        operation = self.clusters.apply(growing, timeout_s=3.0)
+        self.clusters.wait(operation.id, timeout_s=20.0)
+        lines = self.lines(GoBack(cluster='web'))
+        self.assertTrue(lines)
+        self.assertTrue(all(line.startswith('front: -') for line in lines), lines)
+
+    def test_what_never_succeeded_has_nothing_to_go_back_to(self):
+        self.cloud.faults.add(Fault.parse('build:refuse'))
+        self.clusters.apply(self.plan(WEB.replace('cluster: web', 'cluster: two')))
+        with self.assertRaisesRegex(ClusterError, 'no operation of it has succeeded'):
+            self.clusters.plan(GoBack(cluster='two'))
+
+    def test_a_plan_for_a_cluster_that_was_changed_since_is_refused(self):
+        proposal = self.clusters.plan(Resize(cluster='web', group='front', count=3))
+        self.done(Resize(cluster='web', group='front', count=4))
+        with self.assertRaises(ClusterChanged):
+            self.clusters.apply(proposal)
+
+    def test_001_11_a_cluster_changes_its_driver_only_when_that_is_asked(self):
+        with self.assertRaisesRegex(
+            InvalidCluster, 'belongs to nodes_v1 1.0.0, not to example_v1'
+        ):
+            self.plan(WEB + 'driver: example_v1\n')
+        self.assertTrue(self.plan(WEB + 'driver: nodes_v1==1.*\n').plan.empty)
+
+    def test_001_10_moving_to_the_newest_of_the_same_driver_may_be_nothing(self):
+        self.assertTrue(self.clusters.plan(MoveDriver(cluster='web')).empty)

@@ -1,0 +1,326 @@
+"""Claims: exclusive, found by key and never lost, with any number of processes."""
+
+import functools
+import pathlib
+import sqlite3
+import stat
+import tempfile
+import unittest
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kiln.compute_drivers.appliance.claims import state_machine
+from kiln.compute_drivers.appliance.claims.records import Claims
+from kiln.compute_drivers.appliance.claims.state_machine import COMMANDS, Ended, Phase
+from kiln.compute_drivers.appliance.claims.store import Store
+from kiln.compute_drivers.appliance.inventory.reading import parse
+from kiln.exceptions import (
+    BuildDiffers,
+    ConfigurationError,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    ServiceUnavailable,
+)
+from kiln.models import AmphoraType
+from tests.examples import examples
+from tests.unit.compute_drivers.appliance.samples import RULES, PoolCase, pool, request
+
+
+def keep(claim):
+    return claim
+
+
+class Claiming(PoolCase):
+    def setUp(self):
+        super().setUp()
+        self.claims = self.open_claims()
+        self.inventory = parse(pool(3), 'i')
+
+    def claim(self, key, *, claims=None, **given):
+        return (claims or self.claims).claim(request(build_key=key, **given), self.inventory, 1.0)
+
+    def test_a_key_claims_one_machine_no_matter_how_often_it_is_used(self):
+        self.assertEqual(self.claim('k'), self.claim('k'))
+        self.assertEqual(1, len(self.claims.all()))
+
+    def test_a_key_used_with_other_arguments_is_refused_and_claims_nothing(self):
+        first = self.claim('k', name='web', image_id='i')
+        for other in (
+            {'name': 'other'},
+            {'image_id': 'j'},
+            {'amphora_type': AmphoraType.HW_LOAD_BALANCER},
+        ):
+            with self.subTest(other), self.assertRaises(BuildDiffers) as caught:
+                self.claim('k', **{'image_id': 'i', **other})
+            self.assertEqual(first.id, caught.exception.amphora_id)
+        self.assertEqual([first], self.claims.all())
+        self.assertEqual(first, self.claim('k'))
+
+    def test_equal_keys_of_two_owners_are_different(self):
+        self.assertNotEqual(self.claim('k').machine, self.claim('k', owner='them').machine)
+        self.assertEqual('them', self.claims.with_key('them', 'k').owner)
+
+    def test_each_claim_has_its_own_machine(self):
+        self.assertEqual({'m1', 'm2', 'm3'}, {self.claim(key).machine for key in 'abc'})
+        with self.assertRaises(InsufficientCapacity):
+            self.claim('d')
+
+    def test_a_repeated_claim_needs_no_free_machine(self):
+        first = [self.claim(key) for key in 'abc']
+        self.assertEqual(first, [self.claim(key) for key in 'abc'])
+
+    def test_claims_are_visible_to_other_processes(self):
+        other = self.open_claims()
+        one = self.claim('a', name='web', metadata={'x': 'y'})
+        self.assertEqual(one, other.get(one.id))
+        self.assertEqual([one], other.find('us', 'web'))
+        self.assertEqual(one, other.of_machine(one.machine))
+        self.assertIsNone(other.of_machine('m2'))
+        self.assertNotEqual(one.machine, self.claim('b', claims=other).machine)
+
+    def test_a_released_machine_is_the_last_to_be_claimed_again(self):
+        self.claims.change(self.claim('a').id, lambda _: None, 2.0)
+        self.assertEqual(['m2', 'm3', 'm1'], [self.claim(key).machine for key in 'bcd'])
+
+    def test_a_failed_change_has_no_effect(self):
+        one = self.claim('a')
+
+        def change(claim):
+            raise InstanceStateConflict('no')
+
+        with self.assertRaises(InstanceStateConflict):
+            self.claims.change(one.id, change, 2.0)
+        self.assertEqual(one, self.claims.get(one.id))
+
+    def test_an_unknown_id_is_not_found(self):
+        for ask in (
+            self.claims.get,
+            self.claims.with_payload,
+            lambda id_: self.claims.change(id_, keep, 2.0),
+        ):
+            with self.assertRaises(InstanceNotFoundError):
+                ask('nothing')
+
+    def test_each_failed_claim_lengthens_the_quarantine(self):
+        untils = []
+        for number in range(3):
+            self.inventory = parse(pool(1, each='claim = ["/bin/c"]\n'), 'i')
+            now = 1000.0 * number
+            one = self.claims.claim(request(), self.inventory, now)
+            machine = self.inventory.machines['m1']
+            ended = functools.partial(
+                state_machine.command_ended,
+                machine=machine,
+                ended=Ended(False, 'x'),
+                now=now,
+                rules=RULES,
+            )
+            self.claims.change(one.id, ended, now)
+            record = self.claims.records()['m1']
+            untils.append(record.until - now)
+            self.assertEqual('claim command: x', record.reason)
+            self.claims.change(one.id, lambda _: None, now)
+            with self.assertRaises(InsufficientCapacity):
+                self.claims.claim(request(), self.inventory, now)
+        self.assertEqual([60.0, 120.0, 240.0], untils)
+
+    def test_a_machine_that_comes_up_has_its_failures_reset(self):
+        self.claims.pardon('m1')
+        self.assertEqual(0, self.claims.records()['m1'].failures)
+        self.claim('a')
+        self.assertEqual((0, 0.0), (self.claims.records()['m1'].failures,
+                                    self.claims.records()['m1'].until))  # fmt: skip
+
+    def test_changes_report_visible_changes_and_ends(self):
+        one, two = self.claim('a'), self.claim('b')
+        told = self.claims.changes('us', '')
+        self.assertTrue(told.complete)
+        self.assertEqual({one.id, two.id}, {claim.id for claim in told.claims})
+        cursor = self.claims.cursor(told.last)
+        # Nobody waits for the time of a probe, so it is not a change.
+        self.claims.change(one.id, lambda c: state_machine.probed(c, Ended(True), 5.0, RULES), 5.0)
+        self.assertEqual([], list(self.claims.changes('us', cursor).claims))
+        self.claims.change(one.id, lambda _: None, 6.0)
+        told = self.claims.changes('us', cursor)
+        self.assertEqual(([], [one.id], False), ([*told.claims], told.gone, told.complete))
+        self.assertEqual([], self.claims.changes('them', cursor).gone)
+
+    def test_a_cursor_from_another_pool_or_the_future_returns_everything(self):
+        one = self.claim('a')
+        last = self.claims.changes('us', '').last
+        for cursor in ('other-1', self.claims.cursor(last + 1), self.claims.cursor(0) + 'x'):
+            told = self.claims.changes('us', cursor)
+            self.assertEqual(([one], True), ([*told.claims], told.complete))
+
+    def test_a_cursor_older_than_the_recorded_ends_returns_everything(self):
+        cursor = self.claims.cursor(self.claims.changes('us', '').last)
+        one = self.claim('a')
+        with sqlite3.connect(self.folder / 'claims.db') as db:
+            db.execute("UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'ends'")
+            db.execute("INSERT INTO ends VALUES (10001, 'us', 'gone', 5)")
+        db.close()
+        self.assertTrue(self.claims.changes('us', cursor).complete)
+        self.claims.change(one.id, lambda _: None, 2.0)
+        self.assertTrue(self.claims.changes('us', cursor).complete)
+
+
+class Files(PoolCase):
+    def test_the_payload_is_kept_until_the_claim_command_has_ended(self):
+        claims = self.open_claims()
+        inventory = parse(pool(1, each='claim = ["/bin/c"]\n'), 'i')
+        secret = b'correct-horse-battery-staple'
+        one = claims.claim(request(user_data=secret * 20), inventory, 1.0)
+        self.assertIn(b'user_data', claims.with_payload(one.id)[1])
+        claims.change(
+            one.id,
+            lambda claim: state_machine.command_ended(
+                claim, inventory.machines['m1'], Ended(True), 2.0, RULES
+            ),
+            2.0,
+        )
+        self.assertIsNone(claims.with_payload(one.id)[1])
+        for path in self.folder.iterdir():
+            self.assertNotIn(b'Y29ycmVjdC1ob3JzZS', path.read_bytes(), path.name)
+
+    def test_the_files_are_accessible_only_to_kiln(self):
+        self.open_claims().maintain('m1', 'a fan')
+        for path in self.folder.iterdir():
+            self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode), path.name)
+
+    def test_an_unusable_directory_or_file_is_named(self):
+        with self.assertRaisesRegex(ConfigurationError, 'nowhere/claims.db'):
+            Store(self.folder / 'nowhere' / 'claims.db')
+        path = self.folder / 'claims.db'
+        path.write_text('this is not a database, but it is long enough to be read as one' * 9)
+        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
+            Store(path)
+
+    def test_a_file_of_another_version_is_refused(self):
+        self.open_claims()
+        with sqlite3.connect(self.folder / 'claims.db') as db:
+            db.execute('PRAGMA user_version = 9')
+        db.close()
+        with self.assertRaisesRegex(ConfigurationError, 'it has version 9, not 1'):
+            self.open_claims()
+
+    def test_unreadable_claims_are_an_unavailable_service(self):
+        store = Store(self.folder / 'claims.db')
+        claims = Claims(store, RULES)
+        store.close()
+        with self.assertRaisesRegex(ServiceUnavailable, 'Cannot use the claims in'):
+            claims.all()
+        store.wipe_log()
+
+
+class ClaimMachine(RuleBasedStateMachine):
+    """Two processes on one pool, each of which can die at any time."""
+
+    keys = st.sampled_from([f'k{number}' for number in range(6)])
+    who = st.integers(0, 1)
+
+    @initialize(commands=st.booleans())
+    def begin(self, commands):
+        self.folder = tempfile.TemporaryDirectory()
+        each = 'claim = ["/bin/c"]\nprobe = {tcp = 1}\n' if commands else ''
+        defaults = pool(3, each=each)
+        if commands:
+            defaults = defaults.replace('wipe = []', 'wipe = ["/bin/w"]')
+        self.inventory = parse(defaults, 'i')
+        self.stores = [Store(self.path), Store(self.path)]
+        self.known = {}
+        self.now = 0.0
+
+    @property
+    def path(self):
+        return pathlib.Path(self.folder.name, 'claims.db')
+
+    def claims(self, who):
+        return Claims(self.stores[who], RULES)
+
+    @rule(key=keys, who=who)
+    def build(self, key, who):
+        self.now += 1.0
+        try:
+            one = self.claims(who).claim(request(build_key=key), self.inventory, self.now)
+        except InsufficientCapacity:
+            records = self.claims(who).records()
+            free = {
+                name for name in self.inventory.machines
+                if name not in {c.machine for c in self.known.values()}
+                and (name not in records or records[name].until <= self.now)
+            }  # fmt: skip
+            assert not free, f'{free} were free'
+            assert key not in self.known
+            return
+        if key in self.known:
+            assert one.id == self.known[key].id
+        else:
+            assert one.machine not in {c.machine for c in self.known.values()}
+        self.known[key] = one
+
+    def change(self, key, who, change):
+        if key not in self.known:
+            return
+        self.now += 1.0
+        _, new = self.claims(who).change(self.known[key].id, change, self.now)
+        if new is None:
+            del self.known[key]
+        else:
+            self.known[key] = new
+
+    @rule(key=keys, who=who)
+    def delete(self, key, who):
+        self.change(
+            key,
+            who,
+            lambda c: state_machine.deleted(c, self.inventory.machines[c.machine], self.now),
+        )
+
+    @rule(key=keys, who=who, ok=st.booleans())
+    def happen(self, key, who, ok):
+        def change(claim):
+            machine = self.inventory.machines[claim.machine]
+            if claim.phase in COMMANDS:
+                return state_machine.command_ended(claim, machine, Ended(ok, 'x'), self.now, RULES)
+            if claim.due is None:
+                return claim
+            return state_machine.probed(claim, Ended(ok, 'x'), self.now, RULES)
+
+        self.change(key, who, change)
+
+    @rule(who=who)
+    def die(self, who):
+        """Die without closing: only what was written remains."""
+        self.stores[who].close()
+        self.stores[who] = Store(self.path)
+
+    @rule(seconds=st.floats(1, 1000))
+    def pass_time(self, seconds):
+        self.now += seconds
+
+    @invariant()
+    def both_see_exactly_what_is_claimed(self):
+        expected = {one.id: one for one in self.known.values()}
+        for who in (0, 1):
+            assert {one.id: one for one in self.claims(who).all()} == expected
+        machines = [one.machine for one in self.known.values()]
+        assert len(set(machines)) == len(machines)
+
+    @invariant()
+    def what_waits_for_a_command_is_due(self):
+        for one in self.known.values():
+            assert one.phase not in COMMANDS or one.due is not None
+            assert one.phase is not Phase.WIPING or self.inventory.machines[one.machine]
+
+    def teardown(self):
+        for store in getattr(self, 'stores', ()):
+            store.close()
+        if hasattr(self, 'folder'):
+            self.folder.cleanup()
+
+
+class ClaimMachineTest(ClaimMachine.TestCase, unittest.TestCase):
+    settings = settings(max_examples=examples(12), stateful_step_count=25, deadline=None)

@@ -1,0 +1,191 @@
+"""Exceptions for each recorded answer of an engine, to builds and to other requests."""
+
+import unittest
+
+from kiln.compute_drivers.docker.api.errors import (
+    Asked,
+    Reply,
+    Trouble,
+    own_words,
+    refused,
+    trouble_in,
+    unanswered,
+)
+from kiln.exceptions import (
+    AmphoraBuildError,
+    AuthenticationFailed,
+    BuildConflict,
+    BuildOutcomeUnknown,
+    DeleteFailed,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    InvalidRequest,
+    NotSuspendedError,
+    Outcome,
+    PermissionDenied,
+    RateLimited,
+    ResourceNotFoundError,
+    ServiceTimeout,
+    ServiceUnavailable,
+    UnsupportedOperation,
+)
+from tests.unit.compute_drivers.docker.corpus import DOCKER, PODMAN
+
+BUILD = Asked(verb='build', subject='web-1', build_key='k1', making=True)
+START = Asked(verb='build', subject='web-1', build_key='k1')
+STATUS = Asked(verb='get', subject='c1', amphora_id='c1')
+DELETE = Asked(verb='delete', subject='c1', amphora_id='c1')
+
+TO_BUILD = {
+    'name taken': BuildConflict,
+    'image unknown': InvalidBuildRequest,
+    'image id unknown': InvalidBuildRequest,
+    'registry out of reach': InvalidBuildRequest,
+    'network unknown': InvalidBuildRequest,
+    'too many processors': InsufficientCapacity,
+    'too little memory': InvalidBuildRequest,
+    'command unknown': InvalidBuildRequest,
+    'capability lacking': PermissionDenied,
+    'limit not allowed': PermissionDenied,
+    'limit too small': AmphoraBuildError,
+    'device unknown': InvalidBuildRequest,
+    'container unknown': InstanceNotFoundError,
+    'port taken': BuildConflict,
+    'port taken by another program': BuildConflict,
+    'address outside': InvalidBuildRequest,
+    'address taken': BuildConflict,
+    'disk full': InsufficientCapacity,
+    'removed twice at once': BuildConflict,
+}
+ELSEWHERE = {
+    'container unknown': InstanceNotFoundError,
+    'image unknown': InvalidRequest,
+    'registry out of reach': InvalidRequest,
+    'network unknown': ResourceNotFoundError,
+    'path unknown': ResourceNotFoundError,
+    'paused again': InstanceStateConflict,
+    'started while paused': InstanceStateConflict,
+    'resumed while running': NotSuspendedError,
+    'paused while stopped': InstanceStateConflict,
+    'killed while stopped': InstanceStateConflict,
+    'network attached again': InstanceStateConflict,
+    'network detached again': InstanceStateConflict,
+    'address outside': InvalidRequest,
+    'address taken': InstanceStateConflict,
+    'removed while running': InstanceStateConflict,
+    'removed twice at once': InstanceStateConflict,
+}
+
+
+class Corpus(unittest.TestCase):
+    def says(self, asked, wanted):
+        for engine in (DOCKER, PODMAN):
+            for what, kind in wanted.items():
+                if what not in engine:
+                    continue
+                status, text = engine[what]
+                with self.subTest(what, status=status):
+                    error = refused(asked, Reply(status=status, reason=text))
+                    self.assertIs(type(error), kind)
+                    self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+                    self.assertEqual(text, error.fault)
+                    self.assertEqual(status, error.http_status)
+
+    def test_answers_to_a_build_are_distinguished(self):
+        self.says(BUILD, TO_BUILD)
+
+    def test_answers_to_the_start_of_a_build_are_distinguished(self):
+        self.says(START, TO_BUILD)
+
+    def test_answers_to_other_requests_are_distinguished(self):
+        self.says(STATUS, ELSEWHERE)
+
+    def test_every_recorded_answer_is_tested(self):
+        judged = TO_BUILD.keys() | ELSEWHERE.keys() | {'name malformed'}
+        self.assertEqual(set(), (DOCKER.keys() | PODMAN.keys()) - judged)
+
+    def test_a_container_being_removed_is_a_retryable_error(self):
+        status, text = DOCKER['removed twice at once']
+        self.assertTrue(refused(BUILD, Reply(status=status, reason=text)).retryable)
+
+    def test_a_port_in_use_is_not_an_address_in_use(self):
+        for text in ('listen tcp4 :80: bind: address already in use', 'port is already allocated'):
+            self.assertIs(trouble_in(text), Trouble.PORT_TAKEN)
+        self.assertIs(trouble_in('Address already in use'), Trouble.ADDRESS_TAKEN)
+
+
+class Statuses(unittest.TestCase):
+    def test_the_status_decides_if_the_text_is_unknown(self):
+        for asked, status, kind in (
+            (BUILD, 400, InvalidBuildRequest),
+            (STATUS, 400, InvalidRequest),
+            (BUILD, 403, PermissionDenied),
+            (BUILD, 404, InvalidBuildRequest),
+            (STATUS, 404, ResourceNotFoundError),
+            (BUILD, 409, BuildConflict),
+            (STATUS, 409, InstanceStateConflict),
+            (DELETE, 409, DeleteFailed),
+            (STATUS, 501, UnsupportedOperation),
+            (BUILD, 401, AuthenticationFailed),
+            (STATUS, 429, RateLimited),
+            (BUILD, 500, BuildOutcomeUnknown),
+            (START, 500, ServiceUnavailable),
+            (STATUS, 500, ServiceUnavailable),
+            (BUILD, 503, BuildOutcomeUnknown),
+            (BUILD, 200, BuildOutcomeUnknown),
+            (STATUS, 200, ServiceUnavailable),
+        ):
+            with self.subTest(asked.verb, status=status):
+                self.assertIs(type(refused(asked, Reply(status=status, reason='Hm.'))), kind)
+
+    def test_a_proxy_s_404_never_means_that_a_container_is_gone(self):
+        error = refused(STATUS, Reply(status=404))
+        self.assertIs(type(error), ServiceUnavailable)
+        self.assertIn('is not a container engine', str(error))
+
+    def test_an_internal_error_might_have_taken_effect(self):
+        error = refused(DELETE, Reply(status=500, reason='Hm.'))
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+        error = refused(DELETE, Reply(status=404))
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+
+    def test_retry_after_is_passed_on(self):
+        error = refused(STATUS, Reply(status=429, retry_after=3.0))
+        self.assertEqual(3.0, error.retry_after)
+
+    def test_an_error_names_the_action_and_its_object(self):
+        error = refused(DELETE, Reply(status=409, reason='Busy.'))
+        self.assertEqual('Cannot delete c1: the engine answered 409: Busy.', str(error))
+        self.assertEqual('c1', error.amphora_id)
+
+
+class Silence(unittest.TestCase):
+    def test_an_unsent_request_changed_nothing(self):
+        for asked in (BUILD, STATUS):
+            error = unanswered(asked, 'connection refused', sent=False, slow=False)
+            self.assertIs(type(error), ServiceUnavailable)
+            self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+
+    def test_a_lost_answer_leaves_the_outcome_unknown(self):
+        for asked, slow, kind in (
+            (BUILD, True, BuildOutcomeUnknown),
+            (BUILD, False, BuildOutcomeUnknown),
+            (DELETE, True, ServiceTimeout),
+            (DELETE, False, ServiceUnavailable),
+        ):
+            error = unanswered(asked, 'connection reset', sent=True, slow=slow)
+            self.assertIs(type(error), kind)
+            self.assertIs(error.outcome, Outcome.UNKNOWN)
+
+
+class Words(unittest.TestCase):
+    def test_an_engine_s_message_becomes_one_short_line(self):
+        self.assertEqual('a b', own_words({'message': 'a\n b'}))
+        self.assertEqual('late', own_words({'error': 'late'}))
+        self.assertEqual(500, len(own_words({'message': 'x' * 999})))
+
+    def test_an_answer_not_from_an_engine_has_no_message(self):
+        for body in (None, [], 'page', {}, {'message': ''}, {'message': 7}):
+            self.assertIsNone(own_words(body))

@@ -1,0 +1,120 @@
+"""Image lookup, pull and validation, and health checks, with a scripted engine."""
+
+import json
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.docker import settings
+from kiln.compute_drivers.docker.api import health
+from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.errors import Asked
+from kiln.compute_drivers.docker.api.images import Images
+from kiln.exceptions import (
+    ComputeServiceError,
+    InvalidBuildRequest,
+    InvalidRequest,
+    ServiceUnavailable,
+)
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from tests.unit.compute_drivers.docker.test_settings import options
+
+BUILD = Asked(verb='build', subject='web', build_key='k1')
+LOOK = Asked(verb='use image', subject='plain:1')
+IMAGE = answer(json.dumps({'Id': 'sha256:' + 'a' * 64, 'RepoTags': ['plain:1']}).encode())
+NONE = answer(b'{"message": "No such image: plain:1"}', status=404)
+PULLED = answer(b'{"status": "Pulling"}\n{"status": "Done"}\n')
+NOT_PULLED = answer(b'{"status": "Pulling"}\n{"error": "manifest unknown"}\n')
+
+
+class Case(ScriptedCase):
+    def images(self, *answers, **given):
+        conf = options(url=self.serve(VERSION, *answers), **given)
+        engine = Engine(conf, SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        return Images(engine, settings.read(conf, 'here'), SYSTEM_CLOCK)
+
+
+class Fetching(Case):
+    def test_nothing_is_pulled_by_default(self):
+        with self.assertRaises(InvalidBuildRequest):
+            self.images(NONE).for_build(BUILD, 'plain:1')
+        self.assertEqual(2, len(self.server.requests))
+
+    def test_a_missing_image_is_pulled_if_configured(self):
+        images = self.images(NONE, PULLED, IMAGE, pull='missing')
+        self.assertEqual(['plain:1'], images.for_build(BUILD, 'plain:1')['RepoTags'])
+        self.assertIn('POST /v1.41/images/create?tag=1&fromImage=plain', self.server.requests[2])
+
+    def test_an_existing_image_is_pulled_again_if_configured(self):
+        images = self.images(PULLED, IMAGE, pull='always')
+        self.assertTrue(images.for_build(BUILD, 'plain:1'))
+
+    def test_an_error_within_a_streamed_answer_is_raised(self):
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            self.images(NONE, NOT_PULLED, pull='missing').for_build(BUILD, 'plain:1')
+        self.assertIn('manifest unknown', str(caught.exception))
+
+    def test_an_invalid_image_name_is_never_sent(self):
+        for pull in ('never', 'missing', 'always'):
+            with self.assertRaises(InvalidBuildRequest):
+                self.images(pull=pull).for_build(BUILD, '../x')
+
+    def test_the_details_of_an_image_are_cached_for_a_while(self):
+        images = self.images(IMAGE, NONE)
+        for _ in range(3):
+            self.assertTrue(images.for_build(BUILD, 'plain:1'))
+        images.forget()
+        with self.assertRaises(InvalidBuildRequest):
+            images.for_build(BUILD, 'plain:1')
+
+
+class Validating(Case):
+    def test_a_missing_image_is_refused_unless_it_can_be_pulled(self):
+        with self.assertRaises(InvalidRequest):
+            self.images(NONE).validate(LOOK, 'plain:1')
+        self.images(NONE, answer(b'{}'), pull='missing').validate(LOOK, 'plain:1')
+        with self.assertRaises(InvalidRequest):
+            gone = answer(b'{"message": "manifest unknown"}', status=404)
+            self.images(NONE, gone, pull='missing').validate(LOOK, 'plain:1')
+
+    def test_an_existing_image_is_described(self):
+        self.assertEqual('plain:1', self.images(IMAGE).facts(LOOK, 'plain:1').name)
+
+
+class Health(ScriptedCase):
+    def look(self, info, *, privileged):
+        engine = Engine(options(url=self.serve(VERSION, answer(info))), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        return health.look(engine, SYSTEM_CLOCK, privileged=privileged)
+
+    def test_the_detail_names_engine_version_and_resources(self):
+        said = self.look(
+            b'{"ServerVersion": "28.1", "Name": "h1", "CgroupVersion": "2", "CgroupDriver": '
+            b'"systemd", "Driver": "overlay2", "NCPU": 4, "MemTotal": 8589934592}',
+            privileged=True,
+        ).detail
+        self.assertEqual(
+            'Docker Engine 28.1 on h1, cgroups v2 by systemd, overlay2, 4 cpus, 8192 MiB', said
+        )
+
+    def test_a_rootless_engine_is_refused_for_privileged_containers(self):
+        rootless = b'{"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}'
+        with self.assertRaises(ComputeServiceError) as caught:
+            self.look(rootless, privileged=True)
+        self.assertIn('rootless', str(caught.exception))
+        self.assertTrue(self.look(rootless, privileged=False).healthy)
+
+    def test_an_events_request_uses_the_engine_s_clock(self):
+        for moment, ahead_s in (('2100-01-01T00:00:00.123456789Z', 1e9), ('soon', 0)):
+            said = json.dumps({'SystemTime': moment}).encode()
+            engine = Engine(options(url=self.serve(VERSION, answer(said))), SYSTEM_CLOCK)
+            self.addCleanup(engine.close)
+            clocks = health.Clocks(engine, SYSTEM_CLOCK)
+            for _ in range(2):
+                now = clocks.engine_now(LOOK) - SYSTEM_CLOCK.time()
+                self.assertEqual(bool(ahead_s), now > ahead_s)
+
+    def test_a_failing_engine_is_not_healthy(self):
+        engine = Engine(options(url=self.serve(VERSION, answer(b'', status=503))), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        with self.assertRaises(ServiceUnavailable):
+            health.look(engine, SYSTEM_CLOCK, privileged=False)

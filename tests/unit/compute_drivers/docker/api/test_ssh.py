@@ -1,0 +1,72 @@
+"""The ssh command of a remote engine, and the meaning of its error output."""
+
+import unittest
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.ssh import command, meaning
+from kiln.exceptions import ConfigurationError
+from tests.unit.compute_drivers.docker.test_settings import options
+
+
+class Commands(unittest.TestCase):
+    def test_the_command_names_user_host_and_port_and_never_prompts(self):
+        words = command('ssh://me@far.example:2222')
+        self.assertEqual(('-l', 'me', '-p', '2222', '--', 'far.example'), words[-7:-1])
+        self.assertEqual('docker system dial-stdio', words[-1])
+        self.assertIn('BatchMode=yes', words)
+
+    def test_parts_missing_in_the_url_come_from_the_ssh_configuration(self):
+        words = command('ssh://far')
+        self.assertEqual(('LogLevel=ERROR', '--', 'far'), words[-4:-1])
+        self.assertNotIn('-F', words)
+
+    def test_a_given_configuration_replaces_that_of_the_user(self):
+        self.assertEqual(('ssh', '-F', '/etc/kiln/ssh'), command('ssh://far', '/etc/kiln/ssh')[:3])
+
+    def test_a_path_is_passed_quoted_as_the_socket(self):
+        for path, quoted in (
+            ('/run/podman/podman.sock', 'unix:///run/podman/podman.sock'),
+            ('/a;reboot', "'unix:///a;reboot'"),
+            ('/', None),
+        ):
+            middle = f' --host {quoted}' if quoted else ''
+            self.assertEqual(f'docker{middle} system dial-stdio', command(f'ssh://far{path}')[-1])
+
+    def test_a_host_name_cannot_become_an_option(self):
+        words = command('ssh://-oProxyCommand=reboot/')
+        self.assertEqual('--', words[words.index('-oproxycommand=reboot') - 1])
+
+    def test_an_invalid_url_is_refused_when_the_backend_is_opened(self):
+        with self.assertRaises(ConfigurationError) as caught:
+            Engine(options(url='ssh://far:99999'), SYSTEM_CLOCK)
+        self.assertIn("Cannot use url 'ssh://far:99999': Port out of range", str(caught.exception))
+
+
+class Meanings(unittest.TestCase):
+    def test_each_error_becomes_one_line_with_a_remedy(self):
+        for said, meant in (
+            ('No ED25519 host key is known.\nHost key verification failed.', 'not known'),
+            ('WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.',
+             'ssh-keygen -R'),
+            ('me@far: Permission denied (publickey).', 'ssh was denied access'),
+            ('permission denied while trying to connect to the Docker daemon socket at unix',
+             'add it to the group docker'),
+            ('Got permission denied while trying to connect to the Docker daemon socket at',
+             'add it to the group docker'),
+            ('failed to open the raw stream connection: dial unix /x: connect: permission denied',
+             'add it to the group docker'),
+            ('sh: 1: docker: not found', 'docker command there is missing'),
+            ('bash: docker: command not found', 'docker command there is missing'),
+            ('Cannot connect to the Docker daemon at unix:///x. Is it running?', 'no engine'),
+            ('failed to open the raw stream connection: dial unix /x: connect: no such file or '
+             'directory', 'no engine'),
+            ('ssh: Could not resolve hostname far: Name or service not known', 'name cannot be'),
+        ):  # fmt: skip
+            with self.subTest(said):
+                self.assertIn(meant, meaning(said))
+
+    def test_the_last_line_of_an_unknown_error_is_reported(self):
+        self.assertEqual('it rained', meaning('\nfirst\nit rained.\n\n'))
+        self.assertEqual(300, len(meaning('x' * 999)))
+        self.assertEqual('ssh ended without a message', meaning(' \n'))

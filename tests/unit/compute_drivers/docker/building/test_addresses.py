@@ -1,0 +1,63 @@
+"""Choice of a free address on each kind of network that an engine reports."""
+
+import ipaddress
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.compute_drivers.docker.building.addresses import addresses_in, free_address
+
+
+def network(*configs):
+    return {'Driver': 'bridge', 'IPAM': {'Config': list(configs)}}
+
+
+SMALL = {'Subnet': '192.0.2.0/29', 'Gateway': '192.0.2.6'}
+#: The usable addresses: without base, broadcast and gateway, explicit or default.
+LEFT = {f'192.0.2.{last}' for last in (2, 3, 4, 5)}
+
+
+class Free(unittest.TestCase):
+    @given(st.sets(st.sampled_from(sorted(LEFT))), st.text(max_size=9))
+    def test_an_unused_address_is_found_if_one_exists(self, taken, key):
+        found = free_address(network(SMALL), taken, key)
+        if taken == LEFT:
+            self.assertIsNone(found)
+        else:
+            self.assertIn(found, LEFT - taken)
+
+    @given(st.text(max_size=9), st.integers(8, 29))
+    def test_subnets_of_any_size_work(self, key, length):
+        subnet = ipaddress.IPv4Network(f'10.0.0.0/{length}')
+        found = ipaddress.IPv4Address(free_address(network({'Subnet': str(subnet)}), (), key))
+        self.assertIn(found, subnet)
+        self.assertNotIn(found, (subnet[0], subnet[1], subnet[-1]))
+
+    def test_a_build_keeps_its_address_and_two_builds_rarely_share_one(self):
+        wide = network({'Subnet': '10.0.0.0/16'})
+        found = [free_address(wide, (), f'key-{number % 20}') for number in range(40)]
+        self.assertEqual(found[:20], found[20:])
+        self.assertEqual(20, len(set(found)))
+
+    def test_only_addresses_in_the_engine_s_range_are_chosen(self):
+        ranged = {'Subnet': '192.0.2.0/24', 'IPRange': '192.0.2.64/30',
+                  'AuxiliaryAddresses': {'router': '192.0.2.65'}}  # fmt: skip
+        found = {free_address(network(ranged), (), str(number)) for number in range(50)}
+        self.assertEqual({'192.0.2.64', '192.0.2.66', '192.0.2.67'}, found)
+
+    def test_an_ipv6_subnet_is_skipped(self):
+        self.assertIsNone(free_address(network({'Subnet': '2001:db8::/64'}), (), 'k'))
+        self.assertIn(free_address(network({'Subnet': '2001:db8::/64'}, SMALL), (), 'k'), LEFT)
+
+    def test_a_network_without_subnet_yields_no_address(self):
+        for told in ({}, {'IPAM': None}, {'IPAM': {'Config': None}}, network({})):
+            self.assertIsNone(free_address(told, (), 'k'))
+
+    def test_a_stopped_container_keeps_its_address(self):
+        for hung, addresses in (
+            ({'IPAddress': '192.0.2.2', 'IPAMConfig': None}, ['192.0.2.2']),
+            ({'IPAddress': '', 'IPAMConfig': {'IPv4Address': '192.0.2.3'}}, ['192.0.2.3']),
+            ({}, []),
+        ):
+            self.assertEqual(addresses, list(addresses_in(hung)))

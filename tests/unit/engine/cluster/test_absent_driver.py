@@ -1,0 +1,31 @@
+"""Without its driver a cluster can be deleted, and nothing else be done."""
+
+import unittest
+
+from kiln.clusters.exceptions import ClusterDriverUnknown
+from kiln.clusters.models import Cluster, Operation, OperationKind
+from kiln.clusters.spec import ClusterSpec
+from kiln.engine.cluster.absent_driver import AbsentDriver, deletes_without
+from tests.unit.engine.site import PIN, group
+
+
+class Absent(unittest.TestCase):
+    def allowed(self, kind, args=None, **more):
+        spec = ClusterSpec(name='web', groups=(group(1),))
+        cluster = Cluster(id='c', name='web', spec=spec, generation=1, pin=PIN, **more)
+        operation = kind and Operation(id='o', cluster_id='c', kind=kind, args=args or {})
+        return deletes_without(cluster, operation)
+
+    def test_only_a_deletion_goes_on_without_a_driver(self):
+        allowed = {kind for kind in OperationKind if self.allowed(kind)}
+        self.assertEqual({OperationKind.DELETE}, allowed)
+        self.assertFalse(self.allowed(None))
+
+    def test_what_another_engine_has_built_waits_for_its_driver(self):
+        self.assertFalse(self.allowed(OperationKind.DELETE, driver_handle='stack-1'))
+        force = {'force': True}
+        self.assertTrue(self.allowed(OperationKind.DELETE, force, driver_handle='stack-1'))
+
+    def test_it_can_make_nothing(self):
+        with self.assertRaises(ClusterDriverUnknown):
+            AbsentDriver().get_template_definition()

@@ -1,0 +1,126 @@
+"""A machine of the site becomes a node, and the group is one larger."""
+
+import unittest
+
+from kiln.clusters.models import NodeState, OperationKind, OperationState
+from kiln.clusters.spec import Place, Shape, ZoneRule, Zones
+from kiln.compute.facade import Compute
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.engine.cluster.adopt import grown, place_of, unfit
+from kiln.engine.plan.counts import table
+from kiln.models import Amphora, State
+from tests.unit.engine.groups import counted
+from tests.unit.engine.site import STACK, Site, group
+
+
+class Adopting(Site):
+    def machine(self, **more):
+        """Return the id of a machine that nobody knows."""
+        return self.parts.backends.get(None).build(**{'name': 'stray'} | more).result(120)
+
+    def adopt(self, cluster, compute_id, **more):
+        given = {'group': 'work', 'compute_id': compute_id} | more
+        return self.submit(cluster, OperationKind.ADOPT, **given)
+
+    def refused(self, operation, words):
+        ended = self.ended(operation)
+        self.assertEqual((OperationState.FAILED, 'not_adopted'), (ended.state, ended.cause.code))
+        self.assertIn(words, ended.cause.message)
+
+    def test_it_is_a_node_like_the_others_from_then_on(self):
+        cluster = self.created(group(2))
+        stray = self.machine()
+        self.succeeded(self.adopt(cluster, stray, node='n-adopted'))
+        self.assert_whole(cluster, 3)
+        node = self.store.nodes.get(cluster.id, 'n-adopted')
+        self.assertEqual(('stray', stray, ''), (node.name, node.compute_id, node.made_with))
+        self.assertIsNotNone(node.address)
+        there = self.store.clusters.get(cluster.id)
+        self.assertEqual((3, 2), (there.spec.group('work').shape.count, there.generation))
+        self.assertEqual(there.aim, there.former)
+
+    def test_no_other_goes_for_it_and_it_goes_with_the_cluster(self):
+        cluster = self.created(group(2))
+        before = {node.id for node in self.nodes(cluster)}
+        self.succeeded(self.adopt(cluster, self.machine()))
+        self.succeeded(self.submit(cluster, OperationKind.REPLACE))
+        self.assertLess(before, {node.id for node in self.nodes(cluster)})
+        self.ended(self.submit(cluster, OperationKind.DELETE))
+        self.assertEqual({}, self.machines())
+        self.assertEqual(3, len(self.store.receipts.get(cluster.id).holdings))
+
+    def test_one_that_is_a_node_of_another_cluster_stays_there(self):
+        cluster, other = self.created(group(1)), self.created(group(1), name='other')
+        taken = self.nodes(other)[0].compute_id
+        self.refused(self.adopt(cluster, taken), 'is a node of a cluster already')
+        self.assertEqual(1, self.store.clusters.get(cluster.id).generation)
+        self.assertEqual({NodeState.READY: 1}, self.states(cluster))
+
+    def test_one_that_is_a_node_of_the_cluster_already_is_not_taken_in_again(self):
+        cluster = self.created(group(2))
+        self.succeeded(self.adopt(cluster, self.nodes(cluster)[0].compute_id))
+        self.assert_whole(cluster, 2)
+
+    def test_one_that_the_backend_does_not_know_cannot_be(self):
+        cluster = self.created(group(1))
+        ended = self.ended(self.adopt(cluster, 'nobody'))
+        self.assertEqual('instance_not_found', ended.cause.code)
+
+    def test_a_group_that_is_full_or_not_there_takes_nobody(self):
+        cluster = self.created(group(2, max_count=2))
+        stray = self.machine()
+        self.refused(self.adopt(cluster, stray), 'more than its max_count of 2')
+        self.refused(self.adopt(cluster, stray, group='none'), "has no group 'none'")
+        self.assertEqual(3, len(self.machines()))
+
+    def test_who_takes_it_over_asks_again(self):
+        cluster = self.created(group(1))
+        stray = self.machine()
+        self.fault('get:hang:seconds=0.3')
+        operation = self.adopt(cluster, stray)
+        self.until(lambda: self.store.operations.get(operation.id).started_at)
+        self.take_over()
+        self.succeeded(operation)
+        self.assert_whole(cluster, 2)
+
+    def test_one_of_another_owner_is_left_to_him(self):
+        cluster = self.created(group(1))
+        theirs = NoopDriver(cloud=self.cloud)
+        theirs.owner = 'another'
+        compute = Compute(theirs, settings=STACK)
+        self.addCleanup(compute.close, 0.0)
+        stray = compute.build(name='theirs').result(120)
+        self.refused(self.adopt(cluster, stray), 'it belongs to another')
+
+
+class Fitness(unittest.TestCase):
+    def test_only_what_runs_or_is_about_to_can_become_a_node(self):
+        fit = {
+            state
+            for state in State
+            if not unfit(Amphora(id='m', name='', state=state, owner='kiln'), 'kiln', ())
+        }
+        self.assertEqual({State.ACTIVE, State.BUILDING, State.PENDING}, fit)
+
+    def test_one_without_an_owner_is_not_this_sites(self):
+        amphora = Amphora(id='m', name='', state=State.ACTIVE)
+        self.assertIn('belongs to nobody', unfit(amphora, 'kiln', ()))
+
+    def test_a_shape_grows_where_the_machine_is_and_adds_up(self):
+        amphora = Amphora(
+            id='m', name='', state=State.ACTIVE, flavor='large', availability_zone='az2'
+        )
+        spread = Zones(rule=ZoneRule.SPREAD)
+        for shape, place in (
+            (Shape(count=2), Place('small', None)),
+            (Shape(count=2, zones=spread), Place('small', 'az2')),
+            (Shape(count=2, flavors={'large': 1, 'small': 1}), Place('large', None)),
+            (Shape(count=2, flavors={'small': 2}), Place('large', None)),
+            (Shape(count=2, zones=counted(az1=2)), Place('small', 'az2')),
+            (Shape(count=2, placements={Place('small', 'az1'): 2}), Place('large', 'az2')),
+        ):
+            with self.subTest(shape=shape):
+                self.assertEqual(place, place_of(shape, amphora, 'small'))
+                found = table(grown(shape, place), ('az1', 'az2'), flavor='small')
+                self.assertEqual(3, sum(found.values()))
+                self.assertLessEqual(1, found.get(place, 0))

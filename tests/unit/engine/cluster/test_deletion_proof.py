@@ -1,0 +1,49 @@
+"""What a look found is deleted only while the cluster is ours, and being deleted."""
+
+import unittest
+
+from kiln.clusters.models import Operation, OperationKind
+from kiln.compute.facade import Compute
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.engine.cluster.deletion_proof import Sweep
+from kiln.engine.context import Backends
+from kiln.engine.nodes.transaction import Entry
+from kiln.engine.results import News
+from tests.unit.engine.site import STACK
+
+
+class Strays(unittest.TestCase):
+    def setUp(self):
+        self.cloud = NoopCloud()
+        self.backends = Backends(
+            lambda name: Compute(NoopDriver(cloud=self.cloud), settings=STACK), default='noop'
+        )
+        self.addCleanup(self.backends.close)
+        self.stray = self.backends.get('noop').build(metadata={'cluster': 'c'}).result(120)
+        self.sweep = Sweep('c', self.backends, lambda news: None)
+
+    def learn(self, kind, **more):
+        operation = None
+        if kind is not None:
+            operation = Operation(id='op', cluster_id='c', kind=kind, **more)
+        entry = Entry('c', operation, now=0.0, moment=0.0)
+        again = self.sweep.learn(News('c', value=(('noop', self.stray),)), entry)
+        return again, entry.launches
+
+    def test_a_stray_goes_after_the_commit_that_proves_the_lease(self):
+        again, launches = self.learn(OperationKind.DELETE)
+        self.assertTrue(again)
+        self.assertEqual(1, self.cloud.count())
+        with self.assertLogs('kiln.engine.cluster.deletion_proof', 'WARNING'):
+            launches[0]()
+        self.assertEqual(1, len(launches))
+
+    def test_what_was_found_for_a_deletion_that_is_none_any_more_stays(self):
+        for kind, more in (
+            (None, {}),
+            (OperationKind.UPDATE, {}),
+            (OperationKind.DELETE, {'cancelled': True}),
+        ):
+            with self.subTest(kind, **more):
+                self.assertEqual((False, []), self.learn(kind, **more))

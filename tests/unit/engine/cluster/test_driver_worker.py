@@ -1,0 +1,360 @@
+"""Clusters that are built by engines which are not kiln's own."""
+
+import dataclasses
+
+from kiln.cluster_drivers.values import Progress, StatusReport
+from kiln.clusters.exceptions import ClusterDriverError, ClusterNotFound, LeaseLost
+from kiln.clusters.models import Event, OperationKind, OperationState
+from kiln.engine.cluster.driver_worker import ASK_S
+from kiln.hooks.points import Point
+from kiln.hooks.replies import Answer
+from kiln.hooks.run import SKIP_EVENT
+from tests.unit.engine.foreign_site import BUSY, DONE, ForeignCase, Orchestra
+from tests.unit.engine.site import group
+
+
+class Creating(ForeignCase):
+    def test_000_11_a_driver_is_asked_once_and_then_how_far_it_has_come(self):
+        self.turn(StatusReport(progress=Progress.IN_PROGRESS, driver_handle='stack-1'))
+        self.later(BUSY)
+        self.assertEqual(
+            '2 of 3 servers', self.store.operations.get(self.created.id).cause.message
+        )
+        self.later(DONE)
+        self.assertEqual(['create', 'status', 'status'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+        self.assertTrue(self.work.idle)
+
+    def test_000_14_what_a_driver_knows_is_kept_and_handed_back(self):
+        self.turn(StatusReport(driver_handle='stack-1', driver_state={'step': 2}))
+        self.later(DONE)
+        self.assertEqual([('create', None), ('status', 'stack-1')], self.driver.calls)
+        cluster = self.store.clusters.get('web')
+        self.assertEqual(('stack-1', {'step': 2}), (cluster.driver_handle, cluster.driver_state))
+        self.assertEqual(cluster.aim, cluster.former)
+
+    def test_000_3_the_time_that_is_left_is_told(self):
+        self.turn(DONE)
+        self.assertAlmostEqual(600.0, self.driver.timeout_s, delta=1.0)
+
+    def test_one_who_says_nothing_is_asked_at_once_how_far_he_is(self):
+        self.turn(None)
+        self.turn(DONE)
+        self.assertEqual(['create', 'status'], self.calls())
+
+    def test_it_is_not_asked_before_its_time(self):
+        self.turn(BUSY)
+        self.clock.advance(ASK_S / 2)
+        self.turn()
+        self.assertEqual(['create'], self.calls())
+        self.assertAlmostEqual(ASK_S / 2, self.work.due - self.clock.monotonic())
+
+    def test_a_failure_of_its_engine_is_told_in_its_words(self):
+        self.turn(StatusReport(progress=Progress.FAILED, reason='no valid host'))
+        ended = self.store.operations.get(self.created.id)
+        self.assertIs(OperationState.FAILED, ended.state)
+        self.assertEqual('no valid host', ended.cause.message)
+
+    def test_one_whose_engine_cannot_be_asked_is_waited_for(self):
+        self.turn(BUSY)
+        self.later(StatusReport(progress=Progress.UNKNOWN))
+        self.assertIs(OperationState.WAITING, self.state(self.created))
+        self.later(ClusterDriverError('The engine is away.'))
+        waiting = self.store.operations.get(self.created.id)
+        self.assertIs(OperationState.WAITING, waiting.state)
+        self.assertIn('away', waiting.cause.message)
+        self.later(DONE)
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_what_a_driver_refuses_for_good_has_failed(self):
+        self.turn(ClusterDriverError('There is no such network.'))
+        self.assertIs(OperationState.FAILED, self.state(self.created))
+        (step,) = self.store.journal.of(self.created.id)
+        self.assertEqual('failed', step.state.value)
+
+    def test_what_a_driver_refuses_for_now_is_asked_again(self):
+        self.turn(ClusterDriverError('Busy.', retryable=True))
+        self.later(DONE)
+        self.assertEqual(['create', 'create'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_a_defect_of_a_driver_is_its_own(self):
+        self.turn(RuntimeError('oops'))
+        self.assertIn('oops', self.store.operations.get(self.created.id).cause.message)
+
+    def test_it_ends_by_its_deadline(self):
+        self.turn(BUSY)
+        self.clock.advance(601)
+        self.turn()
+        ended = self.store.operations.get(self.created.id)
+        self.assertEqual(('failed', 'deadline'), (ended.state.value, ended.cause.code))
+        self.assertEqual('2 of 3 servers', ended.cause.because.message)
+
+    def test_it_can_be_cancelled(self):
+        self.turn(BUSY)
+        self.store.operations.cancel(self.created.id)
+        self.work.reload()
+        self.turn()
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+
+    def test_it_can_be_cancelled_while_its_cluster_is_paused(self):
+        self.turn(BUSY)
+        self.store.clusters.pause(self.cluster_id)
+        self.store.operations.cancel(self.created.id)
+        self.work.reload()
+        self.turn()
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+
+    def test_nothing_is_asked_of_one_that_is_paused(self):
+        self.store.clusters.pause(self.cluster_id)
+        self.work.reload()
+        self.turn()
+        self.assertEqual([], self.calls())
+
+
+class TakenOver(ForeignCase):
+    def test_one_that_was_asked_is_not_asked_again(self):
+        self.turn(BUSY)
+        self.takeover()
+        self.turn(DONE)
+        self.assertEqual(['create', 'status'], self.calls())
+
+    def test_one_of_whom_it_is_not_known_is_asked_again(self):
+        self.work.turn([])
+        self.takeover()
+        self.turn(DONE)
+        self.assertEqual(['create'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_one_who_lost_the_cluster_writes_nothing(self):
+        self.work.turn([])
+        before, told, launched = self.work, self.news, self.launched
+        self.takeover()
+        launched.pop()()
+        with self.assertRaises(LeaseLost):
+            before.turn(told)
+        self.assertIs(OperationState.RUNNING, self.state(self.created))
+
+    def test_an_answer_to_an_earlier_operation_is_nothing(self):
+        self.work.turn([])
+        self.launched.pop()()
+        (late,) = self.news
+        self.store.operations.cancel(self.created.id)
+        self.takeover()
+        self.turn()
+        self.submit(OperationKind.REBOOT)
+        self.work.turn([late])
+        self.assertFalse(self.work.idle)
+
+    def test_a_failure_to_answer_an_earlier_operation_is_nothing(self):
+        self.driver.answers.append(ClusterDriverError('Too late.'))
+        self.work.turn([])
+        self.launched.pop()()
+        (late,) = self.news
+        self.store.operations.cancel(self.created.id)
+        self.takeover()
+        self.turn()
+        rebooted = self.submit(OperationKind.REBOOT)
+        self.work.turn([late])
+        self.assertFalse(self.state(rebooted).ended)
+
+
+class Hooked(ForeignCase):
+    def test_000_7_hooks_are_called_before_a_driver_is_asked_and_after_it_is_done(self):
+        self.hooked(self.hook(Point.PRE_CREATE), self.hook(Point.POST_CREATE))
+        self.turn(BUSY)
+        self.assertEqual((['pre_create'], ['create']), (self.points(), self.calls()))
+        self.later(DONE)
+        self.assertEqual(['pre_create', 'post_create'], self.points())
+        self.assertEqual('succeeded', self.called[1]['outcome'])
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_one_that_fails_before_keeps_the_driver_from_being_asked(self):
+        self.hooked(self.hook(Point.PRE_CREATE, Answer.failed('no address is left')))
+        self.turn()
+        ended = self.store.operations.get(self.created.id)
+        self.assertIs(OperationState.FAILED, ended.state)
+        self.assertIn('no address is left', ended.cause.message)
+        self.assertEqual([], self.calls())
+
+    def test_one_that_is_to_be_called_later_is_waited_for_until_then(self):
+        self.hooked(self.hook(Point.PRE_CREATE, Answer.later('the rack is locked', 7.0)))
+        self.turn()
+        waiting = self.store.operations.get(self.created.id)
+        self.assertIs(OperationState.WAITING, waiting.state)
+        self.assertIn('the rack is locked', waiting.cause.message)
+        self.assertAlmostEqual(7.0, self.work.due - self.clock.monotonic(), delta=0.1)
+        self.clock.advance(8.0)
+        self.turn(DONE)
+        self.assertEqual({1, 2}, {one['attempt'] for one in self.called})
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_one_that_fails_after_is_no_reason_to_ask_the_driver_again(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 7.0)))
+        self.turn(DONE)
+        self.takeover()
+        self.turn()
+        self.clock.advance(8.0)
+        self.turn()
+        self.assertEqual(['create'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_a_deadline_that_hooks_miss_is_said_to_be_missed_by_them(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 500.0)))
+        self.turn(DONE)
+        self.clock.advance(601)
+        self.turn()
+        cause = self.store.operations.get(self.created.id).cause
+        self.assertIn('its hooks are not done', cause.message)
+        self.assertIn('no service yet', cause.because.message)
+
+    def test_one_can_be_skipped(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 60.0)))
+        self.turn(DONE)
+        facts = {'hook': 'a', 'reason': 'it is known'}
+        self.store.events.add(
+            Event(cluster_id=self.cluster_id, kind=SKIP_EVENT, message='',
+                  operation_id=self.created.id, facts=facts)
+        )  # fmt: skip
+        self.work.reload()
+        self.turn()
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_what_a_driver_does_itself_is_done_within_them(self):
+        seen = []
+
+        class Careful(Orchestra):
+            def pre_delete_cluster(self, context, cluster, operation):
+                seen.append((cluster.name, operation.kind))
+
+        self.driver = Careful()
+        self.hooked(self.hook(Point.PRE_DELETE), self.hook(Point.POST_DELETE))
+        self.turn(DONE)
+        self.submit(OperationKind.DELETE)
+        self.turn(DONE)
+        self.assertEqual([('web', OperationKind.DELETE)], seen)
+        self.assertEqual(['pre_delete', 'post_delete'], self.points())
+        self.assertEqual('web', self.store.receipts.get('web').name)
+
+    def test_a_check_is_no_occasion_for_any(self):
+        self.hooked(self.hook(Point.PRE_UPDATE), self.hook(Point.POST_UPDATE))
+        self.turn(DONE)
+        self.submit(OperationKind.CHECK)
+        self.later(None)
+        self.assertEqual([], self.points())
+
+
+class Forced(ForeignCase):
+    def setUp(self):
+        super().setUp()
+        self.turn(StatusReport(progress=Progress.COMPLETE, driver_handle='stack-1'))
+        self.driver.calls.clear()
+        self.deletion = self.submit(OperationKind.DELETE, force=True)
+
+    def assert_given_up(self):
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.deletion))
+        (left,) = self.store.receipts.get('web').abandoned
+        self.assertEqual(('plain', 'handle', 'stack-1'), (left.backend, left.kind, left.id))
+
+    def test_what_a_driver_refuses_three_times_is_given_up(self):
+        for _ in range(2):
+            self.later(ClusterDriverError('There is no such stack.'))
+            self.assertIs(OperationState.WAITING, self.state(self.deletion))
+        self.later(StatusReport(progress=Progress.FAILED))
+        self.assertEqual(['delete'] * 3, self.calls())
+        self.assert_given_up()
+
+    def test_a_driver_that_never_answers_is_given_up_at_the_deadline(self):
+        self.work.turn([])
+        self.clock.advance(601)
+        self.work.turn([])
+        self.assert_given_up()
+
+    def test_what_goes_is_gone(self):
+        self.turn(BUSY)
+        self.later(DONE)
+        self.assertEqual((), self.store.receipts.get('web').abandoned)
+
+
+class Retried(ForeignCase):
+    def retry(self):
+        self.clock.advance(1.0)
+        deadline_at = self.clock.time() + 600.0
+        self.store.operations.reopen(self.created.id, deadline_at=deadline_at)
+        self.work.reload()
+        self.clock.advance(1.0)
+
+    def test_a_driver_whose_engine_has_failed_is_asked_once_more(self):
+        self.turn(BUSY)
+        self.later(StatusReport(progress=Progress.FAILED, reason='no valid host'))
+        self.retry()
+        self.turn(BUSY)
+        self.takeover()
+        self.turn(DONE)
+        self.assertEqual(['create', 'status', 'create', 'status'], self.calls())
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_a_driver_that_is_done_is_not_asked_again_for_a_hook_that_failed(self):
+        self.hooked(self.hook(Point.POST_CREATE, Answer.failed('no service')))
+        self.turn(DONE)
+        self.assertIs(OperationState.FAILED, self.state(self.created))
+        self.retry()
+        self.turn()
+        self.assertEqual((['create'], 2), (self.calls(), self.called[-1]['attempt']))
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+
+class Settled(ForeignCase):
+    def setUp(self):
+        super().setUp()
+        self.turn(DONE)
+        self.driver.calls.clear()
+
+    def test_each_operation_has_its_call(self):
+        for kind, call, args in (
+            (OperationKind.UPDATE, 'update', {}),
+            (OperationKind.RESIZE, 'resize', {'group': 'work'}),
+            (OperationKind.UPGRADE, 'upgrade', {}),
+            (OperationKind.REBOOT, 'reboot', {'hard': True}),
+            (OperationKind.CHECK, 'status', {}),
+        ):
+            with self.subTest(kind=kind):
+                operation = self.submit(kind, **args)
+                self.later(DONE)
+                self.assertIs(OperationState.SUCCEEDED, self.state(operation))
+                self.assertEqual(call, self.calls()[-1])
+        self.assertEqual(('work', 3), self.driver.resized)
+        self.assertEqual(['work'], self.driver.upgraded)
+        self.assertTrue(self.driver.hard)
+
+    def test_what_a_driver_lacks_is_said(self):
+        for kind in (OperationKind.REBUILD, OperationKind.ROTATE, OperationKind.REPLACE):
+            with self.subTest(kind=kind):
+                operation = self.submit(kind)
+                self.later()
+                ended = self.store.operations.get(operation.id)
+                self.assertEqual('missing_capability', ended.cause.code)
+
+    def test_a_check_ends_whatever_it_finds(self):
+        operation = self.submit(OperationKind.CHECK)
+        self.later(None)
+        self.assertIs(OperationState.SUCCEEDED, self.state(operation))
+
+    def test_000_5_a_cluster_is_gone_when_its_driver_says_so(self):
+        operation = self.submit(OperationKind.DELETE)
+        self.later(BUSY)
+        self.assertEqual('web', self.store.clusters.get('web').name)
+        self.later(DONE)
+        self.assertIs(OperationState.SUCCEEDED, self.state(operation))
+        with self.assertRaises(ClusterNotFound):
+            self.store.clusters.get('web')
+        self.assertEqual('web', self.store.receipts.get('web').name)
+
+    def test_what_somebody_changes_meanwhile_is_seen(self):
+        there = self.store.clusters.get('web')
+        spec = dataclasses.replace(there.spec, groups=(group(4),))
+        operation = self.operation(OperationKind.RESIZE, group='work')
+        self.store.clusters.change(there.id, spec, generation=1, operation=operation)
+        self.work.reload()
+        self.later(DONE)
+        self.assertEqual(('work', 4), self.driver.resized)

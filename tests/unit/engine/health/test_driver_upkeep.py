@@ -1,0 +1,213 @@
+"""Drivers look after clusters on which nobody works, and what they find wrong is kept."""
+
+import dataclasses
+import threading
+
+from kiln.clock import current_deadline
+from kiln.cluster_service.views import ClusterView
+from kiln.cluster_service.why import why
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import NodeState, OperationKind
+from kiln.clusters.spec import MachineSpec
+from kiln.engine.health.driver_upkeep import MOST, Tending
+from tests.unit.db.case import take_over
+from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
+
+
+class Tender(Plain):
+    """Tends, as the test says."""
+
+    def __init__(self):
+        self.calls = []
+        self.error = None
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def tend(self, context, cluster):
+        self.calls.append((cluster.name, len(context.nodes), current_deadline().remaining_s()))
+        self.gate.wait(120)
+        if self.error is not None:
+            raise self.error
+
+
+class TendedSite(Site):
+    def setUp(self):
+        self.driver = Tender()
+        super().setUp()
+        self.tending = Tending(self.parts, 'tests')
+        self.addCleanup(self.tending.close)
+        self.addCleanup(self.driver.gate.set)
+
+    def settled(self):
+        newest = self.store.operations.newest()
+        return {key: one for key, one in newest.items() if one.state.ended}
+
+    def tend(self):
+        """Have all settled clusters tended, and wait for the end of it."""
+        self.tending.begin(self.settled())
+        self.until(self.idle)
+
+    def idle(self):
+        leases = [self.store.leases.get(one.id) for one in self.store.clusters.list()]
+        return not self.tending.busy and not any(lease.owner for lease in leases)
+
+    def trouble(self, cluster):
+        found = self.store.clusters.get(cluster.id).trouble
+        return found and (found.message, found.hint)
+
+    def told(self, cluster):
+        events = self.store.events.after(0, cluster_id=cluster.id)
+        return [one.kind for one in events if one.kind in ('cluster-well', 'cluster-trouble')]
+
+
+class Tended(TendedSite):
+    def test_a_settled_cluster_is_tended_with_its_nodes_and_a_deadline(self):
+        cluster = self.created(group(3))
+        self.tend()
+        ((name, nodes, left_s),) = self.driver.calls
+        self.assertEqual((cluster.name, 3), (name, nodes))
+        self.assertLessEqual(left_s, SETTINGS.lease_s / 2)
+        self.assertEqual([], self.told(cluster))
+
+    def test_what_is_wrong_is_kept_told_once_and_gone_when_it_is_well(self):
+        cluster = self.created(group(1))
+        self.driver.error = ClusterDriverError('No manager can be asked.')
+        for _ in range(2):
+            self.tend()
+            self.assertEqual('No manager can be asked.', self.trouble(cluster)[0])
+        self.assertEqual(['cluster-trouble'], self.told(cluster))
+        self.driver.error = None
+        self.tend()
+        self.assertIsNone(self.trouble(cluster))
+        self.assertEqual(['cluster-trouble', 'cluster-well'], self.told(cluster))
+
+    def test_an_error_harms_neither_the_nodes_nor_the_next_operation(self):
+        cluster = self.created(group(2))
+        self.driver.error = ZeroDivisionError('a mistake')
+        self.tend()
+        self.assertIn('ZeroDivisionError: a mistake', self.trouble(cluster)[0])
+        self.assertEqual({NodeState.READY: 2}, self.states(cluster))
+        self.succeeded(self.change(cluster, group(3)))
+        self.assertIsNone(self.trouble(cluster), 'what the operation left is looked at anew')
+
+    def test_people_are_told_what_is_wrong_and_what_to_do(self):
+        cluster = self.created(group(1))
+        self.driver.error = ClusterDriverError('The quorum is lost.')
+        self.tend()
+        there = self.store.clusters.get(cluster.id)
+        view = ClusterView.of(
+            there, tuple(self.nodes(cluster)), self.store.operations.newest()[cluster.id]
+        )
+        self.assertEqual('degraded', view.state)
+        said = '\n'.join(line for one in why(view, self.clock.time()) for line in one.lines())
+        self.assertIn('as plain sees it: not as it should be\n  because: The quorum', said)
+        self.assertIn(f'you: {ClusterDriverError.remedy}', said)
+
+    def test_who_works_on_a_cluster_is_not_disturbed(self):
+        cluster = self.created(group(1))
+        self.until(self.idle)
+        lease = self.store.leases.claim(cluster.id, 'another', 60)
+        self.tending.begin(self.settled())
+        self.until(lambda: not self.tending.busy)
+        self.assertEqual([], self.driver.calls)
+        self.store.leases.release(lease)
+        self.tend()
+        self.assertEqual(1, len(self.driver.calls))
+
+    def test_an_operation_waits_until_the_driver_has_let_go(self):
+        cluster = self.created(group(1))
+        self.driver.gate.clear()
+        self.tending.begin(self.settled())
+        self.until(lambda: self.driver.calls)
+        operation = self.change(cluster, group(2))
+        self.clock.sleep(0.2)
+        self.assertEqual(1, len(self.nodes(cluster)))
+        self.driver.gate.set()
+        self.succeeded(operation)
+
+    def test_who_took_the_cluster_away_is_not_written_over(self):
+        cluster = self.created(group(1))
+        self.driver.gate.clear()
+        self.driver.error = ClusterDriverError('Late.')
+        self.tending.begin(self.settled())
+        self.until(lambda: self.driver.calls)
+        take_over(self.store, cluster.id, 'another', 60)
+        with self.assertLogs('kiln.engine.health.driver_upkeep', 'INFO'):
+            self.driver.gate.set()
+            self.until(lambda: not self.tending.busy)
+        self.assertIsNone(self.trouble(cluster))
+
+
+class Untended(TendedSite):
+    def test_neither_what_is_paused_nor_what_failed_nor_what_is_gone_is_tended(self):
+        paused, failed, gone = (self.created(group(1), name=name) for name in 'abc')
+        self.store.clusters.pause(paused.id)
+        self.fault('build:quota')
+        self.ended(self.change(failed, group(2, machine=MachineSpec(image='new')), within_s=1))
+        settled = self.settled()
+        self.succeeded(self.submit(gone, OperationKind.DELETE))
+        self.tending.begin(settled)
+        self.until(lambda: not self.tending.busy)
+        self.assertEqual([], self.driver.calls)
+
+    def test_after_it_is_closed_nothing_more_is_begun(self):
+        self.created(group(1))
+        self.tending.close()
+        self.tending.begin(self.settled())
+        self.until(lambda: not self.tending.busy)
+        self.assertEqual([], self.driver.calls)
+
+
+class Many(TendedSite):
+    def test_a_few_are_tended_at_once_and_each_has_its_turn(self):
+        names = [f'c{number}' for number in range(MOST + 2)]
+        for name in names:
+            self.created(group(1), name=name)
+        self.driver.gate.clear()
+        for _ in range(3):
+            self.tending.begin(self.settled())
+        self.until(lambda: len(self.driver.calls) == MOST)
+        self.clock.sleep(0.1)
+        self.assertEqual(MOST, len(self.driver.calls))
+        self.driver.gate.set()
+        self.until(lambda: not self.tending.busy)
+        self.assertEqual(set(names), {name for name, *_ in self.driver.calls})
+
+
+class Counted(OneDriver):
+    """Counts how often it is asked for its driver."""
+
+    asked = 0
+
+    def open(self, pin):
+        self.asked += 1
+        return super().open(pin)
+
+
+class LeftAlone(Site):
+    """Clusters whose driver has nothing to do for them."""
+
+    def test_they_cost_one_look_at_who_their_driver_is_until_it_may_be_another(self):
+        cluster = self.created(group(1))
+        drivers = Counted(self.driver)
+        tending = Tending(dataclasses.replace(self.parts, drivers=drivers), 'tests')
+        for _ in range(3):
+            tending.begin(self.store.operations.newest())
+            self.until(lambda: not tending.busy)
+        self.assertEqual(1, drivers.asked)
+        self.succeeded(self.change(cluster, group(2)))
+        tending.begin(self.store.operations.newest())
+        self.until(lambda: not tending.busy)
+        self.assertEqual(2, drivers.asked)
+
+
+class Standing(Site):
+    settings = dataclasses.replace(SETTINGS, watch_s=0.05)
+
+    def setUp(self):
+        self.driver = Tender()
+        super().setUp()
+
+    def test_a_conductor_has_its_clusters_tended_by_itself(self):
+        self.created(group(1))
+        self.until(lambda: len(self.driver.calls) > 2)

@@ -1,0 +1,199 @@
+"""What is next for a node, and what a failure makes of it."""
+
+import itertools
+import unittest
+
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Node, NodeState
+from kiln.clusters.spec import Place
+from kiln.engine.plan.lifecycle import (
+    FIRST_LOOK_S,
+    LONGEST_PAUSE_S,
+    LOOK_S,
+    Act,
+    after_failure,
+    cause_of,
+    look_pause_s,
+    next_act,
+    pause_s,
+)
+from kiln.exceptions import (
+    AmphoraBuildError,
+    ChangeFailed,
+    CircuitOpenError,
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InsufficientCapacity,
+    InvalidBuildRequest,
+    OperationTimeout,
+    Outcome,
+    PermissionDenied,
+    QuotaExceeded,
+    ServiceTimeout,
+    ServiceUnavailable,
+)
+
+
+def node(state=NodeState.PLANNED, **more):
+    given = {'compute_id': 'c-1'} if state is not NodeState.PLANNED else {}
+    return Node(
+        id='n-1', cluster_id='c', group='work', name='web-work-x', place=Place(), backend='noop',
+        state=state, **given | more,
+    )  # fmt: skip
+
+
+class NextAct(unittest.TestCase):
+    def test_a_node_that_stays_comes_to_be_ready_and_rests(self):
+        acts = {state: next_act(node(state)) for state in NodeState}
+        self.assertEqual(
+            {
+                NodeState.PLANNED: Act.BUILD, NodeState.BUILDING: Act.BUILD,
+                NodeState.BOOTING: Act.WATCH, NodeState.JOINING: Act.ASK_READY,
+                NodeState.READY: Act.REST, NodeState.UNHEALTHY: Act.REST,
+                NodeState.DRAINING: Act.DRAIN, NodeState.DELETING: Act.DELETE,
+                NodeState.RESETTING: Act.WATCH, NodeState.GONE: Act.REST,
+                NodeState.FAILED: Act.REST, NodeState.UNKNOWN: Act.LOOK,
+            },
+            acts,
+        )  # fmt: skip
+
+    def test_a_doomed_one_never_rests_until_it_is_gone(self):
+        resting = {
+            state for state in NodeState if next_act(node(state, doomed='asked')) is Act.REST
+        }
+        self.assertEqual({NodeState.GONE}, resting)
+
+    def test_what_was_never_asked_for_is_only_forgotten(self):
+        self.assertIs(Act.FORGET, next_act(node(doomed='asked')))
+        refused = node(NodeState.FAILED, compute_id=None, doomed='failed')
+        self.assertIs(Act.FORGET, next_act(refused))
+
+    def test_a_request_that_may_have_been_sent_is_looked_for_before_anything_is_said(self):
+        self.assertIs(Act.FIND, next_act(node(NodeState.BUILDING, doomed='asked')))
+        for state in (NodeState.DELETING, NodeState.UNKNOWN):
+            self.assertIs(Act.FIND, next_act(node(state, compute_id=None)))
+
+    def test_nothing_is_deleted_of_which_the_backend_cannot_tell(self):
+        self.assertIs(Act.LOOK, next_act(node(NodeState.UNKNOWN, doomed='asked')))
+
+    def test_one_that_is_reset_does_what_its_operation_says_unless_it_is_to_go(self):
+        out = NodeState.RESETTING
+        self.assertIs(Act.REBOOT, next_act(node(out), reset=Act.REBOOT))
+        self.assertIs(Act.DRAIN, next_act(node(out, doomed='asked'), reset=Act.REBOOT))
+        self.assertIs(Act.REST, next_act(node(NodeState.READY), reset=Act.REBOOT))
+
+    def test_one_that_found_no_room_goes_before_it_is_tried_elsewhere(self):
+        self.assertIs(Act.DELETE, next_act(node(NodeState.FAILED), elsewhere=True))
+
+
+class AfterFailure(unittest.TestCase):
+    def after(self, act, error, state=NodeState.BUILDING, tries=1):
+        return after_failure(act, node(state), error, tries)
+
+    def test_a_build_that_may_have_been_sent_is_sent_again_with_its_key(self):
+        verdict = self.after(Act.BUILD, ServiceTimeout('No answer.'))
+        self.assertIs(NodeState.BUILDING, verdict.state)
+        self.assertIsNotNone(verdict.again_s)
+
+    def test_a_build_that_was_not_sent_is_planned_again(self):
+        full = (InsufficientCapacity('No room.'), QuotaExceeded('No quota.'))
+        away = ServiceUnavailable('Away.', outcome=Outcome.NOT_APPLIED)
+        for error in (*full, away, CircuitOpenError('Open.', retry_after=7)):
+            with self.subTest(error.code):
+                verdict = self.after(Act.BUILD, error)
+                self.assertIs(NodeState.PLANNED, verdict.state)
+                self.assertGreaterEqual(verdict.again_s, error.retry_after or 1)
+
+    def test_a_build_that_can_never_be_has_failed(self):
+        defect = ValueError('a defect of the driver')
+        for error in (InvalidBuildRequest('Wrong.'), ClusterDriverError('No value.'), defect):
+            with self.subTest(type(error).__name__):
+                verdict = self.after(Act.BUILD, error)
+                self.assertEqual((NodeState.FAILED, None), (verdict.state, verdict.again_s))
+
+    def test_a_driver_that_has_to_wait_is_asked_again(self):
+        verdict = self.after(Act.BUILD, ClusterDriverError('Not yet.', retryable=True))
+        self.assertIs(NodeState.PLANNED, verdict.state)
+
+    def test_a_machine_that_fails_or_vanishes_while_it_boots_has_failed(self):
+        for error in (
+            AmphoraBuildError('In error.'),
+            ChangeFailed('In error.'),
+            InstanceNotFoundError('Gone.'),
+        ):
+            self.assertIs(NodeState.FAILED, self.after(Act.WATCH, error).state)
+
+    def test_a_backend_that_is_away_says_nothing_of_a_machine(self):
+        verdict = self.after(Act.WATCH, ServiceUnavailable('Away.'), NodeState.BOOTING)
+        self.assertIs(NodeState.BOOTING, verdict.state)
+        self.assertIsNotNone(verdict.again_s)
+
+    def test_a_reset_is_repeated_unless_it_would_fail_each_time(self):
+        passing = (
+            ServiceTimeout('No answer.'),
+            InstanceStateConflict('It is rebooting.'),
+            OperationTimeout('Not active yet.'),
+            PermissionDenied('No.', outcome=Outcome.UNKNOWN),
+        )
+        final = (
+            InstanceNotFoundError('Gone.'),
+            AmphoraBuildError('In error.'),
+            PermissionDenied('No.'),
+            ValueError('a defect'),
+        )
+        for act, error in itertools.product((Act.REBOOT, Act.REBUILD), (*passing, *final)):
+            with self.subTest(act, error=type(error).__name__):
+                verdict = self.after(act, error, NodeState.RESETTING)
+                failed = (
+                    (NodeState.FAILED, True) if error in final else (NodeState.RESETTING, False)
+                )
+                self.assertEqual(failed, (verdict.state, verdict.again_s is None))
+
+    def test_taking_away_is_never_given_up(self):
+        for act, error in itertools.product(
+            (Act.DELETE, Act.FIND, Act.DRAIN, Act.LOOK), (ServiceTimeout('x'), ValueError('y'))
+        ):
+            self.assertIsNotNone(self.after(act, error, NodeState.DELETING, 1000).again_s)
+
+    def test_each_failure_in_a_row_doubles_the_pause_up_to_a_minute(self):
+        self.assertEqual([1, 2, 4, 8], [pause_s(tries) for tries in range(1, 5)])
+        self.assertEqual(LONGEST_PAUSE_S, pause_s(10_000))
+        self.assertEqual(90, pause_s(1, retry_after=90))
+
+
+class Causes(unittest.TestCase):
+    def test_the_providers_own_words_are_at_the_end_of_the_chain(self):
+        error = AmphoraBuildError('Cannot build web-1: it is in error.', fault='No valid host')
+        cause = cause_of(error)
+        self.assertEqual(AmphoraBuildError.code, cause.code)
+        self.assertEqual('No valid host', cause.because.message)
+        self.assertTrue(cause.hint)
+
+    def test_an_error_knows_what_caused_it(self):
+        try:
+            try:
+                raise ServiceUnavailable('Nova is away.')
+            except ServiceUnavailable as exc:
+                raise CircuitOpenError('The circuit is open.') from exc
+        except CircuitOpenError as exc:
+            cause = cause_of(exc)
+        self.assertEqual('circuit_open', cause.code)
+        self.assertEqual('Nova is away.', cause.because.message)
+        self.assertIsNone(cause.because.because)
+
+    def test_a_defect_is_told_as_what_it_is(self):
+        cause = cause_of(KeyError())
+        self.assertEqual(('unforeseen', 'KeyError'), (cause.code, cause.message))
+
+
+class Looks(unittest.TestCase):
+    def test_a_look_is_late_by_a_tenth_of_the_wait_and_never_by_more_than_the_longest(self):
+        pauses = [look_pause_s(waited_s, 6) for waited_s in (0, 1, 5, 20, 3600)]
+        self.assertEqual([FIRST_LOOK_S, FIRST_LOOK_S, 0.5, LOOK_S, LOOK_S], pauses)
+
+    def test_a_clock_that_steps_back_makes_no_busy_loop(self):
+        self.assertEqual(FIRST_LOOK_S, look_pause_s(-3600, 6))
+
+    def test_many_nodes_are_looked_at_less_often(self):
+        self.assertEqual(0.5, look_pause_s(0, 100))
+        self.assertEqual(LOOK_S, look_pause_s(0, 1000))

@@ -1,0 +1,151 @@
+"""Dead nodes are replaced one by one, and not at all when too many are dead."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiln.clusters.models import Cause, NodeState
+from kiln.clusters.spec import Health, Portion
+from kiln.engine.plan.diff import plan_group
+from kiln.engine.plan.repair import Setback, remediate
+from tests.unit.engine.groups import UNTIMED, node, wanted
+
+NOW = 10_000.0
+SICK = {'state': NodeState.UNHEALTHY, 'since': NOW - 300.0}
+
+
+def group(count, **health):
+    return wanted(count, health=Health(**health)).group
+
+
+def well(count):
+    return [node() for _ in range(count)]
+
+
+class Remediation(unittest.TestCase):
+    def test_what_failed_is_given_up_at_once_with_the_words_it_failed_with(self):
+        cause = Cause(code='no_host', message='No valid host was found')
+        dead = node(state=NodeState.FAILED, since=NOW, cause=cause)
+        found = remediate(group(4), [dead, *well(3)], NOW)
+        self.assertEqual({dead.id: 'failed: No valid host was found'}, dict(found.victims))
+        self.assertEqual('', found.hold)
+
+    def test_what_fails_again_and_again_is_made_again_later_and_later(self):
+        dead = node(state=NodeState.FAILED, since=NOW)
+        for count, wait_s in ((1, 0), (2, 1), (3, 2), (4, 4), (9, 60), (1000, 60)):
+            with self.subTest(count=count):
+                setback = Setback(count, NOW)
+                if wait_s:
+                    found = remediate(group(4), [dead, *well(3)], NOW + wait_s - 0.6, setback)
+                    self.assertEqual({}, dict(found.victims))
+                    self.assertIn(f'{count} nodes failed in a row', found.hold)
+                found = remediate(group(4), [dead, *well(3)], NOW + wait_s, setback)
+                self.assertEqual({dead.id}, set(found.victims))
+
+    def test_what_is_unhealthy_has_its_time_to_recover(self):
+        sick = node(**SICK)
+        self.assertEqual({}, dict(remediate(group(4), [sick, *well(3)], NOW - 1).victims))
+        found = remediate(group(4), [sick, *well(3)], NOW)
+        self.assertEqual({sick.id: 'unhealthy for 300 s'}, dict(found.victims))
+
+    def test_what_does_not_start_is_given_up(self):
+        for state in (NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING):
+            slow = node(state=state, since=NOW - 600.0)
+            self.assertEqual({}, dict(remediate(group(4), [slow, *well(3)], NOW - 1).victims))
+            found = remediate(group(4), [slow, *well(3)], NOW)
+            self.assertEqual({slow.id: f'{state} for 600 s'}, dict(found.victims))
+
+    def test_what_is_only_planned_is_not_given_up(self):
+        waits = node(state=NodeState.PLANNED, since=0.0)
+        self.assertEqual({}, dict(remediate(group(1), [waits], NOW).victims))
+
+    def test_what_nobody_can_tell_the_state_of_is_never_given_up(self):
+        lost = node(state=NodeState.UNKNOWN, since=0.0)
+        self.assertEqual({}, dict(remediate(group(4), [lost, *well(3)], NOW).victims))
+
+    def test_who_is_going_already_is_left_alone(self):
+        going = [node(**SICK, doomed='failed'), node(state=NodeState.GONE, since=0.0)]
+        self.assertEqual({}, dict(remediate(group(3), [*going, *well(3)], NOW).victims))
+
+    def test_the_longest_sick_goes_first_and_one_at_a_time(self):
+        first, second = node(state=NodeState.UNHEALTHY, since=10.0), node(**SICK)
+        found = remediate(group(6), [second, first, *well(4)], NOW)
+        self.assertEqual([first.id], list(found.victims))
+        self.assertEqual('others are under way, and max_in_flight is 1', found.hold)
+
+    def test_a_replacement_under_way_holds_up_the_next(self):
+        sick = node(**SICK)
+        new = node(state=NodeState.BUILDING, since=NOW)
+        # So does one of which there is no trace yet.
+        for there in ([sick, new, *well(4)], [sick, *well(4)]):
+            found = remediate(group(6), there, NOW)
+            self.assertEqual({}, dict(found.victims))
+            self.assertEqual('others are under way, and max_in_flight is 1', found.hold)
+        found = remediate(group(6, max_in_flight=2), [sick, *well(4)], NOW)
+        self.assertEqual([sick.id], list(found.victims))
+
+
+class Brake(unittest.TestCase):
+    def test_with_too_many_unhealthy_none_is_replaced(self):
+        sick = [node(**SICK) for _ in range(5)]
+        found = remediate(group(10, max_in_flight=9), [*sick, *well(5)], NOW)
+        self.assertEqual({}, dict(found.victims))
+        self.assertEqual(
+            'the brake holds: 5 of 10 nodes are unhealthy or unknown, and max_unhealthy is 40%',
+            found.hold,
+        )
+
+    def test_with_as_many_as_allowed_they_are(self):
+        sick = [node(**SICK) for _ in range(4)]
+        found = remediate(group(10, max_in_flight=9), [*sick, *well(6)], NOW)
+        self.assertEqual(4, len(found.victims))
+
+    def test_what_has_just_become_unhealthy_or_cannot_be_seen_counts_too(self):
+        for state in (NodeState.UNHEALTHY, NodeState.UNKNOWN):
+            others = [node(state=state, since=NOW) for _ in range(4)]
+            found = remediate(group(10), [node(**SICK), *others, *well(5)], NOW)
+            self.assertIn('the brake holds: 5 of 10', found.hold)
+
+    def test_one_node_of_a_small_group_is_no_storm(self):
+        for size in (1, 2):
+            found = remediate(group(size), [node(**SICK), *well(size - 1)], NOW)
+            self.assertEqual(1, len(found.victims))
+        pair = [node(**SICK), node(**SICK)]
+        self.assertIn('the brake holds', remediate(group(2), pair, NOW).hold)
+
+    def test_none_allowed_is_none(self):
+        for none in (Portion(0), Portion(0, percent=True)):
+            found = remediate(group(3, max_unhealthy=none), [node(**SICK), *well(2)], NOW)
+            self.assertIn('the brake holds', found.hold)
+
+    def test_a_brake_that_holds_nobody_says_nothing(self):
+        lost = [node(state=NodeState.UNKNOWN) for _ in range(3)]
+        self.assertEqual('', remediate(group(3), lost, NOW).hold)
+
+    @UNTIMED
+    @given(
+        st.lists(st.sampled_from(NodeState), max_size=20),
+        st.integers(0, 100),
+        st.integers(0, 5),
+    )
+    def test_never_more_are_replaced_than_brake_and_limit_allow(self, states, percent, limit):
+        nodes = [node(state=state, since=0.0) for state in states]
+        one = wanted(
+            len(nodes),
+            health=Health(max_unhealthy=Portion(percent, percent=True), max_in_flight=limit),
+        )
+        found = remediate(one.group, nodes, NOW)
+        live = [each for each in nodes if not each.state.leaving]
+        bad = [each for each in live if each.state not in (NodeState.READY, NodeState.PLANNED)]
+        self.assertLessEqual(len(found.victims), limit)
+        if found.victims:
+            allowed = max(percent > 0, percent * len(live) // 100)
+            self.assertLessEqual(len(bad), allowed)
+            plan = plan_group(one, nodes, victims=found.victims)
+            gone = {act.node.id for act in plan.removes}
+            self.assertEqual(set(found.victims), gone)
+        self.assertFalse(
+            set(found.victims)
+            & {each.id for each in nodes if each.state in (NodeState.UNKNOWN, NodeState.READY)}
+        )
