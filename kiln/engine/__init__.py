@@ -1,14 +1,14 @@
-"""What keeps clusters as they are wanted to be.
+"""The cluster engine: brings clusters to their desired state and keeps them there.
 
-Planning is pure: ``shapes`` says how many nodes go where, ``planner`` what has
-to change for that, ``rollout`` what of it may be begun now, ``rounds`` who is
-rebooted or rebuilt next, ``remediation`` which nodes are given up, and
-``conditions`` what can be said of a cluster.
+Planning is pure: ``shapes`` counts the nodes of each place, ``planner`` computes the
+changes, ``rollout`` selects the changes that can begin now, ``rounds`` the nodes to
+reboot or rebuild next, ``remediation`` the nodes to give up, and ``conditions`` derives
+the conditions of a cluster.
 
-Acting is level-triggered: ``lifecycle`` says what is next for a node (pure),
-``work`` takes turns with one cluster (news in, one commit, acts out), ``acts``
-does them, ``outcomes`` takes in what became of them, and ``conductor`` is the
-thread that holds the leases. Operations that lead elsewhere than to what is
-wanted have a module each: ``resets``, ``check``, ``adoption``. Another thread,
-``watch``, looks after clusters on which nobody works.
+Execution is level-triggered: ``lifecycle`` returns the next action of a node (pure),
+``work`` runs the rounds of one cluster (take in results, write one commit, start
+actions), ``acts`` runs the actions, ``outcomes`` applies their results, and
+``conductor`` is the thread that holds the leases. Operations that do not follow the
+plan have a module each: ``resets``, ``check``, ``adoption``. Another thread, ``watch``,
+polls the clusters that have no operation under way.
 """

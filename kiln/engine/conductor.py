@@ -1,4 +1,4 @@
-"""The thread that works on clusters: it takes news, and hands out turns."""
+"""The conductor: the thread that holds leases and runs the rounds of clusters."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from kiln.engine.work_sources.database import DatabaseSource
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds until what could not be begun is tried again.
+#: Seconds until a cluster that could not be started here is tried again.
 SHUN_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Held:
-    """A lease, and until when it is surely ours, by the monotonic clock."""
+    """A lease, and the monotonic time until which it is certainly held."""
 
     lease: Lease
     sure_until: float
@@ -42,9 +42,9 @@ class _Held:
 class Conductor:
     """Works on the clusters whose leases it gets, until it is closed.
 
-    A crash at any moment is no loss: who claims the leases next goes on from what
-    is written. Without a ``source`` the store is asked for work; one that is handed
-    in is closed by whoever opened it, after the conductor.
+    A crash at any time loses nothing: the next conductor that claims the leases continues
+    from the store. Without a ``source`` the store is polled for work. The caller that
+    passes a source closes it, after the conductor.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Conductor:
     ) -> None:
         self._parts = parts
         self._source = source or DatabaseSource(parts.store)
-        # No other process ever has it, so a lease of a former life is not mistaken.
+        # Unique to this process, so a lease of an earlier process is never mistaken for its own.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
-        # News come with the epoch of the lease for which something was begun.
+        # Results arrive with the epoch of the lease under which the action was started.
         self._inbox: deque[tuple[int, News] | None] = deque()
         self._arrived = threading.Condition()
         self._works: dict[str, Work] = {}
         self._watch = Watch(parts, self._owner, self._source.offer)
-        # Clusters that are ours, but left in peace for a while, and until when.
+        # Clusters whose leases are held, but that wait for requests in flight, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
-        # Clusters that could not even be begun, and until when they are left alone.
+        # Clusters that could not be started here, and until when they are skipped.
         self._shunned: dict[str, float] = {}
         self._renew_at = 0.0
         self._poll_at = 0.0
@@ -75,11 +75,11 @@ class Conductor:
         self._watch.start()
 
     def wake(self) -> None:
-        """Have the store looked at now: somebody has entered something."""
+        """Poll the store now: an operation was submitted."""
         self._put(None)
 
     def close(self, wait_s: float = 10.0) -> None:
-        """Stop; what is under way in backends goes on, and is found again later."""
+        """Stop; what is under way in backends continues, and is found again later."""
         self._closed.set()
         self._put(None)
         self._watch.close(wait_s)
@@ -111,7 +111,7 @@ class Conductor:
         by_cluster: dict[str, list[News]] = defaultdict(list)
         for epoch, one in news:
             work = self._works.get(one.cluster_id)
-            # What an earlier lease has begun is found again in the backend.
+            # What was started under an earlier lease is found again in the backend.
             if work is not None and work.lease.epoch == epoch:
                 by_cluster[one.cluster_id].append(one)
         due = {scope for scope, work in self._works.items() if work.due <= now}
@@ -124,14 +124,14 @@ class Conductor:
             self._arrived.notify()
 
     def _take(self) -> tuple[list[tuple[int, News]], bool]:
-        """Wait for news, and return all there are."""
+        """Wait for results, and return all that have arrived."""
         clock = self._parts.clock
         until = min(
             [self._poll_at, self._renew_at, *(w.due for w in self._works.values()),
              *(end for _, end in self._quiet.values())]
         )  # fmt: skip
         with self._arrived:
-            # Others that wait for the same moment may wake this thread before it.
+            # Other threads that wait for the same time can wake this thread before it.
             while not self._inbox and (left_s := until - clock.monotonic()) > 0:
                 clock.wait(self._arrived, left_s)
             there = list(self._inbox)
@@ -150,7 +150,7 @@ class Conductor:
                 self._works.pop(scope, None)
                 self._quiet.pop(scope, None)
             except StoreError as exc:
-                # The lease may still be ours for a while, and the store come back.
+                # The lease can still be held for a while, and the store can come back.
                 LOG.warning('Cannot renew the lease of cluster %s: %s', scope, exc)
                 self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
 
@@ -189,7 +189,7 @@ class Conductor:
             return
         held = _Held(lease, now + settings.lease_s)
         if before is not None and before.owner and self._has_intents(scope):
-            # Its former owner may have sent something that has not arrived yet.
+            # A request of its former owner can still be in flight.
             LOG.info('Cluster %s was left by %s: waiting %s s', scope, before.owner,
                      settings.quiesce_s)  # fmt: skip
             self._quiet[scope] = held, now + settings.quiesce_s
@@ -211,11 +211,11 @@ class Conductor:
             self._source.done(lease.scope)
             return
         except StoreError as exc:
-            # It is nobody's fault, and over by the next look at the latest.
+            # Temporary: the next poll tries it again.
             LOG.warning('Cluster %s cannot be begun yet: %s', lease.scope, exc)
             self._release(lease, unsettled=True)
             return
-        # Its driver may be missing here, and be there on another host.
+        # Its driver can be missing here and installed on another host.
         except Exception:
             LOG.exception('Cluster %s cannot be worked on here for now', lease.scope)
             self._release(lease, unsettled=True)
@@ -245,7 +245,7 @@ class Conductor:
         return ForeignWork(self._parts, lease, driver, tell)
 
     def _has_work(self, scope: str) -> bool:
-        """Ask the store, whatever the source says."""
+        """Read it from the store, whatever the source reports."""
         return self._parts.store.operations.has_work(scope)
 
     def _has_intents(self, scope: str) -> bool:
@@ -266,7 +266,7 @@ class Conductor:
             LOG.warning('%s', exc)
             del self._works[scope]
             return
-        # Whatever it is, what was not written did not happen: the next turn begins
+        # Whatever failed, nothing that was not written has happened: the next round begins
         # with what is in the store.
         except Exception:
             LOG.exception('A turn of cluster %s failed; it is taken up anew', scope)

@@ -1,4 +1,4 @@
-"""What is told to the engine: the outcomes of what it began."""
+"""The results of actions that the engine started."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kiln.engine.plan.lifecycle import Act
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class News:
-    """What became of something that was begun; without a node, of the whole cluster."""
+    """The result of an action; without a node, of the whole cluster."""
 
     cluster_id: str
     node_id: str | None = None
     act: Act = Act.REST
     value: Any = None
     error: BaseException | None = None
-    #: The key of the call, where it is a hook's answer.
+    #: The key of the call, if it is the answer of a hook.
     invocation: str = ''

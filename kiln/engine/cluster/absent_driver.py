@@ -1,4 +1,4 @@
-"""What stands in for a cluster driver that is gone: enough to delete, and no more."""
+"""A stand-in for a cluster driver that is missing, used to delete its clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.clusters.models import Cluster, Operation, OperationKind
 
 
 class AbsentDriver(NodeClusterDriver):
-    """Drains nobody, for nobody knows how, and can make nothing."""
+    """Drains no nodes and cannot build any: the driver that could is missing."""
 
     name = 'absent'
     version = '0.0.0'
@@ -20,10 +20,10 @@ class AbsentDriver(NodeClusterDriver):
 
 
 def deletes_without(cluster: Cluster, operation: Operation | None) -> bool:
-    """Whether a cluster may be worked on though its driver cannot be had; pure.
+    """Return whether a cluster can be worked on without its driver; pure.
 
-    Only to be deleted: its nodes kiln knows itself. What another engine has built for it
-    kiln does not, so that has to wait for the driver, unless it is to be given up.
+    Only a deletion can: kiln has a record of the nodes it built itself. Resources that
+    another engine built need the driver, unless the deletion is forced.
     """
     if operation is None or operation.kind is not OperationKind.DELETE:
         return False

@@ -1,4 +1,4 @@
-"""An operation that takes a machine of the site into a group as a node."""
+"""The adopt operation: takes an existing machine of the site into a group as a node."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kiln.models import Amphora, State
 
 
 class Adoption:
-    """Looks at the machine, and writes node and count in one commit, or says why not.
+    """Reads the machine, then writes node and count in one commit, or returns why not.
 
-    The group is one larger then: else the next operation would send somebody away.
-    A machine that is a node of the cluster already is not taken in again, so a crash
-    does no harm.
+    The count of the group grows by one; otherwise the next operation would remove a node.
+    A machine that is already a node of the cluster is not adopted twice, so the operation
+    is safe to repeat after a crash.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Adoption:
         self._naming = naming
         self._tell = tell
         self._news: News | None = None
-        #: Whether the look is under way.
+        #: True while the machine is being read.
         self.busy = False
 
     @property
@@ -53,11 +53,11 @@ class Adoption:
         return str(self._operation.args.get('group', ''))
 
     def learn(self, news: News) -> None:
-        """Take in what the backend says of the machine."""
+        """Take in the backend's result for the machine."""
         self.busy, self._news = False, news
 
     def is_done(self, roster: Roster) -> bool:
-        """Whether the machine is a node."""
+        """Return whether the machine is a node."""
         return any(node.compute_id == self._compute_id for node in roster.nodes())
 
     def go_on(
@@ -68,7 +68,7 @@ class Adoption:
         wishes: Wishes,
         known: Callable[[str, str], Collection[str]],
     ) -> Cause | None:
-        """Look at the machine, or take it in; return why that cannot be.
+        """Read the machine, or adopt it; return why that is not possible.
 
         :param known: returns the ids of a kind that a backend has for clusters.
         """
@@ -101,7 +101,7 @@ class Adoption:
             name=name,
             place=place,
             backend=backend,
-            # It may still start; whether it is ready its driver says.
+            # It can still be starting; its driver decides when it is ready.
             state=NodeState.BOOTING,
             compute_id=amphora.id,
             created_at=entry.now,
@@ -122,7 +122,7 @@ class Adoption:
 
         try:
             found = self._backends.get(backend).get_amphora(amphora_id=self._compute_id)
-        # Whatever goes wrong, the turn must hear that the look is over.
+        # Whatever fails, the round must receive a result, so that it stops waiting.
         except Exception as exc:
             self._tell(News(self._operation.cluster_id, None, Act.ADOPT, error=exc))
         else:
@@ -141,9 +141,9 @@ def unfit(amphora: Amphora, owner: str, known: Collection[str]) -> str:
 
 
 def place_of(shape: Shape, amphora: Amphora, flavor: str | None) -> Place:
-    """Return where a machine counts in a group: by what its shape tells apart; pure.
+    """Return the place of a machine in a group, by what the group's shape counts; pure.
 
-    :param flavor: of the group's machine, where its shape counts none.
+    :param flavor: the flavor of the group's machine, for a shape that counts no flavors.
     """
     counted = bool(shape.flavors or shape.placements)
     zoned = bool(shape.placements) or shape.zones.rule is not ZoneRule.ANY
@@ -153,7 +153,7 @@ def place_of(shape: Shape, amphora: Amphora, flavor: str | None) -> Place:
 
 
 def grown(shape: Shape, place: Place) -> Shape:
-    """Return a shape that has room for one more, there; pure."""
+    """Return a shape with one more node in a place; pure."""
     flavors, placements = dict(shape.flavors), dict(shape.placements)
     counts = dict(shape.zones.counts)
     if flavors and place.flavor is not None:

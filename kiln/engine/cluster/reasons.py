@@ -1,4 +1,4 @@
-"""Why an operation waits, or ended as it did: causes for people, the outermost reason first."""
+"""Causes of an operation that waits or failed, the outermost reason first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.engine.nodes.node_table import Roster
 
 
 def why_waiting(roster: Roster, holds: Sequence[str]) -> Cause | None:
-    """Return why nothing is under way; None if nobody knows."""
+    """Return why nothing is under way; None if unknown."""
     inner = next((node.cause for node in roster.restless() if node.cause), None)
     if not holds:
         return inner
@@ -24,11 +24,11 @@ def why_late(
     because: Cause | None = None,
     undone: Cause | None = None,
 ) -> Cause:
-    """Return why an operation has failed that is not done by its deadline.
+    """Return the cause of an operation that missed its deadline.
 
     :param left: what is still to be done.
-    :param because: why it was not done; None is what the operation says last.
-    :param undone: why it was on its way back, if it was.
+    :param because: why it was not done; None uses the last cause of the operation.
+    :param undone: why it was being rolled back, if it was.
     """
     kind = operation.kind.value
     what = kind if undone is None else f'undo the {kind} of'
@@ -41,6 +41,6 @@ def why_late(
 
 
 def why_undone(operation: Operation, cluster: str, undone: Cause) -> Cause:
-    """Return why a cluster is as it was before an operation."""
+    """Return the cause of an operation that was rolled back."""
     message = f'Cannot {operation.kind.value} cluster {cluster}: it is as it was before.'
     return Cause(code='rolled_back', message=message, because=undone)

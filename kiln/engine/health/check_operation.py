@@ -1,4 +1,4 @@
-"""Looks at the machines of a cluster by who works on it."""
+"""The check operation: polls the machines of a cluster whose lease is held here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiln.engine.results import News
 
 
 class Check:
-    """Sees how the machines of a cluster are; what it finds is written, and no more is done."""
+    """Polls the machines of a cluster and writes what it finds; does nothing else."""
 
     def __init__(
         self,
@@ -29,26 +29,26 @@ class Check:
         self._run = run
         self._tell = tell
         self._seen: Seen | None = None
-        #: Who gave no answer to the last look.
+        #: The backends that did not answer the last poll, and why.
         self.silent: Mapping[str, Cause] = {}
-        #: Whether a look is under way.
+        #: True while a poll is under way.
         self.busy = False
 
     def learn(self, news: News) -> None:
-        """Take in what was seen."""
+        """Take in the result of a poll."""
         self.busy = False
         failed = Seen(silent={'': cause_of(news.error)}) if news.error is not None else None
         self._seen = failed or news.value
 
     def look(self, entry: Entry, nodes: Sequence[Node]) -> None:
-        """Have a look begun, unless one is under way."""
+        """Start a poll, unless one is under way."""
         if not self.busy:
             self.busy = True
             look = functools.partial(self._look, nodes)
             entry.launches.append(functools.partial(self._run, look))
 
     def apply(self, entry: Entry, roster: Roster) -> bool:
-        """Have written what the last look has shown, once; return whether there was one."""
+        """Write the result of the last poll, once; return whether there was one."""
         seen, self._seen = self._seen, None
         if seen is not None:
             self.silent = seen.silent
@@ -57,7 +57,7 @@ class Check:
 
     @property
     def cause(self) -> Cause | None:
-        """Why not all could be seen; None if all were."""
+        """Why some machines could not be polled; None if all were."""
         if not self.silent:
             return None
         count = len(self.silent)
@@ -71,7 +71,7 @@ class Check:
     def _look(self, nodes: Sequence[Node]) -> None:
         try:
             news = News(self._cluster_id, act=Act.LOOK, value=self._survey.look(nodes))
-        # Whatever it is, the turn must hear that the look is over.
+        # Whatever fails, the round must receive a result, so that it stops waiting.
         except Exception as exc:
             news = News(self._cluster_id, act=Act.LOOK, error=exc)
         self._tell(news)

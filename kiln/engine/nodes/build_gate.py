@@ -1,4 +1,4 @@
-"""How many requests for builds of one cluster may be out at once."""
+"""A limit on concurrent build requests of one cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import collections
 
 
 class BuildGate:
-    """Lets so many in, and the others in their order as soon as one has left."""
+    """Admits a limited number of builds; the others follow in order as builds end."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -14,7 +14,7 @@ class BuildGate:
         self._waiting: collections.deque[str] = collections.deque()
 
     def enter(self, node_id: str) -> bool:
-        """Let a node in if there is room; else it is named when there is."""
+        """Admit a node if there is room; otherwise queue it, for ``leave`` to return."""
         if len(self._inside) >= self._most:
             self._waiting.append(node_id)
             return False
@@ -22,6 +22,6 @@ class BuildGate:
         return True
 
     def leave(self, node_id: str) -> str | None:
-        """Let a node out; return who may try again, if anybody waits."""
+        """Release a node; return the id of the next waiting node, if there is one."""
         self._inside.discard(node_id)
         return self._waiting.popleft() if self._waiting else None

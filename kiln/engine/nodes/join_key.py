@@ -1,4 +1,4 @@
-"""The key of a cluster, from which the tokens are made that its nodes join with."""
+"""The join key of a cluster, from which the join tokens of its nodes are derived."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _BYTES = 32
 
 
 def known_key(store: Store, cluster_id: str) -> bytes:
-    """Return the key of a cluster that has one.
+    """Return the join key of a cluster.
 
-    :raises ClusterNotFound: none of its nodes was to join yet.
-    :raises StoreError: it cannot be read.
+    :raises ClusterNotFound: the cluster has no key, since no node was to join so far.
+    :raises StoreError: the key cannot be read.
     """
     return bytes.fromhex(store.secrets.read(cluster_id, _NAME).value)
 
 
 class JoinKey:
-    """Reads the key when it is first needed, and makes it where there is none.
+    """Reads the key when it is first needed, and creates it if it does not exist.
 
-    It is in the store before anybody is given a token, behind the fence: so whoever
-    takes the cluster over makes the same ones. Few clusters have nodes that join,
-    and a site without any needs no keys to encrypt it with.
+    The key is in the store, behind the fence, before any token is issued, so a conductor
+    that takes the cluster over derives the same tokens. Few clusters have nodes that join,
+    and a site without such clusters needs no keys to encrypt it with.
     """
 
     def __init__(self, store: Store, lease: Lease) -> None:
@@ -39,7 +39,7 @@ class JoinKey:
     def __call__(self) -> bytes:
         """Return the key.
 
-        :raises LeaseLost: somebody else has the cluster now, and there was no key yet.
+        :raises LeaseLost: another conductor has the cluster now, and there was no key.
         :raises StoreError: it cannot be read or written.
         """
         with self._lock:

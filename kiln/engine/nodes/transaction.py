@@ -1,4 +1,4 @@
-"""What one turn of the engine writes down, and what it begins after that."""
+"""The changes of one round of the engine: one commit, then the actions it starts."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from kiln.db.store import Store
 from kiln.engine.plan.lifecycle import Act
 from kiln.engine.plan.names import build_key
 
-#: The kind of the step in which an operation has turned back.
+#: The kind of the step that records a rollback.
 ROLLBACK = 'rollback'
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 
 
 class Entry:
-    """Gathered in a turn: written in one commit, and only then is anything begun."""
+    """Gathers the changes of a round, writes them in one commit, then starts the actions."""
 
     def __init__(
         self, cluster_id: str, operation: Operation | None, *, now: float, moment: float
     ) -> None:
         self._cluster_id = cluster_id
-        #: The operation under way, as it is to be written; None where there is none.
+        #: The operation under way, as it is to be written; None if there is no operation.
         self.operation = operation
         self._written = operation
         #: Seconds since the epoch, and by the monotonic clock.
         self.now, self.moment = now, moment
         self.nodes: dict[str, Node] = {}
         self.accepted: dict[str, tuple[Node, str]] = {}
-        #: Whether the cluster is forgotten with this, and whether that is by force.
+        #: True if this removes the cluster from the store, and if that is forced.
         self.buried = self._forced = False
-        #: The cluster, if something is to be written of it.
+        #: The cluster, if its row changes.
         self.cluster: Cluster | None = None
-        #: What is wanted from now on, and the generation that it takes the place of.
+        #: The new desired state, and the generation that it replaces.
         self.aim: tuple[Aim, int] | None = None
         self._deadline_at: float | None = None
         self.launches: list[Callable[[], None]] = []
@@ -61,7 +61,7 @@ class Entry:
 
     @property
     def steps(self) -> list[Step]:
-        """What was intended and settled so far."""
+        """The steps that were intended or settled so far."""
         return list(self._steps.values())
 
     # ---- gathering -----------------------------------------------------------
@@ -73,7 +73,7 @@ class Entry:
         node: Node | None = None,
         facts: Mapping[str, Any] = _NOTHING,
     ) -> None:
-        """Tell people and programs of something."""
+        """Record an event, for people and programs."""
         operation_id = self.operation.id if self.operation else None
         node_id = node.id if node else None
         self._events.append(
@@ -84,35 +84,35 @@ class Entry:
         )  # fmt: skip
 
     def begin(self) -> None:
-        """Say that the operation has begun."""
+        """Record that the operation has begun."""
         assert self.operation is not None
         self.tell('operation-started', f'{self.operation.kind.value} has begun')
         self._move(OperationState.RUNNING, None, started_at=self.now)
 
     def say(self, cause: Cause | None) -> None:
-        """Say why the operation waits; with no cause, that it goes on."""
+        """Record why the operation waits; without a cause, that it continues."""
         self._move(OperationState.WAITING if cause else OperationState.RUNNING, cause)
 
     def end(self, state: OperationState, cause: Cause | None = None) -> None:
-        """Say that the operation has ended, and why it did not succeed."""
+        """Record that the operation has ended, and why it did not succeed."""
         assert self.operation is not None
         self.tell('operation-ended', f'{self.operation.kind.value} {state.value}')
         self._move(state, cause, ended_at=self.now)
 
     def _move(self, state: OperationState, cause: Cause | None, **moments: Any) -> None:
         assert self.operation is not None
-        # What is as it was is not written again.
+        # An unchanged state is not written again.
         if (self.operation.state, self.operation.cause) != (state, cause):
             self.operation = dataclasses.replace(
                 self.operation, state=state, cause=cause, **moments
             )
 
     def change_aim(self, aim: Aim, generation: int) -> None:
-        """Have something else wanted of the cluster, if it still has a generation."""
+        """Change the desired state of the cluster, if its generation is still the given one."""
         self.aim = aim, generation
 
     def turn_back(self, aim: Aim, generation: int, deadline_at: float, why: Cause) -> None:
-        """Say that the operation has failed, and leads back to an aim by a new deadline."""
+        """Record that the operation failed and rolls back to an earlier state, by a new deadline."""
         assert self.operation is not None
         self.change_aim(aim, generation)
         self._deadline_at = deadline_at
@@ -123,20 +123,20 @@ class Entry:
         )  # fmt: skip
 
     def intend(self, act: Act, node: Node) -> None:
-        """Say that something is about to be done in a backend."""
+        """Record that an action is about to be started in a backend."""
         self._step(act, node, StepState.INTENT, None)
 
     def settle(self, act: Act, node: Node, cause: Cause | None = None) -> None:
-        """Say that it was done; with a cause, that it was not and will not be."""
+        """Record that the action was done; with a cause, that it failed for good."""
         self._step(act, node, StepState.DONE if cause is None else StepState.FAILED, cause)
 
     def accept(self, node: Node, compute_id: str) -> None:
-        """Say that a server is the node."""
+        """Record which machine is the node's."""
         self.accepted[node.id] = (node, compute_id)
         self._hold(node, compute_id, gone_at=None)
 
     def confirm_gone(self, node: Node) -> None:
-        """Say that the backend, asked for the node's server by its id, has none."""
+        """Record that the backend has no machine with the id of the node's machine."""
         if node.compute_id is not None:
             self._hold(node, node.compute_id, gone_at=self.now)
 
@@ -149,7 +149,7 @@ class Entry:
         )  # fmt: skip
 
     def abandon(self, backend: str, kind: str, name: str, node: Node | None = None) -> None:
-        """Say that something that does not go is given up; it stays on the receipt."""
+        """Record that a resource that cannot be deleted is abandoned; the receipt lists it."""
         node_id = node.id if node else None
         self._holdings.append(
             Holding(
@@ -163,18 +163,18 @@ class Entry:
         )  # fmt: skip
 
     def bury(self, *, forced: bool = False) -> None:
-        """Have the cluster forgotten; with ``forced`` also where something may be left."""
+        """Remove the cluster from the store; with ``forced`` even if resources might be left."""
         self.buried, self._forced = True, forced
 
     def journal(self, step: Step) -> None:
-        """Write a step that is no act for a node."""
+        """Write a step that is not an action for a node."""
         self._steps[step.id] = step
 
     def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
-        # What becomes known after its operation has ended, the node itself says.
+        # What arrives after the operation has ended is recorded in the node itself.
         if self.operation is None:
             return
-        # The same step each time the act is repeated, and no longer than a column.
+        # The same id each time the action is repeated, and short enough for the column.
         step_id = str(uuid.uuid5(_STEPS, f'{self.operation.id}.{build_key(node)}.{act.value}'))
         self._steps[step_id] = Step(
             id=step_id,
@@ -193,10 +193,10 @@ class Entry:
     # ---- writing -------------------------------------------------------------
 
     def write(self, store: Store, lease: Lease) -> set[str]:
-        """Write all of it; return the ids of nodes that have another server already.
+        """Write all of it; return the ids of nodes that already have another machine.
 
-        :raises LeaseLost: nothing was written, and nothing must be begun.
-        :raises ClusterChanged: the same, since its owner was faster with another wish.
+        :raises LeaseLost: nothing was written, and nothing must be started.
+        :raises ClusterChanged: nothing was written: the owner changed the cluster first.
         """
         changed = self.operation is not self._written
         others = self.cluster or self.aim or changed

@@ -1,4 +1,4 @@
-"""What is to change in a cluster, and why: frozen values, for the engine and for people."""
+"""Plans: the changes to a cluster and their reasons, as frozen values."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kiln.clusters.exceptions import Problem
 from kiln.clusters.models import Node
 from kiln.clusters.spec import NodeGroupSpec, Place, Strategy
 
-#: Nodes that a line names before it only counts.
+#: Nodes that a line names; the others are only counted.
 _NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """A group as it is to be, with nothing left open."""
+    """The desired state of a group, with all defaults filled in."""
 
     group: NodeGroupSpec
-    #: Of its machine; for a shape that counts no flavors.
+    #: The flavor of its machine, for a shape that counts no flavors.
     flavor: str | None = None
-    #: All that its backend has; none if that is not known.
+    #: All zones of its backend; empty if they are unknown.
     zones: tuple[str, ...] = ()
-    #: The digest of what its nodes are made with; empty: nothing is outdated.
+    #: The digest of the spec that its nodes are built from; empty: nothing is outdated.
     made_with: str = ''
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Add:
-    """A node is to be made that takes no other's place."""
+    """A node is to be built that replaces no other."""
 
     place: Place
     reason: str
@@ -38,27 +38,27 @@ class Add:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Remove:
-    """A node is to go, and none comes for it."""
+    """A node is to be removed without a replacement."""
 
     node: Node
     reason: str
-    #: Somebody decided on this very node, so nothing holds it back.
+    #: True if this node was requested by name, so nothing holds it back.
     named: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Replace:
-    """A node is to go, and another one is made for it."""
+    """A node is to be removed, and another one built for it."""
 
     node: Node
-    #: Where the other one goes.
+    #: The place of the new node.
     place: Place
     reason: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Keep:
-    """A node stays; the reason says what is odd about it, if anything is."""
+    """A node stays; the reason names what is unusual about it, if anything."""
 
     node: Node
     reason: str = ''
@@ -66,36 +66,36 @@ class Keep:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class GroupPlan:
-    """What is to change in one group."""
+    """The changes to one group."""
 
     group: str
     role: str
-    #: Nodes that there are to be.
+    #: The desired number of nodes.
     count: int
     strategy: Strategy
-    #: How many there are where once all is done.
+    #: The number of nodes of each place once all is done.
     table: Mapping[Place, int]
     adds: tuple[Add, ...] = ()
     replaces: tuple[Replace, ...] = ()
     removes: tuple[Remove, ...] = ()
     keeps: tuple[Keep, ...] = ()
-    #: Nodes on their way out, of which nothing has to be decided any more.
+    #: Nodes that are already being removed, so nothing is decided for them.
     leaving: tuple[Node, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to change."""
+        """True if nothing is to change."""
         return not (self.adds or self.replaces or self.removes)
 
     @property
     def live(self) -> tuple[Node, ...]:
-        """The nodes that are not on their way out yet."""
+        """The nodes that are not being removed already."""
         acts: Sequence[Remove | Replace | Keep] = (*self.removes, *self.replaces, *self.keeps)
         return tuple(act.node for act in acts)
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to change, a line for all that is alike."""
+        """Yield the changes for people, one line for all that are alike."""
         for place, reason, nodes in _alike((add.place, add.reason, None) for add in self.adds):
             yield f'{self.group}: +{len(nodes)} {where(place)} ({reason})'
         for (old, new), reason, nodes in _alike(
@@ -130,7 +130,7 @@ class GroupPlan:
 
 
 class Shared(enum.StrEnum):
-    """What happens to the part of a cluster that all of its nodes share."""
+    """What happens to the resources that all nodes of a cluster share."""
 
     ADD = 'add'
     KEEP = 'keep'
@@ -139,9 +139,9 @@ class Shared(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterPlan:
-    """What is to change in a cluster, group by group in the order it is begun.
+    """The changes to a cluster, group by group in the order in which they begin.
 
-    What all nodes share is made before the first of them and removed after the last.
+    Shared resources are created before the first node and removed after the last.
     """
 
     cluster: str
@@ -150,16 +150,16 @@ class ClusterPlan:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to change."""
+        """True if nothing is to change."""
         return self.shared is Shared.KEEP and all(plan.empty for plan in self.groups)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What has to be corrected before anything is done."""
+        """What must be corrected before anything is done."""
         return tuple(problem for plan in self.groups for problem in plan.problems)
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to change, for people, in the order it is begun."""
+        """Yield the changes for people, in the order in which they begin."""
         what = f'{self.cluster}: {{}} what its nodes share'
         if self.shared is Shared.ADD:
             yield what.format('+')
@@ -183,7 +183,7 @@ def where(place: Place) -> str:
 
 
 def placement_rows(table: Mapping[Place, int]) -> list[tuple[str, ...]]:
-    """Return a table as rows of text: a row per flavor, a column per zone, and the sums."""
+    """Return a table as rows of text: a row per flavor, a column per zone, and totals."""
     flavors = sorted({place.flavor for place in table}, key=lambda name: name or '')
     zones = sorted({place.zone for place in table}, key=lambda name: name or '')
     rows: list[tuple[str, ...]] = [('flavor', *(zone or 'any zone' for zone in zones), 'all')]
@@ -203,7 +203,7 @@ def _alike(acts: Iterable[tuple[Any, str, Any]]) -> Iterator[tuple[Any, str, lis
 
 
 def named(nodes: Sequence[Node]) -> str:
-    """Return the names of nodes for people; of many the first few, and how many more."""
+    """Return the names of nodes for people: the first few, and how many more."""
     names = ', '.join(node.name for node in nodes[:_NAMED])
     more = len(nodes) - _NAMED
     return f'{names} and {more} more' if more > 0 else names
@@ -219,5 +219,5 @@ def _node(node: Node, reason: str) -> dict[str, Any]:
 
 
 def going(node: Node) -> bool:
-    """Whether a node is on its way out, or out."""
+    """Return whether a node is being removed, or is gone."""
     return node.state.leaving or bool(node.doomed)

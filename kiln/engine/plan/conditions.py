@@ -1,7 +1,7 @@
-"""What can be said of a cluster now; pure.
+"""The conditions of a cluster, computed from its state; pure.
 
-Nothing of it is stored: it follows from the newest operation, the nodes and the
-lease. So it cannot be said that a cluster is in progress while nobody works on it.
+Conditions are not stored: they follow from the newest operation, the nodes and the
+lease. So a cluster without a worker is never reported as in progress.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def conditions(
     lease: Lease | None = None,
     made_with: Mapping[str, str] = _UNKNOWN,
 ) -> tuple[Condition, ...]:
-    """Return what is true of a cluster, each with its cause where it has one.
+    """Return the conditions of a cluster, each with its cause if it has one.
 
     :param operation: the newest one, ended or not.
-    :param lease: the last one of the cluster; without one nobody works on it.
-    :param made_with: by group, what its nodes are to be made with; none is no drift.
+    :param lease: the last lease of the cluster; None means that no conductor works on it.
+    :param made_with: by group, the digest of its current spec; no entry means no drift.
     """
     there = [node for node in nodes if node.state is not NodeState.GONE]
     live = [node for node in there if not going(node)]
@@ -58,9 +58,9 @@ def conditions(
 
 
 def outdated(nodes: Iterable[Node], made_with: Mapping[str, str]) -> tuple[Node, ...]:
-    """Return the nodes that are made with something else than their group wants now.
+    """Return the nodes that were built from another spec than the current one.
 
-    Of a node that was adopted nobody knows what it was made with.
+    The spec of an adopted node is unknown, so it is never outdated.
     """
     return tuple(
         node
@@ -105,7 +105,7 @@ def _progress(
 
 
 def _brake(cluster: Cluster, nodes: Sequence[Node], now: float) -> Iterator[Condition]:
-    """Tell that nodes are given up, and yet not replaced."""
+    """Report nodes that are given up but not replaced."""
     holds = {}
     for group in cluster.spec.groups:
         found = remediate(group, [node for node in nodes if node.group == group.name], now)
@@ -120,7 +120,7 @@ def _brake(cluster: Cluster, nodes: Sequence[Node], now: float) -> Iterator[Cond
 
 def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator[Condition]:
     sick = sorted((node for node in live if node.state in _SICK), key=lambda node: node.name)
-    # While somebody works on it, what is missing is on its way.
+    # While an operation is under way, missing nodes are being built.
     short = '' if at_work else _short(cluster, live)
     if cluster.trouble is not None and not at_work:
         yield Condition(kind=ConditionKind.DEGRADED, cause=cluster.trouble)

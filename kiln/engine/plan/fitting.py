@@ -1,8 +1,8 @@
-"""Which of the places that are taken can stay, when flavors and zones are both counted.
+"""The occupied places that can stay when both flavors and zones are counted.
 
-Going by either count alone may let the wrong node stay: the one that blocks two
-others. So this is a flow from flavors to zones through the places that exist,
-and the largest one keeps the most nodes.
+Either count alone can keep the wrong node: one that blocks two others. So this is a
+flow problem from flavors to zones through the existing places; the maximum flow keeps
+the most nodes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Counts = Mapping[str | None, int]
 
 
 def fitting(existing: Mapping[Place, int], flavors: Counts, zones: Counts) -> dict[Place, int]:
-    """Return how many may stay of each place: as many as possible within both counts."""
+    """Return how many nodes of each place can stay: the most that both counts allow."""
     places = sorted(existing, key=place_order)
     kept = dict.fromkeys(places, 0)
     flavor_room, zone_room = dict(flavors), dict(zones)
     while path := _path(existing, kept, flavor_room, zone_room):
-        # Every second place gives way, and its flavor goes to the next zone.
+        # Every second place is given up, and its flavor moves to the next zone.
         added, given_up = path[::2], path[1::2]
         amount = min(
             flavor_room[path[0].flavor],
@@ -42,7 +42,7 @@ def fitting(existing: Mapping[Place, int], flavors: Counts, zones: Counts) -> di
 def _path(
     existing: Mapping[Place, int], kept: Mapping[Place, int], flavors: Counts, zones: Counts
 ) -> tuple[Place, ...]:
-    """Return the shortest way from a flavor with room to a zone with room."""
+    """Return the shortest path from a flavor with room to a zone with room."""
     paths: dict[str | None, tuple[Place, ...]] = {
         flavor: () for flavor, room in flavors.items() if room
     }

@@ -1,4 +1,4 @@
-"""Names and ids for nodes: never used twice."""
+"""Names and ids of nodes; none is ever reused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from kiln.clusters.models import Node
 
-#: Without vowels no suffix is a word, and without 0, 1, 3 and l none is misread.
+#: Without vowels a suffix is never a word; 0, 1, 3 and l are easily misread.
 _LETTERS = 'bcdfghjkmnpqrstvwxz2456789'
 _SUFFIX = 5
 #: Of a label of a host name.
@@ -23,7 +23,7 @@ def build_key(node: Node) -> str:
 
 
 class Naming:
-    """Makes ids and names up; another source of randomness makes them repeatable."""
+    """Generates ids and names; a seeded source of randomness makes them repeatable."""
 
     def __init__(self, source: random.Random | None = None) -> None:
         self._source = source or random.SystemRandom()
