@@ -1,4 +1,4 @@
-"""What the engine is put together from, handed in by whoever starts it."""
+"""The dependencies of the engine, passed in by its caller."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
 from kiln.models import Ability
 
-#: Seconds after which a backend is asked for its zones again, with and without an answer.
+#: Seconds after which the zones of a backend are read again, with and without an answer.
 ZONES_KEEP_S = 300.0
 ZONES_AGAIN_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class EngineSettings:
-    """How the engine works; all but the counts are seconds."""
+    """Settings of the engine; all except the counts are seconds."""
 
     #: How long a lease lasts; its owner renews it three times in that time.
     lease_s: float = 15.0
-    #: How long who takes over a cluster waits before he repeats what was begun: the
-    #: former owner may have sent a request just before, and it may still arrive. It
-    #: arrives in time if it takes no longer than this on its way. What a process sends
-    #: that was stopped after it had begun to, and wakes later, comes late all the same:
-    #: such a build is found by its key and adopted.
+    #: Wait after taking over a cluster, before actions with an open intent are repeated:
+    #: the former owner can have sent a request just before, which is still in flight. It
+    #: arrives in time if it takes no longer than this. A process that was stopped while it
+    #: sent a request, and resumes later, still sends it too late: such a build is found by
+    #: its key and adopted.
     quiesce_s: float = 5.0
-    #: How often the store is asked for work, and for what others changed.
+    #: Interval at which the store is polled for work, and for changes that others made.
     poll_s: float = 1.0
-    #: Between the two looks that prove that nothing is left.
+    #: Between the two polls that prove that nothing is left.
     settle_s: float = 2.0
-    #: Between two looks at the machines of clusters on which nobody works.
+    #: Between two polls of the machines of clusters without an operation under way.
     watch_s: float = 30.0
-    #: Requests for builds of one cluster that may be out at once.
+    #: Build requests of one cluster that can be under way at once.
     max_building: int = 200
 
 
 class Drivers(Protocol):
-    """Where cluster drivers come from."""
+    """The source of cluster drivers."""
 
     def open(self, pin: DriverPin) -> ClusterDriver:
         """Return the driver that a cluster belongs to, the same one each time.
 
-        :raises ClusterError: it is not installed any more, or cannot be loaded.
+        :raises ClusterError: it is no longer installed, or cannot be loaded.
         """
 
 
@@ -72,13 +72,13 @@ class Backends:
         self._lock = threading.Lock()
         self._opened: dict[str, Compute] = {}
         self._zones: dict[str, tuple[str, ...]] = {}
-        #: When to ask for them again, by the monotonic clock.
+        #: When to read the zones again, by the monotonic clock.
         self._ask_zones_at: dict[str, float] = {}
 
     def get(self, name: str | None) -> Compute:
         """Return a backend; None is the site's default.
 
-        :raises ConfigurationError: there is none of that name, or it cannot be opened.
+        :raises ConfigurationError: it does not exist, or cannot be opened.
         """
         name = name or self._default
         with self._lock:
@@ -87,13 +87,13 @@ class Backends:
             return self._opened[name]
 
     def zones(self, name: str | None, *, wait: bool = False) -> tuple[str, ...] | None:
-        """Return the zones of a backend as it last told them; None while it has not.
+        """Return the zones of a backend as it last listed them; None if it has not done so.
 
-        Empty for one that has no notion of zones, or cannot tell. Returns at once,
-        unless it is told to wait for an answer where there was none yet.
+        Empty for a backend that has no zones, or cannot list them. Returns at once, unless
+        ``wait`` is set and there was no answer so far.
 
-        :raises ConfigurationError: there is no such backend, or it cannot be opened.
-        :raises AmphoraComputeError: it gave no answer that was to be waited for.
+        :raises ConfigurationError: the backend does not exist, or cannot be opened.
+        :raises AmphoraComputeError: ``wait`` was set, and the backend did not answer.
         """
         compute = self.get(name)
         if Ability.LIST_ZONES not in compute.capabilities().abilities:
@@ -133,7 +133,7 @@ class Backends:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Everything that works on a cluster need."""
+    """The dependencies of the work on clusters."""
 
     store: Store
     backends: Backends
@@ -144,11 +144,11 @@ class Parts:
     naming: Naming = dataclasses.field(default_factory=Naming)
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
-    #: Runs what may take a while: a driver's looks at a node.
+    #: Runs what can take a while: a driver's checks of a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
 
 
-#: What a node's machine carries in its metadata, for people who look at the backend.
+#: In the metadata of a node's machine, for people who look at the backend.
 def labels(cluster_id: str, group: str) -> Mapping[str, str]:
-    """Return what the machine of a node is marked with."""
+    """Return the labels of the machine of a node."""
     return {'cluster': cluster_id, 'group': group}

@@ -15,31 +15,31 @@ from kiln.exceptions import AmphoraComputeError
 
 LOG = logging.getLogger(__name__)
 
-#: Looks in a row that must find nothing: one list may be older than the last delete.
+#: Polls in a row that must find nothing: one list can be older than the last delete.
 LOOKS = 2
 
 
 class Sweep:
-    """Looks in backends for what carries a cluster's name, and deletes what nobody knows."""
+    """Polls backends for machines marked with a cluster's id, and deletes unknown ones."""
 
     def __init__(self, cluster_id: str, backends: Backends, tell: Callable[[News], None]) -> None:
         self._cluster_id = cluster_id
         self._backends = backends
         self._tell = tell
         self._empty = 0
-        #: Looks in a row that proved nothing, and what the last of them has found.
+        #: Polls in a row that proved nothing, and what the last poll found.
         self.in_vain = 0
         self.left: tuple[tuple[str, str], ...] = ()
-        #: Whether a look is under way.
+        #: True while a poll is under way.
         self.busy = False
 
     @property
     def proven(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return self._empty >= LOOKS
 
     def look(self, names: Iterable[str]) -> None:
-        """Begin to look in the backends; what is found is told."""
+        """Start a poll of the backends; what it finds is reported as a result."""
         self.busy = True
         pending = set(names)
         if not pending:
@@ -49,17 +49,17 @@ class Sweep:
         for name in sorted(pending):
             try:
                 listing = self._backends.get(name).list_amphorae()
-            # A backend that cannot be opened is one that cannot be proven empty.
+            # A backend that cannot be opened cannot be proven empty.
             except Exception as exc:
                 self._tell(News(self._cluster_id, error=exc))
                 return
             listing.add_done_callback(functools.partial(self._listed, name, pending, found))
 
     def learn(self, news: News, entry: Entry) -> bool:
-        """Take in what was found; return whether to look once more, later.
+        """Take in what was found; return whether to poll once more, later.
 
-        What is left is deleted after the commit, which proves that the cluster is
-        still ours: found while we slept, it may be somebody else's node by now.
+        What is left is deleted only after the commit, which proves that the lease is still
+        held: otherwise it could be a node of another owner by now.
         """
         self.busy = False
         if news.error is not None:

@@ -1,8 +1,8 @@
-"""One cluster that an engine of its driver's own builds, while this process holds its lease.
+"""The rounds of a cluster that its driver builds with an engine of its own.
 
-The driver is asked once for each operation, and then how far it has come, until it is
-done. That it will be asked is written first, so that after a crash it is asked again:
-what was started already, its contract says, is not started a second time.
+The driver is called once for each operation, then polled for progress until the
+operation is done. The intent to call it is written first, so that the call is repeated
+after a crash: the driver contract requires that nothing is started twice.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from kiln.engine.plan.reset_rounds import refusal
 from kiln.engine.results import News
 from kiln.exceptions import KilnError
 
-#: Seconds between two questions how far an engine has come.
+#: Seconds between two polls for progress.
 ASK_S = 5.0
 _ASK = 'ask'
-#: In the result of that step: nothing is left to be asked.
+#: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
 
 _SILENT = 'It does not say why.'
-#: What is about single nodes, of which an engine of a driver's own says nothing.
+#: Operations on single nodes, which a driver with its own engine does not report.
 _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
 
 Ask = Callable[[Context, Cluster], StatusReport | None]
@@ -55,25 +55,25 @@ Ask = Callable[[Context, Cluster], StatusReport | None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a driver said, and to which operation; None where it failed to."""
+    """What a driver returned, and for which operation; no report if the call failed."""
 
     operation_id: str
     report: StatusReport | None = None
 
 
 class ForeignWork(Work):
-    """Has a driver bring its cluster to what is wanted."""
+    """Calls a driver to bring its cluster to the desired state."""
 
     def __init__(
         self, parts: Parts, lease: Lease, driver: ClusterDriver, tell: Callable[[News], None]
     ) -> None:
-        # Of its nodes nobody tells kiln, so the roster has timers and no members.
+        # kiln has no records of its nodes, so the roster has timers and no members.
         super().__init__(parts, lease, Roster(()), tell)
         self._driver = driver
         self._hooking = Hooking(parts, driver, self._roster, self._context, tell)
-        #: Whether the driver has not answered yet.
+        #: True while a call of the driver is under way.
         self._busy = False
-        #: Whether the driver knows of the operation, and is done with it.
+        #: True if the driver has received the operation, and if it has completed it.
         self._asked = self._complete = False
         self._tries = 0
         self._not_before = 0.0
@@ -84,7 +84,7 @@ class ForeignWork(Work):
         return self._busy
 
     def reload(self) -> None:
-        """See what others have written: what is asked for, and what is wanted."""
+        """Read what others have written: the operation, and the desired state."""
         store, scope = self._parts.store, self.lease.scope
         self._cluster = store.clusters.get(scope)
         found = store.operations.open(scope)
@@ -96,7 +96,7 @@ class ForeignWork(Work):
                 if step.kind == _ASK and step.state is StepState.DONE
             ]
             self._complete = any(step.result.get(_COMPLETE) for step in asked)
-            # What failed is asked for again, where it is retried.
+            # A call that failed is repeated if the operation is retried.
             self._asked = any(step.started_at > fresh.retried_at for step in asked)
             self._tries, self._not_before = 0, 0.0
         self._operation = fresh
@@ -119,7 +119,7 @@ class ForeignWork(Work):
             entry.launches.append(functools.partial(self._parts.run, run))
 
     def _has_begun(self, entry: Entry, operation: Operation) -> bool:
-        """Begin the operation if it has not; return whether it may go on from there."""
+        """Begin the operation if it has not begun; return whether it can continue."""
         if operation.state is OperationState.QUEUED:
             entry.begin()
             refused = refusal(operation.kind, self._driver, ())
@@ -195,7 +195,7 @@ class ForeignWork(Work):
         if operation.forced:
             self._give_up(entry, operation, cause)
             return
-        # Who cannot say how far he is may be at work all the same.
+        # A driver that cannot report progress can still be at work.
         if self._asked or getattr(error, 'retryable', False):
             entry.say(cause)
         else:
@@ -203,7 +203,7 @@ class ForeignWork(Work):
             entry.end(OperationState.FAILED, cause)
 
     def _give_up(self, entry: Entry, operation: Operation, cause: Cause) -> None:
-        """Have a forced deletion end without what its engine does not take away."""
+        """End a forced deletion without the resources that its engine does not delete."""
         entry.say(cause)
         if self._tries < TRIES:
             return
@@ -217,13 +217,13 @@ class ForeignWork(Work):
 
     def _hear(self, entry: Entry, operation: Operation, report: StatusReport | None) -> None:
         if operation.forced and report is not None and report.progress is Progress.FAILED:
-            # To be asked how far it is would be to hear the same again.
+            # Polling for progress would return the same failure again.
             self._asked = False
             self._fail(entry, operation, ClusterDriverError(report.reason or _SILENT))
             return
         self._tries = 0
         just_asked, self._asked = not self._asked, True
-        # One who was only just asked may be done already.
+        # A driver that was only just called can be done already.
         at_once = just_asked and report is None
         self._rest(entry.moment if at_once else entry.moment + ASK_S)
         checked = operation.kind is OperationKind.CHECK
@@ -241,7 +241,7 @@ class ForeignWork(Work):
         self._roster.wake_at(moment)
 
     def _keep(self, entry: Entry, report: StatusReport) -> None:
-        """Have written what the driver wants to be handed back."""
+        """Write the handle and state that the driver wants to be passed again."""
         changes: dict[str, Any] = {}
         if report.driver_handle is not None:
             changes['driver_handle'] = report.driver_handle
@@ -253,7 +253,7 @@ class ForeignWork(Work):
     def _settle(
         self, entry: Entry, operation: Operation, state: StepState, cause: Cause | None = None
     ) -> None:
-        """Have written what became of asking."""
+        """Write the result of calling the driver."""
         entry.journal(
             Step(
                 id=f'{operation.id}.{_ASK}',
@@ -270,7 +270,7 @@ class ForeignWork(Work):
 
 
 def _say(entry: Entry, operation: Operation, report: StatusReport) -> None:
-    """Have written what an engine says of itself that is not done."""
+    """Record the progress of an engine that is not done."""
     cause = Cause(code='engine', message=report.reason) if report.reason else None
     if report.progress is Progress.FAILED:
         failed = Cause(code='engine_failed', message=report.reason or _SILENT)
@@ -282,7 +282,7 @@ def _say(entry: Entry, operation: Operation, report: StatusReport) -> None:
 
 
 def _asking(driver: ClusterDriver, operation: Operation, now: float) -> Ask:
-    """Return what has the driver start an operation."""
+    """Return the driver call that starts an operation."""
     kind, args = operation.kind, operation.args
     if kind is OperationKind.CREATE:
         timeout_s = max(0.0, operation.deadline_at - now)

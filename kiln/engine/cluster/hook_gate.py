@@ -1,7 +1,7 @@
-"""The hooks of the operation under way of one cluster: asked by its turns, told by its news.
+"""The hooks of the operation under way: queried by rounds, answered through results.
 
-A turn asks whether a point is passed. What is to be called for that is written in the
-turn's commit, and called after it; its answer is news for a later turn.
+A round checks whether a point is passed. The hook calls that this needs are written in
+the round's commit and made after it; each answer is a result for a later round.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kiln.hooks.points import Point, after, before
 from kiln.hooks.replies import Answer
 from kiln.hooks.run import SKIP_EVENT, Advance, HookRun, Skip, Standing
 
-#: What a driver does itself, within all hooks: the methods of the founding note.
+#: Hook methods of the driver, called inside all other hooks; names from the founding note.
 _METHODS = {
     Point.PRE_CREATE: 'pre_create_cluster',
     Point.POST_CREATE: 'post_create_cluster',
@@ -47,14 +47,14 @@ _METHODS = {
     Point.POST_DELETE: 'post_delete_cluster',
 }
 _INNERMOST = 1_000_000
-#: A driver's method may take as long as all its calls together.
+#: The timeout of a driver's method, and of all its calls together.
 _DRIVER_S = 600.0
 
-#: The points before an act for a node.
+#: The points before an action for a node.
 _GATES = {
     Act.BUILD: (Point.PRE_NODE_BUILD,),
     Act.DRAIN: (Point.PRE_NODE_DELETE,),
-    # One that did no work is not drained, and its hooks are called all the same.
+    # A node that did no work is not drained, but its hooks are called all the same.
     Act.DELETE: (Point.PRE_NODE_DELETE, Point.PRE_NODE_TERMINATE),
 }
 
@@ -62,7 +62,7 @@ _Key = tuple[Point, str | None]
 
 
 class Hooking:
-    """Whether the points of an operation are passed. Without hooks all of them are."""
+    """Checks whether the points of an operation are passed; without hooks all of them are."""
 
     def __init__(
         self,
@@ -88,13 +88,13 @@ class Hooking:
         self._runs: dict[_Key, HookRun] = {}
         self._passed: set[_Key] = set()
         self._woken: dict[_Key, float] = {}
-        # Calls that are out, and which run each belongs to.
+        # Calls that are under way, and the run each belongs to.
         self._out: dict[str, _Key] = {}
 
     # ---- what others have written ------------------------------------------------
 
     def reload(self, operation: Operation | None, cluster: Cluster) -> None:
-        """See which operation is under way, and which hooks people let it pass over."""
+        """Read the operation under way, and which hooks people chose to skip."""
         self._cluster = cluster
         known = self._operation_id, self._retried_at
         if operation is not None and (operation.id, operation.retried_at) != known:
@@ -148,7 +148,7 @@ class Hooking:
     # ---- whether to go on ----------------------------------------------------------
 
     def ask(self, entry: Entry, point: Point | None, node: Node | None = None) -> Standing:
-        """Return whether a point is passed; what is to be called for it is begun."""
+        """Return whether a point is passed; start the hook calls that it needs."""
         if point is None or point not in self._points:
             return Standing.PASSED
         key = (point, node.id if node else None)
@@ -170,14 +170,14 @@ class Hooking:
         return run.standing
 
     def may_begin(self, entry: Entry) -> bool:
-        """Return whether the operation may begin; if not, have it said why, or ended."""
+        """Return whether the operation can begin; if not, record why, or end it."""
         assert entry.operation is not None
         return self._lets_pass(entry, self.ask(entry, before(entry.operation.kind)))
 
     def may_end(self, entry: Entry, wishes: Wishes | None = None) -> bool:
-        """Return whether the operation, of which all is done, may end; as ``may_begin``.
+        """Return whether the operation, whose work is done, can end; as ``may_begin``.
 
-        :param wishes: None where nobody knows the nodes, and which of them is a control node.
+        :param wishes: None if the nodes, and which of them are control nodes, are unknown.
         """
         assert entry.operation is not None
         standing = Standing.PASSED
@@ -195,7 +195,7 @@ class Hooking:
         return standing is Standing.PASSED
 
     def control_plane(self, entry: Entry, operation: Operation, wishes: Wishes) -> Standing:
-        """Have it known that the first control node is ready; nothing else waits for that."""
+        """Call the hooks of the first ready control node; nothing else waits for them."""
         point = Point.POST_CONTROL_PLANE
         if operation.kind is not OperationKind.CREATE or point not in self._points:
             return Standing.PASSED
@@ -206,9 +206,9 @@ class Hooking:
         return self.ask(entry, point) if ready else Standing.PASSED
 
     def gate(self, entry: Entry, member: Member, act: Act) -> Standing:
-        """Return whether an act for a node may begin; FAILED where the node has for that."""
+        """Return whether an action for a node can begin; FAILED if the node failed for it."""
         for point in _GATES.get(act, ()):
-            # A build that was sent is past it, and who is not to go comes back.
+            # A build that was sent is past the point, and a node that is kept comes back.
             past = member.node.state is not NodeState.PLANNED
             if past if act is Act.BUILD else not member.node.doomed:
                 continue
@@ -221,7 +221,7 @@ class Hooking:
                 return standing
             if member.node.cause != cause:
                 self._roster.change(entry, member, cause=cause)
-            # What a hook does not let go stays, until somebody overrules the hook.
+            # A node that a hook holds stays until someone skips the hook.
             return Standing.OPEN
         return Standing.PASSED
 
@@ -232,7 +232,7 @@ class Hooking:
 
     @property
     def holding(self) -> Cause | None:
-        """Why the operation itself, and not a node, waits or failed; None where it does not."""
+        """Why the operation itself, and not a node, waits or failed; None if it does not."""
         held = (run.cause for (point, node_id), run in self._runs.items()
                 if node_id is None and point is not Point.POST_CONTROL_PLANE)  # fmt: skip
         return next(held, None) or self.cause(Point.POST_CONTROL_PLANE)
@@ -240,7 +240,7 @@ class Hooking:
     # ---- news ------------------------------------------------------------------------
 
     def learn(self, news: News, entry: Entry) -> None:
-        """Take in an answer; who waited for it is due."""
+        """Take in an answer; the node that waited for it is due."""
         key = self._out.pop(news.invocation, None)
         run = self._runs.get(key) if key else None
         if key is None or run is None:
@@ -251,9 +251,9 @@ class Hooking:
         self._hurry(key[1])
 
     def ready(self, news: News, entry: Entry, member: Member) -> News:
-        """Return news of a node that is ready as not yet so, while hooks hold it up.
+        """Return the result of a ready node as not ready, while hooks hold it up.
 
-        It is asked again then, so what it is in the end is always what it is just now.
+        The node is polled again then, so the final result is always the current one.
         """
         is_ready = news.act is Act.ASK_READY and news.error is None
         if not is_ready or news.value.state is not ReadyState.READY:
@@ -293,7 +293,7 @@ class Hooking:
         self._parts.hooks.begin(call, occasion.document(), tell)
 
     def _bound(self, call: Call, cluster: Cluster, operation: Operation) -> Call:
-        """Return the call of a driver's method with what it takes as things are now."""
+        """Return the call of a driver's method with its current arguments."""
         method = getattr(self._driver, _METHODS[call.hook.point])
         context = self._context(self._roster.nodes())
 

@@ -1,4 +1,4 @@
-"""One operation that reboots or rebuilds nodes: how far it is, what is next, how it ends."""
+"""The reboot and rebuild operations: progress, next nodes, and end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kiln.engine.plan.lifecycle import Act, cause_of
 from kiln.engine.plan.reset_rounds import RESETS, SICK, Round, next_round, refusal
 from kiln.exceptions import KilnError
 
-#: Nodes that a cause names before it only counts.
+#: Nodes that a cause names; the others are only counted.
 _NAMED = 5
 
 
 class Resets:
-    """Takes nodes out of work one after the other, and sees them come back.
+    """Takes nodes out of work one after the other, and waits until they are back.
 
-    What it knows is in the journal: a node whose step is settled is not reset again,
-    and one whose step was only intended is, for nobody knows whether it was.
+    Its state is in the journal: a node whose step is settled is not reset again. A node
+    whose step was only intended is, since it is unknown whether the reset was sent.
     """
 
     def __init__(self, operation: Operation, steps: Iterable[Step], roster: Roster) -> None:
@@ -43,7 +43,7 @@ class Resets:
         return tuple(hold for one in self._rounds for hold in one.holds)
 
     def why_not(self, driver: ClusterDriver, backends: Backends) -> Cause | None:
-        """Return why it cannot even begin; None if it can."""
+        """Return why the operation cannot begin; None if it can."""
         if missing := sorted(one for one in self._named or () if one not in self._roster):
             message = f'The cluster has no node {", ".join(missing)}.'
             return Cause(code=ClusterNotFound.code, message=message)
@@ -51,33 +51,33 @@ class Resets:
         try:
             able = [backends.get(name).capabilities() for name in {one.backend for one in targets}]
             error = refusal(self._kind, driver, able)
-        # A backend that cannot be opened can reset nothing.
+        # A backend that cannot be opened cannot reset nodes.
         except KilnError as exc:
             error = exc
         return cause_of(error) if error else None
 
     def learn(self, steps: Iterable[Step]) -> None:
-        """Take in what is written of its steps."""
+        """Take in the journalled steps of the operation."""
         for step in steps:
             if step.kind != self._act.value or step.node_id is None:
                 continue
-            # Whom it has not cured before somebody had it retried is reset once more.
+            # A node that was still sick when the operation was retried is reset once more.
             if step.started_at <= self._retried_at and self._is_sick(step):
                 continue
             if step.state is not StepState.INTENT:
                 self._settled[step.node_id] = step.state
             elif member := self._roster.get(step.node_id):
-                # It was drained before that was sent.
+                # The node was drained before the action was sent.
                 member.relieved = True
 
     def act(self, member: Member) -> Act | None:
-        """Return what is next for a node that is out of work; None if that is not its affair."""
+        """Return the next action of a node that is out of work; None if it is not affected."""
         if not self._is_about(member.node):
             return None
         return self._act if member.relieved else Act.RELIEVE
 
     def go_on(self, entry: Entry, cluster: Cluster) -> None:
-        """Give up who is too late, and take out of work who may go now."""
+        """Give up the nodes that are late, and take the next ones out of work."""
         groups: dict[str, list[Node]] = {}
         for node in self._roster.nodes():
             groups.setdefault(node.group, []).append(node)
@@ -94,7 +94,7 @@ class Resets:
             self._rounds.append(found)
 
     def verdict(self) -> tuple[bool, Cause | None]:
-        """Return whether it is over, and if it failed, why."""
+        """Return whether the operation is over, and if it failed, why."""
         if any(one.begins or one.under_way for one in self._rounds):
             return False, None
         failed = [node for one in self._rounds for node in one.failed]
@@ -122,7 +122,7 @@ class Resets:
     def _take_out(self, entry: Entry, node: Node) -> None:
         member = self._roster.get(node.id)
         assert member is not None
-        # What does not work has nothing to be drained of.
+        # A node that does not work has nothing to drain.
         member.relieved, member.tries = node.state is not NodeState.READY, 0
         member.not_before = 0.0
         self._roster.change(entry, member, state=NodeState.RESETTING, cause=None)
@@ -133,7 +133,7 @@ class Resets:
         member = self._roster.get(node.id)
         if member is None or member.busy or not self._is_about(node):
             return False
-        # To be drained takes as long as it takes.
+        # Draining has no time limit of its own.
         sent = node.state is NodeState.RESETTING and member.relieved
         back = node.state in (NodeState.BOOTING, NodeState.JOINING) and node.id in self._settled
         return (sent or back) and now - node.since >= group.health.startup_timeout_s
@@ -155,7 +155,7 @@ class Resets:
 
 
 def _group(cluster: Cluster, name: str, nodes: list[Node]) -> NodeGroupSpec:
-    # One that is declared no longer may still have nodes.
+    # A group that is no longer declared can still have nodes.
     declared = cluster.spec.group(name)
     return declared or NodeGroupSpec(name=name, shape=Shape(count=len(nodes)))
 

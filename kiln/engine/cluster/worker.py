@@ -1,8 +1,8 @@
-"""The turns of one cluster while this process holds its lease.
+"""The rounds of one cluster while this process holds its lease.
 
-A turn takes in what happened, decides what is next from what is written, writes
-both in one commit behind the fence, and only then begins anything. So after a
-crash everything that was begun has its intent in the store.
+A round takes in results, decides what is next from what is written, writes both in one
+commit behind the fence, and only then starts actions. So after a crash every action
+that was started has its intent in the store.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ LOG = logging.getLogger(__name__)
 
 
 class Work(abc.ABC):
-    """The work on one cluster, whoever builds it. All calls come from one thread.
+    """The work on one cluster, whichever engine builds it. All calls come from one thread.
 
-    :raises ClusterNotFound: it was deleted meanwhile.
+    :raises ClusterNotFound: the cluster was deleted meanwhile.
     """
 
     def __init__(
         self, parts: Parts, lease: Lease, roster: Roster, tell: Callable[[News], None]
     ) -> None:
         self.lease = lease
-        #: The lease is surely ours until then, by the monotonic clock.
+        #: The monotonic time until which the lease is certainly held.
         self.sure_until = math.inf
         self._parts = parts
         self._tell = tell
@@ -40,34 +40,34 @@ class Work(abc.ABC):
         self._pin = self._cluster.pin
         self._operation: Operation | None = None
 
-    # ---- what the conductor asks -----------------------------------------------
+    # ---- called by the conductor -----------------------------------------------
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be done, and nothing is under way."""
+        """True if there is nothing to do, and nothing under way."""
         return (self._operation is None or self._cluster.paused) and not self._under_way
 
     @property
     def due(self) -> float:
-        """The moment, by the monotonic clock, at which there is something to do again."""
+        """The time, by the monotonic clock, at which there is something to do again."""
         return self._roster.next_at
 
     @property
     def moved(self) -> bool:
-        """Whether the cluster belongs to another driver since this was begun."""
+        """True if the cluster was moved to another driver since this work was started."""
         return self._cluster.pin != self._pin
 
     @abc.abstractmethod
     def reload(self) -> None:
-        """See what others have written: what is asked for, what is wanted, who is to go.
+        """Read what others have written: the operation, the desired state, removed nodes.
 
-        :raises ClusterNotFound: it was deleted meanwhile.
+        :raises ClusterNotFound: the cluster was deleted meanwhile.
         """
 
     def turn(self, news: Iterable[News]) -> None:
-        """Take in what happened, and go on.
+        """Take in results, and continue.
 
-        :raises LeaseLost: somebody else has the cluster now; nothing was begun.
+        :raises LeaseLost: another conductor has the cluster now; nothing was started.
         """
         clock = self._parts.clock
         entry = Entry(
@@ -90,36 +90,36 @@ class Work(abc.ABC):
                 self.reload()
                 self._roster.wake_at(entry.moment)
 
-    # ---- what each kind of work has for itself -----------------------------------
+    # ---- for each kind of work ---------------------------------------------------
 
     @property
     @abc.abstractmethod
     def _under_way(self) -> bool:
-        """Whether something was begun whose outcome will be told."""
+        """True if an action was started that will report a result."""
 
     @abc.abstractmethod
     def _learn(self, news: Iterable[News], entry: Entry) -> None:
-        """Take in what happened."""
+        """Take in results."""
 
     @abc.abstractmethod
     def _go_on(self, entry: Entry, due: list[Member]) -> None:
-        """Do what is next of the operation."""
+        """Do what is next for the operation."""
 
     @abc.abstractmethod
     def _miss(self, entry: Entry, operation: Operation) -> None:
-        """Have an operation end that is not done by its deadline, or lead it back."""
+        """End an operation that is not done by its deadline, or roll it back."""
 
-    # ---- how it is done ------------------------------------------------------------
+    # ---- common parts --------------------------------------------------------------
 
     def _may_go_on(self, entry: Entry) -> bool:
-        """Return whether there is something to go on with; end what is over."""
+        """Return whether there is work to continue; end an operation that is over."""
         operation = entry.operation
         if operation is None or operation.state.ended:
             return False
         if operation.cancelled:
             entry.end(OperationState.CANCELLED)
             return False
-        # While it is paused nobody can hold a deadline; resuming puts it off.
+        # A paused cluster cannot keep a deadline; resuming extends it.
         if self._cluster.paused:
             return False
         if operation.deadline_at and entry.now >= operation.deadline_at:
@@ -128,8 +128,8 @@ class Work(abc.ABC):
         return True
 
     def _check_sure(self) -> None:
-        """Ask the store again where time alone does not say that the cluster is ours."""
-        # Who was stopped after the commit may wake when others are at it.
+        """Renew the lease if, by the time, it could have expired."""
+        # A process that was stopped after the commit can resume when another has the lease.
         now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
         if now >= self.sure_until:
             self.lease = self._parts.store.leases.renew(self.lease, term_s)

@@ -1,4 +1,4 @@
-"""What cluster drivers do for clusters on which nobody works, so that these stay right."""
+"""Regular maintenance by cluster drivers of clusters without an operation under way."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from kiln.exceptions import KilnError
 
 LOG = logging.getLogger(__name__)
 
-#: Clusters that are tended at once: the threads belong to those on which somebody works.
+#: Clusters that are tended at once; most threads are left to operations.
 MOST = 2
-#: A driver has so long, and never more than half a lease.
+#: The time that a driver has; never more than half a lease.
 LONGEST_S = 10.0
 
 
 @contextlib.contextmanager
 def borrowed(parts: Parts, cluster_id: str, owner: str) -> Iterator[Lease | None]:
-    """Hold the lease of a cluster on which nobody works; None where somebody does."""
+    """Hold the lease of a cluster without an operation under way; None if it has one."""
     store = parts.store
-    # A lease that a jobboard has given has no time of its own: to claim it would
-    # be to take it away.
+    # A lease given by a jobboard has no time of its own, so claiming it would take it
+    # away.
     if store.operations.open(cluster_id):
         yield None
         return
@@ -50,32 +50,33 @@ def borrowed(parts: Parts, cluster_id: str, owner: str) -> Iterator[Lease | None
 
 
 class Tending:
-    """Has drivers tend their clusters, one after another, and keeps what is wrong with each.
+    """Calls drivers to tend their clusters one after another, and records the trouble found.
 
-    It begins nothing on the caller's thread, and an error is told, and harms nobody.
+    Nothing runs on the caller's thread. An error of one cluster is recorded and does not
+    affect the others.
     """
 
     def __init__(self, parts: Parts, owner: str) -> None:
         self._parts = parts
         self._owner = owner
         self._lock = threading.Lock()
-        #: Whose turn it is, and the newest operation of each.
+        #: The clusters that are due, and the newest operation of each.
         self._due: dict[str, Operation] = {}
         self._runners = 0
-        #: Whose driver leaves them alone, as of that operation: no other way to another.
+        #: Clusters whose driver does not tend; only another operation can change that.
         self._alone: dict[str, Operation] = {}
         self._closed = False
 
     @property
     def busy(self) -> bool:
-        """Whether a cluster is being tended."""
+        """True while a cluster is being tended."""
         return self._runners > 0
 
     def begin(self, settled: Mapping[str, Operation]) -> None:
-        """Have clusters tended that are settled since an operation; return at once."""
+        """Tend clusters that are settled since an operation; return at once."""
         with self._lock:
             self._alone = {key: one for key, one in self._alone.items() if settled.get(key) == one}
-            # Who waits still keeps his place.
+            # Clusters that still wait keep their place.
             waiting = {key: settled[key] for key in self._due if key in settled}
             self._due = {**waiting, **settled}
             for key in self._alone:
@@ -86,7 +87,7 @@ class Tending:
             self._parts.run(self._work)
 
     def close(self) -> None:
-        """Begin with no other cluster; one that is being tended has its deadline."""
+        """Start no other cluster; one that is being tended has its deadline."""
         with self._lock:
             self._closed = True
             self._due.clear()
@@ -95,7 +96,7 @@ class Tending:
         while (turn := self._next()) is not None:
             try:
                 self._tend(*turn)
-            # Whatever it is, the others have their turns all the same.
+            # Whatever fails, the other clusters are tended all the same.
             except Exception:
                 LOG.exception('Cluster %s could not be tended', turn[0])
 
@@ -111,14 +112,14 @@ class Tending:
         try:
             cluster = self._parts.store.clusters.get(cluster_id)
             driver = self._parts.drivers.open(cluster.pin)
-        # It is gone by now, or has no driver here, which others say.
+        # The cluster is gone, or its driver is missing here, which is reported elsewhere.
         except ClusterError:
             return
         if not isinstance(driver, NodeClusterDriver) or not driver.tends:
             with self._lock:
                 self._alone[cluster_id] = newest
             return
-        # What failed, or was cancelled, is as somebody has left it.
+        # After a failed or cancelled operation the cluster is left as it is.
         if cluster.paused or cluster.former != cluster.aim:
             return
         with borrowed(self._parts, cluster_id, self._owner) as lease:

@@ -1,4 +1,4 @@
-"""What backends say of the machines of nodes that are not being worked on."""
+"""Health polls: the states of machines of nodes without an operation under way."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kiln.models import ComputeStatus, State
 
 LOG = logging.getLogger(__name__)
 
-#: The nodes whose machines have something to say about them.
+#: The states of nodes whose machines are polled.
 WATCHED = frozenset({NodeState.READY, NodeState.UNHEALTHY, NodeState.UNKNOWN})
 ABSENT = 'machine_absent'
-#: Machines that a list lacks, and are asked for by id in one survey of a backend.
+#: Machines missing from a list that are polled by id, in one poll of a backend.
 ASKED = 100
 _SICK = {
     State.ERROR: 'is in error',
@@ -34,7 +34,7 @@ _SICK = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Sight:
-    """What a node is, by its machine."""
+    """The state of a node as its machine shows it."""
 
     state: NodeState
     cause: Cause | None = None
@@ -42,23 +42,23 @@ class Sight:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """What one look has shown."""
+    """The result of one poll."""
 
-    #: By node id; of one that is as it was, nothing.
+    #: By node id; nodes that have not changed are left out.
     sights: Mapping[str, Sight] = dataclasses.field(default_factory=dict)
-    #: Why a backend did not say all that it was asked, by its name.
+    #: By backend name, why it did not answer everything.
     silent: Mapping[str, Cause] = dataclasses.field(default_factory=dict)
 
 
 def watched(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes whose machines are worth a look."""
+    """Return the nodes whose machines are worth polling."""
     return [
         node for node in nodes if node.state in WATCHED and node.compute_id and not going(node)
     ]
 
 
 def sight_of(node: Node, status: ComputeStatus) -> Sight | None:
-    """Return what a status makes of a node; None where it says nothing for certain."""
+    """Return the state of a node by its machine's status; None if the status is not certain."""
     if status.stale:
         return None
     if status.ready:
@@ -72,7 +72,7 @@ def sight_of(node: Node, status: ComputeStatus) -> Sight | None:
 
 
 def apply(entry: Entry, roster: Roster, sights: Mapping[str, Sight]) -> None:
-    """Have written what is new in what was seen; nodes that are worked on are left alone."""
+    """Write what a poll found; nodes with an action under way are left alone."""
     for node in watched(roster.nodes()):
         member = roster.get(node.id)
         sight = sights.get(node.id)
@@ -86,17 +86,17 @@ def apply(entry: Entry, roster: Roster, sights: Mapping[str, Sight]) -> None:
 
 
 class Survey:
-    """Looks at machines; each look is one bulk call per backend, and blocks."""
+    """Polls machines; each poll is one bulk call per backend, and blocks."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
 
     def look(self, nodes: Iterable[Node]) -> Seen:
-        """Return what is new of nodes; of one of which nothing is sure, nothing.
+        """Return what is new about nodes; nodes of uncertain state are left out.
 
-        That a machine is not there is believed only if its backend says so when it
-        is asked for by its id: a list may lack what a cell has that is down. A
-        backend that does not answer makes nothing unhealthy.
+        A machine counts as absent only if its backend reports that for its id: a list can
+        lack the machines of a cell that is down. A backend that does not answer makes no
+        node unhealthy.
         """
         by_backend: dict[str, list[Node]] = defaultdict(list)
         for node in watched(nodes):
@@ -110,7 +110,7 @@ class Survey:
                 asked.append((name, theirs, compute, compute.statuses(map(_machine, theirs))))
             except KilnError as exc:
                 silent[name] = cause_of(exc)
-        # All of them are asked before the first one is waited for.
+        # All backends are called before the first one is waited for.
         for name, theirs, compute, bulk in asked:
             try:
                 lacking = list(_compared(theirs, bulk.result(), sights))
@@ -127,20 +127,20 @@ class Survey:
 def _compared(
     nodes: Iterable[Node], found: Mapping[str, ComputeStatus], sights: dict[str, Sight]
 ) -> Iterator[Node]:
-    """Put down what is new, and yield the nodes whose machines are lacking."""
+    """Record what is new, and yield the nodes whose machines are missing."""
     for node in nodes:
         status = found.get(_machine(node))
         if status is not None:
             sight = sight_of(node, status)
             if sight is not None and not _is_known(node, sight):
                 sights[node.id] = sight
-        # Of whom it is known already that he is not there, a list is proof enough.
+        # If a machine is already known to be absent, a list without it is proof enough.
         elif node.cause is None or node.cause.code != ABSENT:
             yield node
 
 
 def _prove(compute: Compute, nodes: Iterable[Node], sights: dict[str, Sight]) -> Cause | None:
-    """Ask for machines by their ids; return why not all answers came, if so."""
+    """Poll machines by their ids; return why some answers are missing, if so."""
     looks = []
     silent = None
     for node in nodes:

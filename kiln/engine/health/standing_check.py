@@ -1,4 +1,4 @@
-"""The standing look at clusters on which nobody works, and what is done about dead nodes."""
+"""The watch: polls clusters without an operation under way, and replaces dead nodes."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from kiln.engine.plan.rollout import MAKING
 
 LOG = logging.getLogger(__name__)
 
-#: Whoever has the lease of this scope watches for all conductors of a site.
+#: The conductor that holds the lease of this scope watches for all conductors of a site.
 SCOPE = 'kiln.watch'
-#: The reason in the arguments of an operation that nobody asked for.
+#: The reason in the arguments of an operation that kiln itself submitted.
 REMEDIATION = 'remediation'
 _SETTLED = frozenset({NodeState.GONE, NodeState.READY})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Settled:
-    """A cluster on which nobody works, as it was when that began."""
+    """A cluster without an operation under way, as of the end of its last operation."""
 
     newest: Operation
     nodes: tuple[Node, ...]
 
 
 class Watch:
-    """Looks at all settled clusters of a site, every ``watch_s`` seconds, and has them tended.
+    """Polls all settled clusters of a site every ``watch_s`` seconds, and has drivers tend them.
 
-    A tick costs one call per backend, one question to the store, and more only for
-    what has changed. Of several conductors one watches; when it dies, the next one.
+    A poll costs one call per backend and one query of the store; more only for what has
+    changed. One of several conductors watches; if it dies, another one continues.
     """
 
     def __init__(self, parts: Parts, owner: str, offer: Callable[[str], None]) -> None:
         self._parts = parts
-        # Its leases are not those of the conductor, which would take them for its own.
+        # Its leases are separate, or the conductor would take them for its own.
         self._owner = f'{owner}.watch'
         self._offer = offer
         self._survey = Survey(parts.backends)
@@ -70,7 +70,7 @@ class Watch:
         self._thread.start()
 
     def close(self, wait_s: float = 10.0) -> None:
-        """Stop, and leave it to another conductor."""
+        """Stop, and release the watch to another conductor."""
         self._closed.set()
         self._tending.close()
         if self._thread is not None:
@@ -81,7 +81,7 @@ class Watch:
             self._lease = None
 
     def look(self) -> None:
-        """Look once, write what is new, and have replaced whom it is time to give up.
+        """Poll once, write what is new, and replace the nodes that are to be given up.
 
         Blocks until the backends have answered; safe to repeat.
         """
@@ -116,12 +116,12 @@ class Watch:
                 self._lease = None
         if self._lease is None:
             self._lease = leases.claim(SCOPE, self._owner, term_s)
-            # Another one may have written what is remembered here.
+            # Another conductor can have changed what is remembered here.
             self._settled.clear()
         return self._lease is not None
 
     def _refresh(self) -> None:
-        """Know the nodes of settled clusters; read again only where there was an operation."""
+        """Update the nodes of settled clusters; read only those that had an operation."""
         newest = {
             cluster_id: operation
             for cluster_id, operation in self._parts.store.operations.newest().items()
@@ -137,7 +137,7 @@ class Watch:
     def _write(self, cluster_id: str, one: _Settled, sights: Mapping[str, Sight]) -> None:
         store, clock = self._parts.store, self._parts.clock
         with borrowed(self._parts, cluster_id, self._owner) as lease:
-            # Somebody works on it, and sees for himself.
+            # The conductor that works on the cluster polls its machines itself.
             if lease is None:
                 return
             roster = Roster(store.nodes.of(cluster_id))
@@ -163,7 +163,7 @@ class Watch:
             deadline_at=now + cluster.spec.create_timeout_s,
             created_at=now,
         )
-        # Somebody who asks for something meanwhile is first, and heals it as well.
+        # An operation that someone submits meanwhile is first, and heals the cluster as well.
         with contextlib.suppress(ClusterBusy, ClusterNotFound):
             self._parts.store.operations.submit(operation)
             LOG.info('Cluster %s has dead nodes: operation %s replaces them', cluster.name,
@@ -174,10 +174,9 @@ class Watch:
 def may_remedy(cluster: Cluster, newest: Operation, nodes: tuple[Node, ...], now: float) -> bool:
     """Return whether nodes of a settled cluster are to be replaced now; pure.
 
-    Or to be led to work, where a cancelled reboot has left them half-way. Never in a
-    cluster that is not as it was last wanted, for to replace a node there would be to
-    go on with what failed, or what somebody has cancelled. Nor soon after a
-    replacement that failed.
+    This includes nodes that a cancelled reboot left half-way. A cluster that is not in its
+    last desired state is left alone: replacing a node there would continue what failed or
+    was cancelled. It is also left alone for a while after a replacement that failed.
     """
     if cluster.paused or cluster.former != cluster.aim:
         return False

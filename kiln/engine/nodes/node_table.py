@@ -1,4 +1,4 @@
-"""The nodes of one cluster as this process knows them, and who of them is due."""
+"""The nodes of one cluster in the memory of this process, and which of them are due."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from kiln.engine.plan.repair import Setback
 
 @dataclasses.dataclass(slots=True)
 class Member:
-    """A node, and what is known of it beside what is written."""
+    """A node, and its state in memory that is not written."""
 
     node: Node
-    #: Something is under way for it, whose outcome will be told.
+    #: True while an action is under way for it that will report a result.
     busy: bool = False
     #: Failures in a row.
     tries: int = 0
-    #: It has been drained, and is to come back.
+    #: True if it has been drained, and is to come back.
     relieved: bool = False
-    #: How often a look for its build found nothing.
+    #: How often a poll for its build found nothing.
     absent: int = 0
-    #: Nothing is done for it before, by the monotonic clock.
+    #: Nothing is done for it before this time, by the monotonic clock.
     not_before: float = 0.0
 
 
 class Roster:
-    """All nodes that are not gone. A turn costs what changes in it, not what there is."""
+    """All nodes that are not gone. A round costs what changes in it, not the size of this."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._members: dict[str, Member] = {}
         #: Every name that the cluster ever had.
         self.names: set[str] = set()
-        #: Who is not yet what it is to be.
+        #: Nodes that are not in their desired state.
         self._restless: set[str] = set()
         self._busy = 0
         self._touched: set[str] = set()
         self._timers: list[tuple[float, str]] = []
-        #: By group, what failed since a node of it was last ready. Not written: who takes
-        #: over begins without pauses.
+        #: By group, the failures since a node of it was last ready. Not written: a conductor that
+        #: takes over begins without pauses.
         self.setbacks: dict[str, Setback] = {}
         self._all: tuple[Node, ...] | None = None
         self._last_birth = 0.0
@@ -63,47 +63,47 @@ class Roster:
         return self._members.get(node_id)
 
     def members(self) -> list[Member]:
-        """Return all of them, with what is known beside what is written."""
+        """Return all members, with their state in memory."""
         return list(self._members.values())
 
     def nodes(self) -> tuple[Node, ...]:
-        """Return all of them; the same tuple until one changes, so it costs little to hand on."""
+        """Return all nodes; the same tuple until one changes, so it is cheap to pass on."""
         if self._all is None:
             self._all = tuple(member.node for member in self._members.values())
         return self._all
 
     def birth(self, now: float) -> float:
-        """Return when a node is born that is made now.
+        """Return the creation time of a node that is created now.
 
-        It is younger than those there are, whatever clocks say: cluster drivers may
-        leave to the oldest what only one must do.
+        It is later than that of any existing node, whatever the clocks show: cluster drivers
+        can choose the oldest node for what only one node must do.
         """
         return max(now, math.nextafter(self._last_birth, math.inf))
 
     def restless(self) -> Iterator[Node]:
-        """Yield those that are not yet what they are to be."""
+        """Yield the nodes that are not in their desired state."""
         return (self._members[node_id].node for node_id in sorted(self._restless))
 
     @property
     def at_rest(self) -> bool:
-        """Whether all are what they are to be, and nothing is under way."""
+        """True if all are in their desired state and nothing is under way."""
         return not self._restless and not self._busy
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way for any of them."""
+        """True if an action is under way for any of them."""
         return self._busy > 0
 
     # ---- changes -------------------------------------------------------------
 
     def add(self, entry: Entry, node: Node) -> None:
-        """Take in a new node."""
+        """Add a new node."""
         self.names.add(node.name)
         self._enter(node)
         entry.nodes[node.id] = node
 
     def change(self, entry: Entry, member: Member, **changes: Any) -> None:
-        """Change a node, and have it written."""
+        """Change a node and write it."""
         state = changes.get('state', member.node.state)
         if state is not member.node.state:
             changes['since'] = entry.now
@@ -112,7 +112,7 @@ class Roster:
         entry.nodes[member.node.id] = member.node
 
     def _note(self, group: str, state: NodeState, now: float) -> None:
-        """Count what fails in a row."""
+        """Count the failures in a row."""
         if state is NodeState.FAILED:
             before = self.setbacks.get(group)
             self.setbacks[group] = Setback(before.count + 1 if before else 1, now)
@@ -120,7 +120,7 @@ class Roster:
             self.setbacks.pop(group, None)
 
     def correct(self, member: Member, **changes: Any) -> None:
-        """Change a node as somebody else has written it."""
+        """Change a node in memory only, as others have written it."""
         member.node = node = dataclasses.replace(member.node, **changes)
         self._all = None
         if node.state is NodeState.READY and not node.doomed:
@@ -129,24 +129,24 @@ class Roster:
             self._restless.add(node.id)
 
     def drop(self, entry: Entry, member: Member) -> None:
-        """Let go of a node that is gone, and have that written."""
+        """Remove a node that is gone, and write that."""
         self.change(entry, member, state=NodeState.GONE, cause=None)
         del self._members[member.node.id]
         self._all = None
         self._restless.discard(member.node.id)
 
     def renew(self) -> None:
-        """Have all of them tried as if nothing had failed yet."""
+        """Reset the failures of all nodes."""
         for member in self._members.values():
             member.tries, member.not_before = 0, 0.0
 
     def began(self, member: Member) -> None:
-        """Say that something is under way for a node."""
+        """Record that an action is under way for a node."""
         member.busy = True
         self._busy += 1
 
     def ended(self, member: Member) -> None:
-        """Say that it is over; the node is due."""
+        """Record that the action has ended; the node is due."""
         member.busy = False
         self._busy -= 1
         self.touch(member.node.id)
@@ -160,28 +160,28 @@ class Roster:
     # ---- who is due ------------------------------------------------------------
 
     def touch(self, node_id: str) -> None:
-        """Have a node looked at in this turn."""
+        """Mark a node as due in this round."""
         self._touched.add(node_id)
 
     def touch_all(self) -> None:
-        """Have every node looked at in this turn."""
+        """Mark every node as due in this round."""
         self._touched.update(self._members)
 
     def wait(self, member: Member) -> None:
-        """Have a node looked at when it may be."""
+        """Mark a node as due once its pause is over."""
         self.wake_at(member.not_before, member.node.id)
 
     def wake_at(self, moment: float, node_id: str = '') -> None:
-        """Have a turn then, and the node looked at if one is given."""
+        """Run a round at a time, with the node due if one is given."""
         heapq.heappush(self._timers, (moment, node_id))
 
     @property
     def next_at(self) -> float:
-        """The moment at which somebody is due again."""
+        """The time at which a node is due again."""
         return self._timers[0][0] if self._timers else math.inf
 
     def take_due(self, moment: float) -> list[Member]:
-        """Return whom to look at now, in a stable order."""
+        """Return the members that are due now, in a stable order."""
         while self._timers and self._timers[0][0] <= moment:
             self._touched.add(heapq.heappop(self._timers)[1])
         due = [self._members[one] for one in sorted(self._touched) if one in self._members]

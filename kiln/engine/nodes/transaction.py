@@ -112,7 +112,7 @@ class Entry:
         self.aim = aim, generation
 
     def turn_back(self, aim: Aim, generation: int, deadline_at: float, why: Cause) -> None:
-        """Record that the operation failed and rolls back to an earlier state, by a new deadline."""
+        """Record that the operation failed and rolls back, by a new deadline."""
         assert self.operation is not None
         self.change_aim(aim, generation)
         self._deadline_at = deadline_at

@@ -1,7 +1,7 @@
-"""How many nodes of which flavor go into which zone: exact, and the same everywhere.
+"""Node counts by flavor and zone: exact, and the same on every platform.
 
-All counting is in whole numbers, so that no platform rounds otherwise than
-another; what is tied goes to the earlier name.
+All counting is in whole numbers, so that rounding does not differ between platforms;
+ties go to the earlier name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Key = TypeVar('Key')
 
 
 def place_order(place: Place) -> tuple[str, str]:
-    """Return what places are sorted by; one that is left open comes first."""
+    """Return the sort key of a place; an open flavor or zone comes first."""
     return place.flavor or '', place.zone or ''
 
 
 def shares(amount: int, weights: Sequence[int]) -> list[int]:
     """Split an amount in proportion to weights, by largest remainder.
 
-    No share exceeds its weight while the amount does not exceed their sum.
-    Weights that are all zero count as equal.
+    No share exceeds its weight if the amount does not exceed their sum. Weights that are
+    all zero count as equal.
     """
     whole = sum(weights)
     if not whole:
@@ -46,20 +46,20 @@ def evenly(amount: int, keys: Iterable[Key]) -> dict[Key, int]:
 
 
 def flavor_counts(shape: Shape, flavor: str | None = None) -> dict[str | None, int]:
-    """Return how many nodes of each flavor there are to be, by name.
+    """Return the desired number of nodes of each flavor, by name.
 
-    :param flavor: of the machine; for a shape that counts none.
+    :param flavor: the flavor of the machine, for a shape that counts no flavors.
     """
     return dict(sorted(shape.flavors.items())) or {flavor: shape.count}
 
 
 def zone_counts(shape: Shape, zones: Iterable[str] = ()) -> dict[str | None, int]:
-    """Return how many nodes there are to be in each zone.
+    """Return the desired number of nodes in each zone.
 
-    Zones that are named without counts keep the order they were named in, so
-    that their author says who gets the odd node.
+    Zones that are named without counts keep their order, so their author decides which
+    zones get the remainder.
 
-    :param zones: all that the backend has; None of them known leaves it open.
+    :param zones: all zones of the backend; if none are known, the zone is left open.
     """
     rule = shape.zones.rule
     if rule is ZoneRule.COUNTS:
@@ -73,10 +73,10 @@ def zone_counts(shape: Shape, zones: Iterable[str] = ()) -> dict[str | None, int
 
 
 def joint(flavors: Mapping[str | None, int], zones: Mapping[str | None, int]) -> dict[Place, int]:
-    """Return counts of places that add up to those of both flavors and zones.
+    """Return counts of places that add up to the counts of both flavors and zones.
 
-    Flavor by flavor, in proportion to what each zone still lacks: so no zone
-    ever gets more than that, and the last flavor finds exactly its room.
+    Works flavor by flavor, in proportion to what each zone still lacks: no zone gets more
+    than that, and the last flavor finds exactly its room.
     """
     lacking, found = dict(zones), {}
     for flavor, count in flavors.items():
@@ -91,11 +91,11 @@ def joint(flavors: Mapping[str | None, int], zones: Mapping[str | None, int]) ->
 def table(
     shape: Shape, zones_of_backend: Iterable[str] = (), *, flavor: str | None = None
 ) -> Mapping[Place, int]:
-    """Return how many nodes of a new group go where.
+    """Return how many nodes of a new group go to each place.
 
-    It depends on nothing but its arguments, and not on the order of counts.
+    Depends only on its arguments, and not on the order of counts.
 
-    :param flavor: of the machine; for a shape that counts none.
+    :param flavor: the flavor of the machine, for a shape that counts no flavors.
     :raises InvalidCluster: the counts of the shape do not add up to its count.
     """
     _add_up(shape)
@@ -126,13 +126,12 @@ def _add_up(shape: Shape) -> None:
 
 
 def resized(shape: Shape, count: int, removed: Sequence[Place] = ()) -> Shape:
-    """Return a shape of another count, in the same proportion as near as can be.
+    """Return a shape with another count, in proportions as close as possible.
 
-    Only the difference is shared out, so nothing shrinks because the whole
-    grows. Of the places of nodes that are removed, as many as there are to be
-    fewer are taken off their own flavor and zone first.
+    Only the difference is distributed, so no count shrinks because the whole grows. If
+    nodes are removed, their own flavors and zones lose the difference first.
 
-    :raises InvalidCluster: there cannot be fewer nodes than none.
+    :raises InvalidCluster: the count is below zero.
     """
     if count < 0:
         raise InvalidCluster([Problem(path='count', message=f'{count} is fewer than none.')])
@@ -165,7 +164,7 @@ def _name_order(key: object) -> tuple[str, str]:
 
 
 def check_count(group: NodeGroupSpec, count: int) -> tuple[Problem, ...]:
-    """Return what is wrong with a count for a group; nothing if it may be."""
+    """Return what is wrong with a count for a group; nothing if it is allowed."""
     most = group.max_count
     if count < group.min_count:
         bound = f'fewer than its min_count of {group.min_count}'
@@ -180,11 +179,11 @@ def check_count(group: NodeGroupSpec, count: int) -> tuple[Problem, ...]:
 def from_index_maps(az_map: Mapping[str, str], flavor_map: Mapping[str, str]) -> Shape:
     """Return the shape of a group that was written as one map per property, by index.
 
-    That is how stacks of OpenStack's Heat describe unlike nodes. The indexes
-    themselves mean nothing any more: nodes have ids, and any of them can go.
-    A map that is empty leaves its property open.
+    Stacks of OpenStack's Heat describe unlike nodes like that. The indexes have no meaning
+    here: nodes have ids, and any of them can be removed. An empty map leaves its property
+    open.
 
-    :raises InvalidCluster: an index is in one of the maps only.
+    :raises InvalidCluster: an index is in only one of the maps.
     """
     if not (az_map and flavor_map):
         flavors, counts = _tally(flavor_map.values()), _tally(az_map.values())

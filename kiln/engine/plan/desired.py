@@ -1,4 +1,4 @@
-"""From what is declared of a cluster to what is to change in it now."""
+"""The desired state of a cluster, and the plan that leads to it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Zones = Callable[[str | None], Sequence[str] | None]
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _NO_SETBACKS: Mapping[str, Setback] = MappingProxyType({})
 
-#: Operations at whose end nothing may be left that was made with an older spec.
+#: Operations that replace all nodes built from an older spec.
 _RENEWING = frozenset({OperationKind.UPGRADE, OperationKind.UPDATE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Next:
-    """What of a plan to begin now."""
+    """The part of a plan to begin now."""
 
-    #: By group, in the order in which they are to begin.
+    #: By group, in the order in which the groups begin.
     turns: Sequence[tuple[str, Turn]]
     #: Why the rest has to wait, for people.
     holds: tuple[str, ...]
-    #: Whether there is a rest.
+    #: True if there is a rest.
     more: bool
 
 
 class Wishes:
-    """What is wanted of one generation of a cluster."""
+    """The desired state of one generation of a cluster."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Wishes:
         *,
         control_first: bool = True,
     ) -> None:
-        """Take what is wanted.
+        """Take the declared state.
 
         :param zones: returns the zones of a backend, None if unknown.
-        :param templates: the digest of the operator's own templates, if there are any.
-        :param control_first: whether other groups wait for a control node to come to.
+        :param templates: the digest of the operator's own templates; empty without them.
+        :param control_first: if true, other groups wait for a ready control node.
         """
         self._cluster = cluster
         self._context = context
@@ -63,17 +63,17 @@ class Wishes:
         self._digests: dict[str, str] = {}
 
     def machine(self, group: str) -> MachineSpec:
-        """Return how the machines of a group are made, with nothing left open."""
+        """Return the machine of a group, with all defaults filled in."""
         if group not in self._effective:
             self._effective[group] = self._context.effective(self._cluster, group)
         return self._effective[group].machine
 
     def made_with(self, group: str) -> str:
-        """Return the digest of what the nodes of a group are made with.
+        """Return the digest of the spec that the nodes of a group are built from.
 
-        Their flavor is no part of it: that is their place.
+        Their flavor is not part of it: it belongs to their place.
         """
-        # Asked for each node that is added, and answered by what all of them share.
+        # Called for each node that is added, but the same for all nodes of a group.
         if group not in self._digests:
             self._digests[group] = self._digest(self.machine(group))
         return self._digests[group]
@@ -88,21 +88,21 @@ class Wishes:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def has_control(self, group: str) -> bool:
-        """Whether a group is one that the others come to."""
+        """Return whether a group is a control group, which other groups join."""
         spec = self._cluster.spec.group(group)
         return spec is not None and spec.role == CONTROL
 
     def startup_timeout_s(self, group: str) -> float:
-        """Return how long a node of a group may take to come to work."""
+        """Return how long a node of a group is allowed to take to become ready."""
         return self._context.group(self._cluster, group).health.startup_timeout_s
 
     def place(self, node: Node) -> Place:
-        """Return where the present attempt of a node goes."""
+        """Return the place of the current attempt of a node."""
         places = self._places(node)
         return places[(node.attempt - 1) % len(places)]
 
     def has_other_places(self, node: Node) -> bool:
-        """Whether a node that found no room may be tried elsewhere before it waits."""
+        """Return whether a node that found no room has fallbacks left before it waits."""
         return node.attempt % len(self._places(node)) != 0
 
     def _places(self, node: Node) -> list[Place]:
@@ -126,7 +126,7 @@ class Wishes:
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
     ) -> Next:
-        """Return what to begin now; with nothing to begin and no rest, all is as wanted."""
+        """Return what to begin now; if that is nothing and no rest is left, all is as desired."""
         plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
         turns = []
         more = bool(holds)
@@ -141,7 +141,7 @@ class Wishes:
         return Next(turns=tuple(turns), holds=tuple(holds), more=more)
 
     def wanted(self, group: NodeGroupSpec) -> Wanted:
-        """Return a group as it is to be, with nothing left open."""
+        """Return a group in its desired state, with all defaults filled in."""
         machine, made_with = self.machine(group.name), self.made_with(group.name)
         spread = group.shape.zones.rule is ZoneRule.SPREAD
         zones = self._zones(machine.compute_driver) if spread else None
@@ -150,7 +150,7 @@ class Wishes:
         )
 
     def unknown_zones(self) -> list[str]:
-        """Return the groups that cannot be planned yet, for nobody knows which zones there are."""
+        """Return the groups that cannot be planned: the zones of their backend are unknown."""
         return [
             group.name
             for group in self._cluster.spec.groups
@@ -168,13 +168,14 @@ class Wishes:
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
     ) -> tuple[ClusterPlan, list[str]]:
-        """Return all that is to change, and why some of it has to wait.
+        """Return all changes, and why some of them have to wait.
 
-        It is the same for who asks what would happen and for who has it done; to the
-        one ``doomed`` says who would be marked to go, and why, to the other the marks do.
+        The same plan serves callers that preview an operation and the engine that runs it. For
+        a preview, ``doomed`` names the nodes that would be removed, and why; the engine reads
+        the marks of the nodes instead.
 
-        :param renew: replace what is made with another spec, whatever the operation is.
-        :param setbacks: by group, what failed in a row.
+        :param renew: replace nodes that were built from another spec, for any operation.
+        :param setbacks: by group, the failures in a row.
         """
         renew = renew or operation.kind in _RENEWING
         name, last = self._cluster.name, self._cluster.former
@@ -204,7 +205,7 @@ def _of(nodes: Iterable[Node], group: str) -> list[Node]:
 
 
 def _open(group: GroupPlan, nodes: Iterable[Node]) -> bool:
-    """Whether the groups after one may begin: nodes need a control node to come to."""
+    """Return whether later groups can begin: their nodes need a ready control node to join."""
     if group.role != CONTROL or not group.count:
         return True
     return any(node.state is NodeState.READY for node in _of(nodes, group.group))

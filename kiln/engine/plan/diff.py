@@ -1,8 +1,7 @@
-"""What has to change so that a cluster is what it is wanted to be; pure.
+"""The planner: computes the changes that bring a cluster to its desired state; pure.
 
-Counts that somebody wrote down bind: of flavors, of zones, of placements. An
-even spread does not: growth evens it out, shrinking too, but no node moves for
-its sake unless that is asked for.
+Explicit counts of flavors, zones and placements bind. An even spread does not: growing
+and shrinking even it out, but no node is moved for it unless a rebalance is requested.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ def plan_group(
     upgrade: bool = False,
     rebalance: bool = False,
 ) -> GroupPlan:
-    """Return what has to change in a group; nothing, once all of it is done.
+    """Return the changes to a group; empty once all of them are done.
 
-    A node counts where it was planned, also where a fallback put it elsewhere.
-    One on its way out does not count; one that is UNKNOWN or failed does, for
-    whether it is given up is for ``remediation`` to say.
+    A node counts in the place it was planned for, even if a fallback built it elsewhere.
+    A node that is being removed does not count. One that is UNKNOWN or failed counts:
+    ``remediation`` decides whether it is given up.
 
-    :param victims: ids of nodes that go whatever else holds, and why.
+    :param victims: ids of nodes that are removed in any case, and why.
     :param replace: ids of nodes that are to be replaced one by one, and why.
-    :param upgrade: replace what is made with an older spec, too.
-    :param rebalance: move nodes for the sake of an even spread.
-    :raises ClusterNotFound: the group has no node of one of the ids.
+    :param upgrade: also replace the nodes that were built from an older spec.
+    :param rebalance: move nodes to make the spread even.
+    :raises ClusterNotFound: the group has no node with one of the ids.
     :raises InvalidCluster: the counts of the shape do not add up.
     """
     there = _there(nodes, (*victims, *replace), f'Group {wanted.group.name}')
@@ -76,7 +75,7 @@ def plan_group(
     moves, extra, new = _paired(surplus, lacking)
 
     named = [node for node in live if node.id in victims]
-    # In a group that is to be empty there is nothing to go easy on.
+    # A group that is to be empty needs no nodes to stay ready.
     empty = not wanted.group.shape.count
     plan = GroupPlan(
         group=wanted.group.name,
@@ -118,15 +117,15 @@ def plan_cluster(
     upgrade: Collection[str] = (),
     rebalance: Collection[str] = (),
 ) -> ClusterPlan:
-    """Return what has to change in a cluster; with no group wanted, its deletion.
+    """Return the changes to a cluster; with no desired groups, its deletion.
 
-    Control groups come first, and those that are dropped last: control at the very end.
+    Control groups come first, and dropped groups last, with control groups at the end.
 
-    :param exists: whether what its nodes share has been made.
-    :param former: the spec that dropped groups have their role from.
-    :param upgrade: names of groups in which what is outdated is replaced.
+    :param exists: True if the shared resources have been created.
+    :param former: the spec from which the roles of dropped groups are read.
+    :param upgrade: names of groups in which outdated nodes are replaced.
     :param rebalance: names of groups that are to be spread evenly.
-    :raises ClusterNotFound: the cluster has no node of one of the ids.
+    :raises ClusterNotFound: the cluster has no node with one of the ids.
     :raises InvalidCluster: the counts of a shape do not add up.
     """
     there = _there(nodes, (*victims, *replace), f'Cluster {cluster}')
@@ -158,7 +157,7 @@ def plan_cluster(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Resize:
-    """A new shape and who goes for it: to be written down together."""
+    """A new shape and the nodes removed for it, to be written together."""
 
     shape: Shape
     #: By id, why.
@@ -168,15 +167,15 @@ class Resize:
 def resize(
     wanted: Wanted, nodes: Iterable[Node], count: int, named: Mapping[str, str] = _NOBODY
 ) -> Resize:
-    """Return the shape of a group that is to have another count, and who goes for it.
+    """Return the shape of a group with another count, and the nodes removed for it.
 
-    Who is named goes; what is missing then is taken by the group's policy. The
-    shape gets fewer of just those flavors and zones, so nobody else moves. Named
-    ones beyond the difference are replaced.
+    Named nodes are removed first; the group's rules choose the rest. The shape loses the
+    flavors and zones of exactly these nodes, so no other node moves. Named nodes beyond
+    the difference are replaced.
 
-    Whether the count may be is for ``check_count`` to say.
+    ``check_count`` decides whether the count is allowed.
 
-    :raises ClusterNotFound: the group has no node of one of the ids.
+    :raises ClusterNotFound: the group has no node with one of the ids.
     :raises InvalidCluster: the count is below zero.
     """
     there = _there(nodes, named, f'Group {wanted.group.name}')
@@ -192,10 +191,10 @@ def resize(
 
 
 def _shrinking(wanted: Wanted, nodes: Collection[Node], draft: Shape) -> Iterator[Node]:
-    """Yield who goes so that there are no more than a draft of the shape counts.
+    """Yield the nodes to remove so that no more are left than a draft of the shape counts.
 
-    Of each flavor as many as the draft says. Its zones only say who goes first:
-    which nodes there are decides what their counts become.
+    The draft sets the number of each flavor. Its zones only set the order of removal:
+    the zone counts follow from the nodes that are left.
     """
     order = Order(rules=wanted.group.deletion, zones=zone_counts(draft, wanted.zones))
     if draft.placements:
@@ -209,7 +208,7 @@ def _shrinking(wanted: Wanted, nodes: Collection[Node], draft: Shape) -> Iterato
 
 
 def _there(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> list[Node]:
-    """Return the nodes that are not gone; of each id there must be one, be it gone."""
+    """Return the nodes that are not gone; each id must exist, even if it is gone."""
     every = list(nodes)
     unknown = sorted({*ids} - {node.id for node in every})
     if unknown:
@@ -220,13 +219,13 @@ def _there(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> list[Node]:
 def _stale(
     wanted: Wanted, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
 ) -> dict[str, str]:
-    """Return the ids of nodes that are to be replaced where they are, and why."""
+    """Return the ids of nodes that are to be replaced in their places, and why."""
     stale = {node.id: OUTDATED for node in nodes if upgrade and _outdated(wanted, node)}
     return stale | {node.id: replace[node.id] for node in nodes if node.id in replace}
 
 
 def _outdated(wanted: Wanted, node: Node) -> bool:
-    # Of a node that was adopted nobody knows what it was made with.
+    # It is unknown what an adopted node was built from.
     return bool(wanted.made_with and node.made_with) and node.made_with != wanted.made_with
 
 
@@ -237,9 +236,9 @@ def _odd(wanted: Wanted, node: Node) -> str:
 def _paired(
     surplus: Sequence[Node], lacking: Sequence[Place]
 ) -> tuple[list[tuple[Node, Place]], list[Node], list[Place]]:
-    """Return which nodes make room for which places, who only goes, and what only comes.
+    """Return the nodes paired with their new places, those only removed, and places only added.
 
-    The last to go are those that are replaced, within their zone where that can be.
+    The last nodes in the order of removal are replaced, within their zone if possible.
     """
     count = min(len(surplus), len(lacking))
     extra, moving = list(surplus[: len(surplus) - count]), surplus[len(surplus) - count :]

@@ -1,4 +1,4 @@
-"""Where the nodes of one group may be, which of them may stay, and what is lacking."""
+"""The layout of one group: allowed places, nodes that can stay, and missing nodes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from kiln.engine.plan.counts import evenly, joint, place_order, table, zone_coun
 from kiln.engine.plan.fitting import Counts, fitting
 from kiln.engine.plan.removal_order import Order, excess
 
-#: The pool of nodes that are in a zone where none may be.
+#: The pool of nodes that are in a zone where no node is allowed.
 _NOWHERE = object()
 
 
 class Layout:
-    """A shape laid over the nodes that there are.
+    """A shape laid over the existing nodes.
 
-    Counts that are written down bind, so only as many nodes may stay in a place
-    as fit all of them. An even spread does not: any node of a flavor may stay
-    then, wherever it is.
+    Explicit counts bind: only as many nodes can stay in a place as fit all counts. An even
+    spread does not bind: any node of a desired flavor can stay, wherever it is.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Layout:
         elif rebalance and rule in (ZoneRule.EVEN, ZoneRule.SPREAD):
             self._binding = True
             crowd = collections.Counter(node.place.zone for node in nodes)
-            # The odd nodes are wanted where most are, so that fewest move.
+            # The remainder goes to the fullest zones, so that the fewest nodes move.
             fullest = sorted(self._zones, key=lambda zone: -crowd[zone])
             self._zones = evenly(shape.count, fullest)
             self._ideal = joint(self._flavors, self._zones)
@@ -54,11 +53,11 @@ class Layout:
         self._order = Order(rules=wanted.group.deletion, zones=self._zones, stale=stale)
 
     def surplus(self, nodes: Iterable[Node]) -> list[Node]:
-        """Return the nodes that may not stay, in the order they go."""
+        """Return the nodes that cannot stay, in the order in which they are removed."""
         return excess(nodes, self._order, self._pool, self._rooms)
 
     def lacking(self, kept: Sequence[Node]) -> list[Place]:
-        """Return where nodes are to be added to those kept, the largest deficit first."""
+        """Return the places of nodes to add to those kept, the largest deficit first."""
         there = collections.Counter(node.place for node in kept)
         flavors = _less(self._flavors, _marginal(there, 'flavor'))
         crowd = _marginal(there, 'zone')
@@ -69,7 +68,7 @@ class Layout:
         return _filled(flavors, zones, _less(self._ideal, there))
 
     def why(self, node: Node) -> str:
-        """Return why a node may not stay."""
+        """Return why a node cannot stay."""
         if not self._shape.count:
             return 'none is wanted'
         if not self._flavors.get(node.place.flavor):
@@ -83,8 +82,8 @@ class Layout:
         return f'one too many, and {reason}' if reason else 'one too many'
 
     def _outside(self, zone: str | None) -> bool:
-        # A spread is over whatever zones there are. That a backend no longer
-        # tells of one is no reason to move what runs there.
+        # A spread is over whatever zones exist. If a backend no longer lists a zone,
+        # that is not a reason to move what runs there.
         if self._binding:
             return not self._zones.get(zone)
         return self._shape.zones.rule is ZoneRule.EVEN and zone not in self._zones
@@ -105,8 +104,8 @@ class Layout:
         }
         for node in nodes:
             there[node.id in self._stale][node.place] += 1
-        # One that is to be replaced must not push out its own successor, so it
-        # gets what the others leave.
+        # A node that is to be replaced must not push out its own successor, so it
+        # gets the room that the others leave.
         rooms = fitting(there[False], self._flavors, self._zones)
         flavors = _less(self._flavors, _marginal(rooms, 'flavor'))
         zones = _less(self._zones, _marginal(rooms, 'zone'))
@@ -128,7 +127,7 @@ def _less(counts: Mapping[Any, int], taken: Mapping[Any, int]) -> dict[Any, int]
 
 
 def _levelled(zones: Iterable[str | None], crowd: Counts, amount: int) -> dict[str | None, int]:
-    """Return how many come to each zone if each goes where the fewest are."""
+    """Return how many nodes to add to each zone if each goes to the emptiest one."""
     added = dict.fromkeys(zones, 0)
     heap = [(crowd.get(zone, 0), index, zone) for index, zone in enumerate(added)]
     heapq.heapify(heap)

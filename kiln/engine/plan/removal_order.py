@@ -1,4 +1,4 @@
-"""Who goes first when there are more nodes than wanted."""
+"""The order of removal when there are more nodes than desired."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kiln.clusters.spec import VictimRule
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Order:
-    """The order in which the nodes of a group go; of equals the lower id goes first."""
+    """The order in which nodes of a group are removed; of equals the lower id goes first."""
 
     rules: Sequence[VictimRule]
-    #: By zone, how many there are to be; for ``ZONE_BALANCE``.
+    #: The desired number of nodes by zone; for ``ZONE_BALANCE``.
     zones: Mapping[str | None, int]
     #: Ids of nodes that are to be replaced anyway: they go before all others.
     stale: Collection[str] = ()
 
     def rank(self, node: Node, crowd: Mapping[str | None, int]) -> tuple[Any, ...]:
-        """Return what a node is sorted by, while zones have so many nodes."""
-        # Nobody knows whether one in UNKNOWN works, so it is the last resort:
-        # taking it away would be to act on what is not known.
+        """Return the sort key of a node, given the number of nodes in each zone."""
+        # An UNKNOWN node might work, so it is the last resort: removing it would be acting
+        # on a state that is not known.
         rank: list[Any] = [node.id not in self.stale, node.state is NodeState.UNKNOWN]
         for rule in self.rules:
             if rule is VictimRule.FAILED:
@@ -37,7 +37,7 @@ class Order:
                 rank.append(self.zones.get(zone, 0) - crowd[zone])
             elif rule is VictimRule.YOUNGEST:
                 rank.append(-node.created_at)
-            # Who is named goes before this order is asked.
+            # Nodes requested by name are removed before this order applies.
         return (*rank, node.id)
 
 
@@ -47,9 +47,9 @@ def excess(
     pool_of: Callable[[Node], Hashable],
     rooms: Mapping[Any, int],
 ) -> list[Node]:
-    """Return the nodes that find no room in their pool, in the order they go.
+    """Return the nodes that find no room in their pool, in the order of removal.
 
-    A pool is a set of nodes of which any may stay; one without a room has none.
+    A pool is a set of nodes, any of which can stay; a pool without an entry has no room.
     """
     crowd: collections.Counter[str | None] = collections.Counter()
     queues: dict[tuple[Hashable, str | None], list[Node]] = collections.defaultdict(list)
@@ -80,8 +80,8 @@ def _taken(
         queue, (pool, zone) = queues[key], key
         if not over[pool]:
             continue
-        # Each one that goes makes its zone less crowded, so what the heap
-        # says may be too early a turn by now, but never too late a one.
+        # Each removed node makes its zone less crowded, so the rank in the heap can be too
+        # early by now, but never too late.
         rank = order.rank(queue[-1], crowd)
         if rank == was:
             yield queue.pop()

@@ -1,8 +1,8 @@
-"""Which nodes are rebooted or rebuilt next, so that a cluster works meanwhile; pure.
+"""The next nodes to reboot or rebuild, so that the cluster works meanwhile; pure.
 
-Nothing is added for a node that is out of work for a while, so ``max_surge`` has
-no say. And where ``max_unavailable`` is none, one node goes at a time all the same:
-else nothing could ever be rebooted. The holds of a round say which number it was.
+No node is added for one that is out of work for a while, so ``max_surge`` does not
+apply. If ``max_unavailable`` is zero, one node goes at a time all the same; otherwise no
+node could ever be rebooted. The holds of a round name the number that was used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kiln.engine.plan.rollout import MAKING
 from kiln.exceptions import KilnError, UnsupportedOperation
 from kiln.models import Ability, Capabilities
 
-#: The operations that reset nodes, and what they do to each.
+#: The operations that reset nodes, and the action for each node.
 RESETS: Mapping[OperationKind, Act] = MappingProxyType(
     {OperationKind.REBOOT: Act.REBOOT, OperationKind.REBUILD: Act.REBUILD}
 )
-#: What an operation needs: of the cluster driver, and of the backends that have the nodes.
+#: What an operation requires: of the cluster driver, and of the backends of the nodes.
 _NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
     {
         OperationKind.RESIZE: (Cap.RESIZE, None),
@@ -37,33 +37,33 @@ _NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
     }
 )
 _AWAY = MAKING | {NodeState.UNKNOWN}
-#: Of these a reset may be the cure.
+#: States that a reset can cure.
 SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """What of a group to begin now, and how far it has come."""
+    """The nodes of a group to begin with now, and the progress so far."""
 
     begins: tuple[Node, ...] = ()
     #: Out of work, or on their way back.
     under_way: tuple[Node, ...] = ()
-    #: Not begun yet, and not now either.
+    #: Not begun, and not to be begun now.
     waiting: tuple[Node, ...] = ()
     #: Did not come back, or have no machine that could be reset.
     failed: tuple[Node, ...] = ()
-    #: Why those that wait do.
+    #: Why the waiting nodes wait.
     holds: tuple[str, ...] = ()
 
 
 def refusal(
     kind: OperationKind, driver: ClusterDriver, backends: Iterable[Capabilities]
 ) -> KilnError | None:
-    """Return why an operation cannot be done at all; None where it can.
+    """Return why an operation is not possible at all; None if it is.
 
-    To be asked before it is entered; the engine asks again before it begins.
+    Call it before the operation is submitted; the engine checks again before it begins.
 
-    :param backends: what the backends can do that have the nodes in question.
+    :param backends: the capabilities of the backends that have the affected nodes.
     """
     if kind not in _NEEDS:
         return None
@@ -82,12 +82,12 @@ def refusal(
 
 
 def most_away(group: NodeGroupSpec) -> int:
-    """Return how many nodes of a group may be out of work at once; at least one."""
+    """Return how many nodes of a group can be out of work at once; at least one."""
     return max(1, group.strategy.max_unavailable.of(group.shape.count))
 
 
 def pace(group: NodeGroupSpec) -> str:
-    """Return for people how many nodes of a group are reset at a time, and why so many."""
+    """Return for people how many nodes of a group are reset at a time, and why."""
     written, batch = group.strategy.max_unavailable, group.strategy.batch
     most = most_away(group)
     if batch is not None and batch < most:
@@ -102,16 +102,16 @@ def next_round(
     settled: Mapping[str, StepState],
     named: Collection[str] | None = None,
 ) -> Round:
-    """Return what to begin now of a group whose nodes are to be reset, each once.
+    """Return the next nodes to reset of a group, each of which is reset once.
 
-    There is no memory but what is written: the states of the nodes, and which of
-    them have been reset. So it may be asked at any moment, after a crash too. No
-    ready node goes while more are out of work than ``max_unavailable`` allows,
-    whatever put them there; those that do not work go first, for that costs nothing.
+    The only memory is what is written: the states of the nodes, and which of them have
+    been reset. So it can be called at any time, also after a crash. No ready node goes
+    while more are out of work than ``max_unavailable`` allows, whatever the cause; nodes
+    that do not work go first, since that costs no capacity.
 
     :param nodes: all of the group.
     :param settled: by id, how the reset of a node ended.
-    :param named: ids of the nodes to reset; None is all.
+    :param named: ids of the nodes to reset; None means all.
     """
     live = [node for node in nodes if not going(node)]
     begins: list[Node] = []

@@ -1,7 +1,7 @@
-"""What of a plan may be begun now, so that a cluster works while it changes; pure.
+"""The rollout of a plan: the changes that can begin now while a cluster works; pure.
 
-There is no memory between two turns: each looks at what there is. So it may be
-asked at any moment, after a crash too, and asked twice it begins nothing twice.
+Nothing is remembered between two rounds: each decides from the current state. So it can
+be called at any time, also after a crash, and calling it twice begins nothing twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kiln.clusters.exceptions import Problem
 from kiln.clusters.models import NodeState
 from kiln.engine.plan.changes import Add, GroupPlan, Remove, Replace
 
-#: What comes to be ready if nothing goes wrong.
+#: The states of nodes that become ready if nothing fails.
 MAKING = frozenset(
     {
         NodeState.PLANNED,
@@ -26,7 +26,7 @@ MAKING = frozenset(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """What to begin now: which nodes to make, and which to send away."""
+    """What to begin now: the nodes to build, and the nodes to remove."""
 
     adds: tuple[Add, ...] = ()
     removes: tuple[Remove, ...] = ()
@@ -35,7 +35,7 @@ class Turn:
 
 
 def check_strategy(plan: GroupPlan) -> tuple[Problem, ...]:
-    """Return what makes it impossible to replace nodes; nothing if it can be done."""
+    """Return what makes it impossible to replace nodes; nothing if it is possible."""
     surge, missing = plan.strategy.max_surge, plan.strategy.max_unavailable
     if not plan.replaces or surge.of(plan.count) > 0 or missing.of(plan.count) > 0:
         return ()
@@ -47,30 +47,29 @@ def check_strategy(plan: GroupPlan) -> tuple[Problem, ...]:
 
 
 def spare(plan: GroupPlan) -> int:
-    """Return how many nodes that are ready may be taken out of work now."""
+    """Return how many ready nodes can be taken out of work now."""
     ready = sum(node.state is NodeState.READY for node in plan.live)
     ready -= sum(act.named and act.node.state is NodeState.READY for act in plan.removes)
     return max(0, ready - plan.count + plan.strategy.max_unavailable.of(plan.count))
 
 
 def next_turn(plan: GroupPlan) -> Turn:
-    """Return what of a plan may be begun now.
+    """Return the part of a plan that can begin now.
 
-    Nodes that somebody named go at once. Of all others no ready one goes while
-    that would leave fewer than ``max_unavailable`` allows, and none is made
-    while there are ``max_surge`` more than wanted. A node whose deletion has
-    been asked for does not count any more: a backend that is slow to delete
-    holds up nothing.
+    Nodes that were requested by name are removed at once. No other ready node is removed if
+    that would leave fewer than ``max_unavailable`` allows, and no node is built while there
+    are ``max_surge`` more than desired. A node whose deletion was requested no longer
+    counts, so a backend that deletes slowly holds up nothing.
 
-    To be asked again whenever a node has changed its state. Where a plan has
-    no problems there is always something to begin, or something under way, or
-    ``holds`` says for which nodes it waits.
+    Call it again whenever the state of a node has changed. If a plan has no problems, there
+    is always something to begin, or something under way, or ``holds`` names the nodes that
+    it waits for.
     """
     return _Turning(plan).turn()
 
 
 class _Turning:
-    """Goes through a plan, and keeps count of what it has begun."""
+    """Goes through a plan and counts what it has begun."""
 
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
@@ -91,7 +90,7 @@ class _Turning:
                 self._begin(act)
         for add in self._plan.adds:
             self._add(add)
-        # What does not work goes first, for that costs nothing.
+        # Nodes that do not work go first: removing them costs no capacity.
         chosen = [act for act in self._plan.removes if not act.named]
         for act in sorted(chosen, key=lambda act: act.node.state is NodeState.READY):
             self._remove(act, under_way=self._going)
@@ -100,8 +99,8 @@ class _Turning:
             act = Remove(node=replaced.node, reason=replaced.reason)
             self._remove(act, under_way=self._going + self._making)
         begun = {act.node.id for act in self._removes}
-        # Who goes leaves a gap, and to fill it is no new replacement; that may
-        # come to more than a batch of nodes, but never of replacements.
+        # Filling the gap of a removed node is not a new replacement. So more nodes than a
+        # batch can be under way, but never more replacements.
         for replaced in sorted(replaces, key=lambda act: act.node.id not in begun):
             self._succeed(replaced, gap=replaced.node.id in begun)
         return Turn(adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds))
