@@ -1,4 +1,4 @@
-"""Which nodes of a group go when it shrinks, where its driver knows better than the rules."""
+"""The nodes that a driver's scale manager chooses when a group shrinks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def chosen(
     found: Resize,
     named: Mapping[str, str],
 ) -> Resize:
-    """Return a resize with those victims that the driver chooses.
+    """Return a resize with the nodes to remove chosen by the driver.
 
-    How many go of which flavor and zone stays as the group's rules have it, and who was
-    named goes in any case.
+    The number of nodes removed from each flavor and zone stays as the group's rules have
+    it, and named nodes are removed in any case.
 
-    :raises ClusterDriverError: the driver lets too few go.
+    :raises ClusterDriverError: the driver releases too few nodes.
     """
     free = [node for node in members if not going(node) and node.id not in named]
-    # In the order of the rules: those that they would take are the first.
+    # In the order of the rules, so the nodes that the rules would remove are first.
     free.sort(key=lambda node: (node.id not in found.victims, -node.created_at))
     places: dict[Place, list[Node]] = {}
     for node in free:

@@ -1,4 +1,4 @@
-"""The cluster drivers of a site: chosen for new clusters, and opened for those there are."""
+"""The cluster drivers of a site: chosen for new clusters, opened for existing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kiln.clusters.spec import ClusterSpec
 
 
 class SiteDrivers:
-    """All cluster drivers of a site. May be used by several threads at once."""
+    """All cluster drivers of a site. Can be used by several threads at once."""
 
     def __init__(
         self,
@@ -27,10 +27,10 @@ class SiteDrivers:
         preferences: Sequence[Preference] = (),
         overrides: Path | None = None,
     ) -> None:
-        """Look for no drivers yet.
+        """Take the settings; drivers are discovered later.
 
         :param overrides: a directory in which a directory NAME holds templates that
-            take the place of those of the driver NAME.
+            replace those of the driver NAME.
         """
         self._discover = discover
         self._preferences = preferences
@@ -41,7 +41,7 @@ class SiteDrivers:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What was found when it was first asked for."""
+        """The drivers found by the first discovery."""
         with self._lock:
             if self._catalogue is None:
                 self._catalogue = self._discover()
@@ -52,9 +52,9 @@ class SiteDrivers:
     ) -> Decision:
         """Return the driver for a new cluster, and how it was chosen.
 
-        :param named: what somebody asks for instead of what the cluster says.
-        :param image: that of its machines, as far as it is known.
-        :raises DriverSelectionError: there is none, or more than one.
+        :param named: the driver that was requested instead of the one the cluster names.
+        :param image: the image of its machines, as far as it is known.
+        :raises DriverSelectionError: no driver fits, or more than one.
         """
         machine = spec.machine.server_type
         request = Request(
@@ -72,7 +72,7 @@ class SiteDrivers:
     def open(self, pin: DriverPin) -> ClusterDriver:
         """Return the driver that a cluster belongs to, the same one each time.
 
-        :raises ClusterDriverUnknown: that version is not installed any more.
+        :raises ClusterDriverUnknown: that version is no longer installed.
         :raises ClusterDriverUnusable: it cannot be used.
         :raises InvalidClusterDriver: its files, or the operator's templates, are wrong.
         """
@@ -85,19 +85,19 @@ class SiteDrivers:
         try:
             return self.catalogue.load_pinned(pin)
         except DriverSelectionError:
-            # It may have been installed since somebody looked.
+            # It can have been installed since the last discovery.
             self._catalogue = self._discover()
             return self._catalogue.load_pinned(pin)
 
     def plans_nodes(self, pin: DriverPin) -> bool:
-        """Whether kiln's own engine builds the nodes; not so where a driver has another.
+        """Return whether kiln's own engine builds the nodes, and not one of the driver's.
 
         :raises ClusterError: the driver cannot be used.
         """
         return isinstance(self.open(pin), NodeClusterDriver)
 
     def changed_templates(self, pin: DriverPin) -> str:
-        """Return the digest of a driver's templates where the operator changed some."""
+        """Return the digest of a driver's templates if the operator changed some."""
         driver = self.open(pin)
         return driver.changed_templates if isinstance(driver, NodeClusterDriver) else ''
 

@@ -1,4 +1,4 @@
-"""From what is asked to what would happen: reads, and changes nothing."""
+"""Planning: proposals from requests; reads, and changes nothing."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _NOBODY: Mapping[str, str] = MappingProxyType({})
 _OPEN = MachineSpec()
 ASKED_FOR = 'asked for'
 
-#: Returns what is said of the image of a machine; None where nobody can tell.
+#: Returns the facts about the image of a machine; None if they are unknown.
 Images = Callable[[MachineSpec], Image | None]
 
 
 class Planning:
-    """Makes proposals of requests."""
+    """Makes proposals from requests."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class Planning:
     def propose(self, request: Any) -> Proposal:
         """Return what a request would do; nothing is done.
 
-        :raises InvalidCluster: it cannot be, with a problem for each mistake.
-        :raises ClusterNotFound: there is no such cluster, group, node or template.
+        :raises InvalidCluster: it is not valid, with a problem for each mistake.
+        :raises ClusterNotFound: a cluster, group, node or template does not exist.
         :raises DriverSelectionError: no cluster driver can be chosen.
         """
         raise TypeError(f'{request!r} is no request')
 
-    # ---- what is wanted changes --------------------------------------------------
+    # ---- the desired state changes -----------------------------------------------
 
     @propose.register
     def _(self, request: requests.Declare) -> Proposal:
@@ -104,7 +104,7 @@ class Planning:
         there, _ = self._there(request.cluster)
         if not request.groups:
             machine = _over(there.spec.machine, request.machine)
-            # What a group says for itself would hide what is asked for all.
+            # A group's own values would hide the values requested for all groups.
             groups = [
                 dataclasses.replace(one, machine=_without(one.machine, request.machine))
                 for one in there.spec.groups
@@ -140,7 +140,7 @@ class Planning:
         before = dataclasses.replace(there, spec=last.spec, pin=last.pin, decision=last.decision)
         return self._changed(there, before, OperationKind.UPDATE)
 
-    # ---- what is wanted stays ----------------------------------------------------
+    # ---- the desired state stays -------------------------------------------------
 
     @propose.register
     def _(self, request: requests.Replace) -> Proposal:
@@ -246,7 +246,7 @@ class Planning:
         notices: Iterable[str] = (),
     ) -> Proposal:
         operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
-        # A deletion asks nothing of the driver, which may be gone.
+        # A deletion does not need the driver, which can be missing.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
             wishes = self._wishes(cluster, driven=kind is not OperationKind.DELETE)
             plan, holds = wishes.plan(operation, nodes, self._clock.time(), doomed=doomed)
@@ -275,7 +275,7 @@ class Planning:
         return cluster, tuple(node for node in nodes if node.state is not NodeState.GONE)
 
     def _scale_manager(self, there: Cluster, nodes: tuple[Node, ...]) -> ScaleManager | None:
-        """Return who has a say in which nodes go; None where the group's rules alone have."""
+        """Return the driver's scale manager; None if only the group's rules choose nodes."""
         driver = self._drivers.open(there.pin)
         if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
             return None
@@ -287,7 +287,7 @@ class Planning:
         return driver.get_scale_manager(context, there)
 
     def _image(self, spec: ClusterSpec) -> Image | None:
-        """Return the image that tells what system the cluster has: its own, or a group's."""
+        """Return the image that shows the cluster's operating system: its own, or a group's."""
         for machine in (spec.machine, *(group.machine for group in spec.groups), self._defaults):
             if machine.image is not None:
                 return self._images(_over(spec.machine, machine))
@@ -304,7 +304,7 @@ class Planning:
 
 
 def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
-    """Refuse to have a cluster change hands by the way."""
+    """Refuse a change of the driver through a declaration."""
     if spec.driver is None:
         return
     if not Wish.read(spec.driver, 'the cluster').admits(there.pin):
@@ -316,7 +316,7 @@ def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
 
 
 def _named(cluster: Cluster, nodes: Sequence[Node], words: Iterable[str]) -> list[Node]:
-    """Return the nodes that words name, each once; an id is tried first."""
+    """Return the nodes with the given names or ids, each once; ids are tried first."""
     by_word = {node.name: node for node in nodes} | {node.id: node for node in nodes}
     asked = list(words)
     if unknown := [word for word in asked if word not in by_word]:
@@ -325,7 +325,7 @@ def _named(cluster: Cluster, nodes: Sequence[Node], words: Iterable[str]) -> lis
 
 
 def _group_of(cluster: Cluster, name: str | None, removed: Sequence[Node]) -> NodeGroupSpec:
-    """Return the group that is meant: the one that is named, or that of the nodes."""
+    """Return the requested group: the named one, or that of the nodes."""
     names = {node.group for node in removed} | ({name} if name else set())
     if not names and len(cluster.spec.groups) == 1:
         return cluster.spec.groups[0]
@@ -353,12 +353,12 @@ def _with_groups(spec: ClusterSpec, changed: Iterable[NodeGroupSpec]) -> Cluster
 
 
 def _over(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
-    """Return a machine with a change written over it."""
+    """Return a machine with a change applied."""
     return effective(template=_OPEN, default=_OPEN, cluster=machine, group=change).machine
 
 
 def _without(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
-    """Return a machine that is silent of all that a change says."""
+    """Return a machine without the values that a change sets."""
     said = {
         field.name: None
         for field in dataclasses.fields(change)

@@ -1,4 +1,4 @@
-"""Whether a proposal can be: asked of its driver and its backends before anything is made."""
+"""Preflight checks of a proposal with its driver and backends, before anything is built."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kiln.models import Ability, AmphoraType
 _OPEN = MachineSpec()
 
 
-#: Questions that are out at once; the backends' own lanes are for the engine, too.
+#: Queries under way at once; the engine needs the backends' lanes, too.
 AT_ONCE = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Question:
-    """What a backend is asked once, however many groups want to know it."""
+    """A query to a backend, made once, however many groups need it."""
 
     backend: str
     #: The call has the same name.
@@ -37,7 +37,7 @@ class _Question:
 
 
 class Preflight:
-    """Asks everyone who has a say; makes and changes nothing."""
+    """Checks proposals with drivers and backends; creates and changes nothing."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class Preflight:
     def check(self, proposal: Proposal) -> None:
         """Return if all agree. Blocks as long as the slowest backend takes to answer.
 
-        :raises InvalidCluster: with all that is wrong, each told once.
-        :raises MissingCapability: the cluster's driver cannot do such a thing.
-        :raises UnsupportedOperation: a backend cannot.
+        :raises InvalidCluster: with every problem, each listed once.
+        :raises MissingCapability: the cluster's driver does not support the operation.
+        :raises UnsupportedOperation: a backend does not support it.
         :raises DriverSelectionError: the cluster's driver cannot be used.
-        :raises AmphoraComputeError: a backend cannot be asked now; ``retryable`` says
+        :raises AmphoraComputeError: a backend cannot be queried now; ``retryable`` says
             whether to try again.
         """
         driver = self._drivers.open(proposal.cluster.pin)
@@ -81,10 +81,10 @@ class Preflight:
             raise InvalidCluster(dict.fromkeys(problems))
 
     def image(self, machine: MachineSpec) -> Image | None:
-        """Return what a backend says of an image; None where it cannot tell.
+        """Return a backend's facts about an image; None if it cannot report them.
 
-        :raises InvalidCluster: builds may not use it.
-        :raises AmphoraComputeError: the backend cannot be asked now.
+        :raises InvalidCluster: builds are not allowed to use the image.
+        :raises AmphoraComputeError: the backend cannot be queried now.
         """
         try:
             compute = self._backends.get(machine.compute_driver)
@@ -106,7 +106,7 @@ class Preflight:
         plan: GroupPlan,
         places: list[tuple[_Question, str]],
     ) -> Iterator[Problem]:
-        """Yield what is wrong with a group at once; what is to be asked goes to ``places``."""
+        """Yield the problems of a group; queries for its backend are added to ``places``."""
         effective = context.effective(proposal.cluster, plan.group)
         machine, path = effective.machine, f'nodegroups[{_index(proposal, plan.group)}]'
         try:
@@ -128,7 +128,7 @@ class Preflight:
                 places.append((question, f'{path}.{field}'))
 
     def _refusals(self, questions: Iterable[_Question]) -> Mapping[_Question, str]:
-        """Ask, and return why backends say no; all at once, or as many as may be."""
+        """Query the backends, all at once up to a limit; return why they refuse."""
         refusals: dict[_Question, str] = {}
         left = iter(questions)
         while some := tuple(itertools.islice(left, AT_ONCE)):
@@ -150,7 +150,7 @@ class Preflight:
 def _uses(
     plan: GroupPlan, group: NodeGroupSpec | None, machine: MachineSpec
 ) -> Iterator[tuple[Ability, str, str]]:
-    """Yield what new nodes of a group take from their backend, and where that is written."""
+    """Yield what new nodes of a group need from their backend, and where it is written."""
     if group is not None:
         for flavor in group.fallback.flavors:
             yield Ability.VALIDATE_FLAVOR, flavor, 'fallback'

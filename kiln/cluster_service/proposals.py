@@ -1,4 +1,4 @@
-"""What would happen: shown to whoever asked, and entered just so if he agrees."""
+"""Proposals: an operation and its plan, shown before they are applied unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.engine.plan.changes import ClusterPlan, named
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-#: Operations that change nothing of what is wanted.
+#: Operations that do not change the desired state.
 _DOING = frozenset(
     {
         OperationKind.REPLACE,
@@ -28,24 +28,24 @@ _DOING = frozenset(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Proposal:
-    """An operation that nobody has entered yet, and what it would do.
+    """An operation that is not submitted, and what it would do.
 
-    It holds for the cluster as it was when it was made. If that was changed
-    since, it is refused, and nothing happens.
+    It is valid for the cluster as it was when the proposal was made. If the cluster was
+    changed since, the proposal is refused, and nothing happens.
     """
 
     kind: OperationKind
-    #: As it would be.
+    #: The cluster after the change.
     cluster: Cluster
-    #: As it is; None where there is none yet.
+    #: The cluster now; None if it does not exist.
     before: Cluster | None
     plan: ClusterPlan
-    #: Who is to go, by id, and why: entered together with the counts.
+    #: The nodes to remove, by id, and why; written together with the counts.
     doomed: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NOTHING)
     args: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: The nodes that something is done to where they are.
+    #: The nodes that are changed in place.
     touched: tuple[Node, ...] = ()
-    #: What somebody should know, though nothing keeps it from being done.
+    #: Warnings that do not prevent the operation.
     notices: tuple[str, ...] = ()
 
     @property
@@ -55,12 +55,12 @@ class Proposal:
 
     @property
     def changes_spec(self) -> bool:
-        """Whether what is wanted of the cluster changes."""
+        """True if the desired state of the cluster changes."""
         return self.kind not in _DOING
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         if self.before is None:
             return False
         if not self.changes_spec:
@@ -98,7 +98,7 @@ class Proposal:
         }
 
     def change(self) -> PlannedChange:
-        """Return it as cluster drivers are asked about it."""
+        """Return the proposal in the form that cluster drivers check."""
         groups = (
             PlannedGroup(
                 name=group.group,

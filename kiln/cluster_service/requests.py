@@ -1,4 +1,4 @@
-"""What people ask of clusters: frozen values; clusters and nodes by name or id."""
+"""Requests for clusters: frozen values that name clusters and nodes by name or id."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ _SAME = MachineSpec()
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Declare:
-    """A cluster is to be as it is declared: made, or changed, whatever that takes."""
+    """Create the cluster that is declared, or change it to what is declared."""
 
     spec: ClusterSpec
-    #: Those that came with it; others are looked for in the store.
+    #: Templates declared with it; others are read from the store.
     templates: tuple[ClusterTemplate, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Resize:
-    """A group is to have another count, and the nodes that are named go for it."""
+    """Change the count of a group, and remove the named nodes for it."""
 
     cluster: str
-    #: May be left out where all that is removed is of one group.
+    #: Can be left out if all removed nodes belong to one group.
     group: str | None = None
-    #: None is as many fewer as are removed.
+    #: None reduces the count by the number of removed nodes.
     count: int | None = None
     remove: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Replace:
-    """Other nodes are to be made for some."""
+    """Replace some nodes by new ones."""
 
     cluster: str
     nodes: tuple[str, ...]
@@ -40,53 +40,53 @@ class Replace:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Upgrade:
-    """All nodes are to be made of something else: a few at a time, others in their place."""
+    """Replace all nodes by nodes of another machine spec, a few at a time."""
 
     cluster: str
-    #: What changes; what is None stays, and parameters are merged key by key.
+    #: What changes; None leaves a value as it is, and parameters are merged key by key.
     machine: MachineSpec = _SAME
-    #: Empty is all.
+    #: Empty means all.
     groups: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class MoveDriver:
-    """A cluster is to belong to another cluster driver, or another version of its own."""
+    """Move a cluster to another cluster driver, or to another version of its own."""
 
     cluster: str
-    #: 'name' or 'name==1.2.*'; None is the newest of its own.
+    #: 'name' or 'name==1.2.*'; None is the newest version of its own.
     driver: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class GoBack:
-    """A cluster is to be again what it was after the last operation that succeeded."""
+    """Return a cluster to its state after the last operation that succeeded."""
 
     cluster: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Reboot:
-    """Nodes are to be rebooted, a few at a time."""
+    """Reboot nodes, a few at a time."""
 
     cluster: str
-    #: Empty is all.
+    #: Empty means all.
     nodes: tuple[str, ...] = ()
     hard: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Rebuild:
-    """Nodes are to be made anew in their places, a few at a time."""
+    """Rebuild nodes in their places, a few at a time."""
 
     cluster: str
-    #: Empty is all.
+    #: Empty means all.
     nodes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Adopt:
-    """A machine that the site has made is to be a node of a group, which is one larger then."""
+    """Take a machine of the site into a group as a node; the count grows by one."""
 
     cluster: str
     group: str
@@ -95,17 +95,17 @@ class Adopt:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """The nodes are to be looked at, and compared with what is wanted; nothing is changed."""
+    """Compare the nodes with the desired state; nothing is changed."""
 
     cluster: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Delete:
-    """A cluster is to go, with all that was made for it."""
+    """Delete a cluster, and everything that was created for it."""
 
     cluster: str
-    #: What does not go is given up: it stays where it is, and is on the receipt.
+    #: Abandon what cannot be deleted: it stays, and is listed on the receipt.
     force: bool = False
 
 

@@ -1,4 +1,4 @@
-"""The clusters of a site, for who wants something of them."""
+"""The facade of a site's clusters: plan, apply and inspect."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ _GONE: Mapping[NodeState, int] = MappingProxyType({})
 
 
 class Clusters:
-    """Plans, enters and shows; the engine of this or another process does the work.
+    """Plans, submits and shows; the engine of this or another process does the work.
 
-    ``plan`` and ``apply`` are one: what is applied is the proposal that was
-    shown, or nothing, if the cluster was changed since. May be used by several
-    threads at once.
+    ``plan`` and ``apply`` belong together: exactly the proposal that was shown is applied,
+    or nothing, if the cluster was changed since. Can be used by several threads at once.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Clusters:
     ) -> None:
         """Take the parts.
 
-        :param offer: tells who works on clusters that there is something to do.
+        :param offer: notifies the work source that a cluster has work.
         """
         self._store = store
         self._planning = planning
@@ -58,21 +57,21 @@ class Clusters:
         self._offer = offer
         self._operation_timeout_s = operation_timeout_s
 
-    # ---- to be done ----------------------------------------------------------------
+    # ---- changes -------------------------------------------------------------------
 
     def plan(self, request: Request) -> Proposal:
-        """Return what a request would do, once all that have a say agree to it.
+        """Return what a request would do, once its driver and backends agree to it.
 
-        Changes nothing, and may be repeated. Blocks while backends are asked
-        whether they have the flavors, images and zones of new nodes.
+        Changes nothing, and can be repeated. Blocks while backends are queried for the
+        flavors, images and zones of new nodes.
 
-        :raises InvalidCluster: it cannot be, with a problem for each mistake.
-        :raises ClusterNotFound: there is no such cluster, group, node or template.
-        :raises DriverSelectionError: no cluster driver can be chosen, or its is gone.
-        :raises AmphoraComputeError: a backend cannot be asked now.
+        :raises InvalidCluster: it is not valid, with a problem for each mistake.
+        :raises ClusterNotFound: a cluster, group, node or template does not exist.
+        :raises DriverSelectionError: no cluster driver can be chosen, or the cluster's is gone.
+        :raises AmphoraComputeError: a backend cannot be queried now.
         """
         proposal = self._planning.propose(request)
-        # Whatever has become of its driver, a cluster can be deleted.
+        # A cluster can be deleted whatever has become of its driver.
         if proposal.kind is not OperationKind.DELETE:
             self._preflight.check(proposal)
         return proposal
@@ -80,14 +79,14 @@ class Clusters:
     def apply(
         self, proposal: Proposal, *, timeout_s: float | None = None, rollback: bool = False
     ) -> Operation:
-        """Enter what was proposed; return its operation, which is in the store by then.
+        """Submit a proposal; return its operation, which is in the store by then.
 
-        :param timeout_s: after so many seconds the operation has failed; by default
-            what the cluster or the site allows.
-        :param rollback: a change that fails brings the cluster back to what it was.
+        :param timeout_s: seconds after which the operation has failed; by default the limit
+            of the cluster or the site.
+        :param rollback: a change that fails returns the cluster to its former state.
         :raises ClusterChanged: the cluster was changed since the proposal was made.
         :raises ClusterBusy: another operation is under way.
-        :raises ClusterExists: there is one of the name by now.
+        :raises ClusterExists: a cluster with the name exists by now.
         """
         operation = self._operation(proposal, timeout_s, rollback=rollback)
         cluster, before = proposal.cluster, proposal.before
@@ -106,7 +105,7 @@ class Clusters:
             )
             operation = dataclasses.replace(operation, generation=cluster.generation)
         else:
-            # Nothing may keep a cluster from being deleted.
+            # A deletion must always be possible.
             supersede = proposal.kind is OperationKind.DELETE
             self._store.operations.submit(operation, supersede=supersede)
         self._offer(cluster.id)
@@ -136,16 +135,16 @@ class Clusters:
         return cluster.spec.create_timeout_s if creating else self._operation_timeout_s
 
     def retry(self, cluster: str, *, timeout_s: float | None = None) -> Operation:
-        """Have the newest operation go on, which has failed or was cancelled; return it.
+        """Retry the newest operation, which failed or was cancelled; return it.
 
-        What it has done stays done: it goes on to what the cluster is declared to be,
-        and calls a hook that failed again, under the same key.
+        What it has done stays done: it continues to the declared state of the cluster, and
+        calls a hook that failed again, under the same key.
 
-        :param timeout_s: how long it may take from now on; by default what the cluster
-            or the site allows.
-        :raises ClusterChanged: it came to another end, so there is nothing to go on with.
+        :param timeout_s: how long it is allowed to take from now on; by default the limit of
+            the cluster or the site.
+        :raises ClusterChanged: it ended in another way, so it cannot be retried.
         :raises ClusterBusy: it is under way.
-        :raises ClusterNotFound: there is no such cluster.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         there = self._store.clusters.get(cluster)
         (newest,) = self._store.operations.of(there.id, limit=1)
@@ -161,11 +160,11 @@ class Clusters:
         return operation
 
     def pause(self, cluster: str) -> Cluster:
-        """Have nothing begun for a cluster any more; safe to repeat."""
+        """Pause the cluster: nothing more is started for it; safe to repeat."""
         return self._set_paused(cluster, True)
 
     def resume(self, cluster: str) -> Cluster:
-        """Go on with a paused cluster; safe to repeat."""
+        """Resume a paused cluster; safe to repeat."""
         return self._set_paused(cluster, False)
 
     def _set_paused(self, name: str, paused: bool) -> Cluster:
@@ -180,10 +179,10 @@ class Clusters:
         return changed
 
     def cancel(self, cluster: str) -> tuple[Operation, ...]:
-        """Have what is under way for a cluster stopped; return it, which may be nothing.
+        """Stop what is under way for a cluster; return it, which can be nothing.
 
-        Returns before it has stopped. What was made stays: the next operation goes
-        on from there.
+        Returns before it has stopped. What was built stays: the next operation continues
+        from there.
         """
         there = self._store.clusters.get(cluster)
         stopping = self._store.operations.open(there.id)
@@ -198,25 +197,25 @@ class Clusters:
     def template(self, name: str) -> ClusterTemplate:
         """Return a template.
 
-        :raises ClusterNotFound: there is none of the name.
+        :raises ClusterNotFound: no template has the name.
         """
         return self._store.templates.get(name)
 
     def remove_template(self, name: str) -> None:
         """Remove a template; safe to repeat.
 
-        :raises ClusterError: a cluster is made from it.
+        :raises ClusterError: a cluster uses it.
         """
         self._store.templates.remove(name)
 
     def save_template(self, template: ClusterTemplate) -> None:
-        """Keep a template, in the place of one that has its name; safe to repeat."""
+        """Save a template, replacing one with the same name; safe to repeat."""
         self._store.templates.save(template)
 
-    # ---- to be seen ----------------------------------------------------------------
+    # ---- inspection ----------------------------------------------------------------
 
     def list(self) -> tuple[ClusterView, ...]:
-        """Return all clusters by name; of their nodes only the counts."""
+        """Return all clusters by name, with only the counts of their nodes."""
         counts, newest = self._store.nodes.counts(), self._store.operations.newest()
         return tuple(
             ClusterView(
@@ -230,7 +229,7 @@ class Clusters:
     def show(self, cluster: str) -> ClusterView:
         """Return a cluster with its nodes and its newest operation.
 
-        :raises ClusterNotFound: there is none.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         there = self._store.clusters.get(cluster)
         nodes = tuple(
@@ -240,32 +239,32 @@ class Clusters:
         return ClusterView.of(there, nodes, newest[0] if newest else None)
 
     def worker(self, cluster: str) -> str | None:
-        """Return who works on a cluster at this moment; None if nobody does.
+        """Return the conductor that works on a cluster now; None if there is none.
 
-        :raises ClusterNotFound: there is none.
+        :raises ClusterNotFound: the cluster does not exist.
         """
         lease = self._store.leases.get(self._store.clusters.get(cluster).id)
         held = lease is not None and lease.expires_at > self._clock.time()
         return lease.owner or None if lease is not None and held else None
 
     def node(self, cluster: str, node: str) -> Node:
-        """Return a node of a cluster, also one that is gone.
+        """Return a node of a cluster, even if it is gone.
 
-        :raises ClusterNotFound: there is none.
+        :raises ClusterNotFound: the node does not exist.
         """
         return self._store.nodes.get(self._store.clusters.get(cluster).id, node)
 
     def operation(self, operation_id: str) -> Operation:
-        """Return an operation, also one of a cluster that is gone.
+        """Return an operation, even one of a deleted cluster.
 
-        :raises ClusterNotFound: there is none.
+        :raises ClusterNotFound: the operation does not exist.
         """
         return self._store.operations.get(operation_id)
 
     def wait(self, operation_id: str, *, timeout_s: float, poll_s: float = 0.2) -> Operation:
-        """Return an operation once it has ended, whoever works on it.
+        """Return an operation once it has ended, in whichever process it runs.
 
-        :raises OperationTimeout: it has not ended in time; it goes on.
+        :raises OperationTimeout: it has not ended in time; it continues.
         """
         give_up = self._clock.monotonic() + timeout_s
         while True:
@@ -281,22 +280,22 @@ class Clusters:
             self._clock.sleep(min(poll_s, left_s))
 
     def operations(self, cluster: str) -> tuple[Operation, ...]:
-        """Return what was done to a cluster, the newest first."""
+        """Return the operations of a cluster, the newest first."""
         return self._store.operations.of(self._store.clusters.get(cluster).id)
 
     def receipt(self, cluster: str) -> Tombstone:
-        """Return the proof that nothing is left of a cluster that was deleted.
+        """Return the receipt of a deleted cluster.
 
-        :raises ClusterNotFound: none of the name was deleted, or too long ago.
+        :raises ClusterNotFound: no cluster of the name was deleted, or too long ago.
         """
         return self._store.receipts.get(cluster)
 
     def last_event(self) -> int:
-        """Return the number of the newest event; what happens from now on has a higher one."""
+        """Return the number of the newest event; later events have a higher one."""
         return self._store.events.last_seq()
 
     def events(self, *, after: int = 0, cluster_id: str | None = None) -> Iterator[Event]:
-        """Yield what has happened since an event, and end with the last there is."""
+        """Yield the events after an event, and end with the newest one."""
         while found := self._store.events.after(after, cluster_id=cluster_id):
             yield from found
             after = found[-1].seq

@@ -1,4 +1,4 @@
-"""A site, put together from its configuration: store, drivers, backends and engine."""
+"""A site, built from its configuration: store, drivers, backends and engine."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.opening import TlsFiles, open_source
 from kiln.hooks.registry import Hooks
 
-#: Threads for what drivers of clusters may wait for.
+#: Threads for cluster drivers that wait.
 _WORKERS = 8
 
 
 class Site:
-    """What one kiln has: its clusters, and an engine for whoever wants to run one here."""
+    """The clusters of one kiln installation, and an engine for processes that run one."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Site:
         )
 
     def check_hooks(self) -> None:
-        """Return if this process could conduct; to be asked before something is entered.
+        """Return if this process could run a conductor; call it before submitting an operation.
 
         :raises InvalidHooks: hooks are wrong, with a problem for each mistake.
         """
@@ -87,10 +87,10 @@ class Site:
 
     @contextlib.contextmanager
     def conducting(self) -> Iterator[Conductor]:
-        """Have this process work on clusters as long as the block lasts.
+        """Work on clusters in this process as long as the block lasts.
 
-        What is under way at its end goes on in the backends, and whoever conducts
-        next goes on from there.
+        What is under way at its end continues in the backends, and the next conductor
+        continues from there.
 
         :raises InvalidHooks: hooks are wrong; nothing was begun.
         """
@@ -119,7 +119,7 @@ class Site:
                 conductor.close()
 
     def close(self) -> None:
-        """Let go of everything, once what was offered is told; safe to repeat."""
+        """Close everything, once offered work is passed on; safe to repeat."""
         self._work_source.close()
         self.backends.close()
         self.store.close()
@@ -141,7 +141,7 @@ def open_site(
     open_hooks: Callable[[], Hooks] = Hooks,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Site:
-    """Return the site that the options of [clusters] describe; no backend is opened yet.
+    """Return the site that the options of [clusters] describe; no backend is opened.
 
     :raises ConfigurationError: an option cannot be used.
     """

@@ -1,4 +1,4 @@
-"""What only the driver of a cluster can do: asked in this process, of the cluster as it is."""
+"""Driver verbs: commands of a cluster's driver, run in this process on its current state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kiln.engine.nodes.join_key import known_key
 
 
 class Verbs:
-    """Runs the verbs of cluster drivers. May be used by several threads at once."""
+    """Runs the verbs of cluster drivers. Can be used by several threads at once."""
 
     def __init__(
         self, store: Store, drivers: SiteDrivers, *, site: str, defaults: MachineSpec
@@ -29,12 +29,12 @@ class Verbs:
     ) -> Mapping[str, Any]:
         """Run a verb, and return its answer; blocks as long as the driver takes.
 
-        May be repeated. It enters no operation, so nothing of it is journalled.
+        Can be repeated. It submits no operation, so nothing of it is journalled.
 
-        :raises ClusterNotFound: there is no such cluster.
+        :raises ClusterNotFound: the cluster does not exist.
         :raises ClusterDriverMismatch: the cluster belongs to another driver.
-        :raises MissingCapability: the driver has no such verb.
-        :raises ClusterDriverError: an argument does not fit, or it failed.
+        :raises MissingCapability: the driver does not have the verb.
+        :raises ClusterDriverError: an argument does not fit, or the verb failed.
         """
         there = self._store.clusters.get(cluster)
         if there.pin.name != driver:

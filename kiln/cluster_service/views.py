@@ -1,4 +1,4 @@
-"""What is known of a cluster, put together for who looks."""
+"""Views of a cluster: its newest operation, nodes and counts, for display."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationS
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterView:
-    """A cluster, the newest operation on it, and how many nodes are in which state."""
+    """A cluster, its newest operation, and the number of nodes in each state."""
 
     cluster: Cluster
     operation: Operation | None
     counts: Mapping[NodeState, int]
-    #: None where they were not asked for.
+    #: None if they were not requested.
     nodes: tuple[Node, ...] | None = None
 
     @classmethod
@@ -30,17 +30,17 @@ class ClusterView:
 
     @property
     def ready(self) -> int:
-        """How many nodes do their work."""
+        """The number of ready nodes."""
         return self.counts.get(NodeState.READY, 0)
 
     @property
     def wanted(self) -> int:
-        """How many nodes there are to be."""
+        """The desired number of nodes."""
         return sum(group.shape.count for group in self.cluster.spec.groups)
 
     @property
     def state(self) -> str:
-        """One word for how it is; computed, and stored nowhere."""
+        """One word for its state; computed, never stored."""
         operation = self.operation
         if operation is not None and not operation.state.ended:
             return 'paused' if self.cluster.paused else operation.state.value

@@ -1,4 +1,4 @@
-"""Why a cluster is as it is, what kiln does next, and what can be done about it; pure."""
+"""Explanations of the state of a cluster, with kiln's next step and the user's; pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from kiln.exceptions import redact
 _STARTING = frozenset(
     {NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING, NodeState.RESETTING}
 )
-#: What is done about a cluster on which nobody works.
+#: What kiln does for a cluster without an operation under way.
 _WATCHED = (
     'has a conductor look at it again and again, and replaces what is dead as far as the brake '
     'allows'
 )
 _RESTING = 'does nothing for it before the next operation'
 _BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
-#: States in which a node is nothing to ask about, unless it has a cause.
+#: States of a node that need no explanation unless it has a cause.
 _EVEN = frozenset({NodeState.READY, NodeState.GONE, NodeState.PLANNED}) | _STARTING
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """What there is to say of one thing."""
+    """The explanation for one thing."""
 
     #: The cluster, or the nodes.
     about: str
@@ -41,7 +41,7 @@ class Reason:
     do: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people: each cause a step in below the one that it is a cause of."""
+        """Yield it for people: each inner cause indented below the outer one."""
         yield f'{self.about}: {self.said}'
         indent, cause = '  ', self.cause
         while cause is not None:
@@ -56,9 +56,9 @@ class Reason:
 def why(
     view: ClusterView, now: float, *, worker: str | None = None, node: Node | None = None
 ) -> Iterator[Reason]:
-    """Yield the reasons, the cluster's own first; of one node alone if one is given.
+    """Yield the explanations, the cluster's own first; of one node alone if one is given.
 
-    :param worker: who works on the cluster at this moment, as far as is known.
+    :param worker: the conductor that works on the cluster now, as far as is known.
     """
     if node is not None:
         yield _of_nodes(view, (node,), now)
@@ -217,7 +217,7 @@ def _when(left_s: float) -> str:
 
 
 def hint(cause: Cause | None) -> str:
-    """Return what can be done about it: who is nearest to the provider knows best."""
+    """Return the innermost hint of a cause: it is the nearest to the provider."""
     found = ''
     while cause is not None:
         found, cause = cause.hint or found, cause.because
@@ -229,7 +229,7 @@ def _do(cause: Cause | None, *others: str) -> tuple[str, ...]:
 
 
 def span(seconds: float) -> str:
-    """Return a time span as short as it can be read."""
+    """Return a time span in its shortest readable form."""
     seconds = max(0.0, seconds)
     if seconds < 120:
         return f'{seconds:.0f} s'

@@ -1,1 +1,1 @@
-"""Clusters, for who wants them: ask, see what would happen, have it done, and look."""
+"""Clusters for callers: plan, apply, and inspect."""

@@ -1,4 +1,4 @@
-"""Every error of clusters that a caller of kiln may see."""
+"""Cluster errors: every error of clusters that callers of kiln can get."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kiln.exceptions import Advice, ConfigurationError, KilnError, redact
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One mistake in what somebody wrote, and where it is."""
+    """One mistake in the input, and where it is."""
 
     message: str
     #: The path of the value: ``nodegroups[1].zones``.
     path: str = ''
-    #: The file and its line and column, from 1; 0 where there is no file.
+    #: The file, and the line and column, from 1; 0 without a file.
     file: str = ''
     line: int = 0
     column: int = 0
@@ -27,7 +27,7 @@ class Problem:
 
 
 class ClusterError(KilnError):
-    """Root of all errors of clusters."""
+    """Root of all cluster errors."""
 
     code = 'cluster_error'
     remedy = 'Read the message; it names the object and the next step.'
@@ -35,7 +35,7 @@ class ClusterError(KilnError):
 
 
 class WithProblems(ClusterError):
-    """What somebody wrote cannot be; every mistake in it is told."""
+    """The input is not valid; every mistake in it is listed."""
 
     code = 'with_problems'
     remedy = 'Correct each line that is named.'
@@ -49,14 +49,14 @@ class WithProblems(ClusterError):
 
 
 class InvalidCluster(WithProblems):
-    """What was written of a cluster cannot be; nothing was done."""
+    """The declaration of a cluster is not valid; nothing was done."""
 
     code = 'invalid_cluster'
     remedy = 'Correct each line that is named, and look at the plan.'
 
 
 class ClusterNotFound(ClusterError):
-    """There is no cluster, group, node or template of the name or id."""
+    """No cluster, group, node or template has the name or id."""
 
     code = 'cluster_not_found'
     remedy = 'List what there is; a deleted cluster has left a receipt.'
@@ -78,24 +78,24 @@ class ClusterBusy(ClusterError):
 
 
 class ClusterChanged(ClusterError):
-    """Somebody else changed what is wanted of the cluster; nothing was done."""
+    """Someone else changed the desired state of the cluster; nothing was done."""
 
     code = 'cluster_changed'
     remedy = 'Look at the plan again: it was made for the cluster as it was before.'
 
 
 class ClusterNotEmpty(ClusterError):
-    """Things of the cluster may still be there, so it is not forgotten."""
+    """Resources of the cluster might be left, so its record is kept."""
 
     code = 'cluster_not_empty'
     remedy = 'Resolve what keeps them there, or abandon them by force.'
 
 
 class ClusterDriverError(ClusterError):
-    """A cluster driver says that something cannot be done, and why.
+    """A cluster driver reports that something cannot be done, and why.
 
-    The only kind of error that users are shown of a driver; of any other they
-    are told the driver's name and the error's text.
+    Users see the full text of only this kind of driver error; of any other error they see
+    the driver's name and the error's text.
     """
 
     code = 'cluster_driver_error'
@@ -111,7 +111,7 @@ class ClusterDriverError(ClusterError):
 
 
 class MissingCapability(ClusterDriverError):
-    """A cluster driver cannot do what was asked; nothing was done."""
+    """A cluster driver cannot do what was requested; nothing was done."""
 
     code = 'missing_capability'
     remedy = 'Do without, or move the cluster to a driver that can.'
@@ -125,21 +125,21 @@ class InvalidClusterDriver(WithProblems, ConfigurationError):
 
 
 class InvalidHooks(WithProblems, ConfigurationError):
-    """Hooks cannot be used as they are declared; none of them is."""
+    """The declared hooks are not valid; none of them is used."""
 
     code = 'invalid_hooks'
     remedy = 'Correct each place that is named; kiln hook list shows what is left.'
 
 
 class HookNotFound(ClusterError):
-    """There is no hook of the name, or nothing waits for it."""
+    """No hook has the name, or nothing waits for the hook."""
 
     code = 'hook_not_found'
     remedy = 'See kiln hook list, and what the operation says that it waits for.'
 
 
 class LeaseLost(ClusterError):
-    """Somebody else acts on the cluster now; whatever was to be written was not."""
+    """Another process holds the cluster's lease now; nothing was written."""
 
     code = 'lease_lost'
     remedy = 'Nothing to do; the new owner goes on from what was written.'
@@ -156,28 +156,28 @@ class DriverSelectionError(ClusterError, ConfigurationError):
     """No cluster driver can be chosen; nothing was created."""
 
     code = 'driver_selection_error'
-    #: How far the choice had come, for who explains it.
+    #: The steps of the choice up to the error, for callers that explain it.
     steps: tuple[str, ...] = ()
 
 
 class ClusterDriverUnknown(DriverSelectionError):
-    """The driver that was asked for is not installed."""
+    """The requested driver is not installed."""
 
     code = 'cluster_driver_unknown'
     remedy = 'Ask for one that is installed, or install it.'
 
 
 class ClusterDriverUnusable(DriverSelectionError):
-    """The driver that was asked for is disabled, beta, broken or in conflict."""
+    """The requested driver is disabled, beta, broken or in conflict."""
 
     code = 'cluster_driver_unusable'
     remedy = 'Do what the message says for its state, or choose another.'
-    #: The command that installs the extra it needs; None where no extra is the cause.
+    #: The command that installs the missing extra; None if no extra is missing.
     install: str | None = None
 
 
 class ClusterDriverMismatch(DriverSelectionError):
-    """The driver that was asked for does not build such clusters."""
+    """The requested driver does not build such clusters."""
 
     code = 'cluster_driver_mismatch'
     remedy = 'Ask for one of the drivers that do.'
@@ -191,14 +191,14 @@ class NoClusterDriver(DriverSelectionError):
 
 
 class AmbiguousClusterDriver(DriverSelectionError):
-    """Several drivers build such clusters, and nothing says which is wanted."""
+    """Several drivers build such clusters, and no preference selects one."""
 
     code = 'ambiguous_cluster_driver'
     remedy = 'Name the driver, or state a preference.'
 
 
 class ImageWithoutDistro(DriverSelectionError):
-    """The image does not say what system it has."""
+    """The image does not name its operating system."""
 
     code = 'image_without_distro'
     remedy = 'Set the property kiln_distro of the image.'

@@ -1,4 +1,4 @@
-"""What there is of clusters, and what is being done to them: frozen values; no I/O."""
+"""Cluster, node and operation records: frozen values without I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class NodeState(enum.StrEnum):
-    """Where a node is in its life."""
+    """The state of a node in its life."""
 
     PLANNED = 'planned'
     BUILDING = 'building'
@@ -23,18 +23,18 @@ class NodeState(enum.StrEnum):
     JOINING = 'joining'
     READY = 'ready'
     UNHEALTHY = 'unhealthy'
-    # Out of work to be rebooted, or made anew in its place; it comes back.
+    # Out of work for a reboot, or for a rebuild in its place; it comes back.
     RESETTING = 'resetting'
     DRAINING = 'draining'
     DELETING = 'deleting'
     GONE = 'gone'
     FAILED = 'failed'
-    # The backend cannot tell. Never taken for GONE; nothing is built or deleted for it.
+    # The backend cannot report it. Never treated as GONE; nothing is built or deleted for it.
     UNKNOWN = 'unknown'
 
     @property
     def leaving(self) -> bool:
-        """Whether the node is on its way out, or out."""
+        """Return whether the node is being removed, or is gone."""
         return self in _LEAVING
 
 
@@ -42,7 +42,7 @@ _LEAVING = frozenset({NodeState.DRAINING, NodeState.DELETING, NodeState.GONE})
 
 
 class OperationKind(enum.StrEnum):
-    """What somebody asked to be done to a cluster."""
+    """The kind of an operation on a cluster."""
 
     CREATE = 'create'
     UPDATE = 'update'
@@ -58,7 +58,7 @@ class OperationKind(enum.StrEnum):
 
 
 class OperationState(enum.StrEnum):
-    """How far an operation has come."""
+    """The progress of an operation."""
 
     QUEUED = 'queued'
     RUNNING = 'running'
@@ -70,7 +70,7 @@ class OperationState(enum.StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is done for it."""
+        """True if nothing more is done for the operation."""
         return self in _ENDED
 
 
@@ -85,7 +85,7 @@ _ENDED = frozenset(
 
 
 class StepState(enum.StrEnum):
-    """How far a step has come; what is in INTENT may or may not have happened."""
+    """The progress of a step; one in INTENT might or might not have happened."""
 
     INTENT = 'intent'
     DONE = 'done'
@@ -93,7 +93,7 @@ class StepState(enum.StrEnum):
 
 
 class ConditionKind(enum.StrEnum):
-    """What can be said of a cluster at any moment."""
+    """A condition that a cluster can have."""
 
     READY = 'ready'
     PROGRESSING = 'progressing'
@@ -105,7 +105,7 @@ class ConditionKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """Why something is as it is: the outermost reason first, the provider's words last."""
+    """Why something is as it is: the outermost reason first, the provider's message last."""
 
     #: Stable, for programs: the code of the error.
     code: str
@@ -118,7 +118,7 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """Something that is true of a cluster now; never stored."""
+    """A condition that a cluster has now; never stored."""
 
     kind: ConditionKind
     cause: Cause | None = None
@@ -136,7 +136,7 @@ class DriverPin:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Aim:
-    """What was wanted of a cluster at one time, and whose driver was to see to it."""
+    """The desired state of a cluster at one time, and the driver that was to reach it."""
 
     spec: ClusterSpec
     pin: DriverPin
@@ -152,16 +152,16 @@ class Cluster:
     id: str
     name: str
     spec: ClusterSpec
-    #: One more for each change of ``spec``.
+    #: Increases by one with each change of ``spec``.
     generation: int
     pin: DriverPin
-    #: How the pin came about: inputs, steps and result.
+    #: How the driver was chosen: inputs, steps and result.
     decision: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: What the last operation that succeeded left, to return to.
+    #: The state after the last operation that succeeded, for rollbacks.
     former: Aim | None = None
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: What its driver found wrong when it last tended it; None where nothing was.
+    #: The problem that its driver found when it last tended it; None without a problem.
     trouble: Cause | None = None
     paused: bool = False
     created_at: float = 0.0
@@ -169,13 +169,13 @@ class Cluster:
 
     @property
     def aim(self) -> Aim:
-        """What is wanted of it now."""
+        """Its desired state now."""
         return Aim(spec=self.spec, pin=self.pin, decision=self.decision)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """One node; its id is never used again."""
+    """One node; its id is never reused."""
 
     id: str
     cluster_id: str
@@ -184,23 +184,23 @@ class Node:
     place: Place
     backend: str
     state: NodeState = NodeState.PLANNED
-    #: The digest of what it was made with; another one in the spec is drift.
+    #: The digest of the spec that it was built from; another digest now means drift.
     made_with: str = ''
-    #: Which build of this node it is; a build key is for one attempt.
+    #: The number of this build of the node; a build key belongs to one attempt.
     attempt: int = 1
     compute_id: str | None = None
     address: str | None = None
-    #: Why it is to go; empty for one that is to stay.
+    #: Why it is to be removed; empty for a node that is to stay.
     doomed: str = ''
     cause: Cause | None = None
     created_at: float = 0.0
-    #: When it came into its state.
+    #: When it entered its state.
     since: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """Something that somebody asked to be done to a cluster."""
+    """A requested change or action on a cluster."""
 
     id: str
     cluster_id: str
@@ -215,23 +215,23 @@ class Operation:
     ended_at: float | None = None
     #: Why it waits, or why it failed.
     cause: Cause | None = None
-    #: Somebody wants it to stop.
+    #: True if it is to stop.
     cancelled: bool = False
 
     @property
     def forced(self) -> bool:
-        """Whether a deletion gives up what does not go."""
+        """True if a deletion abandons resources that cannot be deleted."""
         return bool(self.args.get('force'))
 
     @property
     def retried_at(self) -> float:
-        """When it was taken up again after it had failed; what failed by then is tried anew."""
+        """When it was retried after it had failed; what failed before that is tried again."""
         return float(self.args.get('retried_at', -math.inf))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One act of an operation: intended before it is done, and settled after."""
+    """One action of an operation: written as intent before it starts, settled after."""
 
     id: str
     operation_id: str
@@ -240,7 +240,7 @@ class Step:
     state: StepState = StepState.INTENT
     node_id: str | None = None
     attempt: int = 1
-    #: Recognises the act wherever it arrives: a build key, an idempotency key.
+    #: Identifies the action at its target: a build key, an idempotency key.
     token: str = ''
     started_at: float = 0.0
     deadline_at: float | None = None
@@ -251,7 +251,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Holding:
-    """Something in a backend that belongs to a cluster: a server, a port."""
+    """A resource in a backend that belongs to a cluster: a machine, a port."""
 
     cluster_id: str
     backend: str
@@ -259,13 +259,13 @@ class Holding:
     id: str
     node_id: str | None = None
     seen_at: float = 0.0
-    #: When the backend said, asked by id, that there is none.
+    #: When the backend confirmed, queried by id, that it does not exist.
     gone_at: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Secret:
-    """Something of a cluster that nobody but its nodes may see: a token, a password."""
+    """A secret of a cluster that only its nodes are allowed to see: a token, a password."""
 
     cluster_id: str
     name: str
@@ -274,7 +274,7 @@ class Secret:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """The right to act on a cluster; each new owner has a higher epoch."""
+    """The right to change a cluster; each new owner gets a higher epoch."""
 
     scope: str
     owner: str
@@ -284,12 +284,12 @@ class Lease:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """Something that happened, for people and for programs."""
+    """Something that happened, for people and programs."""
 
     cluster_id: str
     kind: str
     message: str
-    #: Its place in the order of all events; the store gives it.
+    #: Its number among all events, given by the store.
     seq: int = 0
     at: float = 0.0
     operation_id: str | None = None
@@ -299,12 +299,12 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:
-    """What is left of a deleted cluster: the proof that nothing else is."""
+    """The receipt of a deleted cluster: the proof that nothing of it is left."""
 
     cluster_id: str
     name: str
     deleted_at: float
-    #: Everything that was ever made for it, and when each was confirmed gone.
+    #: Everything that was ever created for it, and when each was confirmed gone.
     holdings: tuple[Holding, ...] = ()
-    #: What was given up because somebody forced the deletion.
+    #: What was abandoned because the deletion was forced.
     abandoned: tuple[Holding, ...] = ()

@@ -1,7 +1,7 @@
-"""What a cluster is wanted to be: frozen values, checked by who reads them; no I/O.
+"""Cluster, group and template specs: frozen values, checked by their readers; no I/O.
 
-The narrower scope wins: a node group over its cluster, a cluster over its
-template. What a scope leaves open is None.
+The narrower scope wins: a node group over its cluster, a cluster over its template. A
+value that a scope leaves open is None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class MachineSpec:
-    """How the machines of a scope are made."""
+    """How the machines of a scope are built."""
 
     compute_driver: str | None = None
     server_type: AmphoraType | None = None
@@ -37,19 +37,19 @@ class MachineSpec:
 class ZoneRule(enum.StrEnum):
     """How the nodes of a group are spread over zones."""
 
-    #: The backend chooses, and kiln does not ask where.
+    #: The backend chooses, and kiln does not read where.
     ANY = 'any'
-    #: Evenly over all zones that the backend has.
+    #: Evenly over all zones of the backend.
     SPREAD = 'spread'
-    #: Evenly over the zones that are named.
+    #: Evenly over the named zones.
     EVEN = 'even'
-    #: As many in each zone as is written.
+    #: An explicit number in each zone.
     COUNTS = 'counts'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Zones:
-    """Where the nodes of a group go."""
+    """The zones of the nodes of a group."""
 
     rule: ZoneRule = ZoneRule.ANY
     names: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Zones:
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A flavor in a zone; what is None is for the backend to choose."""
+    """A flavor in a zone; the backend chooses what is None."""
 
     flavor: str | None = None
     zone: str | None = None
@@ -66,11 +66,11 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """How many nodes, of which flavors, in which zones.
+    """The number of nodes, their flavors and their zones.
 
-    ``flavors`` is empty where all are of the machine's flavor; else its counts
-    add up to ``count``. So do those of the zones where there are any, and
-    ``placements``, which say both at once and leave neither open.
+    ``flavors`` is empty if all nodes have the machine's flavor; otherwise its counts add up
+    to ``count``. So do the counts of the zones, if there are any, and ``placements``, which
+    set flavor and zone together.
     """
 
     count: int
@@ -83,13 +83,13 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Portion:
-    """So many, or so many of a hundred."""
+    """A number, or a percentage."""
 
     amount: int
     percent: bool = False
 
     def of(self, whole: int) -> int:
-        """Return how many that is; a portion of a hundred is rounded down."""
+        """Return the number for a whole; a percentage is rounded down."""
         return math.floor(self.amount * whole / 100) if self.percent else self.amount
 
     def __str__(self) -> str:
@@ -102,13 +102,13 @@ class Strategy:
 
     max_surge: Portion = Portion(1)
     max_unavailable: Portion = Portion(0)
-    #: Nodes at most under way at once; None is as many as the backend takes.
+    #: The most nodes under way at once; None: as many as the backend takes.
     batch: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Fallback:
-    """What is tried, in this order, where there is no room or no quota."""
+    """What to try, in this order, if there is no room or quota."""
 
     flavors: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
@@ -116,18 +116,18 @@ class Fallback:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """When a node is given up, and when too many are to be given up at all."""
+    """When a node is given up, and when too many are unhealthy to give any up."""
 
     startup_timeout_s: float = 600.0
     unhealthy_after_s: float = 300.0
-    #: The brake: with more than these unhealthy, none is replaced.
+    #: The brake: if more than this are unhealthy, no node is replaced.
     max_unhealthy: Portion = Portion(40, percent=True)
     #: Replacements under way at once.
     max_in_flight: int = 1
 
 
 class VictimRule(enum.StrEnum):
-    """Who goes first when a group shrinks."""
+    """A rule for which nodes are removed first when a group shrinks."""
 
     EXPLICIT = 'explicit'
     FAILED = 'failed'
@@ -138,7 +138,7 @@ class VictimRule(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class NodeGroupSpec:
-    """Nodes of one role that are made alike."""
+    """Nodes of one role that are built alike."""
 
     name: str
     shape: Shape
@@ -154,7 +154,7 @@ class NodeGroupSpec:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterTemplate:
-    """What clusters have in common, under a name."""
+    """Values that clusters share, under a name."""
 
     name: str
     coe: str | None = None
@@ -177,12 +177,12 @@ class ClusterSpec:
     create_timeout_s: float = 3600.0
 
     def group(self, name: str) -> NodeGroupSpec | None:
-        """Return the group of a name."""
+        """Return the group with a name; None if it does not exist."""
         return next((group for group in self.groups if group.name == name), None)
 
 
 class Scope(enum.StrEnum):
-    """Where a value was written."""
+    """The scope in which a value was written."""
 
     GROUP = 'group'
     CLUSTER = 'cluster'
@@ -192,17 +192,17 @@ class Scope(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Effective:
-    """A machine with nothing left open, and where each of its values was written."""
+    """A machine with all defaults filled in, and the scope of each value."""
 
     machine: MachineSpec
-    #: By field; a parameter's is under ``parameters.NAME``.
+    #: By field; a parameter is under ``parameters.NAME``.
     origins: Mapping[str, Scope]
 
 
 def effective(
     *, template: MachineSpec, cluster: MachineSpec, group: MachineSpec, default: MachineSpec
 ) -> Effective:
-    """Return what holds for a group: of each value the narrowest scope's."""
+    """Return the machine of a group: each value from the narrowest scope that has it."""
     scopes = (
         (Scope.DEFAULT, default),
         (Scope.TEMPLATE, template),
