@@ -94,7 +94,7 @@ class ClusterNotEmpty(ClusterError):
 class ClusterDriverError(ClusterError):
     """A cluster driver reports that something cannot be done, and why.
 
-    Users see the full text of only this kind of driver error; of any other error they see
+    The only driver error that users are shown as it is; of any other driver error they see
     the driver's name and the error's text.
     """
 

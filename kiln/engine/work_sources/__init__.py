@@ -1,6 +1,6 @@
-"""Where a conductor gets clusters to work on from, and tells that there is work.
+"""Work sources: where a conductor gets clusters to work on.
 
-``base`` is the contract, ``database`` asks the store, and ``jobboard`` shares work
-out between several conductors through a ``Board``; ``taskflow_board`` is the one of
-TaskFlow, on ZooKeeper, etcd or Redis. ``opening`` makes the one that is configured.
+``base`` is the contract, ``database`` polls the store, and ``jobboard`` shares work
+between several conductors through a ``Board``. ``taskflow_board`` is a board of
+TaskFlow, on ZooKeeper, etcd or Redis. ``opening`` opens the configured source.
 """

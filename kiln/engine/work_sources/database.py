@@ -1,4 +1,4 @@
-"""The source that asks the store: all that one conductor needs."""
+"""The work source that polls the store; enough for one conductor."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from kiln.engine.work_sources.base import WorkSource
 
 
 class DatabaseSource(WorkSource):
-    """Clusters that have work and that nobody holds, as the store knows them."""
+    """Returns clusters that have work and no lease holder, according to the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._wake: Callable[[], None] | None = None
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Have the conductor of this process woken by what is offered in it."""
+        """Wake the conductor of this process when work is offered in it."""
         self._wake = wake
 
     def offer(self, cluster_id: str) -> None:
-        """Wake the conductor; those of other processes ask the store by themselves."""
+        """Wake the conductor; those of other processes poll the store by themselves."""
         if self._wake is not None:
             self._wake()
 
     def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
-        """Ask the store; whoever is worked on or paused is not named."""
+        """Read the store; clusters that are worked on or paused are not returned."""
         return self._store.operations.runnable(besides=besides)
 
     def done(self, cluster_id: str) -> None:
-        """Take it from the store: nothing is kept here."""
+        """Do nothing: the store has the state."""
 
     def close(self, wait_s: float = 5.0) -> None:
-        """Take it from the leases: nothing is kept here."""
+        """Do nothing: the leases have the state."""

@@ -1,4 +1,4 @@
-"""The source that shares work out between conductors through a jobboard."""
+"""The work source that shares work between conductors through a jobboard."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from kiln.engine.work_sources.boards import Board, BoardAway, Job
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between two looks at the board, for those that do not tell of posts.
+#: Seconds between two polls of a board that does not notify of posts.
 LOOK_S = 1.0
-#: Seconds after which a board that is away is tried again: doubled up to the second.
+#: Seconds after which an unavailable board is tried again: doubled up to the second value.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-#: As many clusters a sweep names at once; what is left is named by the next look.
+#: The most clusters that a sweep returns at once; the next poll returns the others.
 SWEEP = 100
 
 
 class JobboardSource(WorkSource):
     """Claims jobs on a board, and holds them while their clusters are worked on.
 
-    Whatever happens on the board happens on one thread, so a board that hangs holds
-    up nobody. A claim is renewed three times in ``claim_s``; the job of an owner that
-    died can be claimed once that is over. What the board lost is found by a sweep of
-    the store every ``sweep_s``, and by each ``take`` while the board is away.
+    All calls of the board are made by one thread, so a board that hangs holds up nothing
+    else. A claim is renewed three times in ``claim_s``; the job of an owner that died can be
+    claimed after that time. What the board lost is found by a sweep of the store every
+    ``sweep_s``, and by each ``take`` while the board is unavailable.
     """
 
     def __init__(
@@ -50,37 +50,37 @@ class JobboardSource(WorkSource):
         self._thread: threading.Thread | None = None
         self._wake: Callable[[], None] | None = None
         self._closed = False
-        # What the thread is to do, guarded by the condition.
+        # Tasks of the thread, guarded by the condition.
         self._look_now = False
         self._offered: dict[str, None] = {}
         self._finished: set[str] = set()
         self._unwanted: frozenset[str] = frozenset()
         self._held: dict[str, Job] = {}
-        # The thread's own.
+        # Used by the thread only.
         self._board: Board | None = None
         self._keep_at = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._away = False
         self._sweep_at = 0.0
 
-    # ---- what others ask -------------------------------------------------------
+    # ---- called by others ------------------------------------------------------
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Begin to claim what there is; ``wake`` is called after each new claim."""
+        """Begin to claim jobs; ``wake`` is called after each new claim."""
         with self._changed:
             self._wake = wake
             self._have_thread()
 
     def offer(self, cluster_id: str) -> None:
-        """Have a job posted, unless the cluster has one."""
+        """Post a job, unless the cluster has one."""
         with self._changed:
             self._offered[cluster_id] = None
             self._have_thread()
 
     def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
-        """Return what is claimed; after them, once in a while, what a sweep finds.
+        """Return what is claimed, and at intervals what a sweep finds.
 
-        Jobs of those that are not wanted are given back, for others to claim.
+        Jobs of unwanted clusters are released, so that others can claim them.
         """
         with self._changed:
             self._unwanted = frozenset(besides)
@@ -96,14 +96,14 @@ class JobboardSource(WorkSource):
         return tuple(dict.fromkeys((*claimed, *found)))
 
     def done(self, cluster_id: str) -> None:
-        """Have the job taken off the board."""
+        """Remove the job from the board."""
         with self._changed:
             if cluster_id in self._held:
                 self._finished.add(cluster_id)
                 self._have_thread()
 
     def close(self, wait_s: float = 5.0) -> None:
-        """Give back all claims, and let go of the board."""
+        """Release all claims, and disconnect from the board."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -164,7 +164,7 @@ class JobboardSource(WorkSource):
             with self._changed:
                 self._finished.discard(job.cluster_id)
                 self._held.pop(job.cluster_id, None)
-            # Who offered more in the meantime saw this job, and posted none.
+            # A process that offered more work meanwhile saw this job, and posted no other.
             if self._has_more(job.cluster_id):
                 board.post(job.cluster_id)
 
@@ -183,8 +183,8 @@ class JobboardSource(WorkSource):
             return True
 
     def _post(self, board: Board) -> None:
-        # Taken before the board is looked at: for what is offered from here on that look
-        # is too old, for the job that it shows may be finished by then.
+        # Taken before the board is read: that reading is too old for what is offered from
+        # here on, since a job that it shows can be finished by then.
         with self._changed:
             offered, self._offered = self._offered, {}
         try:
@@ -210,7 +210,7 @@ class JobboardSource(WorkSource):
 
     def _claim(self, board: Board) -> None:
         for job in board.free():
-            # A second job of one cluster waits until the first one is done.
+            # A second job of a cluster waits until the first one is done.
             if job.cluster_id in self._held or job.cluster_id in self._unwanted:
                 continue
             if (claimed := board.claim(job)) is None:
@@ -221,7 +221,7 @@ class JobboardSource(WorkSource):
             self._wake()
 
     def _part(self, board: Board) -> None:
-        """Leave the board as somebody who is gone for good."""
+        """Leave the board for good."""
         self._finish(board)
         self._post(board)
         for job in self._held.values():
@@ -230,7 +230,7 @@ class JobboardSource(WorkSource):
     # ---- trouble and rest ----------------------------------------------------------
 
     def _lose(self, error: BoardAway | None) -> None:
-        """Forget what was claimed: the board itself knows it, if it comes back."""
+        """Drop the claims in memory: the board itself keeps them, if it comes back."""
         if error is not None and not self._away:
             LOG.warning('%s Until it is back the store is asked for work instead.', error)
         self._away = True
@@ -258,7 +258,7 @@ class JobboardSource(WorkSource):
         with self._changed:
             while not self._closed:
                 left_s = until - self._clock.monotonic()
-                # Nothing is so urgent that a board that is away is asked at once.
+                # Nothing is urgent enough to retry an unavailable board at once.
                 if left_s <= 0 or (self._look_now and not self._away):
                     break
                 self._clock.wait(self._changed, left_s)

@@ -1,4 +1,4 @@
-"""From an option to the work source that it describes."""
+"""The work source that the work_source option describes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kiln.engine.work_sources.jobboard import JobboardSource
 from kiln.exceptions import ConfigurationError
 from kiln.plugins.extras import importing
 
-#: The value of the option that stands for no jobboard.
+#: The value of the option for no jobboard.
 DATABASE = 'database'
-#: Seconds that a board may take to answer.
+#: Seconds that a board is allowed to take to answer.
 ANSWER_S = 10.0
 _FORMS = 'database, zookeeper://HOST[:PORT][,HOST[:PORT]...]/PATH, etcd://HOST[:PORT]/PATH or ' \
     'redis://[[USER]:PASSWORD@]HOST[:PORT]/PATH'  # fmt: skip
@@ -29,16 +29,16 @@ _FORMS = 'database, zookeeper://HOST[:PORT][,HOST[:PORT]...]/PATH, etcd://HOST[:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class TlsFiles:
-    """What a connection is made safe with: names of PEM files, None where there is none."""
+    """The TLS files of a connection: names of PEM files, None without one."""
 
-    #: Certificates that are trusted, in place of the system's.
+    #: Trusted certificates, instead of the system's.
     ca: str | None = None
-    #: Certificate and key that prove who asks.
+    #: Certificate and key of the client.
     cert: str | None = None
     key: str | None = None
 
     def named(self, ca: str, cert: str, key: str) -> dict[str, str]:
-        """Return those that there are, by the names that somebody else has for them."""
+        """Return the files that are set, under the names that a client library has for them."""
         files = {ca: self.ca, cert: self.cert, key: self.key}
         return {name: file for name, file in files.items() if file}
 
@@ -48,7 +48,7 @@ NO_FILES = TlsFiles()
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class BoardAddress:
-    """Where a jobboard is."""
+    """The address of a jobboard."""
 
     kind: str
     hosts: tuple[tuple[str, int], ...]
@@ -60,7 +60,7 @@ class BoardAddress:
 
     @property
     def name(self) -> str:
-        """What to call it before people."""
+        """The address for people, without the password."""
         return f'{self.kind}://{",".join(map(_joined, self.hosts))}/{self.path}'
 
 
@@ -73,17 +73,17 @@ def open_source(
     files: TlsFiles = NO_FILES,
     clock: Clock = SYSTEM_CLOCK,
 ) -> WorkSource:
-    """Return the work source of an option; touches no network yet.
+    """Return the work source of an option; does not use the network.
 
-    :param files: for a board that is reached by TLS.
-    :raises ConfigurationError: it is none, or what it needs is not installed.
+    :param files: for a board that is reached over TLS.
+    :raises ConfigurationError: the option is not valid, or what it needs is not installed.
     """
     if where == DATABASE:
         return DatabaseSource(store)
     address = parse(where, files)
-    # No other process ever has it.
+    # Unique to this process.
     owner = f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
-    # Said now, and not by a thread later, if it is not installed.
+    # If it is not installed, fail now and not later in a thread.
     open_board(address, owner=owner, claim_s=claim_s)
     return JobboardSource(
         lambda: open_board(address, owner=owner, claim_s=claim_s),
@@ -92,9 +92,9 @@ def open_source(
 
 
 def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
-    """Return a board that is not connected yet.
+    """Return a board that is not connected.
 
-    :param owner: whose claims they are; no other process ever has the name.
+    :param owner: the owner of its claims; no other process ever has the same name.
     :raises ConfigurationError: what it needs is not installed.
     """
     # An extra that only sites with several conductors install.
@@ -105,9 +105,9 @@ def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
 
 
 def parse(where: str, files: TlsFiles = NO_FILES) -> BoardAddress:
-    """Return where a jobboard is.
+    """Return the address of a jobboard.
 
-    :raises ConfigurationError: it is not written as one; a password is not quoted.
+    :raises ConfigurationError: it is not a valid address; a password is not quoted.
     """
     try:
         parts = urllib.parse.urlsplit(where)
@@ -149,7 +149,7 @@ def _zookeeper(address: BoardAddress, claim_s: float) -> dict[str, Any]:
     return {
         'board': 'zookeeper',
         'hosts': ','.join(map(_joined, address.hosts)),
-        # The last name of the path is replaced for what is not a job.
+        # The last part of the path is replaced for everything that is not a job.
         'path': f'/{address.path}/jobs',
         'timeout': claim_s,
         'check_compatible': False,
@@ -186,7 +186,7 @@ _KINDS = {
     'redis': ('redis', False),
     'rediss': ('redis', True),
 }
-#: How each kind is written where it is reached by TLS.
+#: The URL scheme of each kind over TLS.
 _SAFE = {kind: scheme for scheme, (kind, tls) in _KINDS.items() if tls}
 _PORTS = {
     'zookeeper': 2181,

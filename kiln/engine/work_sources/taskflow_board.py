@@ -1,23 +1,23 @@
-"""TaskFlow's jobboards, and what one has to know about them.
+"""TaskFlow jobboards, and their particularities on ZooKeeper, etcd and Redis.
 
-Read in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; the only home of TaskFlow:
+Found in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; TaskFlow is used only here:
 
-* The claims on etcd and Redis last for ever unless they are given a time, and then
-  nothing in TaskFlow extends them. Those on ZooKeeper last as long as its session.
-* On Redis anybody may extend a claim, its former owner too, who would keep alive the
-  claim of one that has died. So the owner is asked for before.
-* A job on etcd remembers the lease of its first extended claim. Claimed anew, the
-  same object would go on extending that one, and say that it did. So what is claimed
-  is a copy of the job. How long is said by the claim alone, in whole seconds.
-* Only ZooKeeper tells of posts, and it does not tell that a job became free again.
-  A look asks the board for everything each time.
-* A board on ZooKeeper that lost its session says that it is not connected for ever
-  after. The watch of etcd ends in silence, and errors of etcd are not translated. So
-  after any error the board is thrown away.
-* A client of ZooKeeper that TaskFlow makes is not told which certificates to trust. So
-  it is made here; then the board does not end it.
-* The version of ZooKeeper can be read only where the operator has allowed it, so it
-  is not asked for.
+* Claims on etcd and Redis never expire unless they are given a time, and then nothing in
+  TaskFlow extends them. Claims on ZooKeeper last as long as its session.
+* On Redis anyone can extend a claim, also its former owner, which would keep the claim of
+  a dead owner alive. So the owner is read first.
+* A job on etcd remembers the lease of its first extended claim. If it is claimed again, the
+  same object continues to extend that lease and reports success. So a copy of the job is
+  claimed. Only the claim sets the duration, in whole seconds.
+* Only ZooKeeper notifies of posts, and it does not notify that a job became free again.
+  Each poll reads the whole board.
+* A board on ZooKeeper that lost its session reports that it is not connected for ever
+  after. The watch of etcd ends silently, and errors of etcd are not translated. So the
+  board is discarded after any error.
+* TaskFlow does not pass the trusted certificates to the ZooKeeper client that it makes. So
+  the client is made here; then the board does not close it.
+* The version of ZooKeeper can be read only if the operator has allowed that, so it is not
+  read.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class TaskflowBoard(Board):
             return tuple(Job(job.name, job) for job in self._jobs(only_unclaimed=True))
 
     def claim(self, job: Job) -> Job | None:
-        """Claim a job; of several at once one gets it."""
+        """Claim a job; only one of several concurrent claims succeeds."""
         mine = copy.copy(job.posting)
-        # Where claims do not end with a session they get a time.
+        # Claims that do not end with a session are given a time.
         term = {'expiry': self._claim_s} if _ends(mine) else {}
         with self._explained('claim a job on'):
             try:
@@ -84,7 +84,7 @@ class TaskflowBoard(Board):
         return Job(job.cluster_id, mine)
 
     def keep(self, job: Job) -> bool:
-        """Extend a claim; that on ZooKeeper holds as long as the connection does."""
+        """Extend a claim; on ZooKeeper a claim holds as long as the connection does."""
         if not _ends(job.posting):
             self._check_connected()
             return True
@@ -117,7 +117,7 @@ class TaskflowBoard(Board):
     def _is_mine(self, job: Job) -> bool:
         try:
             return bool(self._board.find_owner(job.posting) == self._owner)
-        # That on Redis cannot say that there is no owner.
+        # The board on Redis cannot report that a job has no owner.
         except TypeError:
             return False
 
@@ -126,7 +126,7 @@ class TaskflowBoard(Board):
         return iter(self._board.iterjobs(ensure_fresh=True, **which))
 
     def _check_connected(self) -> None:
-        # Else ZooKeeper's would have no jobs, which is not the same.
+        # Without this check, a disconnected ZooKeeper board would look empty.
         if not self._board.connected:
             raise BoardAway(f'Cannot use the jobboard at {self._name}: the connection is lost.')
 
@@ -136,7 +136,7 @@ class TaskflowBoard(Board):
             yield
         except BoardAway:
             raise
-        # Three clients have three families of errors, and TaskFlow translates some.
+        # The three clients have different errors, and TaskFlow translates only some.
         except Exception as exc:
             why = ' '.join(str(exc).split()) or type(exc).__name__
             raise BoardAway(
