@@ -1,4 +1,4 @@
-"""The cluster drivers of a site: chosen for new clusters, opened for existing ones."""
+"""The cluster drivers of a site: chosen for new clusters, opened for others."""
 
 from __future__ import annotations
 

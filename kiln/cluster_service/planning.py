@@ -65,7 +65,7 @@ class Planning:
         :raises ClusterNotFound: a cluster, group, node or template does not exist.
         :raises DriverSelectionError: no cluster driver can be chosen.
         """
-        raise TypeError(f'{request!r} is no request')
+        raise TypeError(f'{request!r} is not a request')
 
     # ---- the desired state changes -----------------------------------------------
 
@@ -134,7 +134,7 @@ class Planning:
         there, _ = self._there(request.cluster)
         if there.former is None:
             raise ClusterError(
-                f'Cannot bring cluster {there.name!r} back: no operation of it has succeeded yet.'
+                f'Cannot bring cluster {there.name!r} back: none of its operations has succeeded.'
             )
         last = there.former
         before = dataclasses.replace(there, spec=last.spec, pin=last.pin, decision=last.decision)
@@ -171,7 +171,7 @@ class Planning:
         if taken:
             raise ClusterError(
                 f'Cannot adopt {request.amphora_id}: it is node {taken[0]} of '
-                f'cluster {there.name!r} already.'
+                f'cluster {there.name!r}.'
             )
         args = {'group': group.name, 'compute_id': request.amphora_id}
         return self._done(there, nodes, OperationKind.ADOPT, args)
@@ -182,7 +182,7 @@ class Planning:
         if not request.force:
             return self._done(there, nodes, OperationKind.DELETE)
         proposal = self._done(there, nodes, OperationKind.DELETE, {'force': True})
-        notice = 'no node is drained, and what does not go is given up: see the receipt'
+        notice = 'no node is drained, and what cannot be deleted is abandoned: see the receipt'
         return dataclasses.replace(proposal, notices=(*proposal.notices, notice))
 
     # ---- making proposals --------------------------------------------------------
@@ -253,11 +253,11 @@ class Planning:
         else:
             shared = Shared.ADD if before is None else Shared.KEEP
             plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
-            holds = [f'{cluster.pin.name} plans nodes by itself; what it will do is not shown']
+            holds = [f'{cluster.pin.name} plans nodes by itself; its changes are not shown']
         if plan.problems:
             raise InvalidCluster(plan.problems)
         if before is not None and before.paused:
-            holds = [*holds, 'the cluster is paused: nothing is begun before it is resumed']
+            holds = [*holds, 'the cluster is paused: nothing starts until it is resumed']
         return Proposal(
             kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
             notices=(*notices, *holds),
@@ -310,7 +310,7 @@ def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
     if not Wish.read(spec.driver, 'the cluster').admits(there.pin):
         message = (
             f'the cluster belongs to {there.pin.name} {there.pin.version}, not to {spec.driver}; '
-            f'move it with migrate-driver first, or take the driver out'
+            f'move it with migrate-driver first, or remove the driver'
         )
         raise InvalidCluster([Problem(message=message, path='driver')])
 
@@ -332,8 +332,8 @@ def _group_of(cluster: Cluster, name: str | None, removed: Sequence[Node]) -> No
     if len(names) != 1:
         groups = ', '.join(sorted(names)) or ', '.join(one.name for one in cluster.spec.groups)
         raise ClusterError(
-            f'Cannot resize cluster {cluster.name!r}: which group is meant? Name one of {groups}, '
-            f'and nodes of that one alone.'
+            f'Cannot resize cluster {cluster.name!r}: the group is not clear. Name one of '
+            f'{groups}, and only nodes of that group.'
         )
     return _group(cluster, names.pop())
 

@@ -1,4 +1,4 @@
-"""Preflight checks of a proposal with its driver and backends, before anything is built."""
+"""Preflight checks of a proposal with its driver and backends."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class Clusters:
         allowed_s = self._allowed_s(there, newest.kind, timeout_s)
         deadline_at = self._clock.time() + allowed_s
         operation = self._store.operations.reopen(newest.id, deadline_at=deadline_at)
-        message = f'{operation.kind.value} is taken up again'
+        message = f'{operation.kind.value} is retried'
         self._store.events.add(
             Event(cluster_id=there.id, kind='operation-retried', message=message,
                   operation_id=operation.id)
@@ -275,7 +275,7 @@ class Clusters:
             if left_s <= 0:
                 raise OperationTimeout(
                     f'Cannot wait longer for {operation.kind.value} {operation_id}: it is '
-                    f'{operation.state.value}, and goes on.'
+                    f'{operation.state.value}, and continues.'
                 )
             self._clock.sleep(min(poll_s, left_s))
 

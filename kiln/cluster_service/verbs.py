@@ -1,4 +1,4 @@
-"""Driver verbs: commands of a cluster's driver, run in this process on its current state."""
+"""Driver verbs: commands of a cluster's driver, run in this process."""
 
 from __future__ import annotations
 

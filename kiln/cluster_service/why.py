@@ -1,4 +1,4 @@
-"""Explanations of the state of a cluster, with kiln's next step and the user's; pure."""
+"""Explanations of a cluster's state, and of kiln's and the user's next step; pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ _STARTING = frozenset(
     {NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING, NodeState.RESETTING}
 )
 #: What kiln does for a cluster without an operation under way.
-_WATCHED = (
-    'has a conductor look at it again and again, and replaces what is dead as far as the brake '
-    'allows'
-)
-_RESTING = 'does nothing for it before the next operation'
+_WATCHED = 'polls it at intervals, and replaces dead nodes as far as the brake allows'
+_RESTING = 'does nothing for it until the next operation'
 _BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
 #: States of a node that need no explanation unless it has a cause.
 _EVEN = frozenset({NodeState.READY, NodeState.GONE, NodeState.PLANNED}) | _STARTING
@@ -95,7 +92,7 @@ def _of_driver(view: ClusterView, trouble: Cause) -> Reason:
     return Reason(
         about=f'{view.cluster.name}, as {view.cluster.pin.name} sees it',
         said='not as it should be', cause=trouble, do=_do(trouble),
-        next='has it tended again and again, and tells when it is well',
+        next='tends it at intervals, and reports when it is healthy',
     )  # fmt: skip
 
 
@@ -120,25 +117,25 @@ def _cluster_next(
 ) -> tuple[str, tuple[str, ...]]:
     name, operation = view.cluster.name, view.operation
     if view.cluster.paused:
-        return 'does nothing, for the cluster is paused', (f"'kiln cluster resume {name}'",)
+        return 'does nothing, since the cluster is paused', (f"'kiln cluster resume {name}'",)
     if operation is None or operation.state.ended:
         return _at_rest(view)
     kind = operation.kind.value
     if operation.cancelled:
-        return f'stops the {kind}; what was made stays', ()
+        return f'stops the {kind}; what was built stays', ()
     if worker is None:
         again = (
-            f"'kiln cluster watch {name}' works on it here; 'kiln conductor' does so for all "
-            f'clusters, as long as it runs',
+            f"'kiln cluster watch {name}' works on it here; 'kiln conductor' works on all "
+            f'clusters until it is stopped',
         )
-        return f'waits for a conductor: nobody works on the {kind} at this moment', again
+        return f'waits for a conductor: nobody works on the {kind} now', again
     until = ''
     if operation.deadline_at:
-        until = f', for another {span(operation.deadline_at - now)} before it has failed'
+        until = f', for another {span(operation.deadline_at - now)} before it fails'
     if operation.state is OperationState.WAITING:
         verb = f'tries again, at the latest after {span(LONGEST_PAUSE_S)}{until}'
         return f'{verb} ({worker})', (f"'kiln cluster cancel {name}' stops it",)
-    return f'goes on with the {kind}{until} ({worker})', ()
+    return f'continues the {kind}{until} ({worker})', ()
 
 
 def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
@@ -146,14 +143,14 @@ def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
     if operation is None or operation.state is OperationState.SUCCEEDED:
         if view.ready == view.wanted:
             return 'has nothing to do', ()
-        return _WATCHED, (f"'kiln cluster check {name}' looks now",)
+        return _WATCHED, (f"'kiln cluster check {name}' polls it now",)
     kind = operation.kind.value
-    do = [f"'kiln cluster retry {name}' goes on with the {kind} from what there is"]
+    do = [f"'kiln cluster retry {name}' continues the {kind} from what exists"]
     if operation.state is OperationState.ROLLED_BACK:
-        do = [f"declare it again ('kiln up FILE'): it goes on with the {kind} from what there is"]
+        do = [f"declare it again ('kiln up FILE'): it continues the {kind} from what exists"]
     if view.cluster.former is not None and view.cluster.former != view.cluster.aim:
-        do.append(f"'kiln cluster rollback {name}' brings it back to what it was")
-    return f'does nothing more for the {kind}; what was made stays', tuple(do)
+        do.append(f"'kiln cluster rollback {name}' returns it to its last good state")
+    return f'does nothing more for the {kind}; what was built stays', tuple(do)
 
 
 # ---- nodes ---------------------------------------------------------------------
@@ -164,7 +161,7 @@ def _of_nodes(view: ClusterView, nodes: Sequence[Node], now: float) -> Reason:
     since = min((node.since for node in nodes if node.since), default=0.0)
     said = f'{first.state.value} {f"for {span(now - since)}" if since else ""}'.rstrip()
     if first.doomed:
-        said = f'{said}; it is to go: {first.doomed}'
+        said = f'{said}; to be removed: {first.doomed}'
     next_, do = _node_next(view, first, now)
     return Reason(
         about=f'node {named(nodes)} ({first.group})', said=said, cause=first.cause, next=next_,
@@ -178,11 +175,11 @@ def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[st
     if state is NodeState.GONE:
         return 'has nothing more to do for it', ()
     if state is NodeState.UNKNOWN:
-        return 'looks again; nothing is built or deleted for it before its backend can tell', ()
+        return 'polls again; nothing is built or deleted for it until its backend reports it', ()
     if state is NodeState.READY and not node.doomed:
         return 'has nothing to do for it', ()
     if view.cluster.paused:
-        return 'does nothing, for the cluster is paused', (f"'kiln cluster resume {name}'",)
+        return 'does nothing, since the cluster is paused', (f"'kiln cluster resume {name}'",)
     operation = view.operation
     if operation is None or operation.state.ended:
         settled = operation is not None and operation.state is OperationState.SUCCEEDED
@@ -197,19 +194,19 @@ def _node_at_work(
 ) -> tuple[str, tuple[str, ...]]:
     state = node.state
     if node.doomed or state.leaving:
-        return 'takes it away, and tries until the deadline', ()
+        return 'removes it, and tries until the deadline', ()
     if state is NodeState.FAILED:
-        return 'makes another in its place when the brake and max_in_flight allow it', ()
+        return 'replaces it when the brake and max_in_flight allow it', ()
     group = view.cluster.spec.group(node.group)
     if group is not None and state is NodeState.UNHEALTHY:
         left_s = node.since + group.health.unhealthy_after_s - now
-        return f'makes another in its place {_when(left_s)}', replace
+        return f'replaces it {_when(left_s)}', replace
     retries = f'tries again, at the latest after {span(LONGEST_PAUSE_S)}' if node.cause else ''
     if group is not None and state in _STARTING:
         left_s = node.since + group.health.startup_timeout_s - now
         gives_up = f'gives it up {_when(left_s)} if it is not ready'
         return f'{retries}; {gives_up}' if retries else f'waits for it, and {gives_up}', ()
-    return retries or 'makes it when others before it are done', ()
+    return retries or 'builds it when others before it are done', ()
 
 
 def _when(left_s: float) -> str:

@@ -52,21 +52,21 @@ class InvalidCluster(WithProblems):
     """The declaration of a cluster is not valid; nothing was done."""
 
     code = 'invalid_cluster'
-    remedy = 'Correct each line that is named, and look at the plan.'
+    remedy = 'Correct each line that is named, and check the plan.'
 
 
 class ClusterNotFound(ClusterError):
     """No cluster, group, node or template has the name or id."""
 
     code = 'cluster_not_found'
-    remedy = 'List what there is; a deleted cluster has left a receipt.'
+    remedy = 'List what exists; a deleted cluster has left a receipt.'
 
 
 class ClusterExists(ClusterError):
     """The name is taken."""
 
     code = 'cluster_exists'
-    remedy = 'Choose another name, or update the one there is.'
+    remedy = 'Choose another name, or update the existing cluster.'
 
 
 class ClusterBusy(ClusterError):
@@ -81,14 +81,14 @@ class ClusterChanged(ClusterError):
     """Someone else changed the desired state of the cluster; nothing was done."""
 
     code = 'cluster_changed'
-    remedy = 'Look at the plan again: it was made for the cluster as it was before.'
+    remedy = 'Check the plan again: it was made before the change.'
 
 
 class ClusterNotEmpty(ClusterError):
     """Resources of the cluster might be left, so its record is kept."""
 
     code = 'cluster_not_empty'
-    remedy = 'Resolve what keeps them there, or abandon them by force.'
+    remedy = 'Resolve what keeps them, or abandon them with --force.'
 
 
 class ClusterDriverError(ClusterError):
@@ -114,7 +114,7 @@ class MissingCapability(ClusterDriverError):
     """A cluster driver cannot do what was requested; nothing was done."""
 
     code = 'missing_capability'
-    remedy = 'Do without, or move the cluster to a driver that can.'
+    remedy = 'Move the cluster to a driver that can.'
 
 
 class InvalidClusterDriver(WithProblems, ConfigurationError):
@@ -135,21 +135,21 @@ class HookNotFound(ClusterError):
     """No hook has the name, or nothing waits for the hook."""
 
     code = 'hook_not_found'
-    remedy = 'See kiln hook list, and what the operation says that it waits for.'
+    remedy = 'See kiln hook list, and what the operation waits for.'
 
 
 class LeaseLost(ClusterError):
     """Another process holds the cluster's lease now; nothing was written."""
 
     code = 'lease_lost'
-    remedy = 'Nothing to do; the new owner goes on from what was written.'
+    remedy = 'Nothing to do; the new owner continues from the store.'
 
 
 class StoreError(ClusterError):
     """The store cannot be used: absent, of another version, or broken."""
 
     code = 'store_error'
-    remedy = 'See what the message names; kiln db check tells more.'
+    remedy = 'See what the message names; kiln db check shows more.'
 
 
 class DriverSelectionError(ClusterError, ConfigurationError):
@@ -164,7 +164,7 @@ class ClusterDriverUnknown(DriverSelectionError):
     """The requested driver is not installed."""
 
     code = 'cluster_driver_unknown'
-    remedy = 'Ask for one that is installed, or install it.'
+    remedy = 'Name a driver that is installed, or install this one.'
 
 
 class ClusterDriverUnusable(DriverSelectionError):
@@ -180,7 +180,7 @@ class ClusterDriverMismatch(DriverSelectionError):
     """The requested driver does not build such clusters."""
 
     code = 'cluster_driver_mismatch'
-    remedy = 'Ask for one of the drivers that do.'
+    remedy = 'Name one of the drivers that do.'
 
 
 class NoClusterDriver(DriverSelectionError):

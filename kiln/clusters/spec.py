@@ -1,4 +1,4 @@
-"""Cluster, group and template specs: frozen values, checked by their readers; no I/O.
+"""Cluster, group and template specs: frozen values without I/O.
 
 The narrower scope wins: a node group over its cluster, a cluster over its template. A
 value that a scope leaves open is None.

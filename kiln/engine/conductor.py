@@ -190,7 +190,7 @@ class Conductor:
         held = _Held(lease, now + settings.lease_s)
         if before is not None and before.owner and self._has_intents(scope):
             # A request of its former owner can still be in flight.
-            LOG.info('Cluster %s was left by %s: waiting %s s', scope, before.owner,
+            LOG.info('Cluster %s was taken over from %s: waiting %s s', scope, before.owner,
                      settings.quiesce_s)  # fmt: skip
             self._quiet[scope] = held, now + settings.quiesce_s
         else:
@@ -212,12 +212,12 @@ class Conductor:
             return
         except StoreError as exc:
             # Temporary: the next poll tries it again.
-            LOG.warning('Cluster %s cannot be begun yet: %s', lease.scope, exc)
+            LOG.warning('Cannot start work on cluster %s now: %s', lease.scope, exc)
             self._release(lease, unsettled=True)
             return
         # Its driver can be missing here and installed on another host.
         except Exception:
-            LOG.exception('Cluster %s cannot be worked on here for now', lease.scope)
+            LOG.exception('Cannot work on cluster %s here for now', lease.scope)
             self._release(lease, unsettled=True)
             self._shunned[lease.scope] = self._parts.clock.monotonic() + SHUN_S
             return
@@ -234,7 +234,7 @@ class Conductor:
             under_way = self._parts.store.operations.open(cluster.id)
             if not deletes_without(cluster, under_way[0] if under_way else None):
                 raise
-            LOG.warning('Cluster %s is deleted without its driver: %s', cluster.name, exc)
+            LOG.warning('Deleting cluster %s without its driver: %s', cluster.name, exc)
             driver = AbsentDriver()
 
         def tell(news: News) -> None:
@@ -269,7 +269,7 @@ class Conductor:
         # Whatever failed, nothing that was not written has happened: the next round begins
         # with what is in the store.
         except Exception:
-            LOG.exception('A turn of cluster %s failed; it is taken up anew', scope)
+            LOG.exception('A round of cluster %s failed; starting again from the store', scope)
             self._let_go(scope)
             return
         if work.idle or work.moved:

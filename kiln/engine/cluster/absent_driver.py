@@ -16,7 +16,7 @@ class AbsentDriver(NodeClusterDriver):
     provides = ()
 
     def get_template_definition(self) -> TemplateDefinition:
-        raise ClusterDriverUnknown('The cluster driver is gone, and with it what nodes are given.')
+        raise ClusterDriverUnknown('The cluster driver is missing, so nodes cannot be built.')
 
 
 def deletes_without(cluster: Cluster, operation: Operation | None) -> bool:

@@ -1,4 +1,4 @@
-"""The adopt operation: takes an existing machine of the site into a group as a node."""
+"""The adopt operation: takes an existing machine into a group as a node."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Adoption:
         entry.accept(node, amphora.id)
         spec = _grown_spec(cluster.spec, group, place)
         entry.change_aim(dataclasses.replace(cluster.aim, spec=spec), cluster.generation)
-        entry.tell('node-adopted', f'{node.name} is machine {amphora.id} from now on', node)
+        entry.tell('node-adopted', f'{node.name} is now machine {amphora.id}', node)
         return None
 
     def _look(self, backend: str) -> None:
@@ -132,9 +132,9 @@ class Adoption:
 def unfit(amphora: Amphora, owner: str, known: Collection[str]) -> str:
     """Return why a machine cannot become a node; empty if it can; pure."""
     if amphora.owner != owner:
-        return f'it belongs to {amphora.owner or "nobody"}, and this site is {owner}'
+        return f'it belongs to {amphora.owner or "no owner"}, and this site is {owner}'
     if amphora.id in known:
-        return 'it is a node of a cluster already'
+        return 'it is already a node of a cluster'
     if amphora.state not in (State.ACTIVE, State.BUILDING, State.PENDING):
         return f'it is {amphora.state.value}'
     return ''
@@ -178,5 +178,5 @@ def _grown_spec(spec: ClusterSpec, group: NodeGroupSpec, place: Place) -> Cluste
 
 
 def _refused(message: str) -> Cause:
-    hint = 'See what the backend has with kiln orphans; nothing was changed.'
+    hint = 'Nothing was changed. kiln orphans lists what the backend has.'
     return Cause(code='not_adopted', message=message, hint=hint)

@@ -1,4 +1,4 @@
-"""The end of a deletion: proof that nothing is left, or a list of abandoned resources.
+"""The end of a deletion: proof that nothing is left, or abandoned resources.
 
 Resources are abandoned only if the deletion is forced. Each one is then listed on the
 receipt and reported as an event.

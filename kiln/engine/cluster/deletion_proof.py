@@ -63,7 +63,7 @@ class Sweep:
         """
         self.busy = False
         if news.error is not None:
-            LOG.warning('Cannot tell whether anything is left of cluster %s: %s',
+            LOG.warning('Cannot check what is left of cluster %s: %s',
                         self._cluster_id, news.error)  # fmt: skip
             self._empty, self.in_vain = 0, self.in_vain + 1
             return True
@@ -76,19 +76,19 @@ class Sweep:
         for name, amphora_id in news.value:
             entry.tell(
                 'stray-deleted',
-                f'Server {amphora_id} on {name} is deleted: nobody knows it, and the cluster '
+                f'Machine {amphora_id} on {name} is deleted: it is not recorded, and its cluster '
                 f'is being deleted',
             )
             entry.launches.append(functools.partial(self._delete, name, amphora_id))
         return not self.proven
 
     def _delete(self, name: str, amphora_id: str) -> None:
-        LOG.warning('Server %s on %s is deleted: cluster %s, which is being deleted, does '
-                    'not know it', amphora_id, name, self._cluster_id)  # fmt: skip
+        LOG.warning('Deleting machine %s on %s: it is not recorded for cluster %s, which is '
+                    'being deleted', amphora_id, name, self._cluster_id)  # fmt: skip
         try:
             self._backends.get(name).delete(amphora_id)
         except AmphoraComputeError as exc:
-            LOG.warning('Server %s cannot be deleted yet: %s', amphora_id, exc)
+            LOG.warning('Cannot delete machine %s now: %s', amphora_id, exc)
 
     def _listed(
         self, name: str, pending: set[str], found: list[tuple[str, str]], listing: Any

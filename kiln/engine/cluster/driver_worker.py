@@ -46,7 +46,7 @@ _ASK = 'ask'
 #: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
 
-_SILENT = 'It does not say why.'
+_SILENT = 'It gives no reason.'
 #: Operations on single nodes, which a driver with its own engine does not report.
 _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
 
@@ -125,8 +125,8 @@ class ForeignWork(Work):
             refused = refusal(operation.kind, self._driver, ())
             if refused is None and operation.kind in _UNKNOWN:
                 refused = MissingCapability(
-                    f'Cluster driver {self._driver.name} has an engine of its own, which knows '
-                    f'no {operation.kind.value}.'
+                    f'Cluster driver {self._driver.name} has an engine of its own, which does '
+                    f'not support {operation.kind.value}.'
                 )
             if refused is not None:
                 entry.end(OperationState.FAILED, cause_of(refused))
@@ -155,7 +155,7 @@ class ForeignWork(Work):
             entry.end(OperationState.SUCCEEDED)
             entry.bury(forced=True)
             return
-        left = 'its engine has not said that it is done'
+        left = 'its engine has not reported that it is done'
         if self._complete:
             left = 'its hooks are not done'
         entry.end(OperationState.FAILED, why_late(operation, self._cluster.name, left))
@@ -276,7 +276,7 @@ def _say(entry: Entry, operation: Operation, report: StatusReport) -> None:
         failed = Cause(code='engine_failed', message=report.reason or _SILENT)
         entry.end(OperationState.FAILED, failed)
     elif report.progress is Progress.UNKNOWN:
-        entry.say(cause or Cause(code='engine', message='Its engine cannot be asked now.'))
+        entry.say(cause or Cause(code='engine', message='Its engine cannot be reached now.'))
     else:
         entry.operation = dataclasses.replace(operation, state=OperationState.RUNNING, cause=cause)
 

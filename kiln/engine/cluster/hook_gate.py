@@ -1,4 +1,4 @@
-"""The hooks of the operation under way: queried by rounds, answered through results.
+"""The hooks of an operation: called by rounds, answered through results.
 
 A round checks whether a point is passed. The hook calls that this needs are written in
 the round's commit and made after it; each answer is a result for a later round.
@@ -262,7 +262,7 @@ class Hooking:
         if standing is Standing.PASSED:
             return news
         cause = self.cause(Point.POST_NODE_READY, member.node.id)
-        reason = cause.message if cause else 'Its hooks are called by the next operation.'
+        reason = cause.message if cause else 'The next operation calls its hooks.'
         failed = standing is Standing.FAILED
         value = Readiness.failed(reason) if failed else Readiness.not_yet(reason)
         return dataclasses.replace(news, value=value)

@@ -35,12 +35,12 @@ def why_late(
     return Cause(
         code='deadline',
         message=f'Cannot {what} cluster {cluster} by its deadline: {left}.',
-        hint="See the cause; then 'kiln cluster retry' goes on from what there is.",
+        hint="See the cause; then 'kiln cluster retry' continues from what exists.",
         because=undone or because or operation.cause,
     )
 
 
 def why_undone(operation: Operation, cluster: str, undone: Cause) -> Cause:
     """Return the cause of an operation that was rolled back."""
-    message = f'Cannot {operation.kind.value} cluster {cluster}: it is as it was before.'
+    message = f'Cannot {operation.kind.value} cluster {cluster}: it was rolled back.'
     return Cause(code='rolled_back', message=message, because=undone)

@@ -101,10 +101,10 @@ class Resets:
         left = sum(len(one.waiting) for one in self._rounds)
         if not failed:
             return not left, None
-        rest = f'; {left} others were left alone, since too few work' if left else ''
+        rest = f'; {left} others were left alone, since too few nodes work' if left else ''
         return True, Cause(
             code='not_back',
-            message=f'Cannot {self._kind.value} {_names(failed)}: not at work again{rest}.',
+            message=f'Cannot {self._kind.value} {_names(failed)}: not ready again{rest}.',
             hint='See the cause of each node; replace it, or repeat this with its name.',
             because=next((node.cause for node in failed if node.cause), None),
         )
@@ -144,7 +144,7 @@ class Resets:
         cause = Cause(
             code='startup_timeout',
             message=f'{node.name} has not come back in {group.health.startup_timeout_s:.0f} s.',
-            hint='Look at its console, or replace it.',
+            hint='Check its console, or replace it.',
             because=node.cause,
         )
         if node.state is NodeState.RESETTING:

@@ -78,7 +78,7 @@ class Work(abc.ABC):
         if self._may_go_on(entry):
             self._go_on(entry, due)
         for node_id in entry.write(self._parts.store, self.lease):
-            LOG.error('Node %s has another server already; its second one is left', node_id)
+            LOG.error('Node %s already has another machine; the second one is left', node_id)
         self._operation, self._cluster = entry.operation, entry.cluster or self._cluster
         for launch in entry.launches:
             self._check_sure()

@@ -63,8 +63,8 @@ class Check:
         count = len(self.silent)
         return Cause(
             code='not_seen',
-            message=f'Cannot tell how all machines are: {count} backends gave no answer.',
-            hint='What was known of their nodes is left as it was. Check again later.',
+            message=f'Cannot poll all machines: {count} backends did not answer.',
+            hint='The states of their nodes were left unchanged. Check again later.',
             because=next(iter(self.silent.values())),
         )
 

@@ -1,4 +1,4 @@
-"""Regular maintenance by cluster drivers of clusters without an operation under way."""
+"""Tending: regular maintenance of settled clusters by their drivers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Tending:
                 self._tend(*turn)
             # Whatever fails, the other clusters are tended all the same.
             except Exception:
-                LOG.exception('Cluster %s could not be tended', turn[0])
+                LOG.exception('Cannot tend cluster %s', turn[0])
 
     def _next(self) -> tuple[str, Operation] | None:
         with self._lock:
@@ -154,7 +154,7 @@ class Tending:
         entry = Entry(cluster.id, None, now=parts.clock.time(), moment=parts.clock.monotonic())
         entry.cluster = dataclasses.replace(cluster, trouble=trouble)
         if trouble is None:
-            entry.tell('cluster-well', f'{cluster.name} is as it should be again')
+            entry.tell('cluster-well', f'{cluster.name} is healthy again')
         else:
             entry.tell('cluster-trouble', f'{cluster.name}: {trouble.message}')
         entry.write(parts.store, lease)

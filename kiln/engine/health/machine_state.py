@@ -120,7 +120,7 @@ class Survey:
             if cause := _prove(compute, lacking[:ASKED], sights):
                 silent[name] = cause
         for name, cause in silent.items():
-            LOG.info('Backend %s does not say how all nodes are: %s', name, cause.message)
+            LOG.info('Backend %s did not report the state of all nodes: %s', name, cause.message)
         return Seen(sights=sights, silent=silent)
 
 
@@ -152,7 +152,7 @@ def _prove(compute: Compute, nodes: Iterable[Node], sights: dict[str, Sight]) ->
         try:
             sight = sight_of(node, look.result())
         except InstanceNotFoundError as exc:
-            message = f'The machine of {node.name} is not there.'
+            message = f'The machine of {node.name} does not exist.'
             cause = Cause(code=ABSENT, message=message, because=cause_of(exc))
             sight = Sight(state=NodeState.UNHEALTHY, cause=cause)
         except KilnError as exc:

@@ -1,4 +1,4 @@
-"""The watch: polls clusters without an operation under way, and replaces dead nodes."""
+"""The watch: polls clusters without an operation, and replaces dead nodes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Watch:
                 self.look()
             # A defect must not end the thread that watches all clusters.
             except Exception:
-                LOG.exception('A look at the settled clusters failed')
+                LOG.exception('A poll of the settled clusters failed')
 
     def _has_watch(self) -> bool:
         leases, term_s = self._parts.store.leases, 3 * self._parts.settings.watch_s
@@ -166,7 +166,7 @@ class Watch:
         # An operation that someone submits meanwhile is first, and heals the cluster as well.
         with contextlib.suppress(ClusterBusy, ClusterNotFound):
             self._parts.store.operations.submit(operation)
-            LOG.info('Cluster %s has dead nodes: operation %s replaces them', cluster.name,
+            LOG.info('Cluster %s has dead nodes; operation %s replaces them', cluster.name,
                      operation.id)  # fmt: skip
             self._offer(cluster_id)
 

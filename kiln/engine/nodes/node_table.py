@@ -1,4 +1,4 @@
-"""The nodes of one cluster in the memory of this process, and which of them are due."""
+"""The nodes of one cluster in memory, and which of them are due."""
 
 from __future__ import annotations
 

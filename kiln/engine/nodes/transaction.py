@@ -158,7 +158,7 @@ class Entry:
             )
         )  # fmt: skip
         self.tell(
-            'abandoned', f'{kind} {name} of {backend} is given up; it may still be there', node,
+            'abandoned', f'{kind} {name} of {backend} is abandoned; it might still exist', node,
             facts={'backend': backend, 'kind': kind, 'id': name},
         )  # fmt: skip
 
@@ -211,7 +211,7 @@ class Entry:
                 batch.put_off(self.operation, self._deadline_at)
             if self.aim is not None and not batch.change_aim(self.aim[0], generation=self.aim[1]):
                 raise ClusterChanged(
-                    f'Cannot change cluster {self._cluster_id}: somebody has changed it since.'
+                    f'Cannot change cluster {self._cluster_id}: it was changed in the meantime.'
                 )
             for node, compute_id in self.accepted.values():
                 if not batch.accept(node, compute_id):

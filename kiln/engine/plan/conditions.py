@@ -95,7 +95,7 @@ def _progress(
         cause = Cause(
             code='nobody_works',
             message=f'{operation.kind.value} of {cluster.name} waits: nobody works on it now.',
-            hint='See whether a conductor runs; one that does takes it up within seconds.',
+            hint='Check that a conductor is running; it continues within seconds.',
         )
         yield Condition(kind=ConditionKind.BLOCKED, cause=cause)
     elif operation.state is OperationState.WAITING:
@@ -113,7 +113,7 @@ def _brake(cluster: Cluster, nodes: Sequence[Node], now: float) -> Iterator[Cond
             holds[group.name] = found.hold
     if holds:
         message = '; '.join(f'{name}: {hold}' for name, hold in holds.items())
-        hint = 'See why so many are down. Replace them by name, or raise max_unhealthy.'
+        hint = 'Find out why so many are down. Replace them by name, or raise max_unhealthy.'
         cause = Cause(code='held', message=f'{message}.', hint=hint)
         yield Condition(kind=ConditionKind.BLOCKED, cause=cause)
 
@@ -126,7 +126,7 @@ def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator
         yield Condition(kind=ConditionKind.DEGRADED, cause=cluster.trouble)
     elif sick:
         names = ', '.join(f'{node.name} is {node.state.value}' for node in sick[:3])
-        more = f' and {len(sick) - 3} more are not well' if len(sick) > 3 else ''
+        more = f' and {len(sick) - 3} more are unhealthy' if len(sick) > 3 else ''
         inner = next((node.cause for node in sick if node.cause), None)
         cause = Cause(code='sick_nodes', message=f'{names}{more}.', because=inner)
         yield Condition(kind=ConditionKind.DEGRADED, cause=cause)
@@ -137,7 +137,7 @@ def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator
 
 def _drifted(live: Sequence[Node], made_with: Mapping[str, str]) -> Iterator[Condition]:
     if old := outdated(live, made_with):
-        message = f'{len(old)} of {len(live)} nodes are made with an older spec.'
-        hint = 'Upgrade the cluster to have them replaced one by one.'
+        message = f'{len(old)} of {len(live)} nodes were built from an older spec.'
+        hint = 'Upgrade the cluster to replace them one by one.'
         cause = Cause(code='drift', message=message, hint=hint)
         yield Condition(kind=ConditionKind.DRIFTED, cause=cause)

@@ -134,7 +134,7 @@ def resized(shape: Shape, count: int, removed: Sequence[Place] = ()) -> Shape:
     :raises InvalidCluster: the count is below zero.
     """
     if count < 0:
-        raise InvalidCluster([Problem(path='count', message=f'{count} is fewer than none.')])
+        raise InvalidCluster([Problem(path='count', message=f'{count} is below zero.')])
     off = removed[: max(0, shape.count - count)]
     zones = _scaled(shape.zones.counts, count, [place.zone for place in off])
     return Shape(

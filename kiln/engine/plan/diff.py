@@ -1,4 +1,4 @@
-"""The planner: computes the changes that bring a cluster to its desired state; pure.
+"""The planner: computes the changes that lead to the desired state; pure.
 
 Explicit counts of flavors, zones and placements bind. An even spread does not: growing
 and shrinking even it out, but no node is moved for it unless a rebalance is requested.
@@ -31,11 +31,11 @@ from kiln.engine.plan.removal_order import Order, excess
 from kiln.engine.plan.rollout import check_strategy
 
 CONTROL = 'control'
-OUTDATED = 'made with an older spec'
+OUTDATED = 'built from an older spec'
 
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _ODD = {
-    NodeState.UNKNOWN: 'the backend cannot tell its state',
+    NodeState.UNKNOWN: 'the backend cannot report its state',
     NodeState.FAILED: 'failed',
     NodeState.UNHEALTHY: 'unhealthy',
 }
@@ -146,7 +146,7 @@ def plan_cluster(
                 rebalance=name in rebalance,
             )
         )
-    why = 'the group is no longer wanted' if wanted else 'the cluster is to go'
+    why = 'the group is no longer declared' if wanted else 'the cluster is deleted'
     dropped = [_dropped(name, members, former, why) for name, members in sorted(by_group.items())]
     plans += sorted(dropped, key=lambda plan: plan.role == CONTROL)
     shared = Shared.KEEP if exists else Shared.ADD

@@ -70,13 +70,13 @@ class Layout:
     def why(self, node: Node) -> str:
         """Return why a node cannot stay."""
         if not self._shape.count:
-            return 'none is wanted'
+            return 'the group is to be empty'
         if not self._flavors.get(node.place.flavor):
             flavor = node.place.flavor
-            return f'{f"flavor {flavor}" if flavor else "the default flavor"} is no longer wanted'
+            return f'{f"flavor {flavor}" if flavor else "the default flavor"} is not declared'
         if self._outside(node.place.zone):
             zone = node.place.zone
-            return f'zone {zone} is no longer wanted' if zone else 'a zone is wanted now'
+            return f'zone {zone} is not declared' if zone else 'the group now names zones'
         odd = node.state in (NodeState.FAILED, NodeState.UNHEALTHY)
         reason = self._stale.get(node.id) or (node.state.value if odd else '')
         return f'one too many, and {reason}' if reason else 'one too many'

@@ -57,7 +57,7 @@ def remediate(
     hold, room = _brake(group, live, given_up)
     if setback is not None and now < setback.until and not hold:
         wait_s = setback.until - now
-        hold = f'{setback.count} nodes failed in a row, and the next is made in {wait_s:.0f} s'
+        hold = f'{setback.count} nodes failed in a row, and the next is built in {wait_s:.0f} s'
         room = 0
     if len(waiting) > room and not hold:
         hold = f'others are under way, and max_in_flight is {group.health.max_in_flight}'

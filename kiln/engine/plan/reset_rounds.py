@@ -92,7 +92,7 @@ def pace(group: NodeGroupSpec) -> str:
     most = most_away(group)
     if batch is not None and batch < most:
         return f'{batch} at a time: batch is {batch}'
-    least = '' if written.of(group.shape.count) else ', and one goes all the same'
+    least = '' if written.of(group.shape.count) else ', but one goes in any case'
     return f'{most} at a time: max_unavailable is {written}{least}'
 
 
@@ -138,7 +138,7 @@ def next_round(
         elif batch is not None and len(under_way) + len(begins) >= batch:
             holds[f'{batch} nodes are out of work, and batch is {batch}'] = None
         elif node.state is NodeState.READY and spare <= 0:
-            holds[f'{ready} nodes of {group.name} are ready, and no more go: {pace(group)}'] = None
+            holds[f'{ready} nodes of {group.name} are ready, none can go: {pace(group)}'] = None
         else:
             spare -= node.state is NodeState.READY
             ready -= node.state is NodeState.READY

@@ -1,4 +1,4 @@
-"""The rollout of a plan: the changes that can begin now while a cluster works; pure.
+"""The rollout of a plan: the changes that can begin now; pure.
 
 Nothing is remembered between two rounds: each decides from the current state. So it can
 be called at any time, also after a crash, and calling it twice begins nothing twice.
@@ -41,7 +41,7 @@ def check_strategy(plan: GroupPlan) -> tuple[Problem, ...]:
         return ()
     message = (
         f'Group {plan.group} has nodes to replace, but of {plan.count} nodes a max_surge of '
-        f'{surge} and a max_unavailable of {missing} are none. Raise one of them.'
+        f'{surge} and a max_unavailable of {missing} are zero. Raise one of them.'
     )
     return (Problem(path=f'nodegroups[{plan.group}].strategy', message=message),)
 
@@ -112,7 +112,7 @@ class _Turning:
 
     def _add(self, add: Add) -> None:
         if self._present >= self._most:
-            self._holds[f'{self._present} nodes are there, and {self._most} may be'] = None
+            self._holds[f'{self._present} nodes exist, and {self._most} are allowed'] = None
             return
         self._adds.append(add)
         self._present += 1
@@ -127,7 +127,7 @@ class _Turning:
     def _remove(self, act: Remove, under_way: int) -> None:
         state = act.node.state
         if state is NodeState.UNKNOWN:
-            self._holds[f'the backend cannot tell the state of {act.node.name}'] = None
+            self._holds[f'the backend cannot report the state of {act.node.name}'] = None
         elif state is NodeState.READY and not self._spare:
             missing = self._plan.strategy.max_unavailable
             self._holds[f'no ready node can be spared with max_unavailable {missing}'] = None

@@ -14,7 +14,7 @@ class BoardAway(ClusterError):
     """The jobboard did not answer, or its answer cannot be used."""
 
     code = 'board_away'
-    remedy = 'Look after the jobboard; until it is back the store is asked instead.'
+    remedy = 'Check the jobboard; until it is back, the store is polled instead.'
     retryable = True
 
 

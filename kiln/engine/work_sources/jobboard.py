@@ -135,7 +135,7 @@ class JobboardSource(WorkSource):
             self._lose(exc)
         # A defect must not end the thread; the sweep finds what it leaves undone.
         except Exception:
-            LOG.exception('A look at the jobboard failed')
+            LOG.exception('A poll of the jobboard failed')
             self._lose(None)
         else:
             if self._away:
@@ -232,7 +232,7 @@ class JobboardSource(WorkSource):
     def _lose(self, error: BoardAway | None) -> None:
         """Drop the claims in memory: the board itself keeps them, if it comes back."""
         if error is not None and not self._away:
-            LOG.warning('%s Until it is back the store is asked for work instead.', error)
+            LOG.warning('%s Until it is back, the store is polled for work instead.', error)
         self._away = True
         with self._changed:
             self._held.clear()

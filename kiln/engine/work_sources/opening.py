@@ -116,7 +116,7 @@ def parse(where: str, files: TlsFiles = NO_FILES) -> BoardAddress:
         port = _PORTS[parts.scheme]
         hosts = tuple(_host_and_port(place, port) for place in places.split(','))
     except (KeyError, ValueError):
-        raise ConfigurationError(f'Cannot use work_source: it is none of {_FORMS}.') from None
+        raise ConfigurationError(f'Cannot use work_source: it must be one of {_FORMS}.') from None
     user, _, password = account.partition(':')
     if account and kind != 'redis':
         raise ConfigurationError(f'Cannot use work_source: {kind} takes no user in its URL.')
@@ -124,7 +124,7 @@ def parse(where: str, files: TlsFiles = NO_FILES) -> BoardAddress:
         raise ConfigurationError(f'Cannot use work_source: name one host of {kind}.')
     if files != NO_FILES and not tls:
         raise ConfigurationError(
-            f'Cannot use work_source: its files are for TLS, which {parts.scheme} has not; '
+            f'Cannot use work_source: its files are for TLS, which {parts.scheme} does not use; '
             f'write {_SAFE[kind]}://.'
         )
     return BoardAddress(

@@ -258,9 +258,9 @@ class Changing(ConductedCase):
         self.assertIn('front: +2', line)
 
     def test_a_group_that_is_not_named_must_be_clear(self):
-        with self.assertRaisesRegex(ClusterError, 'which group is meant'):
+        with self.assertRaisesRegex(ClusterError, 'the group is not clear'):
             self.clusters.plan(Resize(cluster='web', count=4))
-        with self.assertRaisesRegex(ClusterError, 'which group is meant'):
+        with self.assertRaisesRegex(ClusterError, 'the group is not clear'):
             both = (self.node('front').name, self.node('work').name)
             self.clusters.plan(Resize(cluster='web', remove=both))
 

@@ -94,7 +94,7 @@ class Entering(SiteCase):
         self.assertTrue(self.clusters.operation(self.operation.id).cancelled)
 
     def test_a_wait_ends_in_time(self):
-        with self.assertRaisesRegex(OperationTimeout, 'queued, and goes on'):
+        with self.assertRaisesRegex(OperationTimeout, 'queued, and continues'):
             self.clusters.wait(self.operation.id, timeout_s=0.05, poll_s=0.02)
 
     def test_a_pause_is_told_once(self):
@@ -102,7 +102,7 @@ class Entering(SiteCase):
             self.assertTrue(self.clusters.pause('web').paused)
         self.assertEqual('paused', self.clusters.show('web').state)
         (reason,) = why(self.clusters.show('web'), 0.0)
-        self.assertIn('does nothing, for the cluster is paused', reason.next)
+        self.assertIn('does nothing, since the cluster is paused', reason.next)
         self.assertFalse(self.clusters.resume('web').paused)
         kinds = [event.kind for event in self.clusters.events()]
         self.assertEqual(['paused', 'resumed'], kinds)

@@ -140,7 +140,7 @@ class Words(unittest.TestCase):
                 f'work: ~1 x in az1 -> y in az2 (one too many): {nodes[2].name}',
                 'work: -3 x in az1 (one too many): '
                 f'{nodes[5].name}, {nodes[4].name}, {nodes[3].name}',
-                f'work: =1 (the backend cannot tell its state): {nodes[7].name}',
+                f'work: =1 (the backend cannot report its state): {nodes[7].name}',
             ],
             list(plan.lines()),
         )

@@ -100,7 +100,7 @@ class Acting(SiteShell):
         self.ok('cluster', 'scale', 'web', 'front=4')
         self.assertEqual(4, len(self.nodes('--group', 'front')))
         said = self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', '4')
-        self.assertIn('which group is meant', said)
+        self.assertIn('the group is not clear', said)
 
     def test_scaling_down_removes_the_named_nodes(self):
         first, second = (row['name'] for row in self.nodes('--group', 'front'))
@@ -288,7 +288,7 @@ class Between(SiteShell):
 
     def test_pain_10_a_new_cluster_has_nothing_to_roll_back_to(self):
         said = self.fails(ExitCode.CONFLICT, 'cluster', 'rollback', 'web')
-        self.assertIn('no operation of it has succeeded yet', said)
+        self.assertIn('none of its operations has succeeded', said)
 
     def test_a_deletion_supersedes_the_running_operation(self):
         self.ok('cluster', 'delete', 'web', '--yes')

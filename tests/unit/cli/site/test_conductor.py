@@ -9,7 +9,7 @@ class Refusing(Shell):
         self.config.write_text('[clusters]\nwork_source = rabbit://me:hush@h/kiln\n'
                                f'[db]\nurl = sqlite:///{self.folder}/kiln.db\n')  # fmt: skip
         said = self.fails(ExitCode.USAGE, 'conductor')
-        self.assertIn('Cannot use work_source: it is none of database, zookeeper:', said)
+        self.assertIn('Cannot use work_source: it must be one of database, zookeeper:', said)
         self.assertNotIn('hush', said)
 
     def test_an_unusable_store_is_reported_at_once(self):

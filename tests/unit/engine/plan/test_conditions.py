@@ -76,7 +76,7 @@ class Conditions(unittest.TestCase):
 
     def test_sick_nodes_are_named_with_the_cause_of_one_and_the_rest_is_counted(self):
         found = self.found(*[NodeState.UNKNOWN] * 5, count=5, cause=WAITS)
-        self.assertIn('and 2 more are not well', found[DEGRADED].message)
+        self.assertIn('and 2 more are unhealthy', found[DEGRADED].message)
         why = Cause(code='machine_error', message='Its host died.')
         nodes = [node(), node(state=NodeState.UNHEALTHY)]
         nodes[1] = dataclasses.replace(nodes[1], cause=why)

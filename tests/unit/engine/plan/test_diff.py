@@ -123,7 +123,7 @@ class Shrinking(unittest.TestCase):
         plan = plan_group(wanted(0), nodes)
         self.assertEqual(nodes, removed(plan))
         self.assertEqual(
-            [(True, 'none is wanted')] * 2, [(a.named, a.reason) for a in plan.removes]
+            [(True, 'the group is to be empty')] * 2, [(a.named, a.reason) for a in plan.removes]
         )
 
     @UNTIMED
@@ -147,7 +147,7 @@ class Binding(unittest.TestCase):
             [('az1', Place('y', 'az1')), ('az2', Place('y', 'az2'))],
             sorted((act.node.place.zone, act.place) for act in plan.replaces),
         )
-        self.assertEqual('flavor x is no longer wanted', plan.replaces[0].reason)
+        self.assertEqual('flavor x is not declared', plan.replaces[0].reason)
 
     def test_003_2_only_as_many_are_replaced_as_the_counts_differ(self):
         nodes = nodes_in({('x', None): 5})
@@ -165,17 +165,17 @@ class Binding(unittest.TestCase):
         nodes = nodes_in({('small', 'az3'): 1, (None, None): 1, ('small', 'az1'): 1})
         plan = plan_group(wanted(3, zones=even('az1', 'az2')), nodes)
         self.assertEqual(
-            {'zone az3 is no longer wanted', 'the default flavor is no longer wanted'},
+            {'zone az3 is not declared', 'the default flavor is not declared'},
             set(reasons(plan.replaces)),
         )
 
     def test_003_1_a_zone_that_is_not_counted_any_more_is_left(self):
         plan = plan_group(wanted(zones=counted(az1=1)), [node(zone='az2')])
-        self.assertEqual(['zone az2 is no longer wanted'], reasons(plan.replaces))
+        self.assertEqual(['zone az2 is not declared'], reasons(plan.replaces))
 
     def test_a_node_of_no_known_zone_is_replaced_where_zones_are_named(self):
         plan = plan_group(wanted(1, zones=even('az1')), [node()])
-        self.assertEqual(['a zone is wanted now'], reasons(plan.replaces))
+        self.assertEqual(['the group now names zones'], reasons(plan.replaces))
 
     def test_placements_bind_both_at_once(self):
         nodes = nodes_in({('x', 'az1'): 1, ('y', 'az2'): 1})
@@ -221,7 +221,7 @@ class States(unittest.TestCase):
     def test_unknown_is_not_gone(self):
         plan = plan_group(wanted(1), [node(state=NodeState.UNKNOWN)])
         self.assertTrue(plan.empty)
-        self.assertEqual(['the backend cannot tell its state'], reasons(plan.keeps))
+        self.assertEqual(['the backend cannot report its state'], reasons(plan.keeps))
 
     def test_what_failed_counts_until_it_is_given_up(self):
         plan = plan_group(wanted(2), [node(state=NodeState.FAILED), node()])
@@ -258,14 +258,14 @@ class Outdated(unittest.TestCase):
         plan = plan_group(one, [*old, node('x', 'az1', made_with='new')], upgrade=True)
         self.assertEqual((0, 2, 0), changes(plan))
         self.assertEqual(
-            [(Place('x', 'az1'), 'made with an older spec')] * 2,
+            [(Place('x', 'az1'), 'built from an older spec')] * 2,
             [(act.place, act.reason) for act in plan.replaces],
         )
 
     def test_without_an_upgrade_it_stays_and_is_shown(self):
         plan = plan_group(wanted(1, made_with='new'), [node(made_with='old')])
         self.assertTrue(plan.empty)
-        self.assertEqual(['made with an older spec'], reasons(plan.keeps))
+        self.assertEqual(['built from an older spec'], reasons(plan.keeps))
 
     def test_of_an_adopted_node_nobody_knows_what_made_it(self):
         self.assertTrue(plan_group(wanted(1, made_with='new'), [node()], upgrade=True).empty)
@@ -275,7 +275,7 @@ class Outdated(unittest.TestCase):
             old, new = node(zone='az1', made_with='old'), node(zone='az1', made_with='new')
             plan = plan_group(wanted(1, zones=zones, made_with='new'), [old, new], upgrade=True)
             self.assertEqual([old], removed(plan))
-            self.assertEqual('one too many, and made with an older spec', plan.removes[0].reason)
+            self.assertEqual('one too many, and built from an older spec', plan.removes[0].reason)
 
     def test_a_new_node_stays_though_two_outdated_ones_would_fit_instead(self):
         old = nodes_in({('x', 'az2'): 1, ('y', 'az1'): 1}, made_with='old')

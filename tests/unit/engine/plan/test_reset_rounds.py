@@ -37,11 +37,11 @@ class Rounds(unittest.TestCase):
         found = next_round(group(3), nodes, {})
         self.assertEqual((nodes[0],), found.begins)
         self.assertEqual(tuple(nodes[1:]), found.waiting)
-        self.assertIn('max_unavailable is 0, and one goes all the same', found.holds[0])
+        self.assertIn('max_unavailable is 0, but one goes in any case', found.holds[0])
 
     def test_people_are_told_how_many_go_at_a_time(self):
         self.assertEqual(
-            '1 at a time: max_unavailable is 0, and one goes all the same', pace(group(3))
+            '1 at a time: max_unavailable is 0, but one goes in any case', pace(group(3))
         )
         self.assertEqual('2 at a time: max_unavailable is 2', pace(group(3, 2, batch=2)))
         self.assertEqual('2 at a time: batch is 2', pace(group(5, 3, batch=2)))

@@ -48,9 +48,9 @@ class Turns(unittest.TestCase):
         nodes = old(3)
         turn = next_turn(upgrade(3, nodes, 1, 0))
         self.assertEqual((1, 0), begun(turn))
-        self.assertIn('made with an older spec', turn.adds[0].reason)
+        self.assertIn('built from an older spec', turn.adds[0].reason)
         self.assertIn('no ready node can be spared with max_unavailable 0', turn.holds)
-        self.assertIn('4 nodes are there, and 4 may be', turn.holds)
+        self.assertIn('4 nodes exist, and 4 are allowed', turn.holds)
 
     def test_the_old_node_goes_when_the_new_one_is_ready(self):
         new = node(made_with='new', state=NodeState.JOINING)
@@ -127,7 +127,7 @@ class Turns(unittest.TestCase):
             self.assertEqual([lost], [act.node for act in plan.replaces])
             turn = next_turn(plan)
             self.assertEqual((0, 0), begun(turn))
-            self.assertIn(f'the backend cannot tell the state of {lost.name}', turn.holds)
+            self.assertIn(f'the backend cannot report the state of {lost.name}', turn.holds)
 
     def test_who_cannot_be_seen_is_not_counted_on(self):
         nodes = [*old(2), *old(1, state=UNKNOWN), node(made_with='new')]

@@ -51,7 +51,7 @@ class Addresses(unittest.TestCase):
 
     def test_what_cannot_be_used_is_refused_without_its_password(self):
         for where, words in {
-            '': 'none of database, zookeeper:',
+            '': 'must be one of database, zookeeper:',
             'rabbit://h/kiln': 'none of',
             'redis://me:hush@:6379/kiln': 'none of',
             'redis://me:hush@h:port/kiln': 'none of',
