@@ -127,7 +127,7 @@ class Progress(enum.StrEnum):
     IN_PROGRESS = 'in_progress'
     COMPLETE = 'complete'
     FAILED = 'failed'
-    # Its engine cannot be reached now. Never taken for FAILED, nor for gone.
+    # Its engine cannot be asked now. Never taken for FAILED, nor for gone.
     UNKNOWN = 'unknown'
 
 

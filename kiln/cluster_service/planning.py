@@ -170,7 +170,7 @@ class Planning:
         taken = [one.name for one in nodes if one.compute_id == request.amphora_id]
         if taken:
             raise ClusterError(
-                f'Cannot adopt {request.amphora_id}: it is node {taken[0]} of '
+                f'Cannot adopt {request.amphora_id}: it is already node {taken[0]} of '
                 f'cluster {there.name!r}.'
             )
         args = {'group': group.name, 'compute_id': request.amphora_id}

@@ -132,7 +132,7 @@ class Adoption:
 def unfit(amphora: Amphora, owner: str, known: Collection[str]) -> str:
     """Return why a machine cannot become a node; empty if it can; pure."""
     if amphora.owner != owner:
-        return f'it belongs to {amphora.owner or "no owner"}, and this site is {owner}'
+        return f'it belongs to {amphora.owner or "nobody"}, and this site is {owner}'
     if amphora.id in known:
         return 'it is already a node of a cluster'
     if amphora.state not in (State.ACTIVE, State.BUILDING, State.PENDING):

@@ -332,7 +332,7 @@ class Changing(ConductedCase):
     def test_what_never_succeeded_has_nothing_to_go_back_to(self):
         self.cloud.faults.add(Fault.parse('build:refuse'))
         self.clusters.apply(self.plan(WEB.replace('cluster: web', 'cluster: two')))
-        with self.assertRaisesRegex(ClusterError, 'no operation of it has succeeded'):
+        with self.assertRaisesRegex(ClusterError, 'none of its operations has succeeded'):
             self.clusters.plan(GoBack(cluster='two'))
 
     def test_a_plan_for_a_cluster_that_was_changed_since_is_refused(self):

@@ -298,7 +298,7 @@ class Drivers(SiteCase):
             other.clusters.plan(Resize(cluster='web', group='front', count=3))
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
             self.conduct(other, Delete(cluster='web'))
-        self.assertIn('deleted without its driver', logs.output[0])
+        self.assertIn('without its driver', logs.output[0])
         self.assertEqual(0, self.cloud.count())
         self.assertEqual(5, len(other.clusters.receipt('web').holdings))
 

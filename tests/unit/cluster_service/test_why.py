@@ -62,7 +62,7 @@ class OfClusters(unittest.TestCase):
             (view(*READY, op=operation(OperationState.SUCCEEDED, **ended)), None,
              'has nothing to do', ''),
             (view(op=operation(OperationState.SUCCEEDED, **ended)), None,
-             'replaces what is dead', 'cluster check web'),
+             'replaces dead nodes', 'cluster check web'),
             (view(op=operation(OperationState.FAILED, **ended)), None,
              'does nothing more for the create', 'kiln cluster retry web'),
             (view(op=operation(OperationState.ROLLED_BACK, **ended)), None,
@@ -128,7 +128,7 @@ class OfNodes(unittest.TestCase):
             ({'state': NodeState.DELETING}, 'removes it'),
             ({'state': NodeState.FAILED}, 'replaces it'),
             ({'state': NodeState.UNHEALTHY}, 'replaces it in 3 min'),
-            ({'state': NodeState.UNHEALTHY, 'group': 'old'}, 'makes it when'),
+            ({'state': NodeState.UNHEALTHY, 'group': 'old'}, 'builds it when'),
             ({'state': NodeState.JOINING}, 'waits for it, and gives it up in 8 min'),
             ({'state': NodeState.BUILDING, 'cause': QUOTA}, 'tries again, at the latest after'),
             ({'state': NodeState.PLANNED}, 'when others before it are done'),
@@ -147,7 +147,7 @@ class OfNodes(unittest.TestCase):
     def test_a_dead_node_of_a_settled_cluster_is_replaced_by_whoever_watches(self):
         one = node(state=NodeState.FAILED)
         (reason,) = why(view(one, op=operation(OperationState.SUCCEEDED)), NOW, node=one)
-        self.assertIn('replaces what is dead', reason.next)
+        self.assertIn('replaces dead nodes', reason.next)
 
     def test_pain_21_the_brake_that_holds_is_told(self):
         sick = [node(name, state=NodeState.FAILED) for name in 'ab']

@@ -73,7 +73,7 @@ class Clusters(unittest.TestCase):
         self.assertEqual((nodes[3],), plan.groups[0].leaving)
         self.assertEqual(0, units(plan))
         lines = list(plan.lines())
-        self.assertIn('control: -1 small (the cluster is to go)', lines[2])
+        self.assertIn('control: -1 small (the cluster is deleted)', lines[2])
         self.assertEqual('kube: - what its nodes share', lines[3])
 
     def test_a_group_that_is_dropped_goes_after_the_others_have_come(self):
@@ -135,7 +135,7 @@ class Words(unittest.TestCase):
         nodes, plan = self.plan()
         self.assertEqual(
             [
-                'work: ~1 old in az2 -> y in az2 (flavor old is no longer wanted): '
+                'work: ~1 old in az2 -> y in az2 (flavor old is not declared): '
                 f'{nodes[6].name}',
                 f'work: ~1 x in az1 -> y in az2 (one too many): {nodes[2].name}',
                 'work: -3 x in az1 (one too many): '

@@ -228,7 +228,7 @@ class TroubleWithTheStore(Site):
         with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
             cluster = self.created(group(5))
             self.assert_whole(cluster, 5)
-        self.assertIn('it is taken up anew', logs.output[0])
+        self.assertIn('starting again from the store', logs.output[0])
         with self.assertNoLogs('kiln.engine.conductor', 'CRITICAL'):
             self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
@@ -262,7 +262,7 @@ class TroubleAtTheBeginning(Site):
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
             cluster = self.created(group(2))
         self.assertLess(self.clock.monotonic() - began, SHUN_S / 2)
-        self.assertIn('cannot be begun yet', logs.output[0])
+        self.assertIn('Cannot start work on cluster', logs.output[0])
         self.assert_whole(cluster, 2)
 
 

@@ -52,7 +52,7 @@ class Adopting(Site):
     def test_one_that_is_a_node_of_another_cluster_stays_there(self):
         cluster, other = self.created(group(1)), self.created(group(1), name='other')
         taken = self.nodes(other)[0].compute_id
-        self.refused(self.adopt(cluster, taken), 'is a node of a cluster already')
+        self.refused(self.adopt(cluster, taken), 'is already a node of a cluster')
         self.assertEqual(1, self.store.clusters.get(cluster.id).generation)
         self.assertEqual({NodeState.READY: 1}, self.states(cluster))
 

@@ -291,7 +291,7 @@ class Outdated(unittest.TestCase):
         nodes = nodes_in({('small', None): 4}, made_with='old')
         self.assertEqual((), plan_group(one, nodes).problems)
         (problem,) = plan_group(one, nodes, upgrade=True).problems
-        self.assertIn('max_surge of 20% and a max_unavailable of 0 are none', problem.message)
+        self.assertIn('max_surge of 20% and a max_unavailable of 0 are zero', problem.message)
         self.assertEqual('nodegroups[work].strategy', problem.path)
 
 

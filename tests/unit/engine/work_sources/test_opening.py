@@ -52,10 +52,10 @@ class Addresses(unittest.TestCase):
     def test_what_cannot_be_used_is_refused_without_its_password(self):
         for where, words in {
             '': 'must be one of database, zookeeper:',
-            'rabbit://h/kiln': 'none of',
-            'redis://me:hush@:6379/kiln': 'none of',
-            'redis://me:hush@h:port/kiln': 'none of',
-            'zookeeper://h:1,,/kiln': 'none of',
+            'rabbit://h/kiln': 'must be one of',
+            'redis://me:hush@:6379/kiln': 'must be one of',
+            'redis://me:hush@h:port/kiln': 'must be one of',
+            'zookeeper://h:1,,/kiln': 'must be one of',
             'etcd://me:hush@h/kiln': 'etcd takes no user',
             'redis://me:hush@a,b/kiln': 'name one host of redis',
         }.items():
