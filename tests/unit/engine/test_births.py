@@ -28,12 +28,12 @@ class Shown(Site):
         self.driver = Curious()
         super().setUp()
 
-    def test_a_driver_is_shown_all_nodes_whatever_it_is_asked(self):
+    def test_a_driver_gets_all_nodes_in_every_call(self):
         cluster = self.created(group(3))
         everyone = {node.id for node in self.nodes(cluster)}
         self.assertEqual([everyone] * 3, self.driver.seen)
 
-    def test_nodes_that_are_made_together_have_an_order_too(self):
+    def test_nodes_created_together_have_distinct_ages(self):
         cluster = self.created(group(5))
         self.assertEqual(5, len({node.created_at for node in self.nodes(cluster)}))
 
@@ -45,7 +45,7 @@ class Births(unittest.TestCase):
             backend='noop', created_at=born,
         )  # fmt: skip
 
-    def test_who_is_made_now_is_the_youngest_though_the_clock_has_gone_back(self):
+    def test_a_new_node_is_the_youngest_even_after_the_clock_stepped_back(self):
         roster = Roster([self.a_node(1, 100.0)])
         self.assertEqual(200.0, roster.birth(200.0))
         self.assertGreater(roster.birth(50.0), 100.0)

@@ -46,7 +46,7 @@ class Clusters(unittest.TestCase):
             list(plan.lines()),
         )
 
-    def test_003_7_each_node_goes_for_itself_and_what_is_shared_stays(self):
+    def test_003_7_nodes_are_removed_one_by_one_and_shared_resources_stay(self):
         nodes = [*members('master', 2), *members('minion', 3)]
         plan = plan_cluster(
             'kube',
@@ -60,7 +60,7 @@ class Clusters(unittest.TestCase):
         self.assertEqual([f'minion: -1 small (named): {nodes[3].name}'], list(plan.lines()))
         self.assertEqual(5, units(plan))
 
-    def test_a_deletion_is_the_plan_for_nothing_with_control_at_the_end(self):
+    def test_a_deletion_is_an_empty_plan_with_control_at_the_end(self):
         former = ClusterSpec(
             name='kube',
             groups=(group('control', 1, 'control').group, group('work', 2).group),
@@ -76,11 +76,11 @@ class Clusters(unittest.TestCase):
         self.assertIn('control: -1 small (the cluster is deleted)', lines[2])
         self.assertEqual('kube: - what its nodes share', lines[3])
 
-    def test_a_group_that_is_dropped_goes_after_the_others_have_come(self):
+    def test_a_dropped_group_is_removed_after_the_others_are_built(self):
         plan = plan_cluster('k', [group('zzz', 1)], members('aaa', 1), exists=True)
         self.assertEqual(['zzz', 'aaa'], [one.group for one in plan.groups])
 
-    def test_each_group_hears_of_its_own_nodes_only(self):
+    def test_each_group_gets_only_its_own_nodes(self):
         nodes = [*members('a', 1, made_with='old'), *members('b', 2, made_with='old')]
         plan = plan_cluster(
             'k',
@@ -92,7 +92,7 @@ class Clusters(unittest.TestCase):
         )
         self.assertEqual([(0, 1, 0), (0, 1, 0)], [changes(one) for one in plan.groups])
 
-    def test_rebalancing_is_asked_for_by_group(self):
+    def test_rebalancing_is_requested_by_group(self):
         nodes = [
             dataclasses.replace(one, group=name)
             for name in 'ab'
@@ -106,13 +106,13 @@ class Clusters(unittest.TestCase):
         with self.assertRaisesRegex(ClusterNotFound, 'Cluster k has no node a, b'):
             plan_cluster('k', [group('a', 1)], (), exists=True, victims={'b': '', 'a': ''})
 
-    def test_a_cluster_as_it_is_wanted_has_an_empty_plan(self):
+    def test_a_cluster_in_its_desired_state_has_an_empty_plan(self):
         nodes = members('a', 1)
         self.assertTrue(plan_cluster('k', [group('a', 1)], nodes, exists=True).empty)
         self.assertFalse(plan_cluster('k', [group('a', 1)], nodes, exists=False).empty)
         self.assertFalse(plan_cluster('k', [group('a', 2)], nodes, exists=True).empty)
 
-    def test_the_problems_of_all_groups_are_told(self):
+    def test_the_problems_of_all_groups_are_reported(self):
         plan = plan_cluster(
             'k', [group('a', 3, max_count=2), group('b', 0, min_count=1)], (), exists=True
         )
@@ -131,12 +131,11 @@ class Words(unittest.TestCase):
         one = wanted(flavors={'x': 3, 'y': 2}, zones=counted(az1=2, az2=3))
         return nodes, plan_cluster('k', [one], nodes, exists=True)
 
-    def test_what_is_alike_is_told_in_one_line(self):
+    def test_equal_changes_are_shown_in_one_line(self):
         nodes, plan = self.plan()
         self.assertEqual(
             [
-                'work: ~1 old in az2 -> y in az2 (flavor old is not declared): '
-                f'{nodes[6].name}',
+                f'work: ~1 old in az2 -> y in az2 (flavor old is not declared): {nodes[6].name}',
                 f'work: ~1 x in az1 -> y in az2 (one too many): {nodes[2].name}',
                 'work: -3 x in az1 (one too many): '
                 f'{nodes[5].name}, {nodes[4].name}, {nodes[3].name}',
@@ -145,12 +144,12 @@ class Words(unittest.TestCase):
             list(plan.lines()),
         )
 
-    def test_of_many_nodes_three_are_named(self):
+    def test_only_three_of_many_nodes_are_named(self):
         nodes = new_group(wanted(9))
         (line,) = plan_cluster('k', [wanted(4)], nodes, exists=True).lines()
         self.assertRegex(line, r'^work: -5 small \(one too many\): c-work-\d+, .* and 2 more$')
 
-    def test_plain_data_has_all_of_it(self):
+    def test_plain_data_is_complete(self):
         _, plan = self.plan()
         data = json.loads(json.dumps(plan.to_dict()))
         self.assertEqual(('k', 'keep'), (data['cluster'], data['shared']))
@@ -165,7 +164,7 @@ class Words(unittest.TestCase):
         self.assertEqual({'flavor': 'y', 'zone': 'az2'}, found['replace'][0]['by'])
         self.assertEqual('unknown', found['keep'][-1]['state'])
 
-    def test_plain_data_tells_problems_and_who_is_leaving(self):
+    def test_plain_data_has_problems_and_leaving_nodes(self):
         leaving = node(state=NodeState.DRAINING, doomed='named')
         plan = plan_cluster('k', [wanted(2, max_count=1)], [leaving], exists=True)
         (found,) = plan.to_dict()['groups']
@@ -175,7 +174,7 @@ class Words(unittest.TestCase):
             {'flavor': 'small', 'zone': None}, {k: found['add'][0][k] for k in ('flavor', 'zone')}
         )
 
-    def test_a_table_is_shown_with_its_sums(self):
+    def test_a_table_is_shown_with_totals(self):
         placements = {Place('x', 'az1'): 5, Place('x', 'az2'): 5, Place('y', 'az2'): 2}
         self.assertEqual(
             [
@@ -191,7 +190,7 @@ class Words(unittest.TestCase):
             placement_rows({Place(): 3}),
         )
 
-    def test_a_place_that_is_left_open_says_so(self):
+    def test_an_open_place_is_shown_as_open(self):
         self.assertEqual(
             ['of the default flavor in az1', 'of the default flavor', 'x in az1'],
             [where(Place(None, 'az1')), where(Place()), where(Place('x', 'az1'))],

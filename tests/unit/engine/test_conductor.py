@@ -21,7 +21,7 @@ from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
 class Life(Site):
-    def test_every_node_is_one_machine_that_is_known_by_its_step_and_holding(self):
+    def test_every_node_is_one_machine_with_a_step_and_a_holding(self):
         cluster, operation = self.create(group(5))
         self.succeeded(operation)
         self.assert_whole(cluster, 5)
@@ -34,14 +34,14 @@ class Life(Site):
             {step.token for step in steps}, {one.build_key for one in self.machines().values()}
         )
 
-    def test_003_4_a_member_goes_from_the_middle_and_no_other_is_touched(self):
+    def test_003_4_a_node_is_removed_from_the_middle_and_no_other_changes(self):
         cluster = self.created(group(6))
         nodes = self.nodes(cluster)
         self.succeeded(self.change(cluster, group(4), doomed=[nodes[2].id, nodes[3].id]))
         self.assert_whole(cluster, 4)
         self.assertEqual(nodes[:2] + nodes[4:], self.nodes(cluster))
 
-    def test_003_8_masters_come_first_and_then_who_joins_them(self):
+    def test_003_8_control_nodes_are_built_before_the_nodes_that_join_them(self):
         cluster = self.created(group(3), group(2, 'control', role='control'))
         self.assert_whole(cluster, 5)
         ready = {name: [node.since for node in self.nodes(cluster) if node.group == name]
@@ -49,7 +49,7 @@ class Life(Site):
         planned = [node.created_at for node in self.nodes(cluster) if node.group == 'work']
         self.assertLessEqual(min(ready['control']), min(planned))
 
-    def test_003_2_flavors_and_zones_are_as_they_were_counted(self):
+    def test_003_2_flavors_and_zones_match_their_counts(self):
         shape = Shape(count=3, placements={Place('small', 'az1'): 1, Place('large', 'az2'): 2})
         self.created(NodeGroupSpec(name='work', shape=shape))
         machines = self.machines().values()
@@ -58,7 +58,7 @@ class Life(Site):
             sorted((one.flavor, one.availability_zone) for one in machines),
         )
 
-    def test_nothing_is_left_of_a_deleted_cluster_but_its_receipt(self):
+    def test_only_the_receipt_of_a_deleted_cluster_is_left(self):
         cluster = self.created(group(4))
         ids = sorted(self.machines())
         self.ended(self.submit(cluster, OperationKind.DELETE))
@@ -68,7 +68,7 @@ class Life(Site):
         self.assertTrue(all(one.gone_at for one in receipt.holdings))
         self.assertEqual((), receipt.abandoned)
 
-    def test_what_nobody_knows_goes_with_the_cluster_too(self):
+    def test_unrecorded_machines_are_deleted_with_the_cluster(self):
         cluster = self.created(group(2))
         compute = self.parts.backends.get(None)
         stray = compute.build(name='stray', metadata={'cluster': cluster.id})
@@ -77,7 +77,7 @@ class Life(Site):
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.until(lambda: list(self.machines()) == [other.result()])
 
-    def test_a_changed_machine_is_an_upgrade_that_leaves_nobody_short(self):
+    def test_a_changed_machine_spec_is_upgraded_without_losing_capacity(self):
         cluster = self.created(group(4))
         old = {node.id for node in self.nodes(cluster)}
         strategy = Strategy(max_surge=Portion(1), max_unavailable=Portion(0))
@@ -104,17 +104,17 @@ class Life(Site):
 
 
 class Trouble(Site):
-    def test_a_lost_answer_makes_no_second_machine(self):
+    def test_a_lost_response_builds_no_second_machine(self):
         self.fault('build:lose_answer:times=3')
         cluster = self.created(group(5))
         self.assert_whole(cluster, 5)
 
-    def test_a_machine_that_fails_is_replaced_and_leaves_nothing(self):
+    def test_a_failed_machine_is_replaced_and_deleted(self):
         self.fault('build:error:times=2')
         cluster = self.created(group(6))
         self.assert_whole(cluster, 6)
 
-    def test_when_too_many_fail_the_brake_holds_and_says_so(self):
+    def test_the_brake_holds_with_a_reason_when_too_many_fail(self):
         self.fault('build:error')
         cluster, operation = self.create(group(4), within_s=3)
         waiting = (OperationState.WAITING, 'held')
@@ -129,7 +129,7 @@ class Trouble(Site):
         self.assertIn('the brake holds', ended.cause.because.message)
         self.assertEqual({NodeState.FAILED: 4}, self.states(cluster))
 
-    def test_a_build_that_always_fails_is_not_repeated_without_end(self):
+    def test_a_build_that_always_fails_is_not_repeated_for_ever(self):
         self.fault('build:error')
         # One node is no storm, so the brake does not hold.
         cluster, operation = self.create(group(1), within_s=4)
@@ -139,7 +139,7 @@ class Trouble(Site):
         self.assertIn(len(built), (3, 4))
         self.assertIn('failed in a row', self.ended(operation).cause.because.message)
 
-    def test_a_failed_operation_locks_nothing(self):
+    def test_a_failed_operation_does_not_block_the_next(self):
         self.fault('build:error')
         cluster, operation = self.create(group(4), within_s=0.5)
         self.assertIs(OperationState.FAILED, self.ended(operation).state)
@@ -148,7 +148,7 @@ class Trouble(Site):
         self.succeeded(self.change(cluster, group(3), doomed=everyone))
         self.assert_whole(cluster, 3)
 
-    def test_where_there_is_no_room_the_next_zone_is_tried(self):
+    def test_the_next_zone_is_tried_if_a_zone_has_no_room(self):
         self.cloud.catalogue.capacity['az1'] = 1
         shape = Shape(count=3, placements={Place('small', 'az1'): 3})
         spec = NodeGroupSpec(name='work', shape=shape, fallback=Fallback(zones=('az2', 'az3')))
@@ -156,7 +156,7 @@ class Trouble(Site):
         zones = sorted(one.availability_zone for one in self.machines().values())
         self.assertEqual(['az1', 'az2', 'az2'], zones)
 
-    def test_without_quota_it_waits_says_why_and_goes_on_when_there_is_some(self):
+    def test_without_quota_it_waits_with_a_reason_and_continues_later(self):
         self.fault('build:quota')
         cluster, operation = self.create(group(2))
 
@@ -169,7 +169,7 @@ class Trouble(Site):
         self.cloud.faults.clear()
         self.succeeded(operation)
 
-    def test_a_cancelled_operation_ends_and_the_next_one_goes_on(self):
+    def test_the_next_operation_continues_after_a_cancelled_one(self):
         self.fault('build:quota')
         cluster, operation = self.create(group(3))
         self.until(lambda: NodeState.PLANNED in self.states(cluster))
@@ -179,13 +179,13 @@ class Trouble(Site):
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
 
-    def test_a_delete_that_is_refused_is_repeated_until_it_is_done(self):
+    def test_a_refused_delete_is_repeated_until_it_succeeds(self):
         cluster = self.created(group(3))
         self.fault('delete:refuse:times=4')
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
 
-    def test_a_node_doomed_while_it_is_built_is_built_and_then_taken_away(self):
+    def test_a_node_to_be_removed_during_its_build_is_built_then_removed(self):
         self.fault('build:hang:seconds=0.5')
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
@@ -224,7 +224,7 @@ class TroubleWithTheStore(Site):
     def open_site_store(self, url):
         return Forgetful(super().open_site_store(url), before=(2, 4, 7), after=(3, 9))
 
-    def test_a_turn_that_cannot_be_written_is_taken_up_anew_from_what_is(self):
+    def test_a_round_that_cannot_be_written_starts_again_from_the_store(self):
         with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
             cluster = self.created(group(5))
             self.assert_whole(cluster, 5)
@@ -257,7 +257,7 @@ class TroubleAtTheBeginning(Site):
         store.nodes = Unreadable(store.nodes, 2)
         return store
 
-    def test_a_cluster_that_cannot_be_read_is_begun_at_the_next_look(self):
+    def test_a_cluster_that_cannot_be_read_is_started_by_the_next_poll(self):
         began = self.clock.monotonic()
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
             cluster = self.created(group(2))
@@ -287,7 +287,7 @@ class DriverSays(Site):
         self.driver = Slow()
         super().setUp()
 
-    def test_a_node_joins_until_its_driver_says_that_it_is_ready(self):
+    def test_a_node_is_joining_until_its_driver_reports_it_ready(self):
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster)[NodeState.JOINING] == 2)
         self.until(lambda: all(node.cause for node in self.nodes(cluster)))
@@ -295,7 +295,7 @@ class DriverSays(Site):
         self.succeeded(operation)
         self.assertEqual([None, None], [node.cause for node in self.nodes(cluster)])
 
-    def test_why_a_node_has_not_gone_yet_is_told_in_the_words_of_the_driver(self):
+    def test_a_node_that_still_drains_has_the_drivers_reason(self):
         self.driver.drain = lambda *_, **__: Drained(False, 'it has work')
         cluster = self.created(group(2))
         victim = self.nodes(cluster)[0]
@@ -304,7 +304,7 @@ class DriverSays(Site):
         self.assertEqual('it has work', self.store.nodes.get(cluster.id, victim.id).cause.message)
         self.driver.drain = lambda *_, **__: DRAINED
 
-    def test_a_node_is_drained_before_it_goes(self):
+    def test_a_node_is_drained_before_it_is_deleted(self):
         cluster = self.created(group(2))
         victim = self.nodes(cluster)[0]
         self.succeeded(self.change(cluster, group(1), doomed=[victim.id]))
@@ -323,7 +323,7 @@ class Strangers(Plain):
 class NobodyWaits(Site):
     driver = Strangers()
 
-    def test_where_machines_are_told_nothing_of_each_other_all_are_built_at_once(self):
+    def test_independent_machines_are_all_built_at_once(self):
         cluster, operation = self.create(group(2), group(1, 'control', role='control'), within_s=5)
         self.until(lambda: self.states(cluster) == {NodeState.JOINING: 3})
         self.store.operations.cancel(operation.id)
@@ -337,7 +337,7 @@ class Broken(Plain):
 class DriverGivesUp(Site):
     driver = Broken()
 
-    def test_a_node_that_will_never_be_ready_has_failed_with_the_drivers_words(self):
+    def test_a_node_that_can_never_be_ready_fails_with_the_drivers_reason(self):
         health = Health(max_unhealthy=Portion(0))
         cluster, operation = self.create(group(2, health=health), within_s=1)
         self.assertIs(OperationState.FAILED, self.ended(operation).state)

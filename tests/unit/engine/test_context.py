@@ -24,7 +24,7 @@ class BackendsTest(unittest.TestCase):
     def test_each_name_has_its_own(self):
         self.assertIsNot(self.backends.get('east'), self.backends.get('west'))
 
-    def test_what_was_closed_is_opened_anew(self):
+    def test_a_closed_backend_is_opened_again(self):
         before = self.backends.get('east')
         self.backends.close()
         self.assertIsNot(before, self.backends.get('east'))

@@ -37,6 +37,6 @@ class Files(Site):
 
         return Compute(Noting(cloud=self.cloud), settings=STACK)
 
-    def test_each_machine_is_given_the_files_with_their_rights(self):
+    def test_each_machine_gets_the_files_with_their_permissions(self):
         self.assert_whole(self.created(group(2)), 2)
         self.assertEqual([(FILE,)] * 2, [request.files for request in self.requests])

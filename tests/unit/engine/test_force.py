@@ -45,7 +45,7 @@ class ForceSite(Site):
 
 
 class Forced(ForceSite):
-    def test_pain_4_what_a_backend_refuses_to_delete_is_given_up_and_named(self):
+    def test_pain_4_a_machine_that_cannot_be_deleted_is_abandoned_and_named(self):
         cluster = self.created(group(3))
         one, *others = self.nodes(cluster)
         self.fault(f'delete:conflict:amphora_id={one.compute_id}')
@@ -63,7 +63,7 @@ class Forced(ForceSite):
         self.assertEqual({one.compute_id}, self.store.receipts.abandoned('noop'))
         self.assertEqual(frozenset(), self.store.receipts.known('noop', 'server'))
 
-    def test_pain_5_a_backend_that_is_gone_for_good_keeps_no_cluster(self):
+    def test_pain_5_a_cluster_on_a_lost_backend_can_be_deleted(self):
         cluster = self.created(group(2))
         self.assertEqual({NodeState.READY: 2}, self.states(cluster))
         ids = self.machines().keys()
@@ -75,7 +75,7 @@ class Forced(ForceSite):
         self.succeeded(self.delete(cluster))
         self.assertEqual(ids, {left.id for left in self.receipt(cluster).abandoned})
 
-    def test_a_build_of_which_nobody_knows_is_given_up_by_its_key(self):
+    def test_a_build_of_unknown_outcome_is_abandoned_by_its_key(self):
         self.fault('build:hang')
         cluster, operation = self.create(group(1))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING])
@@ -92,20 +92,20 @@ class Forced(ForceSite):
         (left,) = self.receipt(cluster).abandoned
         self.assertEqual(('build', f'{node.id}.{node.attempt}'), (left.kind, left.id))
 
-    def test_a_machine_that_never_goes_is_given_up_at_the_deadline(self):
+    def test_a_machine_that_is_never_deleted_is_abandoned_at_the_deadline(self):
         cluster = self.created(group(1))
         self.fault('delete:stuck')
         self.succeeded(self.delete(cluster, within_s=1.0))
         self.assertEqual(1, len(self.receipt(cluster).abandoned))
 
-    def test_what_goes_is_gone_and_nothing_is_given_up(self):
+    def test_nothing_is_abandoned_if_all_machines_are_deleted(self):
         cluster = self.created(group(3))
         self.succeeded(self.delete(cluster))
         self.assertEqual(((), {}), (self.receipt(cluster).abandoned, self.machines()))
 
 
 class Unforced(Site):
-    def test_without_force_nothing_is_given_up(self):
+    def test_without_force_nothing_is_abandoned(self):
         cluster = self.created(group(1))
         self.fault('delete:conflict')
         ended = self.ended(self.submit(cluster, OperationKind.DELETE, within_s=5.0))
@@ -121,7 +121,7 @@ class NoDriver:
 
 
 class WithoutDriver(ForceSite):
-    def test_pain_5_what_another_engine_has_made_is_given_up_by_its_handle(self):
+    def test_pain_5_resources_of_another_engine_are_abandoned_by_handle(self):
         cluster = self.created(group(0))
         lease = None
         while lease is None:

@@ -35,7 +35,7 @@ def after(one, nodes, count, named=()):
 
 
 class Resizing(unittest.TestCase):
-    def test_003_4_a_member_goes_from_the_middle_and_no_other_is_touched(self):
+    def test_003_4_a_node_is_removed_from_the_middle_and_no_other_changes(self):
         nodes = nodes_in({('small', None): 5})
         plan = after(wanted(5), nodes, 4, [nodes[2].id])
         self.assertEqual((0, 0, 1), changes(plan))
@@ -50,36 +50,36 @@ class Resizing(unittest.TestCase):
         self.assertEqual((0, 0, 3), changes(plan))
         self.assertEqual(set(named), {act.node.id for act in plan.removes})
 
-    def test_003_4_the_zones_shrink_where_the_policy_takes_a_node(self):
+    def test_003_4_the_zones_shrink_where_the_rules_remove_a_node(self):
         # By proportion it would be zone az1, where no node of the flavor is.
         nodes = nodes_in({('x', 'az2'): 5, ('y', 'az1'): 5})
         one = wanted(flavors={'x': 5, 'y': 5}, zones=counted(az1=5, az2=5))
         plan = after(one, nodes, 9)
         self.assertEqual((0, 0, 1), changes(plan))
 
-    def test_what_failed_goes_first_and_its_zone_has_one_less(self):
+    def test_a_failed_node_is_removed_first_and_its_zone_count_drops(self):
         nodes = nodes_in({('small', 'az1'): 2, ('small', 'az2'): 2})
         nodes[0] = dataclasses.replace(nodes[0], state=NodeState.FAILED)
         found = resize(wanted(zones=counted(az1=2, az2=2)), nodes, 3)
         self.assertEqual({nodes[0].id: 'the group shrinks'}, dict(found.victims))
         self.assertEqual({'az1': 1, 'az2': 2}, dict(found.shape.zones.counts))
 
-    def test_no_more_go_than_the_group_shrinks_by_though_more_are_not_wanted(self):
+    def test_no_more_nodes_are_removed_than_the_group_shrinks_by(self):
         nodes = nodes_in({('x', None): 2, ('z', None): 2})
         found = resize(wanted(flavors={'x': 2, 'y': 2}), nodes, 3)
         self.assertEqual([nodes[3].id], list(found.victims))
 
-    def test_named_beyond_the_difference_are_replaced(self):
+    def test_named_nodes_beyond_the_difference_are_replaced(self):
         nodes = nodes_in({('small', 'az1'): 3})
         plan = after(wanted(3), nodes, 2, [nodes[0].id, nodes[1].id])
         self.assertEqual((1, 0, 2), changes(plan))
 
-    def test_who_is_going_already_is_not_sent_away_again(self):
+    def test_a_node_that_is_being_removed_is_not_removed_again(self):
         nodes = [node(), node(), node(state=NodeState.DELETING)]
         found = resize(wanted(2), nodes, 1, {nodes[2].id: 'named'})
         self.assertEqual([nodes[1].id], list(found.victims))
 
-    def test_nobody_is_taken_whose_state_is_not_known_unless_named(self):
+    def test_a_node_of_unknown_state_is_removed_only_if_named(self):
         nodes = [node(state=NodeState.UNKNOWN), node(state=NodeState.UNKNOWN)]
         self.assertEqual({}, dict(resize(wanted(2), nodes, 1).victims))
         named = {nodes[0].id: 'named'}
@@ -91,7 +91,7 @@ class Resizing(unittest.TestCase):
         self.assertEqual([2, 1], list(found.shape.placements.values()))
         self.assertEqual(3, len(found.victims))
 
-    def test_an_id_of_no_node_is_refused(self):
+    def test_an_unknown_node_id_is_refused(self):
         with self.assertRaisesRegex(ClusterNotFound, 'nope'):
             resize(wanted(1), [], 0, {'nope': 'named'})
 
@@ -109,7 +109,7 @@ class Resizing(unittest.TestCase):
 
     @UNTIMED
     @given(groups(), st.lists(st.integers(0, 40), max_size=5))
-    def test_scaling_up_and_down_again_never_touches_more_than_it_must(self, one, counts):
+    def test_scaling_up_and_down_changes_only_the_necessary_nodes(self, one, counts):
         nodes = new_group(one)
         for count in counts:
             found = resize(one, nodes, count)

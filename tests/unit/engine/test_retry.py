@@ -32,7 +32,7 @@ class Hooks(HookSite):
         self.assertEqual(2, self.calls[0]['attempt'])
         self.assertEqual(before.keys(), self.machines().keys())
 
-    def test_one_that_fails_again_fails_it_again(self):
+    def test_a_hook_that_fails_again_fails_the_operation_again(self):
         self.answers['pre_create/a'] = Answer.failed('no address is left')
         self.hooked(self.hook(Point.PRE_CREATE))
         cluster, operation = self.create(group(1))
@@ -44,7 +44,7 @@ class Hooks(HookSite):
 
 
 class Nodes(HookSite):
-    def test_pain_9_a_creation_that_came_too_late_goes_on_from_what_there_is(self):
+    def test_pain_9_a_late_creation_continues_from_what_exists(self):
         self.fault('build:hang:seconds=2,times=1')
         cluster, operation = self.create(group(3), within_s=0.5)
         self.assertIs(OperationState.FAILED, self.ended(operation).state)
@@ -53,7 +53,7 @@ class Nodes(HookSite):
         self.assert_whole(cluster, 3)
         self.assertLessEqual(there, {node.id for node in self.nodes(cluster, gone=True)})
 
-    def test_what_was_cancelled_goes_on_too(self):
+    def test_a_cancelled_operation_can_be_retried(self):
         self.fault('build:hang:seconds=0.3')
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster))
@@ -69,7 +69,7 @@ class Resets(ResetSite):
         self.driver = Watched()
         super().setUp()
 
-    def test_only_who_did_not_come_back_is_rebooted_again(self):
+    def test_only_nodes_that_did_not_come_back_are_rebooted_again(self):
         cluster = self.created(group(2))
         well, sick = self.nodes(cluster)
         self.driver.sick.add(sick.id)

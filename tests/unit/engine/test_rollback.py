@@ -23,7 +23,7 @@ class Rollback(Site):
         self.until(lambda: self.store.clusters.get(cluster.id).generation == 3)
         return self.store.clusters.get(cluster.id)
 
-    def test_000_4_what_cannot_be_done_is_undone_and_the_cause_is_told(self):
+    def test_000_4_a_change_that_fails_is_rolled_back_with_its_cause(self):
         cluster = self.created(group(3))
         before = self.nodes(cluster)
         ended = self.ended(self.failing(cluster, group(3, machine=NEW)))
@@ -35,14 +35,14 @@ class Rollback(Site):
         self.assertEqual(before, self.nodes(cluster))
         self.assert_whole(cluster, 3)
 
-    def test_000_4_what_is_wanted_is_what_was_wanted_before_one_generation_later(self):
+    def test_000_4_the_former_state_is_desired_again_in_the_next_generation(self):
         cluster = self.created(group(2))
         self.ended(self.failing(cluster, group(5), kind=OperationKind.RESIZE))
         there = self.store.clusters.get(cluster.id)
         self.assertEqual((cluster.spec, 3), (there.spec, there.generation))
         self.assertEqual(cluster.aim, there.former)
 
-    def test_000_4_what_was_changed_already_is_changed_back(self):
+    def test_000_4_completed_changes_are_reverted(self):
         strategy = Strategy(max_surge=Portion(0), max_unavailable=Portion(1))
         cluster = self.created(group(3, strategy=strategy))
         self.fault('build:error:after=1')
@@ -56,7 +56,7 @@ class Rollback(Site):
         self.assert_whole(cluster, 3)
         self.assertEqual({None}, {one.image_id for one in self.machines().values()})
 
-    def test_the_way_back_has_a_deadline_too_and_the_first_cause_is_kept(self):
+    def test_a_rollback_has_a_deadline_and_keeps_the_first_cause(self):
         cluster = self.created(group(2))
         nodes = self.nodes(cluster)
         upgrade = self.failing(cluster, group(2, machine=NEW), doomed=[nodes[0].id], within_s=0.3)
@@ -65,20 +65,20 @@ class Rollback(Site):
         self.assertIn('Cannot undo the upgrade', ended.cause.message)
         self.assertIn('Cannot upgrade', ended.cause.because.message)
 
-    def test_without_being_asked_it_fails_where_it_is(self):
+    def test_without_the_rollback_option_it_fails_in_place(self):
         cluster = self.created(group(2))
         ended = self.ended(self.failing(cluster, group(3), rollback=False))
         self.assertIs(OperationState.FAILED, ended.state)
         self.assertEqual(2, self.store.clusters.get(cluster.id).generation)
 
-    def test_where_nothing_ever_succeeded_there_is_nothing_to_go_back_to(self):
+    def test_without_an_earlier_success_there_is_no_rollback(self):
         self.fault('build:error')
         cluster, creation = self.create(group(2), within_s=0.2)
         self.ended(creation)
         ended = self.ended(self.failing(cluster, group(3), within_s=0.2))
         self.assertIs(OperationState.FAILED, ended.state)
 
-    def test_who_takes_it_over_on_its_way_back_goes_on_with_that(self):
+    def test_a_new_owner_continues_a_rollback(self):
         cluster = self.created(group(2))
         self.fault('build:hang_before:seconds=0.5')
         upgrade = self.failing(cluster, group(3, machine=NEW), within_s=2.0)
@@ -88,7 +88,7 @@ class Rollback(Site):
         self.assertIs(OperationState.ROLLED_BACK, self.ended(upgrade).state)
         self.assert_whole(cluster, 2)
 
-    def test_it_can_be_superseded_on_its_way_back(self):
+    def test_a_rollback_can_be_superseded(self):
         cluster = self.created(group(2))
         doomed = self.nodes(cluster)[0].id
         # What it has begun by then takes a while to go, and with it the way back.
@@ -135,7 +135,7 @@ class ByPin:
 
 
 class Moved(Site):
-    def test_000_4_a_cluster_that_could_not_be_moved_is_its_former_drivers_again(self):
+    def test_000_4_a_failed_move_returns_the_cluster_to_its_former_driver(self):
         drivers = ByPin()
         self.conductor.close()
         self.parts = dataclasses.replace(self.parts, drivers=drivers)
@@ -164,7 +164,7 @@ class Pause(Site):
         self.driver = Busy()
         super().setUp()
 
-    def test_nothing_is_begun_and_what_is_under_way_ends_and_is_written(self):
+    def test_a_pause_starts_nothing_and_writes_the_results_under_way(self):
         self.fault('build:hang:seconds=0.2')
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
@@ -177,7 +177,7 @@ class Pause(Site):
         self.succeeded(operation)
         self.assert_whole(cluster, 2)
 
-    def test_a_deadline_does_not_run_out_while_it_is_paused(self):
+    def test_a_deadline_does_not_expire_during_a_pause(self):
         self.fault('build:hang:seconds=0.2')
         cluster, operation = self.create(group(1), within_s=2.0)
         self.until(lambda: self.states(cluster)[NodeState.BUILDING])
@@ -187,7 +187,7 @@ class Pause(Site):
         self.store.clusters.resume(cluster.id)
         self.succeeded(operation)
 
-    def test_one_that_is_resumed_before_it_is_let_go_goes_on(self):
+    def test_a_cluster_resumed_before_its_release_continues(self):
         cluster = self.created(group(2))
         self.fault('delete:hang:seconds=0.4')
         self.driver.work = False
@@ -200,7 +200,7 @@ class Pause(Site):
         self.succeeded(operation)
         self.assert_whole(cluster, 1)
 
-    def test_a_cancelled_operation_ends_while_it_is_paused(self):
+    def test_a_cancelled_operation_ends_during_a_pause(self):
         cluster = self.created(group(2))
         operation = self.change(cluster, group(1), doomed=[self.nodes(cluster)[0].id])
         self.until(lambda: self.states(cluster)[NodeState.DRAINING])

@@ -50,7 +50,7 @@ class Sources(Site):
         conductor.start()
         return conductor
 
-    def test_only_what_the_source_names_is_looked_at_and_then_said_to_be_done(self):
+    def test_only_named_clusters_are_worked_on_and_then_reported_done(self):
         cluster, operation = self.create(group(2))
         self.clock.sleep(4 * self.settings.poll_s)
         self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
@@ -59,12 +59,12 @@ class Sources(Site):
         self.until(lambda: self.source.finished == [cluster.id])
         self.assert_whole(cluster, 2)
 
-    def test_a_cluster_without_work_is_done_and_no_lease_of_it_is_made(self):
+    def test_a_cluster_without_work_is_done_without_a_lease(self):
         self.source.offer('never-heard-of')
         self.until(lambda: self.source.finished == ['never-heard-of'])
         self.assertIsNone(self.store.leases.get('never-heard-of'))
 
-    def test_a_paused_cluster_is_left_in_peace_whatever_the_source_says(self):
+    def test_a_paused_cluster_is_left_alone_whatever_the_source_returns(self):
         cluster, operation = self.create(group(1))
         self.store.clusters.pause(cluster.id)
         self.source.offer(cluster.id)
@@ -74,7 +74,7 @@ class Sources(Site):
         self.source.offer(cluster.id)
         self.succeeded(operation)
 
-    def test_two_that_are_sent_to_one_cluster_are_not_both_at_it(self):
+    def test_only_one_of_two_conductors_sent_to_a_cluster_works_on_it(self):
         other = Told()
         self.conduct(other)
         cluster, operation = self.create(group(4))
@@ -86,7 +86,7 @@ class Sources(Site):
         self.until(lambda: self.source.finished and other.finished)
         self.assertLessEqual(self.store.leases.get(cluster.id).epoch, 2)
 
-    def test_work_that_was_given_up_in_the_middle_is_named_again(self):
+    def test_work_that_was_released_half_way_is_named_again(self):
         self.fault('build:hang:seconds=0.3')
         cluster, _ = self.create(group(2))
         self.source.offer(cluster.id)
@@ -98,7 +98,7 @@ class Sources(Site):
 class Leaving(Site):
     settings = dataclasses.replace(SETTINGS, quiesce_s=1.5)
 
-    def test_who_goes_in_the_middle_says_so_and_who_comes_waits_for_what_was_sent(self):
+    def test_an_unsettled_release_makes_the_next_owner_wait(self):
         self.fault('build:hang:seconds=0.2')
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
@@ -116,7 +116,7 @@ class Leaving(Site):
         self.assertGreaterEqual(self.clock.monotonic() - began, self.settings.quiesce_s)
         self.assert_whole(cluster, 2)
 
-    def test_who_waits_gives_up_its_leases_too_when_it_is_closed(self):
+    def test_a_waiting_conductor_releases_its_leases_when_closed(self):
         cluster = self.created(group(1))
         self.leave_unsettled(cluster)
         self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
@@ -125,7 +125,7 @@ class Leaving(Site):
         self.assertEqual(0.0, lease.expires_at)
         self.assertTrue(lease.owner)
 
-    def test_who_waits_and_loses_the_lease_does_not_begin(self):
+    def test_a_waiting_conductor_that_loses_the_lease_does_not_begin(self):
         cluster = self.created(group(1))
         operation = self.leave_unsettled(cluster)
         self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
@@ -153,7 +153,7 @@ class Leaving(Site):
 class ManyAtOnce(Site):
     settings = dataclasses.replace(SETTINGS, quiesce_s=1.0, lease_s=3.0)
 
-    def test_to_wait_for_many_clusters_takes_no_longer_than_for_one(self):
+    def test_waiting_for_many_clusters_takes_no_longer_than_for_one(self):
         operations = []
         for number in range(6):
             cluster = self.created(group(1), name=f'c{number}')
@@ -187,7 +187,7 @@ class Launching(Site):
         self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
         self.work = ClusterWork(self.parts, self.lease, self.driver, lambda news: None)
 
-    def test_who_slept_and_was_overtaken_begins_nothing_more(self):
+    def test_a_process_that_slept_and_was_overtaken_starts_nothing_more(self):
         def sleep():
             take_over(self.store, self.cluster.id, 'another', 60)
             self.work.sure_until = 0.0
@@ -201,7 +201,7 @@ class Launching(Site):
         self.assertEqual(1, len(self.machines()))
         self.assertEqual({NodeState.BUILDING: 4}, self.states(self.cluster))
 
-    def test_who_slept_and_was_not_goes_on(self):
+    def test_a_process_that_slept_and_was_not_overtaken_continues(self):
         self.driver.sleep = lambda: setattr(self.work, 'sure_until', 0.0)
         self.work.turn([])
         self.until(lambda: len(self.machines()) == 4)
@@ -220,7 +220,7 @@ class Missing(OneDriver):
 
 
 class Shunned(Site):
-    def test_of_however_many_clusters_cannot_be_begun_here_the_next_one_is(self):
+    def test_many_clusters_that_cannot_start_here_do_not_delay_the_next(self):
         self.conductor.close()
         self.parts = dataclasses.replace(self.parts, drivers=Missing(self.driver))
         # More than one look at the store names.
@@ -236,7 +236,7 @@ class Shunned(Site):
         self.assertEqual(101, len(logs.output))
         self.assert_whole(last, 1)
 
-    def test_a_cluster_that_cannot_be_begun_here_is_no_harm_to_others(self):
+    def test_a_cluster_that_cannot_start_here_does_not_affect_others(self):
         self.conductor.close()
         whole, self.parts = self.parts, dataclasses.replace(self.parts, drivers=Missing(None))
         with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:

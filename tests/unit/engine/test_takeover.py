@@ -35,21 +35,21 @@ class LeftBehind(Site):
         self.take_over()
         self.succeeded(self.submit(cluster, kind))
 
-    def test_one_of_which_the_backend_could_not_tell_is_looked_at_until_it_can(self):
+    def test_a_node_of_unknown_state_is_polled_until_it_is_known(self):
         node, cluster = self.leave(NodeState.UNKNOWN)
         self.fault('status:refuse:times=2')
         self.take_over_and(cluster)
         self.assert_whole(cluster, 2)
         self.assertIn(node.id, {one.id for one in self.nodes(cluster)})
 
-    def test_one_that_turns_out_to_be_gone_is_made_anew(self):
+    def test_a_node_that_turns_out_to_be_gone_is_built_again(self):
         node, cluster = self.leave(NodeState.UNKNOWN)
         self.parts.backends.get(None).delete(node.compute_id, wait=True).result(120)
         self.take_over_and(cluster)
         self.assert_whole(cluster, 2)
         self.assertNotIn(node.id, {one.id for one in self.nodes(cluster)})
 
-    def test_a_build_that_was_sent_is_found_by_its_key_and_taken_away(self):
+    def test_a_build_that_was_sent_is_found_by_its_key_and_removed(self):
         _, cluster = self.leave(NodeState.BUILDING, doomed='asked for', attempt=2, compute_id=None)
         node = next(one for one in self.nodes(cluster) if one.doomed)
         sent = self.parts.backends.get(None).build(name='late', build_key=build_key(node))
@@ -57,7 +57,7 @@ class LeftBehind(Site):
         self.take_over_and(cluster)
         self.assertNotIn(sent.result(), self.machines())
 
-    def test_a_build_that_never_arrived_is_believed_absent_the_second_time(self):
+    def test_a_build_that_never_arrived_is_absent_after_the_second_poll(self):
         node, cluster = self.leave(
             NodeState.BUILDING, doomed='asked for', attempt=2, compute_id=None
         )
@@ -78,7 +78,7 @@ class LeftBehind(Site):
         self.take_over()
         return cluster, sent, operation
 
-    def test_a_build_that_was_sent_before_an_upgrade_is_taken_up_and_then_replaced(self):
+    def test_a_build_sent_before_an_upgrade_is_adopted_and_then_replaced(self):
         new = group(1, machine=MachineSpec(image='new'))
         cluster, sent, operation = self.left_building([new])
         self.succeeded(operation)
@@ -87,19 +87,19 @@ class LeftBehind(Site):
         self.assertEqual(['new'], [one.image_id for one in self.machines().values()])
         self.assertIn(sent, {one.compute_id for one in self.nodes(cluster, gone=True)})
 
-    def test_a_build_that_was_sent_before_a_resize_is_taken_up_as_it_is(self):
+    def test_a_build_sent_before_a_resize_is_adopted_as_it_is(self):
         cluster, sent, operation = self.left_building([group(3)])
         self.succeeded(operation)
         self.assert_whole(cluster, 3)
         self.assertIn(sent, self.machines())
 
-    def test_a_build_that_was_sent_with_another_flavor_leaves_no_machine_behind(self):
+    def test_a_build_sent_with_another_flavor_leaves_no_machine_behind(self):
         small = group(2, machine=MachineSpec(flavor='small'))
         cluster, _, operation = self.left_building([small])
         self.succeeded(operation)
         self.assert_whole(cluster, 2)
 
-    def test_what_the_former_owner_has_just_sent_may_arrive_before_it_is_repeated(self):
+    def test_a_request_in_flight_can_arrive_before_it_is_repeated(self):
         cluster = self.created(group(1))
         self.conductor.close()
         operation = self.operation(cluster.id, OperationKind.REPLACE)
@@ -141,7 +141,7 @@ class Renewal(Site):
         self.succeeded(operation)
         self.assertEqual(lease.epoch, self.store.leases.get(cluster.id).epoch)
 
-    def test_one_that_was_lost_in_between_is_let_go(self):
+    def test_a_lease_that_was_lost_is_dropped(self):
         self.fault('build:quota')
         cluster, _ = self.create(group(1))
         self.until(lambda: NodeState.PLANNED in self.states(cluster))
@@ -173,7 +173,7 @@ class DriverErrors(Site):
         self.driver = Refusing()
         super().setUp()
 
-    def test_an_error_of_a_driver_is_an_affair_of_its_node(self):
+    def test_an_error_of_a_driver_affects_only_its_node(self):
         cluster = self.created(group(2))
         self.assert_whole(cluster, 2)
         told = [event.message for event in self.store.events.after(0, cluster_id=cluster.id)]
@@ -187,7 +187,7 @@ class Emptiness(Site):
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual([], list(self.store.clusters.list()))
 
-    def test_it_is_not_said_to_be_empty_while_the_backend_cannot_be_asked(self):
+    def test_a_backend_that_cannot_be_reached_is_not_proven_empty(self):
         cluster = self.created(group(1))
         victim = self.nodes(cluster)[0].id
         self.succeeded(self.change(cluster, group(0), doomed=[victim]))

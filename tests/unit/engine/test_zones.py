@@ -29,7 +29,7 @@ class Spreading(SpreadSite):
         self.succeeded(self.change(cluster, spread(6), kind=OperationKind.RESIZE))
         self.assertEqual({'az1': 2, 'az2': 2, 'az3': 2}, self.by_zone())
 
-    def test_until_it_is_known_which_zones_there_are_nothing_is_built(self):
+    def test_nothing_is_built_until_the_zones_are_known(self):
         compute = self.parts.backends.get(None)
         compute.open_circuit('read')
         cluster, operation = self.create(spread(3))
@@ -44,7 +44,7 @@ class Spreading(SpreadSite):
         self.succeeded(operation)
         self.assertEqual({'az1': 1, 'az2': 1, 'az3': 1}, self.by_zone())
 
-    def test_a_cluster_can_be_deleted_whatever_zones_there_are(self):
+    def test_a_cluster_can_be_deleted_whatever_zones_exist(self):
         self.parts.backends.get(None).open_circuit('read')
         cluster, operation = self.create(spread(3))
         self.store.operations.cancel(operation.id)
@@ -63,7 +63,7 @@ class Zoneless(SpreadSite):
 
         return Compute(Limited(cloud=self.cloud), settings=STACK)
 
-    def test_where_nobody_can_tell_the_backend_chooses(self):
+    def test_the_backend_chooses_if_it_cannot_list_zones(self):
         cluster = self.created(spread(2))
         self.assertEqual([None, None], [node.place.zone for node in self.nodes(cluster)])
 
@@ -88,14 +88,14 @@ class Remembering(Site):
 
         return Compute(Telling(cloud=self.cloud), settings=STACK)
 
-    def test_they_are_asked_for_again_in_a_while(self):
+    def test_zones_are_read_again_after_a_while(self):
         self.assertEqual(('az1', 'az2'), self.backends.zones(None, wait=True))
         self.offered = ['az1']
         self.assertEqual(('az1', 'az2'), self.backends.zones(None, wait=True))
         self.clock.sleep(ZONES_KEEP_S)
         self.until(lambda: self.backends.zones(None) == ('az1',))
 
-    def test_who_waits_is_told_that_there_is_no_answer_and_others_ask_again(self):
+    def test_a_waiting_caller_gets_the_error_and_others_read_again(self):
         self.offered = None
         with self.assertRaises(PermissionDenied):
             self.backends.zones(None, wait=True)

@@ -226,7 +226,7 @@ class Forcing(SiteShell):
         said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web', '--force')
         self.assertIn('what cannot be deleted is abandoned', said)
         shown = self.ok('cluster', 'delete', 'web', '--force', '--plan')
-        self.assertIn('what does not go is given up', shown)
+        self.assertIn('what cannot be deleted is abandoned', shown)
         self.assertEqual(5, len(self.nodes()))
 
     def test_without_force_a_deletion_is_confirmed_as_usual(self):

@@ -16,16 +16,16 @@ class Absent(unittest.TestCase):
         operation = kind and Operation(id='o', cluster_id='c', kind=kind, args=args or {})
         return deletes_without(cluster, operation)
 
-    def test_only_a_deletion_goes_on_without_a_driver(self):
+    def test_only_a_deletion_continues_without_a_driver(self):
         allowed = {kind for kind in OperationKind if self.allowed(kind)}
         self.assertEqual({OperationKind.DELETE}, allowed)
         self.assertFalse(self.allowed(None))
 
-    def test_what_another_engine_has_built_waits_for_its_driver(self):
+    def test_resources_of_another_engine_wait_for_its_driver(self):
         self.assertFalse(self.allowed(OperationKind.DELETE, driver_handle='stack-1'))
         force = {'force': True}
         self.assertTrue(self.allowed(OperationKind.DELETE, force, driver_handle='stack-1'))
 
-    def test_it_can_make_nothing(self):
+    def test_it_cannot_build(self):
         with self.assertRaises(ClusterDriverUnknown):
             AbsentDriver().get_template_definition()

@@ -27,7 +27,7 @@ class Adopting(Site):
         self.assertEqual((OperationState.FAILED, 'not_adopted'), (ended.state, ended.cause.code))
         self.assertIn(words, ended.cause.message)
 
-    def test_it_is_a_node_like_the_others_from_then_on(self):
+    def test_an_adopted_machine_is_a_node_like_the_others(self):
         cluster = self.created(group(2))
         stray = self.machine()
         self.succeeded(self.adopt(cluster, stray, node='n-adopted'))
@@ -39,7 +39,7 @@ class Adopting(Site):
         self.assertEqual((3, 2), (there.spec.group('work').shape.count, there.generation))
         self.assertEqual(there.aim, there.former)
 
-    def test_no_other_goes_for_it_and_it_goes_with_the_cluster(self):
+    def test_no_node_is_removed_for_it_and_it_is_deleted_with_the_cluster(self):
         cluster = self.created(group(2))
         before = {node.id for node in self.nodes(cluster)}
         self.succeeded(self.adopt(cluster, self.machine()))
@@ -49,31 +49,31 @@ class Adopting(Site):
         self.assertEqual({}, self.machines())
         self.assertEqual(3, len(self.store.receipts.get(cluster.id).holdings))
 
-    def test_one_that_is_a_node_of_another_cluster_stays_there(self):
+    def test_a_node_of_another_cluster_is_not_adopted(self):
         cluster, other = self.created(group(1)), self.created(group(1), name='other')
         taken = self.nodes(other)[0].compute_id
         self.refused(self.adopt(cluster, taken), 'is already a node of a cluster')
         self.assertEqual(1, self.store.clusters.get(cluster.id).generation)
         self.assertEqual({NodeState.READY: 1}, self.states(cluster))
 
-    def test_one_that_is_a_node_of_the_cluster_already_is_not_taken_in_again(self):
+    def test_a_node_of_the_cluster_is_not_adopted_twice(self):
         cluster = self.created(group(2))
         self.succeeded(self.adopt(cluster, self.nodes(cluster)[0].compute_id))
         self.assert_whole(cluster, 2)
 
-    def test_one_that_the_backend_does_not_know_cannot_be(self):
+    def test_a_machine_that_the_backend_does_not_have_is_refused(self):
         cluster = self.created(group(1))
         ended = self.ended(self.adopt(cluster, 'nobody'))
         self.assertEqual('instance_not_found', ended.cause.code)
 
-    def test_a_group_that_is_full_or_not_there_takes_nobody(self):
+    def test_a_full_or_missing_group_adopts_nothing(self):
         cluster = self.created(group(2, max_count=2))
         stray = self.machine()
         self.refused(self.adopt(cluster, stray), 'more than its max_count of 2')
         self.refused(self.adopt(cluster, stray, group='none'), "has no group 'none'")
         self.assertEqual(3, len(self.machines()))
 
-    def test_who_takes_it_over_asks_again(self):
+    def test_a_new_owner_reads_the_machine_again(self):
         cluster = self.created(group(1))
         stray = self.machine()
         self.fault('get:hang:seconds=0.3')
@@ -83,7 +83,7 @@ class Adopting(Site):
         self.succeeded(operation)
         self.assert_whole(cluster, 2)
 
-    def test_one_of_another_owner_is_left_to_him(self):
+    def test_a_machine_of_another_owner_is_refused(self):
         cluster = self.created(group(1))
         theirs = NoopDriver(cloud=self.cloud)
         theirs.owner = 'another'
@@ -94,7 +94,7 @@ class Adopting(Site):
 
 
 class Fitness(unittest.TestCase):
-    def test_only_what_runs_or_is_about_to_can_become_a_node(self):
+    def test_only_running_or_starting_machines_can_become_nodes(self):
         fit = {
             state
             for state in State
@@ -102,11 +102,11 @@ class Fitness(unittest.TestCase):
         }
         self.assertEqual({State.ACTIVE, State.BUILDING, State.PENDING}, fit)
 
-    def test_one_without_an_owner_is_not_this_sites(self):
+    def test_a_machine_without_an_owner_is_refused(self):
         amphora = Amphora(id='m', name='', state=State.ACTIVE)
         self.assertIn('belongs to nobody', unfit(amphora, 'kiln', ()))
 
-    def test_a_shape_grows_where_the_machine_is_and_adds_up(self):
+    def test_a_shape_grows_in_the_place_of_the_machine_and_adds_up(self):
         amphora = Amphora(
             id='m', name='', state=State.ACTIVE, flavor='large', availability_zone='az2'
         )

@@ -31,7 +31,7 @@ class Strays(unittest.TestCase):
         again = self.sweep.learn(News('c', value=(('noop', self.stray),)), entry)
         return again, entry.launches
 
-    def test_a_stray_goes_after_the_commit_that_proves_the_lease(self):
+    def test_a_stray_is_deleted_after_the_commit_that_proves_the_lease(self):
         again, launches = self.learn(OperationKind.DELETE)
         self.assertTrue(again)
         self.assertEqual(1, self.cloud.count())
@@ -39,7 +39,7 @@ class Strays(unittest.TestCase):
             launches[0]()
         self.assertEqual(1, len(launches))
 
-    def test_what_was_found_for_a_deletion_that_is_none_any_more_stays(self):
+    def test_strays_of_a_cancelled_deletion_stay(self):
         for kind, more in (
             (None, {}),
             (OperationKind.UPDATE, {}),

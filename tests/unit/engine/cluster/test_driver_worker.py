@@ -14,7 +14,7 @@ from tests.unit.engine.site import group
 
 
 class Creating(ForeignCase):
-    def test_000_11_a_driver_is_asked_once_and_then_how_far_it_has_come(self):
+    def test_000_11_a_driver_is_called_once_and_then_polled(self):
         self.turn(StatusReport(progress=Progress.IN_PROGRESS, driver_handle='stack-1'))
         self.later(BUSY)
         self.assertEqual(
@@ -25,7 +25,7 @@ class Creating(ForeignCase):
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
         self.assertTrue(self.work.idle)
 
-    def test_000_14_what_a_driver_knows_is_kept_and_handed_back(self):
+    def test_000_14_the_drivers_handle_and_state_are_kept_and_passed_back(self):
         self.turn(StatusReport(driver_handle='stack-1', driver_state={'step': 2}))
         self.later(DONE)
         self.assertEqual([('create', None), ('status', 'stack-1')], self.driver.calls)
@@ -33,29 +33,29 @@ class Creating(ForeignCase):
         self.assertEqual(('stack-1', {'step': 2}), (cluster.driver_handle, cluster.driver_state))
         self.assertEqual(cluster.aim, cluster.former)
 
-    def test_000_3_the_time_that_is_left_is_told(self):
+    def test_000_3_the_driver_gets_the_time_that_is_left(self):
         self.turn(DONE)
         self.assertAlmostEqual(600.0, self.driver.timeout_s, delta=1.0)
 
-    def test_one_who_says_nothing_is_asked_at_once_how_far_he_is(self):
+    def test_a_driver_that_returns_nothing_is_polled_at_once(self):
         self.turn(None)
         self.turn(DONE)
         self.assertEqual(['create', 'status'], self.calls())
 
-    def test_it_is_not_asked_before_its_time(self):
+    def test_it_is_not_polled_early(self):
         self.turn(BUSY)
         self.clock.advance(ASK_S / 2)
         self.turn()
         self.assertEqual(['create'], self.calls())
         self.assertAlmostEqual(ASK_S / 2, self.work.due - self.clock.monotonic())
 
-    def test_a_failure_of_its_engine_is_told_in_its_words(self):
+    def test_a_failure_of_the_engine_keeps_its_reason(self):
         self.turn(StatusReport(progress=Progress.FAILED, reason='no valid host'))
         ended = self.store.operations.get(self.created.id)
         self.assertIs(OperationState.FAILED, ended.state)
         self.assertEqual('no valid host', ended.cause.message)
 
-    def test_one_whose_engine_cannot_be_asked_is_waited_for(self):
+    def test_an_engine_that_cannot_be_reached_is_polled_again(self):
         self.turn(BUSY)
         self.later(StatusReport(progress=Progress.UNKNOWN))
         self.assertIs(OperationState.WAITING, self.state(self.created))
@@ -66,19 +66,19 @@ class Creating(ForeignCase):
         self.later(DONE)
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_what_a_driver_refuses_for_good_has_failed(self):
+    def test_a_permanent_refusal_of_a_driver_fails_the_operation(self):
         self.turn(ClusterDriverError('There is no such network.'))
         self.assertIs(OperationState.FAILED, self.state(self.created))
         (step,) = self.store.journal.of(self.created.id)
         self.assertEqual('failed', step.state.value)
 
-    def test_what_a_driver_refuses_for_now_is_asked_again(self):
+    def test_a_temporary_refusal_of_a_driver_is_retried(self):
         self.turn(ClusterDriverError('Busy.', retryable=True))
         self.later(DONE)
         self.assertEqual(['create', 'create'], self.calls())
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_a_defect_of_a_driver_is_its_own(self):
+    def test_a_defect_of_a_driver_fails_only_its_operation(self):
         self.turn(RuntimeError('oops'))
         self.assertIn('oops', self.store.operations.get(self.created.id).cause.message)
 
@@ -105,7 +105,7 @@ class Creating(ForeignCase):
         self.turn()
         self.assertIs(OperationState.CANCELLED, self.state(self.created))
 
-    def test_nothing_is_asked_of_one_that_is_paused(self):
+    def test_the_driver_of_a_paused_cluster_is_not_called(self):
         self.store.clusters.pause(self.cluster_id)
         self.work.reload()
         self.turn()
@@ -113,20 +113,20 @@ class Creating(ForeignCase):
 
 
 class TakenOver(ForeignCase):
-    def test_one_that_was_asked_is_not_asked_again(self):
+    def test_a_driver_that_was_called_is_not_called_again(self):
         self.turn(BUSY)
         self.takeover()
         self.turn(DONE)
         self.assertEqual(['create', 'status'], self.calls())
 
-    def test_one_of_whom_it_is_not_known_is_asked_again(self):
+    def test_a_driver_call_of_unknown_outcome_is_repeated(self):
         self.work.turn([])
         self.takeover()
         self.turn(DONE)
         self.assertEqual(['create'], self.calls())
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_one_who_lost_the_cluster_writes_nothing(self):
+    def test_an_owner_that_lost_the_cluster_writes_nothing(self):
         self.work.turn([])
         before, told, launched = self.work, self.news, self.launched
         self.takeover()
@@ -135,7 +135,7 @@ class TakenOver(ForeignCase):
             before.turn(told)
         self.assertIs(OperationState.RUNNING, self.state(self.created))
 
-    def test_an_answer_to_an_earlier_operation_is_nothing(self):
+    def test_a_result_of_an_earlier_operation_is_ignored(self):
         self.work.turn([])
         self.launched.pop()()
         (late,) = self.news
@@ -146,7 +146,7 @@ class TakenOver(ForeignCase):
         self.work.turn([late])
         self.assertFalse(self.work.idle)
 
-    def test_a_failure_to_answer_an_earlier_operation_is_nothing(self):
+    def test_a_failure_of_an_earlier_operation_is_ignored(self):
         self.driver.answers.append(ClusterDriverError('Too late.'))
         self.work.turn([])
         self.launched.pop()()
@@ -160,7 +160,7 @@ class TakenOver(ForeignCase):
 
 
 class Hooked(ForeignCase):
-    def test_000_7_hooks_are_called_before_a_driver_is_asked_and_after_it_is_done(self):
+    def test_000_7_hooks_are_called_before_and_after_the_driver(self):
         self.hooked(self.hook(Point.PRE_CREATE), self.hook(Point.POST_CREATE))
         self.turn(BUSY)
         self.assertEqual((['pre_create'], ['create']), (self.points(), self.calls()))
@@ -169,7 +169,7 @@ class Hooked(ForeignCase):
         self.assertEqual('succeeded', self.called[1]['outcome'])
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_one_that_fails_before_keeps_the_driver_from_being_asked(self):
+    def test_a_hook_that_fails_before_prevents_the_driver_call(self):
         self.hooked(self.hook(Point.PRE_CREATE, Answer.failed('no address is left')))
         self.turn()
         ended = self.store.operations.get(self.created.id)
@@ -177,7 +177,7 @@ class Hooked(ForeignCase):
         self.assertIn('no address is left', ended.cause.message)
         self.assertEqual([], self.calls())
 
-    def test_one_that_is_to_be_called_later_is_waited_for_until_then(self):
+    def test_a_hook_to_be_called_later_holds_the_operation_up(self):
         self.hooked(self.hook(Point.PRE_CREATE, Answer.later('the rack is locked', 7.0)))
         self.turn()
         waiting = self.store.operations.get(self.created.id)
@@ -189,7 +189,7 @@ class Hooked(ForeignCase):
         self.assertEqual({1, 2}, {one['attempt'] for one in self.called})
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_one_that_fails_after_is_no_reason_to_ask_the_driver_again(self):
+    def test_a_hook_that_fails_after_does_not_repeat_the_driver_call(self):
         self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 7.0)))
         self.turn(DONE)
         self.takeover()
@@ -199,7 +199,7 @@ class Hooked(ForeignCase):
         self.assertEqual(['create'], self.calls())
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_a_deadline_that_hooks_miss_is_said_to_be_missed_by_them(self):
+    def test_a_deadline_missed_because_of_hooks_names_them(self):
         self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 500.0)))
         self.turn(DONE)
         self.clock.advance(601)
@@ -208,7 +208,7 @@ class Hooked(ForeignCase):
         self.assertIn('its hooks are not done', cause.message)
         self.assertIn('no service yet', cause.because.message)
 
-    def test_one_can_be_skipped(self):
+    def test_a_hook_can_be_skipped(self):
         self.hooked(self.hook(Point.POST_CREATE, Answer.later('no service yet', 60.0)))
         self.turn(DONE)
         facts = {'hook': 'a', 'reason': 'it is known'}
@@ -220,7 +220,7 @@ class Hooked(ForeignCase):
         self.turn()
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_what_a_driver_does_itself_is_done_within_them(self):
+    def test_the_drivers_own_hooks_run_inside_all_others(self):
         seen = []
 
         class Careful(Orchestra):
@@ -236,7 +236,7 @@ class Hooked(ForeignCase):
         self.assertEqual(['pre_delete', 'post_delete'], self.points())
         self.assertEqual('web', self.store.receipts.get('web').name)
 
-    def test_a_check_is_no_occasion_for_any(self):
+    def test_a_check_calls_no_hooks(self):
         self.hooked(self.hook(Point.PRE_UPDATE), self.hook(Point.POST_UPDATE))
         self.turn(DONE)
         self.submit(OperationKind.CHECK)
@@ -256,7 +256,7 @@ class Forced(ForeignCase):
         (left,) = self.store.receipts.get('web').abandoned
         self.assertEqual(('plain', 'handle', 'stack-1'), (left.backend, left.kind, left.id))
 
-    def test_what_a_driver_refuses_three_times_is_given_up(self):
+    def test_a_deletion_refused_three_times_is_abandoned(self):
         for _ in range(2):
             self.later(ClusterDriverError('There is no such stack.'))
             self.assertIs(OperationState.WAITING, self.state(self.deletion))
@@ -264,13 +264,13 @@ class Forced(ForeignCase):
         self.assertEqual(['delete'] * 3, self.calls())
         self.assert_given_up()
 
-    def test_a_driver_that_never_answers_is_given_up_at_the_deadline(self):
+    def test_a_driver_that_never_answers_is_abandoned_at_the_deadline(self):
         self.work.turn([])
         self.clock.advance(601)
         self.work.turn([])
         self.assert_given_up()
 
-    def test_what_goes_is_gone(self):
+    def test_nothing_is_abandoned_if_the_driver_deletes_it(self):
         self.turn(BUSY)
         self.later(DONE)
         self.assertEqual((), self.store.receipts.get('web').abandoned)
@@ -284,7 +284,7 @@ class Retried(ForeignCase):
         self.work.reload()
         self.clock.advance(1.0)
 
-    def test_a_driver_whose_engine_has_failed_is_asked_once_more(self):
+    def test_a_driver_whose_engine_failed_is_called_again(self):
         self.turn(BUSY)
         self.later(StatusReport(progress=Progress.FAILED, reason='no valid host'))
         self.retry()
@@ -294,7 +294,7 @@ class Retried(ForeignCase):
         self.assertEqual(['create', 'status', 'create', 'status'], self.calls())
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
-    def test_a_driver_that_is_done_is_not_asked_again_for_a_hook_that_failed(self):
+    def test_a_failed_hook_does_not_repeat_a_completed_driver_call(self):
         self.hooked(self.hook(Point.POST_CREATE, Answer.failed('no service')))
         self.turn(DONE)
         self.assertIs(OperationState.FAILED, self.state(self.created))
@@ -310,7 +310,7 @@ class Settled(ForeignCase):
         self.turn(DONE)
         self.driver.calls.clear()
 
-    def test_each_operation_has_its_call(self):
+    def test_each_operation_has_its_driver_call(self):
         for kind, call, args in (
             (OperationKind.UPDATE, 'update', {}),
             (OperationKind.RESIZE, 'resize', {'group': 'work'}),
@@ -327,7 +327,7 @@ class Settled(ForeignCase):
         self.assertEqual(['work'], self.driver.upgraded)
         self.assertTrue(self.driver.hard)
 
-    def test_what_a_driver_lacks_is_said(self):
+    def test_a_missing_capability_is_reported(self):
         for kind in (OperationKind.REBUILD, OperationKind.ROTATE, OperationKind.REPLACE):
             with self.subTest(kind=kind):
                 operation = self.submit(kind)
@@ -335,12 +335,12 @@ class Settled(ForeignCase):
                 ended = self.store.operations.get(operation.id)
                 self.assertEqual('missing_capability', ended.cause.code)
 
-    def test_a_check_ends_whatever_it_finds(self):
+    def test_a_check_ends_whatever_its_result(self):
         operation = self.submit(OperationKind.CHECK)
         self.later(None)
         self.assertIs(OperationState.SUCCEEDED, self.state(operation))
 
-    def test_000_5_a_cluster_is_gone_when_its_driver_says_so(self):
+    def test_000_5_a_cluster_is_gone_when_its_driver_reports_so(self):
         operation = self.submit(OperationKind.DELETE)
         self.later(BUSY)
         self.assertEqual('web', self.store.clusters.get('web').name)
@@ -350,7 +350,7 @@ class Settled(ForeignCase):
             self.store.clusters.get('web')
         self.assertEqual('web', self.store.receipts.get('web').name)
 
-    def test_what_somebody_changes_meanwhile_is_seen(self):
+    def test_a_change_made_meanwhile_is_read(self):
         there = self.store.clusters.get('web')
         spec = dataclasses.replace(there.spec, groups=(group(4),))
         operation = self.operation(OperationKind.RESIZE, group='work')

@@ -73,7 +73,7 @@ class HookSite(Site):
 
 
 class Creating(HookSite):
-    def test_000_7_hooks_are_called_before_anything_is_built_and_after_all_is(self):
+    def test_000_7_hooks_are_called_before_the_first_build_and_after_the_last(self):
         there = []
         self.answers = dict.fromkeys(
             ('pre_create/a', 'post_create/a'),
@@ -85,7 +85,7 @@ class Creating(HookSite):
         self.assertEqual([0, 2], there)
         self.assertEqual('succeeded', self.calls[1]['outcome'])
 
-    def test_one_that_fails_before_leaves_nothing_to_clean_up(self):
+    def test_a_hook_that_fails_before_a_creation_leaves_nothing_to_clean_up(self):
         self.answers['pre_create/b'] = Answer.failed('no address is left')
         self.hooked(
             self.hook(Point.PRE_CREATE), self.hook(Point.PRE_CREATE, 'b'),
@@ -99,14 +99,14 @@ class Creating(HookSite):
         self.assertEqual('failed', self.calls[2]['outcome'])
         self.assertIn('hook-failed', self.told(cluster))
 
-    def test_one_that_fails_after_leaves_the_cluster(self):
+    def test_a_hook_that_fails_after_a_creation_leaves_the_cluster(self):
         self.answers['post_create/a'] = Answer.failed('the check found no service')
         self.hooked(self.hook(Point.POST_CREATE))
         cluster, operation = self.create(group(2))
         self.failed(operation, 'post_create/a')
         self.assert_whole(cluster, 2)
 
-    def test_22_what_holds_it_up_is_said_at_once(self):
+    def test_22_the_hook_that_holds_it_up_is_reported_at_once(self):
         answers = iter([Answer.later('the rack is locked', 1.0), None])
         self.answers['pre_create/a'] = lambda _: next(answers)
         self.hooked(self.hook(Point.PRE_CREATE))
@@ -125,7 +125,7 @@ class Creating(HookSite):
         (step,) = [one for one in self.store.journal.of(operation.id) if one.kind == 'hook']
         self.assertEqual((self.calls[0]['invocation'], StepState.DONE), (step.token, step.state))
 
-    def test_the_first_control_node_is_told_of_and_nobody_waits_for_that(self):
+    def test_the_first_control_node_calls_its_hook_and_nothing_waits_for_it(self):
         go_on = threading.Event()
         self.addCleanup(go_on.set)
         self.answers['post_control_plane/a'] = lambda _: go_on.wait(120) and None
@@ -139,21 +139,21 @@ class Creating(HookSite):
         self.succeeded(operation)
         self.assertEqual(['post_control_plane/a', 'post_create/a'], self.called())
 
-    def test_one_that_is_for_others_is_not_called(self):
+    def test_a_hook_for_other_clusters_is_not_called(self):
         self.hooked(self.hook(Point.PRE_CREATE, clusters=('db',)))
         self.created(group(1))
         self.assertEqual([], self.calls)
 
 
 class Changing(HookSite):
-    def test_000_7_every_change_has_its_points_with_its_kind(self):
+    def test_000_7_every_change_has_its_hook_points(self):
         self.hooked(self.hook(Point.PRE_UPDATE), self.hook(Point.POST_UPDATE))
         cluster = self.created(group(1))
         self.succeeded(self.change(cluster, group(2), kind=OperationKind.RESIZE))
         self.assertEqual(['pre_update/a', 'post_update/a'], self.called())
         self.assertEqual({'resize'}, {one['operation']['kind'] for one in self.calls})
 
-    def test_one_that_fails_before_keeps_all_as_it_is(self):
+    def test_a_hook_that_fails_before_a_change_prevents_it(self):
         self.answers['pre_update/a'] = Answer.failed('a backup runs')
         self.hooked(self.hook(Point.PRE_UPDATE))
         cluster = self.created(group(1))
@@ -163,7 +163,7 @@ class Changing(HookSite):
         self.answers.clear()
         self.succeeded(self.change(cluster, group(3)))
 
-    def test_one_that_fails_after_is_only_told(self):
+    def test_a_hook_that_fails_after_a_change_is_only_reported(self):
         self.answers['post_update/a'] = Answer.failed('nobody listens')
         self.hooked(self.hook(Point.POST_UPDATE))
         cluster = self.created(group(1))
@@ -172,7 +172,7 @@ class Changing(HookSite):
 
 
 class Resetting(HookSite):
-    def test_000_7_a_reboot_has_the_points_of_every_change(self):
+    def test_000_7_a_reboot_has_the_hook_points_of_every_change(self):
         self.hooked(
             self.hook(Point.PRE_UPDATE), self.hook(Point.POST_UPDATE),
             self.hook(Point.POST_NODE_READY),
@@ -183,7 +183,7 @@ class Resetting(HookSite):
         self.assertEqual(['pre_update/a', 'post_node_ready/a', 'post_update/a'], self.called())
         self.assert_whole(cluster, 1)
 
-    def test_a_reboot_that_fails_is_no_occasion_for_what_comes_after(self):
+    def test_a_failed_reboot_does_not_call_the_hooks_after_it(self):
         self.hooked(self.hook(Point.POST_UPDATE))
         cluster = self.created(group(1))
         operation = self.submit(cluster, OperationKind.REBOOT, nodes=('no such node',))
@@ -192,7 +192,7 @@ class Resetting(HookSite):
 
 
 class OfNodes(HookSite):
-    def test_000_7_each_node_has_its_points(self):
+    def test_000_7_each_node_has_its_hook_points(self):
         self.hooked(*(self.hook(point) for point in Point if point.per_node))
         cluster = self.created(group(2))
         names = {one.id: one.name for one in self.nodes(cluster)}
@@ -203,14 +203,14 @@ class OfNodes(HookSite):
         life = ['pre_node_build', 'post_node_ready', 'pre_node_delete', 'pre_node_terminate']
         self.assertEqual(dict.fromkeys(names.values(), life), dict(found))
 
-    def test_a_node_is_told_of_when_there_is_something_to_tell(self):
+    def test_hook_documents_have_the_node_as_far_as_it_is_known(self):
         self.hooked(self.hook(Point.PRE_NODE_BUILD), self.hook(Point.POST_NODE_READY))
         self.created(group(1))
         before, after = self.calls
         self.assertIs(None, before['node']['compute_id'])
         self.assertIn(after['node']['compute_id'], self.machines())
 
-    def test_a_node_that_may_not_be_built_fails_and_others_go_on(self):
+    def test_a_node_whose_build_is_refused_fails_and_others_continue(self):
         first = []
 
         def answer(document):
@@ -224,7 +224,7 @@ class OfNodes(HookSite):
         refused = next(one for one in self.nodes(cluster, gone=True) if one.id == first[0])
         self.assertIs(None, refused.compute_id)
 
-    def test_a_node_counts_as_ready_once_its_hooks_say_so(self):
+    def test_a_node_counts_as_ready_once_its_hooks_pass(self):
         answers = iter([Answer.later('no monitoring yet', 1.0), None])
         self.answers['post_node_ready/a'] = lambda _: next(answers)
         self.hooked(self.hook(Point.POST_NODE_READY))
@@ -243,7 +243,7 @@ class OfNodes(HookSite):
         self.store.operations.cancel(operation.id)
         self.ended(operation)
 
-    def test_22_one_that_is_not_let_go_stays_until_somebody_overrules_the_hook(self):
+    def test_22_a_node_held_by_a_hook_stays_until_the_hook_is_skipped(self):
         self.answers['pre_node_terminate/a'] = Answer.failed('it holds the only copy')
         self.hooked(self.hook(Point.PRE_NODE_TERMINATE, on_failure=OnFailure.FAIL))
         cluster = self.created(group(2))
@@ -268,7 +268,7 @@ class Deleting(HookSite):
         self.assertEqual({}, self.machines())
         self.assertIn('hook-passed-over', self.told(cluster))
 
-    def test_000_7_one_after_all_is_called_while_the_cluster_can_still_be_read(self):
+    def test_000_7_the_hook_after_a_deletion_can_still_read_the_cluster(self):
         seen = []
         self.answers['post_delete/a'] = lambda document: seen.append(
             (self.store.clusters.get(document['cluster']['id']).name, len(self.machines()))
@@ -278,7 +278,7 @@ class Deleting(HookSite):
         self.succeeded(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual([('web', 0)], seen)
 
-    def test_one_that_is_passed_over_by_a_person_is_not_waited_for(self):
+    def test_a_skipped_hook_is_not_waited_for(self):
         self.answers['pre_delete/a'] = Answer.later('never', 300.0)
         self.hooked(self.hook(Point.PRE_DELETE))
         cluster = self.created(group(1))
@@ -290,7 +290,7 @@ class Deleting(HookSite):
 
 
 class TakenOver(HookSite):
-    def test_b6_who_takes_over_calls_again_what_was_under_way_and_nothing_else(self):
+    def test_b6_a_new_owner_repeats_only_the_hook_calls_under_way(self):
         stuck = threading.Event()
         self.addCleanup(stuck.set)
         self.answers['pre_create/b'] = lambda _: stuck.wait(120) and None
@@ -304,7 +304,7 @@ class TakenOver(HookSite):
         self.assertEqual(['pre_create/a', 'pre_create/b', 'pre_create/b'], self.called())
         self.assertEqual(self.calls[1]['invocation'], self.calls[2]['invocation'])
 
-    def test_a_skip_of_before_is_not_forgotten(self):
+    def test_an_earlier_skip_is_kept(self):
         hooks = [self.hook(Point.PRE_CREATE)]
         self.hooked(*hooks)
         self.conductor.close()
@@ -318,7 +318,7 @@ class TakenOver(HookSite):
 class Between(HookSite):
     """What comes to light when its operation is over already."""
 
-    def test_an_answer_that_comes_after_its_operation_changes_nothing(self):
+    def test_an_answer_after_the_end_of_its_operation_changes_nothing(self):
         stuck = threading.Event()
         self.addCleanup(stuck.set)
         cluster = self.created(group(1))
@@ -412,7 +412,7 @@ class OfTheDriver(HookSite):
         self.driver = Careful()
         super().setUp()
 
-    def test_000_7_the_driver_has_its_say_within_all_hooks(self):
+    def test_000_7_the_drivers_methods_run_inside_all_hooks(self):
         for point in (Point.PRE_CREATE, Point.POST_CREATE):
             self.answers[f'{point.value}/a'] = lambda document: self.driver.called.append(
                 document['point']
@@ -432,13 +432,13 @@ class OfTheDriver(HookSite):
             [('pre_update', 'resize', 2), ('post_delete', 'delete', 0)], self.driver.called[4:]
         )
 
-    def test_its_error_ends_the_operation_with_its_words(self):
+    def test_an_error_of_the_drivers_method_fails_the_operation(self):
         self.driver.error = ClusterDriverError('There is no network.', 'Make one.')
         _, operation = self.create(group(1))
         self.failed(operation, 'pre_create/driver', 'There is no network. Make one.')
         self.assertEqual({}, self.machines())
 
-    def test_what_it_calls_retryable_only_holds_up(self):
+    def test_a_retryable_error_of_the_drivers_method_only_holds_it_up(self):
         self.driver.error = ClusterDriverError('The network is made.', retryable=True)
         _, operation = self.create(group(1))
         self.waits(operation, 'The network is made.')

@@ -86,7 +86,7 @@ class Rolling(ResetSite):
         self.assert_whole(cluster, 4)
         self.assertEqual(before, [(node.id, node.compute_id) for node in self.nodes(cluster)])
 
-    def test_001_8_a_hard_reboot_is_by_the_switch_and_of_the_named_nodes_only(self):
+    def test_001_8_a_hard_reboot_affects_only_the_named_nodes(self):
         self.drain_at_once()
         cluster = self.created(group(4))
         named = [node.id for node in self.nodes(cluster)[1:3]]
@@ -94,7 +94,7 @@ class Rolling(ResetSite):
         machines = [node.compute_id for node in self.nodes(cluster) if node.id in named]
         self.assertEqual({('hard', one): 1 for one in machines}, self.calls)
 
-    def test_001_8_a_rebuilt_node_is_anew_under_its_id_and_as_the_spec_wants_it(self):
+    def test_001_8_a_rebuilt_node_keeps_its_id_and_follows_the_spec(self):
         self.drain_at_once()
         cluster = self.created(group(3, strategy=TWO))
         before = {node.id: node for node in self.nodes(cluster)}
@@ -107,7 +107,7 @@ class Rolling(ResetSite):
             self.assertEqual(before[node.id].compute_id, node.compute_id)
             self.assertNotEqual(before[node.id].made_with, node.made_with)
 
-    def test_it_is_drained_before_and_what_does_not_work_is_not(self):
+    def test_nodes_are_drained_first_unless_they_do_not_work(self):
         self.drain_at_once()
         cluster = self.created(group(2))
         well, sick = self.nodes(cluster)
@@ -120,7 +120,7 @@ class Rolling(ResetSite):
         self.assertEqual([well.id] * 2, self.driver.drained)
         self.assert_whole(cluster, 2)
 
-    def test_one_that_does_not_come_back_stops_it_where_nobody_can_be_spared(self):
+    def test_a_node_that_does_not_come_back_stops_it_if_none_can_be_spared(self):
         self.drain_at_once()
         cluster = self.created(group(3))
         first = self.nodes(cluster)[0]
@@ -133,7 +133,7 @@ class Rolling(ResetSite):
         self.assertEqual({('soft', first.compute_id): 1}, self.calls)
         self.assertEqual({NodeState.FAILED: 1, NodeState.READY: 2}, self.states(cluster))
 
-    def test_others_go_on_as_long_as_some_can_be_spared(self):
+    def test_other_nodes_continue_as_long_as_some_can_be_spared(self):
         self.drain_at_once()
         cluster = self.created(group(4, strategy=TWO))
         sick = self.nodes(cluster)[0]
@@ -143,7 +143,7 @@ class Rolling(ResetSite):
         self.assertNotIn('left alone', ended.cause.message)
         self.assertEqual(self.all_once('soft', cluster), self.calls)
 
-    def test_a_machine_that_is_gone_has_failed_and_is_named(self):
+    def test_a_machine_that_is_gone_fails_the_reboot_and_is_named(self):
         cluster = self.created(group(2))
         lost = self.nodes(cluster)[0]
         self.cloud.vanish(lost.compute_id)
@@ -152,14 +152,14 @@ class Rolling(ResetSite):
         self.assertIn(lost.name, ended.cause.message)
         self.assertEqual('instance_not_found', ended.cause.because.code)
 
-    def test_a_reboot_without_an_answer_is_repeated(self):
+    def test_a_reboot_without_a_response_is_repeated(self):
         self.drain_at_once()
         cluster = self.created(group(2))
         self.fault('reboot:lose_answer:times=1')
         self.succeeded(self.submit(cluster, OperationKind.REBOOT))
         self.assert_whole(cluster, 2)
 
-    def test_one_that_is_never_back_is_given_up_after_its_time(self):
+    def test_a_node_that_never_comes_back_is_given_up_after_a_timeout(self):
         health = Health(startup_timeout_s=0.3)
         self.drain_at_once()
         cluster = self.created(group(1, health=health))
@@ -168,7 +168,7 @@ class Rolling(ResetSite):
         self.assertEqual('startup_timeout', ended.cause.because.code)
         self.assertEqual('its agent is silent', ended.cause.because.because.message)
 
-    def test_a_machine_that_hangs_in_its_reboot_is_given_up_after_its_time(self):
+    def test_a_machine_that_hangs_in_its_reboot_is_given_up_after_a_timeout(self):
         self.drain_at_once()
         cluster = self.created(group(1, health=Health(startup_timeout_s=0.3)))
         self.fault('reboot:refuse')
@@ -177,13 +177,13 @@ class Rolling(ResetSite):
         steps = self.store.journal.of(ended.id)
         self.assertEqual([StepState.FAILED], [step.state for step in steps])
 
-    def test_a_node_that_is_not_there_is_said_before_anything_is_done(self):
+    def test_an_unknown_node_is_refused_before_anything_is_done(self):
         cluster = self.created(group(2))
         ended = self.ended(self.submit(cluster, OperationKind.REBOOT, nodes=['nobody']))
         self.assertEqual('cluster_not_found', ended.cause.code)
         self.assertEqual({}, self.calls)
 
-    def test_a_cancelled_reboot_leaves_nodes_that_the_next_operation_brings_back(self):
+    def test_nodes_of_a_cancelled_reboot_are_brought_back_by_the_next_operation(self):
         cluster = self.created(group(2))
         self.driver.drain = lambda *_, **__: Drained(False, 'it has work')
         operation = self.submit(cluster, OperationKind.REBOOT)
@@ -222,16 +222,16 @@ class Resumed(ResetSite):
         self.assert_whole(cluster, 2)
         return [self.calls['soft', one.compute_id] for one in self.nodes(cluster)]
 
-    def test_what_may_have_been_sent_is_sent_again(self):
+    def test_a_reboot_that_might_have_been_sent_is_sent_again(self):
         self.assertEqual([1, 1], self.left_at(NodeState.RESETTING, StepState.INTENT))
 
-    def test_one_that_was_drained_only_is_rebooted(self):
+    def test_a_node_that_was_only_drained_is_rebooted(self):
         self.assertEqual([1, 1], self.left_at(NodeState.RESETTING))
 
-    def test_who_is_done_is_not_rebooted_again(self):
+    def test_a_node_that_is_done_is_not_rebooted_again(self):
         self.assertEqual([0, 1], self.left_at(NodeState.READY, StepState.DONE))
 
-    def test_who_is_on_the_way_back_is_not_rebooted_again(self):
+    def test_a_node_on_its_way_back_is_not_rebooted_again(self):
         self.assertEqual([0, 1], self.left_at(NodeState.JOINING, StepState.DONE))
 
 
@@ -244,7 +244,7 @@ class Unable(ResetSite):
 
         return Compute(Limited(cloud=self.cloud), settings=STACK)
 
-    def test_what_a_backend_cannot_do_is_said_and_nothing_is_done(self):
+    def test_a_backend_without_the_ability_is_reported_and_nothing_is_done(self):
         cluster = self.created(group(2))
         before = self.nodes(cluster)
         ended = self.ended(self.submit(cluster, OperationKind.REBUILD))
@@ -260,7 +260,7 @@ class Unwilling(Plain):
 class UnableDriver(ResetSite):
     driver = Unwilling()
 
-    def test_what_a_cluster_driver_cannot_do_is_said_and_nothing_is_done(self):
+    def test_a_driver_without_the_capability_is_reported_and_nothing_is_done(self):
         cluster = self.created(group(2))
         ended = self.ended(self.submit(cluster, OperationKind.REBOOT))
         self.assertEqual('missing_capability', ended.cause.code)

@@ -69,7 +69,7 @@ class Tended(TendedSite):
         self.assertLessEqual(left_s, SETTINGS.lease_s / 2)
         self.assertEqual([], self.told(cluster))
 
-    def test_what_is_wrong_is_kept_told_once_and_gone_when_it_is_well(self):
+    def test_trouble_is_kept_reported_once_and_cleared_when_healthy(self):
         cluster = self.created(group(1))
         self.driver.error = ClusterDriverError('No manager can be asked.')
         for _ in range(2):
@@ -81,7 +81,7 @@ class Tended(TendedSite):
         self.assertIsNone(self.trouble(cluster))
         self.assertEqual(['cluster-trouble', 'cluster-well'], self.told(cluster))
 
-    def test_an_error_harms_neither_the_nodes_nor_the_next_operation(self):
+    def test_an_error_affects_neither_the_nodes_nor_the_next_operation(self):
         cluster = self.created(group(2))
         self.driver.error = ZeroDivisionError('a mistake')
         self.tend()
@@ -90,7 +90,7 @@ class Tended(TendedSite):
         self.succeeded(self.change(cluster, group(3)))
         self.assertIsNone(self.trouble(cluster), 'what the operation left is looked at anew')
 
-    def test_people_are_told_what_is_wrong_and_what_to_do(self):
+    def test_people_see_the_trouble_and_its_remedy(self):
         cluster = self.created(group(1))
         self.driver.error = ClusterDriverError('The quorum is lost.')
         self.tend()
@@ -103,7 +103,7 @@ class Tended(TendedSite):
         self.assertIn('as plain sees it: not as it should be\n  because: The quorum', said)
         self.assertIn(f'you: {ClusterDriverError.remedy}', said)
 
-    def test_who_works_on_a_cluster_is_not_disturbed(self):
+    def test_a_cluster_with_a_worker_is_not_tended(self):
         cluster = self.created(group(1))
         self.until(self.idle)
         lease = self.store.leases.claim(cluster.id, 'another', 60)
@@ -114,7 +114,7 @@ class Tended(TendedSite):
         self.tend()
         self.assertEqual(1, len(self.driver.calls))
 
-    def test_an_operation_waits_until_the_driver_has_let_go(self):
+    def test_an_operation_waits_until_the_driver_is_done(self):
         cluster = self.created(group(1))
         self.driver.gate.clear()
         self.tending.begin(self.settled())
@@ -125,7 +125,7 @@ class Tended(TendedSite):
         self.driver.gate.set()
         self.succeeded(operation)
 
-    def test_who_took_the_cluster_away_is_not_written_over(self):
+    def test_a_new_lease_holder_is_not_overwritten(self):
         cluster = self.created(group(1))
         self.driver.gate.clear()
         self.driver.error = ClusterDriverError('Late.')
@@ -139,7 +139,7 @@ class Tended(TendedSite):
 
 
 class Untended(TendedSite):
-    def test_neither_what_is_paused_nor_what_failed_nor_what_is_gone_is_tended(self):
+    def test_paused_failed_and_deleted_clusters_are_not_tended(self):
         paused, failed, gone = (self.created(group(1), name=name) for name in 'abc')
         self.store.clusters.pause(paused.id)
         self.fault('build:quota')
@@ -150,7 +150,7 @@ class Untended(TendedSite):
         self.until(lambda: not self.tending.busy)
         self.assertEqual([], self.driver.calls)
 
-    def test_after_it_is_closed_nothing_more_is_begun(self):
+    def test_nothing_is_started_after_close(self):
         self.created(group(1))
         self.tending.close()
         self.tending.begin(self.settled())
@@ -187,7 +187,7 @@ class Counted(OneDriver):
 class LeftAlone(Site):
     """Clusters whose driver has nothing to do for them."""
 
-    def test_they_cost_one_look_at_who_their_driver_is_until_it_may_be_another(self):
+    def test_a_driver_is_opened_once_until_another_operation(self):
         cluster = self.created(group(1))
         drivers = Counted(self.driver)
         tending = Tending(dataclasses.replace(self.parts, drivers=drivers), 'tests')
@@ -208,6 +208,6 @@ class Standing(Site):
         self.driver = Tender()
         super().setUp()
 
-    def test_a_conductor_has_its_clusters_tended_by_itself(self):
+    def test_a_conductor_tends_its_clusters_by_itself(self):
         self.created(group(1))
         self.until(lambda: len(self.driver.calls) > 2)

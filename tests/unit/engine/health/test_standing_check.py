@@ -68,7 +68,7 @@ class WatchSite(Site):
 
 
 class Watching(WatchSite):
-    def test_a_tick_is_one_call_whatever_there_is_and_writes_nothing_if_nothing_changed(self):
+    def test_a_poll_is_one_call_and_writes_only_changes(self):
         clusters = [self.created(group(4), name=name) for name in ('a', 'b')]
         before = [self.nodes(one) for one in clusters]
         seq = self.store.events.last_seq()
@@ -101,7 +101,7 @@ class Watching(WatchSite):
         self.assert_whole(cluster, 4)
         self.assertEqual([None] * 4, self.causes(cluster))
 
-    def test_absence_is_believed_only_of_a_backend_that_is_asked_by_id(self):
+    def test_a_machine_is_absent_only_if_its_id_is_not_found(self):
         cluster = self.created(group(3))
         hidden, gone, _ = [one.compute_id for one in self.nodes(cluster)]
         self.hidden = {hidden}
@@ -124,7 +124,7 @@ class Watching(WatchSite):
         self.look()
         self.assertEqual({NodeState.READY: 1, NodeState.UNHEALTHY: 1}, self.states(cluster))
 
-    def test_a_cluster_that_is_worked_on_is_left_to_who_does(self):
+    def test_a_cluster_with_a_worker_is_left_to_it(self):
         cluster = self.created(group(2))
         self.look()
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
@@ -135,7 +135,7 @@ class Watching(WatchSite):
         self.look()
         self.assertEqual({NodeState.READY: 1, NodeState.UNHEALTHY: 1}, self.states(cluster))
 
-    def test_of_two_conductors_one_watches_until_it_is_closed(self):
+    def test_one_of_two_conductors_watches_until_it_is_closed(self):
         cluster = self.created(group(1))
         other = Watch(self.parts, 'other', self.offer)
         self.look()
@@ -147,14 +147,14 @@ class Watching(WatchSite):
         self.assertEqual({NodeState.UNHEALTHY: 1}, self.states(cluster))
         other.close()
 
-    def test_who_lost_the_watch_does_not_look(self):
+    def test_a_conductor_that_lost_the_watch_does_not_poll(self):
         self.created(group(1))
         self.look()
         take_over(self.store, SCOPE, 'other', 60)
         self.look()
         self.assertEqual({}, self.calls)
 
-    def test_a_cluster_that_is_deleted_is_forgotten(self):
+    def test_a_deleted_cluster_is_dropped(self):
         cluster = self.created(group(1))
         self.look()
         self.ended(self.submit(cluster, OperationKind.DELETE))
@@ -163,7 +163,7 @@ class Watching(WatchSite):
 
 
 class Remedy(WatchSite):
-    def test_what_stays_unhealthy_is_replaced_by_an_operation_that_all_can_see(self):
+    def test_a_node_that_stays_unhealthy_is_replaced_by_a_visible_operation(self):
         cluster = self.created(group(4, health=AT_ONCE))
         dead = self.nodes(cluster)[1]
         self.cloud.crash(dead.compute_id)
@@ -176,7 +176,7 @@ class Remedy(WatchSite):
         self.look()
         self.assertEqual(1, len(self.remediations(cluster)))
 
-    def test_what_may_recover_has_its_time(self):
+    def test_a_node_that_can_recover_has_time(self):
         cluster = self.created(group(2))
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
         self.look()
@@ -190,7 +190,7 @@ class Remedy(WatchSite):
         self.assertEqual([], self.remediations(cluster))
         self.assertEqual({NodeState.READY: 2, NodeState.UNHEALTHY: 2}, self.states(cluster))
 
-    def test_nothing_is_begun_for_a_paused_cluster(self):
+    def test_nothing_is_started_for_a_paused_cluster(self):
         cluster = self.created(group(4, health=AT_ONCE))
         self.store.clusters.pause(cluster.id)
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
@@ -246,7 +246,7 @@ class AfterADefect(Site):
 class DuringAnOperation(Site):
     settings = dataclasses.replace(SETTINGS, watch_s=0.1)
 
-    def test_who_works_on_a_cluster_sees_that_a_machine_is_ill_or_well_again(self):
+    def test_an_operation_detects_unhealthy_and_recovered_machines(self):
         cluster = self.created(group(4))
         sick = self.nodes(cluster)[0]
         self.fault('build:quota')
@@ -270,7 +270,7 @@ class Halfway(Site):
     driver = Lazy()
     settings = dataclasses.replace(SETTINGS, watch_s=0.05)
 
-    def test_what_a_cancelled_reboot_has_taken_out_is_led_back_to_work(self):
+    def test_nodes_of_a_cancelled_reboot_are_brought_back_to_work(self):
         cluster = self.created(group(2))
         operation = self.submit(cluster, OperationKind.REBOOT)
         self.until(lambda: self.states(cluster)[NodeState.RESETTING])
@@ -295,12 +295,12 @@ class MayRemedy(unittest.TestCase):
         )  # fmt: skip
         return may_remedy(cluster, newest, self.dead if nodes is None else nodes, now)
 
-    def test_a_dead_node_of_a_cluster_that_is_as_it_was_wanted_may_be_replaced(self):
+    def test_a_dead_node_of_a_cluster_in_its_desired_state_can_be_replaced(self):
         self.assertTrue(self.may())
         self.assertTrue(self.may(state=OperationState.FAILED), 'a reboot that failed, say')
         self.assertFalse(self.may(nodes=(node(), node(), node())))
 
-    def test_what_failed_or_was_cancelled_is_not_gone_on_with(self):
+    def test_a_failed_or_cancelled_operation_is_not_continued(self):
         self.assertFalse(self.may(former=None))
         less = dataclasses.replace(self.spec, groups=())
         self.assertFalse(self.may(former=Aim(spec=less, pin=PIN)))
@@ -312,7 +312,7 @@ class MayRemedy(unittest.TestCase):
         self.assertFalse(self.may(ended_at=701.0, **in_vain))
         self.assertTrue(self.may(ended_at=700.0, **in_vain))
 
-    def test_who_was_left_halfway_is_led_on_unless_he_is_to_go(self):
+    def test_a_node_left_half_way_is_continued_unless_it_is_to_be_removed(self):
         out = node(state=NodeState.RESETTING, since=999.0)
         self.assertTrue(self.may(nodes=(node(), node(), out)))
         going = dataclasses.replace(out, doomed='asked for')
@@ -324,7 +324,7 @@ class Sights(unittest.TestCase):
         status = ComputeStatus(amphora_id='m', state=state, **more)
         return sight_of(node(compute_id='m'), status)
 
-    def test_only_what_is_certain_says_something(self):
+    def test_only_certain_statuses_change_a_node(self):
         said = {state for state in State if self.sight(state) is not None}
         self.assertEqual(
             {State.ACTIVE, State.ERROR, State.STOPPED, State.SUSPENDED, State.DELETED}, said
@@ -332,7 +332,7 @@ class Sights(unittest.TestCase):
         self.assertIsNone(self.sight(State.ERROR, stale=True))
         self.assertIsNone(self.sight(State.ACTIVE, task_state='rebooting'))
 
-    def test_the_providers_words_are_the_innermost_cause(self):
+    def test_the_providers_message_is_the_innermost_cause(self):
         found = self.sight(State.ERROR, fault='No valid host')
         self.assertEqual(Cause(code='provider', message='No valid host'), found.cause.because)
         self.assertEqual('machine_absent', self.sight(State.DELETED).cause.code)
@@ -349,7 +349,7 @@ class Checking(WatchSite):
         told = self.store.events.after(0, cluster_id=cluster.id)
         return [event.facts for event in told if event.kind == 'drift'][-1]
 
-    def test_it_sees_how_machines_are_and_changes_nothing(self):
+    def test_it_polls_machines_and_changes_nothing(self):
         cluster = self.created(group(4, health=AT_ONCE))
         machines = set(self.machines())
         nodes = self.nodes(cluster)
@@ -360,7 +360,7 @@ class Checking(WatchSite):
         self.assertEqual(machines, set(self.machines()))
         self.assertEqual({'nodes': [], 'of': 4}, dict(self.drift(cluster)))
 
-    def test_it_tells_what_has_drifted(self):
+    def test_it_reports_drift(self):
         cluster = self.created(group(2))
         new = group(2, machine=MachineSpec(image='new'))
         self.succeeded(self.change(cluster, new, kind=OperationKind.RESIZE))
@@ -369,7 +369,7 @@ class Checking(WatchSite):
         self.assertEqual(ids, sorted(self.drift(cluster)['nodes']))
         self.assertEqual({NodeState.READY: 2}, self.states(cluster))
 
-    def test_it_says_that_it_could_not_see(self):
+    def test_it_reports_backends_that_did_not_answer(self):
         cluster = self.created(group(2, health=Health(max_unhealthy=Portion(0))))
         self.parts.backends.get(None).open_circuit('read')
         ended = self.checked(cluster)

@@ -6,7 +6,7 @@ from kiln.engine.nodes.build_gate import BuildGate
 
 
 class GateTest(unittest.TestCase):
-    def test_who_finds_no_room_is_named_when_there_is(self):
+    def test_a_node_without_room_is_admitted_later(self):
         gate = BuildGate(2)
         self.assertEqual([True, True, False, False], [gate.enter(one) for one in 'abcd'])
         self.assertEqual('c', gate.leave('a'))
@@ -15,7 +15,7 @@ class GateTest(unittest.TestCase):
         self.assertTrue(gate.enter('d'))
         self.assertIsNone(gate.leave('c'))
 
-    def test_who_was_never_in_leaves_without_harm(self):
+    def test_releasing_a_node_that_was_not_admitted_does_nothing(self):
         gate = BuildGate(1)
         self.assertIsNone(gate.leave('a'))
         self.assertTrue(gate.enter('b'))

@@ -28,7 +28,7 @@ class JoinKeyTest(unittest.TestCase):
     def claim(self, scope, owner='a'):
         return self.store.leases.claim(scope, owner, 10.0)
 
-    def test_001_20_who_takes_over_makes_the_same_tokens(self):
+    def test_001_20_a_new_owner_derives_the_same_tokens(self):
         key = JoinKey(self.store, self.claim('one'))()
         self.assertEqual(32, len(key))
         self.clock.advance(11)
@@ -44,7 +44,7 @@ class JoinKeyTest(unittest.TestCase):
         self.store.close()
         self.assertEqual(first, key())
 
-    def test_who_lost_the_cluster_makes_none(self):
+    def test_an_owner_that_lost_the_cluster_creates_no_key(self):
         late = self.claim('one')
         self.clock.advance(11)
         self.claim('one', 'b')

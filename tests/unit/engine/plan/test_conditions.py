@@ -44,12 +44,12 @@ class Conditions(unittest.TestCase):
         self.assertEqual({READY: None}, self.found(*[NodeState.READY] * 3))
         self.assertEqual({READY: None}, self.found(NodeState.GONE, count=0))
 
-    def test_one_that_is_worked_on_is_in_progress(self):
+    def test_a_cluster_with_a_worker_is_in_progress(self):
         for state in (OperationState.QUEUED, OperationState.RUNNING):
             found = self.found(NodeState.READY, NodeState.BUILDING, state=state)
             self.assertEqual({PROGRESSING: None}, found)
 
-    def test_one_on_which_nobody_works_is_not_in_progress_whatever_its_operation_says(self):
+    def test_a_cluster_without_a_worker_is_never_in_progress(self):
         for lease in (
             None,
             dataclasses.replace(HELD, owner=''),
@@ -60,21 +60,21 @@ class Conditions(unittest.TestCase):
                 self.assertEqual([BLOCKED], list(found))
                 self.assertEqual('nobody_works', found[BLOCKED].code)
 
-    def test_what_waits_is_blocked_and_says_by_what(self):
+    def test_a_waiting_operation_is_blocked_with_its_cause(self):
         found = self.found(NodeState.PLANNED, state=OperationState.WAITING, cause=WAITS)
         self.assertEqual({BLOCKED: WAITS}, found)
 
-    def test_dead_nodes_that_the_brake_keeps_are_blocked_and_degraded(self):
+    def test_dead_nodes_held_by_the_brake_are_blocked_and_degraded(self):
         found = self.found(NodeState.READY, NodeState.UNHEALTHY, NodeState.FAILED)
         self.assertEqual({BLOCKED, DEGRADED}, set(found))
         self.assertIn('work: the brake holds', found[BLOCKED].message)
         self.assertIn('is failed', found[DEGRADED].message)
 
-    def test_a_dead_node_that_is_about_to_be_replaced_is_not_blocked(self):
+    def test_a_dead_node_that_will_be_replaced_is_not_blocked(self):
         found = self.found(*[NodeState.READY] * 2, NodeState.FAILED, cause=WAITS)
         self.assertEqual([DEGRADED], list(found))
 
-    def test_sick_nodes_are_named_with_the_cause_of_one_and_the_rest_is_counted(self):
+    def test_sick_nodes_are_named_with_one_cause_and_the_rest_counted(self):
         found = self.found(*[NodeState.UNKNOWN] * 5, count=5, cause=WAITS)
         self.assertIn('and 2 more are unhealthy', found[DEGRADED].message)
         why = Cause(code='machine_error', message='Its host died.')
@@ -84,12 +84,12 @@ class Conditions(unittest.TestCase):
         found = {one.kind: one.cause for one in conditions(cluster, nodes, None, NOW)}
         self.assertEqual(why, found[DEGRADED].because)
 
-    def test_too_few_nodes_are_degraded_once_nobody_makes_more(self):
+    def test_too_few_nodes_are_degraded_without_an_operation(self):
         found = self.found(NodeState.READY, state=OperationState.FAILED)
         self.assertIn('1 of 3 in work', found[DEGRADED].message)
         self.assertNotIn(DEGRADED, self.found(NodeState.READY, state=OperationState.RUNNING))
 
-    def test_what_is_made_with_an_older_spec_has_drifted(self):
+    def test_nodes_of_an_older_spec_have_drifted(self):
         found = self.found(*[NodeState.READY] * 3, made_with={'work': 'new'})
         self.assertEqual({READY: None}, found, 'of an adopted one nobody knows')
         nodes = [node(made_with='old'), node(made_with='new'), node(made_with='')]

@@ -36,11 +36,11 @@ def shuffled(counts, seed):
 
 
 class Shares(unittest.TestCase):
-    def test_the_largest_remainder_gets_the_odd_one_and_a_tie_goes_to_the_first(self):
+    def test_the_largest_remainder_wins_and_ties_go_to_the_first(self):
         self.assertEqual([3, 2, 2], shares(7, [1, 1, 1]))
         self.assertEqual([7, 3], shares(10, [2, 1]))
 
-    def test_nothing_to_go_by_is_an_even_split(self):
+    def test_zero_weights_are_an_even_split(self):
         self.assertEqual([2, 1], shares(3, [0, 0]))
 
     @UNTIMED
@@ -67,10 +67,10 @@ class Tables(unittest.TestCase):
             plain(table(shape, ('c', 'a', 'b', 'a'), flavor='m')),
         )
 
-    def test_003_1_a_spread_over_zones_that_nobody_knows_leaves_them_open(self):
+    def test_003_1_a_spread_over_unknown_zones_leaves_them_open(self):
         self.assertEqual({(None, None): 2}, plain(table(Shape(count=2, zones=SPREAD))))
 
-    def test_003_1_of_named_zones_the_first_gets_the_odd_node(self):
+    def test_003_1_the_first_named_zone_gets_the_remainder(self):
         shape = Shape(count=3, zones=even('b', 'a', 'b'))
         self.assertEqual({('m', 'b'): 2, ('m', 'a'): 1}, plain(table(shape, flavor='m')))
 
@@ -128,21 +128,21 @@ class Tables(unittest.TestCase):
 
 
 class Resized(unittest.TestCase):
-    def test_003_4_who_is_removed_is_taken_off_its_own_flavor_and_zone(self):
+    def test_003_4_a_removed_node_reduces_its_own_flavor_and_zone(self):
         shape = Shape(count=15, flavors={'x': 10, 'y': 5}, zones=counted(az1=8, az2=7))
         found = resized(shape, 12, [Place('y', 'az2')] * 3)
         self.assertEqual({'x': 10, 'y': 2}, dict(found.flavors))
         self.assertEqual({'az1': 8, 'az2': 4}, dict(found.zones.counts))
 
-    def test_what_nobody_is_named_for_is_taken_in_proportion(self):
+    def test_without_named_nodes_counts_shrink_in_proportion(self):
         found = resized(Shape(count=15, flavors={'x': 10, 'y': 5}), 12)
         self.assertEqual({'x': 8, 'y': 4}, dict(found.flavors))
 
-    def test_who_is_removed_without_the_count_going_down_is_replaced(self):
+    def test_a_removed_node_is_replaced_if_the_count_stays(self):
         shape = Shape(count=2, flavors={'x': 1, 'y': 1})
         self.assertEqual(shape, resized(shape, 2, [Place('x', None)]))
 
-    def test_a_place_that_is_not_counted_is_taken_off_nothing(self):
+    def test_a_place_without_a_count_reduces_nothing(self):
         found = resized(Shape(count=3, flavors={'x': 2, 'y': 1}), 2, [Place('z', None)])
         self.assertEqual({'x': 1, 'y': 1}, dict(found.flavors))
 
@@ -151,7 +151,7 @@ class Resized(unittest.TestCase):
             found = resized(Shape(count=2, flavors=dict.fromkeys(names, 1)), 3)
             self.assertEqual({'a': 2, 'b': 1}, dict(found.flavors))
 
-    def test_placements_shrink_where_somebody_leaves(self):
+    def test_placements_shrink_where_a_node_is_removed(self):
         shape = Shape(count=4, placements={Place('x', 'a'): 3, Place('y', 'b'): 1})
         found = resized(shape, 3, [Place('y', 'b')])
         self.assertEqual({Place('x', 'a'): 3, Place('y', 'b'): 0}, dict(found.placements))
@@ -160,7 +160,7 @@ class Resized(unittest.TestCase):
         empty = resized(Shape(count=2, flavors={'x': 1, 'y': 1}), 0)
         self.assertEqual({'x': 2, 'y': 1}, dict(resized(empty, 3).flavors))
 
-    def test_fewer_than_none_are_refused(self):
+    def test_a_count_below_zero_is_refused(self):
         with self.assertRaises(InvalidCluster):
             resized(Shape(count=1), -1)
 
@@ -198,14 +198,14 @@ class Bounds(unittest.TestCase):
         group = wanted(3, min_count=1, max_count=3).group
         self.assertEqual(((), ()), (check_count(group, 1), check_count(group, 3)))
 
-    def test_a_count_beyond_a_bound_says_which(self):
+    def test_a_count_beyond_a_bound_names_the_bound(self):
         group = wanted(3, min_count=1, max_count=3).group
         (low,), (high,) = check_count(group, 0), check_count(group, 4)
         self.assertIn('0 nodes, fewer than its min_count of 1', low.message)
         self.assertIn('4 nodes, more than its max_count of 3', high.message)
         self.assertEqual('nodegroups[work].count', low.path)
 
-    def test_without_a_maximum_any_count_will_do(self):
+    def test_without_a_maximum_any_count_is_allowed(self):
         self.assertEqual((), check_count(wanted(3).group, 10**6))
 
 

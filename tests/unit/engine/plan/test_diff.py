@@ -54,7 +54,7 @@ class Growth(unittest.TestCase):
         )
         self.assertEqual(['fills the largest deficit'] * 15, reasons(plan.adds))
 
-    def test_003_1_growth_fills_the_zone_that_lacks_most(self):
+    def test_003_1_growth_fills_the_zone_with_the_largest_deficit(self):
         nodes = nodes_in({('small', 'az1'): 3, ('small', 'az2'): 1})
         plan = plan_group(wanted(7, zones=SPREAD), nodes)
         self.assertEqual({('small', 'az2'): 1, ('small', 'az3'): 2}, places(made(plan)))
@@ -64,7 +64,7 @@ class Growth(unittest.TestCase):
         plan = plan_group(wanted(flavors={'x': 2, 'y': 2}, zones=even('az1', 'az2')), nodes)
         self.assertEqual({('y', 'az2'): 2}, places(made(plan)))
 
-    def test_003_2_growth_brings_the_flavor_that_is_counted(self):
+    def test_003_2_growth_adds_the_flavor_that_is_counted(self):
         nodes = nodes_in({('x', None): 2, ('y', None): 1})
         plan = plan_group(wanted(flavors={'x': 2, 'y': 3}), nodes)
         self.assertEqual({('y', None): 2}, places(made(plan)))
@@ -81,44 +81,44 @@ class Growth(unittest.TestCase):
 
 
 class Shrinking(unittest.TestCase):
-    def test_the_fullest_zone_loses_first_and_of_it_the_youngest(self):
+    def test_the_youngest_node_of_the_fullest_zone_is_removed_first(self):
         nodes = nodes_in({('small', 'az1'): 1, ('small', 'az2'): 3, ('small', 'az3'): 1})
         plan = plan_group(wanted(4, zones=SPREAD), nodes)
         self.assertEqual([nodes[3]], removed(plan))
         self.assertEqual(['one too many'], reasons(plan.removes))
 
-    def test_what_failed_goes_before_what_is_unhealthy_and_that_before_the_rest(self):
+    def test_failed_nodes_are_removed_before_unhealthy_ones_and_these_first(self):
         states = (NodeState.READY, NodeState.UNHEALTHY, NodeState.FAILED, NodeState.READY)
         nodes = [node(state=state) for state in states]
         plan = plan_group(wanted(1), nodes)
         self.assertEqual([nodes[2], nodes[1], nodes[3]], removed(plan))
         self.assertEqual('one too many, and failed', plan.removes[0].reason)
 
-    def test_the_group_says_in_which_order_rules_count(self):
+    def test_the_group_sets_the_order_of_the_rules(self):
         nodes = [node(state=NodeState.FAILED), node()]
         one = wanted(1, deletion=(VictimRule.YOUNGEST, VictimRule.FAILED))
         self.assertEqual([nodes[1]], removed(plan_group(one, nodes)))
 
-    def test_equals_go_in_the_order_of_their_ids(self):
+    def test_equal_nodes_are_removed_in_the_order_of_their_ids(self):
         nodes = [node(id=name, created_at=1.0) for name in 'bac']
         self.assertEqual(['a', 'b'], [one.id for one in removed(plan_group(wanted(1), nodes))])
 
-    def test_what_nobody_can_tell_the_state_of_goes_last(self):
+    def test_nodes_of_unknown_state_are_removed_last(self):
         nodes = [node(), node(), node(state=NodeState.UNKNOWN)]
         self.assertEqual([nodes[1]], removed(plan_group(wanted(2), nodes)))
 
-    def test_a_zone_is_less_crowded_for_every_flavor_when_one_has_left(self):
+    def test_a_removed_node_makes_its_zone_less_crowded_for_every_flavor(self):
         nodes = nodes_in({('y', 'az2'): 2, ('x', 'az1'): 1, ('y', 'az1'): 1})
         nodes.append(node('x', 'az1'))
         plan = plan_group(wanted(flavors={'x': 1, 'y': 2}, zones=even('az1', 'az2')), nodes)
         self.assertEqual([nodes[4], nodes[1]], removed(plan))
 
-    def test_a_zone_the_backend_no_longer_tells_of_is_left_first_but_only_when_shrinking(self):
+    def test_a_zone_no_longer_listed_is_left_first_only_when_shrinking(self):
         nodes = nodes_in({('small', 'az1'): 2, ('small', 'old'): 1})
         self.assertTrue(plan_group(wanted(3, zones=SPREAD), nodes).empty)
         self.assertEqual([nodes[2]], removed(plan_group(wanted(2, zones=SPREAD), nodes)))
 
-    def test_a_group_that_is_to_be_empty_holds_on_to_nobody(self):
+    def test_a_group_that_is_to_be_empty_keeps_no_node(self):
         nodes = [node(), node(state=NodeState.UNKNOWN)]
         plan = plan_group(wanted(0), nodes)
         self.assertEqual(nodes, removed(plan))
@@ -139,7 +139,7 @@ class Shrinking(unittest.TestCase):
 class Binding(unittest.TestCase):
     """Counts that are written down are met, if need be by replacing nodes."""
 
-    def test_003_2_a_flavor_no_longer_wanted_is_replaced_in_its_zone(self):
+    def test_003_2_a_flavor_not_declared_is_replaced_in_its_zone(self):
         nodes = nodes_in({('x', 'az1'): 1, ('x', 'az2'): 1})
         plan = plan_group(wanted(flavors={'y': 2}, zones=even('az1', 'az2')), nodes)
         self.assertEqual((0, 2, 0), changes(plan))
@@ -155,13 +155,13 @@ class Binding(unittest.TestCase):
         self.assertEqual((0, 2, 0), changes(plan))
         self.assertEqual({'one too many'}, set(reasons(plan.replaces)))
 
-    def test_003_1_zones_that_are_counted_bind(self):
+    def test_003_1_counted_zones_bind(self):
         nodes = nodes_in({('small', 'az1'): 3})
         plan = plan_group(wanted(zones=counted(az1=2, az2=1)), nodes)
         self.assertEqual((0, 1, 0), changes(plan))
         self.assertEqual(Place('small', 'az2'), plan.replaces[0].place)
 
-    def test_003_1_a_zone_that_is_not_named_any_more_is_left(self):
+    def test_003_1_a_zone_that_is_no_longer_named_is_left(self):
         nodes = nodes_in({('small', 'az3'): 1, (None, None): 1, ('small', 'az1'): 1})
         plan = plan_group(wanted(3, zones=even('az1', 'az2')), nodes)
         self.assertEqual(
@@ -169,11 +169,11 @@ class Binding(unittest.TestCase):
             set(reasons(plan.replaces)),
         )
 
-    def test_003_1_a_zone_that_is_not_counted_any_more_is_left(self):
+    def test_003_1_a_zone_that_is_no_longer_counted_is_left(self):
         plan = plan_group(wanted(zones=counted(az1=1)), [node(zone='az2')])
         self.assertEqual(['zone az2 is not declared'], reasons(plan.replaces))
 
-    def test_a_node_of_no_known_zone_is_replaced_where_zones_are_named(self):
+    def test_a_node_without_a_zone_is_replaced_if_zones_are_named(self):
         plan = plan_group(wanted(1, zones=even('az1')), [node()])
         self.assertEqual(['the group now names zones'], reasons(plan.replaces))
 
@@ -184,12 +184,12 @@ class Binding(unittest.TestCase):
         self.assertEqual((0, 2, 0), changes(plan))
         self.assertEqual(placements, dict(plan.table))
 
-    def test_two_counts_do_not_say_which_flavor_is_where(self):
+    def test_two_counts_do_not_place_flavors_in_zones(self):
         nodes = nodes_in({('x', 'az1'): 5, ('y', 'az2'): 5})
         one = wanted(flavors={'x': 5, 'y': 5}, zones=counted(az1=5, az2=5))
         self.assertTrue(plan_group(one, nodes).empty)
 
-    def test_an_even_spread_moves_nobody_unless_asked_to(self):
+    def test_an_even_spread_moves_no_node_unless_requested(self):
         nodes = nodes_in({('small', 'az1'): 3, ('small', 'az2'): 2})
         one = wanted(5, zones=even('az2', 'az1', 'az3'))
         self.assertTrue(plan_group(one, nodes).empty)
@@ -198,17 +198,17 @@ class Binding(unittest.TestCase):
         self.assertEqual('az1', plan.replaces[0].node.place.zone)
         self.assertEqual(Place('small', 'az3'), plan.replaces[0].place)
 
-    def test_rebalancing_an_even_spread_moves_nobody(self):
+    def test_rebalancing_an_even_spread_moves_no_node(self):
         nodes = nodes_in({('small', 'az1'): 1, ('small', 'az2'): 1, ('small', 'az3'): 2})
         self.assertTrue(plan_group(wanted(4, zones=SPREAD), nodes, rebalance=True).empty)
 
-    def test_there_is_nothing_to_rebalance_where_zones_do_not_matter(self):
+    def test_rebalancing_without_zones_does_nothing(self):
         nodes = nodes_in({('small', 'az1'): 3, ('small', 'az2'): 1})
         self.assertTrue(plan_group(wanted(4), nodes, rebalance=True).empty)
 
 
 class States(unittest.TestCase):
-    def test_who_is_gone_or_going_or_doomed_does_not_count(self):
+    def test_gone_leaving_and_removed_nodes_do_not_count(self):
         nodes = [
             node(state=NodeState.GONE), node(state=NodeState.DELETING),
             node(state=NodeState.DRAINING), node(doomed='named'), node(),
@@ -218,17 +218,17 @@ class States(unittest.TestCase):
         self.assertEqual(tuple(nodes[1:4]), plan.leaving)
         self.assertEqual((nodes[4],), plan.live)
 
-    def test_unknown_is_not_gone(self):
+    def test_an_unknown_node_is_not_gone(self):
         plan = plan_group(wanted(1), [node(state=NodeState.UNKNOWN)])
         self.assertTrue(plan.empty)
         self.assertEqual(['the backend cannot report its state'], reasons(plan.keeps))
 
-    def test_what_failed_counts_until_it_is_given_up(self):
+    def test_a_failed_node_counts_until_it_is_given_up(self):
         plan = plan_group(wanted(2), [node(state=NodeState.FAILED), node()])
         self.assertTrue(plan.empty)
         self.assertEqual(['failed', ''], reasons(plan.keeps))
 
-    def test_who_is_given_up_goes_at_once_and_another_comes(self):
+    def test_a_node_that_is_given_up_is_removed_at_once_and_replaced(self):
         dead, well = node(zone='az2', state=NodeState.FAILED), node(zone='az1')
         plan = plan_group(wanted(2, zones=SPREAD), [dead, well], victims={dead.id: 'failed'})
         self.assertEqual(
@@ -245,14 +245,14 @@ class States(unittest.TestCase):
             (nodes[1], nodes[1].place, 'as you asked'), (act.node, act.place, act.reason)
         )
 
-    def test_003_3_an_id_of_no_node_is_refused_by_name(self):
+    def test_003_3_an_unknown_node_id_is_refused_and_named(self):
         for asked in ({'victims': {'nope': ''}}, {'replace': {'nope': ''}}):
             with self.assertRaisesRegex(ClusterNotFound, 'Group work has no node nope'):
                 plan_group(wanted(1), [node()], **asked)
 
 
 class Outdated(unittest.TestCase):
-    def test_what_an_older_spec_made_is_replaced_by_an_upgrade_where_it_is(self):
+    def test_an_upgrade_replaces_nodes_of_an_older_spec_in_their_places(self):
         old = nodes_in({('x', 'az1'): 2}, made_with='old')
         one = wanted(flavors={'x': 3}, made_with='new')
         plan = plan_group(one, [*old, node('x', 'az1', made_with='new')], upgrade=True)
@@ -262,12 +262,12 @@ class Outdated(unittest.TestCase):
             [(act.place, act.reason) for act in plan.replaces],
         )
 
-    def test_without_an_upgrade_it_stays_and_is_shown(self):
+    def test_without_an_upgrade_outdated_nodes_stay_and_are_shown(self):
         plan = plan_group(wanted(1, made_with='new'), [node(made_with='old')])
         self.assertTrue(plan.empty)
         self.assertEqual(['built from an older spec'], reasons(plan.keeps))
 
-    def test_of_an_adopted_node_nobody_knows_what_made_it(self):
+    def test_an_adopted_node_is_never_outdated(self):
         self.assertTrue(plan_group(wanted(1, made_with='new'), [node()], upgrade=True).empty)
 
     def test_an_outdated_node_gives_way_to_its_successor(self):
@@ -285,7 +285,7 @@ class Outdated(unittest.TestCase):
         self.assertEqual([new], [keep.node for keep in plan.keeps])
         self.assertEqual([Place('y', 'az2')], [act.place for act in plan.replaces])
 
-    def test_a_group_that_may_neither_grow_nor_miss_a_node_cannot_be_upgraded(self):
+    def test_a_group_without_surge_and_unavailable_cannot_be_upgraded(self):
         strategy = Strategy(max_surge=Portion(20, percent=True), max_unavailable=Portion(0))
         one = wanted(4, made_with='new', strategy=strategy)
         nodes = nodes_in({('small', None): 4}, made_with='old')
@@ -320,7 +320,7 @@ class Plans(unittest.TestCase):
 
     @UNTIMED
     @given(groups(), shapes(), st.sets(st.integers(0, 29)), st.integers())
-    def test_the_order_of_nodes_changes_nothing_and_each_has_one_fate(
+    def test_the_order_of_nodes_changes_nothing_and_each_is_planned_once(
         self, one, shape, picked, seed
     ):
         chance = random.Random(seed)

@@ -32,18 +32,18 @@ def most(existing, flavors, zones):
 
 
 class Fitting(unittest.TestCase):
-    def test_one_node_gives_way_where_that_lets_two_others_stay(self):
+    def test_one_node_is_given_up_if_two_others_can_stay(self):
         existing = {Place('x', 'a'): 1, Place('x', 'b'): 1, Place('y', 'a'): 1}
         kept = fitting(existing, {'x': 1, 'y': 1}, {'a': 1, 'b': 1})
         self.assertEqual({Place('x', 'a'): 0, Place('x', 'b'): 1, Place('y', 'a'): 1}, kept)
 
-    def test_what_is_not_counted_cannot_stay(self):
+    def test_a_place_without_a_count_cannot_stay(self):
         existing = {Place('z', 'a'): 1, Place('x', 'c'): 1, Place(None, None): 1}
         self.assertEqual(0, sum(fitting(existing, {'x': 1}, {'a': 1}).values()))
 
     @UNTIMED
     @given(st.data())
-    def test_as_many_stay_as_trying_everything_finds(self, data):
+    def test_as_many_stay_as_an_exhaustive_search_finds(self, data):
         small = st.integers(0, 2)
         existing = {place: data.draw(small) for place in CELLS}
         flavors = {name: data.draw(st.integers(0, 4)) for name in FLAVORS}

@@ -43,7 +43,7 @@ def node(state=NodeState.PLANNED, **more):
 
 
 class NextAct(unittest.TestCase):
-    def test_a_node_that_stays_comes_to_be_ready_and_rests(self):
+    def test_a_node_that_stays_becomes_ready_and_rests(self):
         acts = {state: next_act(node(state)) for state in NodeState}
         self.assertEqual(
             {
@@ -57,32 +57,32 @@ class NextAct(unittest.TestCase):
             acts,
         )  # fmt: skip
 
-    def test_a_doomed_one_never_rests_until_it_is_gone(self):
+    def test_a_node_to_be_removed_never_rests_until_it_is_gone(self):
         resting = {
             state for state in NodeState if next_act(node(state, doomed='asked')) is Act.REST
         }
         self.assertEqual({NodeState.GONE}, resting)
 
-    def test_what_was_never_asked_for_is_only_forgotten(self):
+    def test_a_node_without_a_build_request_is_only_dropped(self):
         self.assertIs(Act.FORGET, next_act(node(doomed='asked')))
         refused = node(NodeState.FAILED, compute_id=None, doomed='failed')
         self.assertIs(Act.FORGET, next_act(refused))
 
-    def test_a_request_that_may_have_been_sent_is_looked_for_before_anything_is_said(self):
+    def test_a_request_that_might_have_been_sent_is_searched_first(self):
         self.assertIs(Act.FIND, next_act(node(NodeState.BUILDING, doomed='asked')))
         for state in (NodeState.DELETING, NodeState.UNKNOWN):
             self.assertIs(Act.FIND, next_act(node(state, compute_id=None)))
 
-    def test_nothing_is_deleted_of_which_the_backend_cannot_tell(self):
+    def test_a_machine_of_unknown_state_is_not_deleted(self):
         self.assertIs(Act.LOOK, next_act(node(NodeState.UNKNOWN, doomed='asked')))
 
-    def test_one_that_is_reset_does_what_its_operation_says_unless_it_is_to_go(self):
+    def test_a_resetting_node_follows_its_operation_unless_it_is_to_be_removed(self):
         out = NodeState.RESETTING
         self.assertIs(Act.REBOOT, next_act(node(out), reset=Act.REBOOT))
         self.assertIs(Act.DRAIN, next_act(node(out, doomed='asked'), reset=Act.REBOOT))
         self.assertIs(Act.REST, next_act(node(NodeState.READY), reset=Act.REBOOT))
 
-    def test_one_that_found_no_room_goes_before_it_is_tried_elsewhere(self):
+    def test_a_node_without_room_is_deleted_before_it_is_tried_elsewhere(self):
         self.assertIs(Act.DELETE, next_act(node(NodeState.FAILED), elsewhere=True))
 
 
@@ -90,7 +90,7 @@ class AfterFailure(unittest.TestCase):
     def after(self, act, error, state=NodeState.BUILDING, tries=1):
         return after_failure(act, node(state), error, tries)
 
-    def test_a_build_that_may_have_been_sent_is_sent_again_with_its_key(self):
+    def test_a_build_that_might_have_been_sent_is_sent_again_with_its_key(self):
         verdict = self.after(Act.BUILD, ServiceTimeout('No answer.'))
         self.assertIs(NodeState.BUILDING, verdict.state)
         self.assertIsNotNone(verdict.again_s)
@@ -104,14 +104,14 @@ class AfterFailure(unittest.TestCase):
                 self.assertIs(NodeState.PLANNED, verdict.state)
                 self.assertGreaterEqual(verdict.again_s, error.retry_after or 1)
 
-    def test_a_build_that_can_never_be_has_failed(self):
+    def test_an_impossible_build_has_failed(self):
         defect = ValueError('a defect of the driver')
         for error in (InvalidBuildRequest('Wrong.'), ClusterDriverError('No value.'), defect):
             with self.subTest(type(error).__name__):
                 verdict = self.after(Act.BUILD, error)
                 self.assertEqual((NodeState.FAILED, None), (verdict.state, verdict.again_s))
 
-    def test_a_driver_that_has_to_wait_is_asked_again(self):
+    def test_a_driver_that_has_to_wait_is_called_again(self):
         verdict = self.after(Act.BUILD, ClusterDriverError('Not yet.', retryable=True))
         self.assertIs(NodeState.PLANNED, verdict.state)
 
@@ -123,7 +123,7 @@ class AfterFailure(unittest.TestCase):
         ):
             self.assertIs(NodeState.FAILED, self.after(Act.WATCH, error).state)
 
-    def test_a_backend_that_is_away_says_nothing_of_a_machine(self):
+    def test_an_unavailable_backend_does_not_change_a_node(self):
         verdict = self.after(Act.WATCH, ServiceUnavailable('Away.'), NodeState.BOOTING)
         self.assertIs(NodeState.BOOTING, verdict.state)
         self.assertIsNotNone(verdict.again_s)
@@ -149,7 +149,7 @@ class AfterFailure(unittest.TestCase):
                 )
                 self.assertEqual(failed, (verdict.state, verdict.again_s is None))
 
-    def test_taking_away_is_never_given_up(self):
+    def test_removal_is_never_given_up(self):
         for act, error in itertools.product(
             (Act.DELETE, Act.FIND, Act.DRAIN, Act.LOOK), (ServiceTimeout('x'), ValueError('y'))
         ):
@@ -162,14 +162,14 @@ class AfterFailure(unittest.TestCase):
 
 
 class Causes(unittest.TestCase):
-    def test_the_providers_own_words_are_at_the_end_of_the_chain(self):
+    def test_the_providers_message_is_the_innermost_cause(self):
         error = AmphoraBuildError('Cannot build web-1: it is in error.', fault='No valid host')
         cause = cause_of(error)
         self.assertEqual(AmphoraBuildError.code, cause.code)
         self.assertEqual('No valid host', cause.because.message)
         self.assertTrue(cause.hint)
 
-    def test_an_error_knows_what_caused_it(self):
+    def test_an_error_keeps_its_cause(self):
         try:
             try:
                 raise ServiceUnavailable('Nova is away.')
@@ -181,19 +181,19 @@ class Causes(unittest.TestCase):
         self.assertEqual('Nova is away.', cause.because.message)
         self.assertIsNone(cause.because.because)
 
-    def test_a_defect_is_told_as_what_it_is(self):
+    def test_a_defect_is_reported_as_a_defect(self):
         cause = cause_of(KeyError())
         self.assertEqual(('unforeseen', 'KeyError'), (cause.code, cause.message))
 
 
 class Looks(unittest.TestCase):
-    def test_a_look_is_late_by_a_tenth_of_the_wait_and_never_by_more_than_the_longest(self):
+    def test_a_poll_is_late_by_a_tenth_of_the_wait_up_to_a_limit(self):
         pauses = [look_pause_s(waited_s, 6) for waited_s in (0, 1, 5, 20, 3600)]
         self.assertEqual([FIRST_LOOK_S, FIRST_LOOK_S, 0.5, LOOK_S, LOOK_S], pauses)
 
-    def test_a_clock_that_steps_back_makes_no_busy_loop(self):
+    def test_a_clock_that_steps_back_causes_no_busy_loop(self):
         self.assertEqual(FIRST_LOOK_S, look_pause_s(-3600, 6))
 
-    def test_many_nodes_are_looked_at_less_often(self):
+    def test_many_nodes_are_polled_less_often(self):
         self.assertEqual(0.5, look_pause_s(0, 100))
         self.assertEqual(LOOK_S, look_pause_s(0, 1000))

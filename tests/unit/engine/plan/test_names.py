@@ -25,17 +25,17 @@ class Stuck(random.Random):
 
 
 class Names(unittest.TestCase):
-    def test_a_name_tells_cluster_and_group(self):
+    def test_a_name_contains_cluster_and_group(self):
         name = Naming().new_name('prod', 'work', ())
         self.assertRegex(name, r'^prod-work-[a-z0-9]{5}$')
 
-    def test_a_name_that_was_there_before_is_not_used_again(self):
+    def test_a_name_is_never_reused(self):
         naming = Naming(Stuck())
         first = naming.new_name('prod', 'work', ())
         second = naming.new_name('prod', 'work', {first})
         self.assertEqual(('prod-work-bbbbb', 'prod-work-ccccc'), (first, second))
 
-    def test_one_source_gives_one_row_of_names_and_ids(self):
+    def test_the_same_seed_gives_the_same_names_and_ids(self):
         def row(seed):
             naming = Naming(random.Random(seed))
             return naming.new_id(), naming.new_name('c', 'g', ())

@@ -24,14 +24,14 @@ def well(count):
 
 
 class Remediation(unittest.TestCase):
-    def test_what_failed_is_given_up_at_once_with_the_words_it_failed_with(self):
+    def test_a_failed_node_is_given_up_at_once_with_its_cause(self):
         cause = Cause(code='no_host', message='No valid host was found')
         dead = node(state=NodeState.FAILED, since=NOW, cause=cause)
         found = remediate(group(4), [dead, *well(3)], NOW)
         self.assertEqual({dead.id: 'failed: No valid host was found'}, dict(found.victims))
         self.assertEqual('', found.hold)
 
-    def test_what_fails_again_and_again_is_made_again_later_and_later(self):
+    def test_repeated_failures_are_replaced_with_growing_pauses(self):
         dead = node(state=NodeState.FAILED, since=NOW)
         for count, wait_s in ((1, 0), (2, 1), (3, 2), (4, 4), (9, 60), (1000, 60)):
             with self.subTest(count=count):
@@ -43,32 +43,32 @@ class Remediation(unittest.TestCase):
                 found = remediate(group(4), [dead, *well(3)], NOW + wait_s, setback)
                 self.assertEqual({dead.id}, set(found.victims))
 
-    def test_what_is_unhealthy_has_its_time_to_recover(self):
+    def test_an_unhealthy_node_has_time_to_recover(self):
         sick = node(**SICK)
         self.assertEqual({}, dict(remediate(group(4), [sick, *well(3)], NOW - 1).victims))
         found = remediate(group(4), [sick, *well(3)], NOW)
         self.assertEqual({sick.id: 'unhealthy for 300 s'}, dict(found.victims))
 
-    def test_what_does_not_start_is_given_up(self):
+    def test_a_node_that_does_not_start_is_given_up(self):
         for state in (NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING):
             slow = node(state=state, since=NOW - 600.0)
             self.assertEqual({}, dict(remediate(group(4), [slow, *well(3)], NOW - 1).victims))
             found = remediate(group(4), [slow, *well(3)], NOW)
             self.assertEqual({slow.id: f'{state} for 600 s'}, dict(found.victims))
 
-    def test_what_is_only_planned_is_not_given_up(self):
+    def test_a_planned_node_is_not_given_up(self):
         waits = node(state=NodeState.PLANNED, since=0.0)
         self.assertEqual({}, dict(remediate(group(1), [waits], NOW).victims))
 
-    def test_what_nobody_can_tell_the_state_of_is_never_given_up(self):
+    def test_a_node_of_unknown_state_is_never_given_up(self):
         lost = node(state=NodeState.UNKNOWN, since=0.0)
         self.assertEqual({}, dict(remediate(group(4), [lost, *well(3)], NOW).victims))
 
-    def test_who_is_going_already_is_left_alone(self):
+    def test_a_node_that_is_being_removed_is_left_alone(self):
         going = [node(**SICK, doomed='failed'), node(state=NodeState.GONE, since=0.0)]
         self.assertEqual({}, dict(remediate(group(3), [*going, *well(3)], NOW).victims))
 
-    def test_the_longest_sick_goes_first_and_one_at_a_time(self):
+    def test_the_longest_sick_node_is_given_up_first_and_one_at_a_time(self):
         first, second = node(state=NodeState.UNHEALTHY, since=10.0), node(**SICK)
         found = remediate(group(6), [second, first, *well(4)], NOW)
         self.assertEqual([first.id], list(found.victims))
@@ -96,30 +96,30 @@ class Brake(unittest.TestCase):
             found.hold,
         )
 
-    def test_with_as_many_as_allowed_they_are(self):
+    def test_with_as_many_unhealthy_as_allowed_they_are_replaced(self):
         sick = [node(**SICK) for _ in range(4)]
         found = remediate(group(10, max_in_flight=9), [*sick, *well(6)], NOW)
         self.assertEqual(4, len(found.victims))
 
-    def test_what_has_just_become_unhealthy_or_cannot_be_seen_counts_too(self):
+    def test_newly_unhealthy_and_unknown_nodes_count_for_the_brake(self):
         for state in (NodeState.UNHEALTHY, NodeState.UNKNOWN):
             others = [node(state=state, since=NOW) for _ in range(4)]
             found = remediate(group(10), [node(**SICK), *others, *well(5)], NOW)
             self.assertIn('the brake holds: 5 of 10', found.hold)
 
-    def test_one_node_of_a_small_group_is_no_storm(self):
+    def test_one_sick_node_of_a_small_group_is_replaced(self):
         for size in (1, 2):
             found = remediate(group(size), [node(**SICK), *well(size - 1)], NOW)
             self.assertEqual(1, len(found.victims))
         pair = [node(**SICK), node(**SICK)]
         self.assertIn('the brake holds', remediate(group(2), pair, NOW).hold)
 
-    def test_none_allowed_is_none(self):
+    def test_max_unhealthy_zero_replaces_none(self):
         for none in (Portion(0), Portion(0, percent=True)):
             found = remediate(group(3, max_unhealthy=none), [node(**SICK), *well(2)], NOW)
             self.assertIn('the brake holds', found.hold)
 
-    def test_a_brake_that_holds_nobody_says_nothing(self):
+    def test_a_brake_that_holds_no_node_reports_nothing(self):
         lost = [node(state=NodeState.UNKNOWN) for _ in range(3)]
         self.assertEqual('', remediate(group(3), lost, NOW).hold)
 

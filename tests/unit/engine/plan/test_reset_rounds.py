@@ -32,62 +32,62 @@ class Rounds(unittest.TestCase):
     def begun(self, group, nodes, settled=(), named=None):
         return next_round(group, nodes, dict.fromkeys(settled, StepState.DONE), named).begins
 
-    def test_where_none_may_be_missing_one_goes_all_the_same_and_the_hold_says_so(self):
+    def test_with_max_unavailable_zero_one_node_goes_and_the_hold_says_so(self):
         nodes = ready(3)
         found = next_round(group(3), nodes, {})
         self.assertEqual((nodes[0],), found.begins)
         self.assertEqual(tuple(nodes[1:]), found.waiting)
         self.assertIn('max_unavailable is 0, but one goes in any case', found.holds[0])
 
-    def test_people_are_told_how_many_go_at_a_time(self):
+    def test_the_pace_is_reported_for_people(self):
         self.assertEqual(
             '1 at a time: max_unavailable is 0, but one goes in any case', pace(group(3))
         )
         self.assertEqual('2 at a time: max_unavailable is 2', pace(group(3, 2, batch=2)))
         self.assertEqual('2 at a time: batch is 2', pace(group(5, 3, batch=2)))
 
-    def test_as_many_go_as_may_be_missing_but_no_more_than_a_batch(self):
+    def test_as_many_go_as_max_unavailable_and_batch_allow(self):
         self.assertEqual(3, len(self.begun(group(5, 3), ready(5))))
         self.assertEqual(2, len(self.begun(group(5, 3, batch=2), ready(5))))
         found = next_round(group(5, 3, batch=2), ready(5), {})
         self.assertEqual(('2 nodes are out of work, and batch is 2',), found.holds)
 
-    def test_whoever_is_missing_already_counts(self):
+    def test_nodes_already_out_of_work_count(self):
         nodes = ready(4)
         nodes[3] = other(nodes[3], NodeState.UNHEALTHY)
         named = {nodes[0].id, nodes[1].id}
         self.assertEqual(1, len(self.begun(group(4, 2), nodes, named=named)))
         self.assertEqual((), self.begun(group(4, 1), nodes, named=named))
 
-    def test_what_does_not_work_goes_first_and_costs_nobody_else(self):
+    def test_nodes_that_do_not_work_go_first_and_cost_no_capacity(self):
         nodes = ready(3)
         nodes[2] = other(nodes[2], NodeState.UNHEALTHY)
         self.assertEqual((nodes[2],), self.begun(group(3), nodes))
         nodes[2] = other(nodes[2], NodeState.FAILED)
         self.assertEqual((nodes[2],), self.begun(group(3), nodes))
 
-    def test_one_without_a_machine_cannot_be_reset_and_has_failed(self):
+    def test_a_node_without_a_machine_cannot_be_reset_and_fails(self):
         dead = node(state=NodeState.FAILED)
         self.assertEqual((dead,), next_round(group(1), [dead], {}).failed)
 
-    def test_who_is_being_made_or_unknown_is_waited_for(self):
+    def test_nodes_being_built_or_unknown_are_waited_for(self):
         nodes = [node(state=state, name=state) for state in (NodeState.JOINING, NodeState.UNKNOWN)]
         found = next_round(group(2, 2), nodes, {})
         self.assertEqual(((), tuple(nodes)), (found.begins, found.waiting))
         self.assertEqual(('joining is joining', 'unknown is unknown'), found.holds)
 
-    def test_who_goes_for_good_is_left_alone(self):
+    def test_nodes_being_removed_are_left_alone(self):
         nodes = [other(one, NodeState.READY, doomed='asked for') for one in ready(2)]
         found = next_round(group(0, 2), nodes, {})
         self.assertEqual(((), (), ()), (found.begins, found.waiting, found.under_way))
 
-    def test_who_was_taken_out_by_one_that_is_no_more_comes_back_by_this_one(self):
+    def test_a_node_taken_out_by_an_earlier_operation_is_brought_back(self):
         out = node(state=NodeState.RESETTING, compute_id='m')
         self.assertEqual((out,), next_round(group(1), [out], {}).under_way)
 
     @UNTIMED
     @given(st.data())
-    def test_001_8_never_too_many_are_out_and_each_is_reset_once(self, data):
+    def test_001_8_never_too_many_are_out_of_work_and_each_is_reset_once(self, data):
         count = data.draw(st.integers(1, 8))
         one = group(count, data.draw(st.integers(0, 4)), data.draw(st.none() | st.integers(1, 4)))
         allowed = max(1, one.strategy.max_unavailable.amount)
@@ -150,6 +150,6 @@ class Refusal(unittest.TestCase):
                 error = refusal(kind, Unable(), ())
                 self.assertEqual('missing_capability', error.code)
 
-    def test_what_resets_nothing_needs_nothing_of_backends(self):
+    def test_operations_without_resets_need_no_abilities(self):
         for kind in (OperationKind.RESIZE, OperationKind.UPGRADE, OperationKind.CREATE):
             self.assertIsNone(refusal(kind, Plain(), (self.able(),)))

@@ -44,7 +44,7 @@ def begun(turn):
 
 
 class Turns(unittest.TestCase):
-    def test_with_a_surge_the_new_node_comes_first(self):
+    def test_with_a_surge_the_new_node_is_built_first(self):
         nodes = old(3)
         turn = next_turn(upgrade(3, nodes, 1, 0))
         self.assertEqual((1, 0), begun(turn))
@@ -52,7 +52,7 @@ class Turns(unittest.TestCase):
         self.assertIn('no ready node can be spared with max_unavailable 0', turn.holds)
         self.assertIn('4 nodes exist, and 4 are allowed', turn.holds)
 
-    def test_the_old_node_goes_when_the_new_one_is_ready(self):
+    def test_the_old_node_is_removed_when_the_new_one_is_ready(self):
         new = node(made_with='new', state=NodeState.JOINING)
         nodes = old(3)
         self.assertEqual((0, 0), begun(next_turn(upgrade(3, [*nodes, new], 1, 0))))
@@ -70,41 +70,41 @@ class Turns(unittest.TestCase):
             gone = dataclasses.replace(turn.removes[0].node, doomed='old', state=state)
             self.assertEqual((adds, 0), begun(next_turn(upgrade(3, [*left, gone], 0, 1))))
 
-    def test_what_does_not_work_goes_first_and_at_once(self):
+    def test_nodes_that_do_not_work_are_removed_first_and_at_once(self):
         broken = old(1, state=NodeState.UNHEALTHY)
         nodes = [*old(2), *broken]
         turn = next_turn(upgrade(3, nodes, 1, 0))
         self.assertEqual(broken, [act.node for act in turn.removes])
         self.assertEqual(1, len(turn.adds))
 
-    def test_a_node_in_the_making_is_not_spared_for(self):
+    def test_a_node_being_built_needs_no_spare(self):
         nodes = [*old(3), node(made_with='new', state=NodeState.BUILDING)]
         self.assertEqual(0, spare(upgrade(3, nodes, 1, 0)))
         self.assertEqual(1, spare(upgrade(3, nodes, 1, 1)))
         self.assertEqual(1, spare(upgrade(2, nodes, 1, 0)))
         self.assertEqual(0, spare(upgrade(9, nodes, 1, 0)))
 
-    def test_a_batch_bounds_what_is_under_way(self):
+    def test_a_batch_limits_replacements_under_way(self):
         turn = next_turn(upgrade(9, old(9), 5, 5, 2))
         self.assertEqual((2, 2), begun(turn))
         self.assertIn('4 nodes are under way, and batch is 2', turn.holds)
         self.assertEqual((2, 0), begun(next_turn(upgrade(9, old(9), 5, 0, 2))))
 
-    def test_a_batch_bounds_who_is_sent_away_too(self):
+    def test_a_batch_limits_removals_too(self):
         one = wanted(2, strategy=strategy(1, 0, 3))
         self.assertEqual((0, 3), begun(next_turn(plan_group(one, new_group(wanted(9))))))
 
-    def test_a_node_sent_away_in_the_making_is_under_way_once(self):
+    def test_a_node_removed_during_its_build_counts_once(self):
         nodes = [*old(2), *old(1, state=NodeState.BUILDING)]
         self.assertEqual((2, 1), begun(next_turn(upgrade(3, nodes, 2, 0, 3))))
 
-    def test_who_is_named_is_not_counted_on_any_more(self):
+    def test_a_named_node_no_longer_counts(self):
         nodes = old(4)
         one = wanted(3, made_with='new', strategy=strategy(1, 0))
         plan = plan_group(one, nodes, victims={nodes[0].id: 'named'}, upgrade=True)
         self.assertEqual([nodes[0]], [act.node for act in next_turn(plan).removes])
 
-    def test_neither_first_builds_nor_who_is_named_wait_for_a_batch(self):
+    def test_neither_first_builds_nor_named_nodes_wait_for_a_batch(self):
         self.assertEqual((9, 0), begun(next_turn(upgrade(9, (), 1, 0, 1))))
         nodes = new_group(wanted(9))
         one = wanted(4, strategy=strategy(1, 0, 1))
@@ -112,7 +112,7 @@ class Turns(unittest.TestCase):
         turn = next_turn(plan_group(one, nodes, victims=victims))
         self.assertEqual((0, 5), begun(turn))
 
-    def test_portions_of_a_hundred_are_of_the_group(self):
+    def test_percentages_are_of_the_group(self):
         one = wanted(
             10,
             made_with='new',
@@ -120,7 +120,7 @@ class Turns(unittest.TestCase):
         )
         self.assertEqual((3, 0), begun(next_turn(plan_group(one, old(10), upgrade=True))))
 
-    def test_nothing_is_built_or_deleted_for_who_cannot_be_seen(self):
+    def test_nothing_is_built_or_deleted_for_an_unknown_node(self):
         one = wanted(2, made_with='new')
         for lost in (node('old flavor', state=UNKNOWN), node(state=UNKNOWN, made_with='old')):
             plan = plan_group(one, [lost, node()], upgrade=True)
@@ -129,11 +129,11 @@ class Turns(unittest.TestCase):
             self.assertEqual((0, 0), begun(turn))
             self.assertIn(f'the backend cannot report the state of {lost.name}', turn.holds)
 
-    def test_who_cannot_be_seen_is_not_counted_on(self):
+    def test_an_unknown_node_does_not_count_as_ready(self):
         nodes = [*old(2), *old(1, state=UNKNOWN), node(made_with='new')]
         self.assertEqual((0, 0), begun(next_turn(upgrade(3, nodes, 1, 0))))
 
-    def test_with_no_room_to_move_nothing_begins_and_it_says_why(self):
+    def test_without_surge_and_unavailable_nothing_begins_and_the_hold_says_why(self):
         plan = upgrade(3, old(3), 0, 0)
         self.assertEqual(1, len(plan.problems))
         turn = next_turn(plan)
@@ -241,7 +241,7 @@ class Simulated(unittest.TestCase):
 
     @UNTIMED
     @given(groups(most=8), shapes(most=8), strategies, st.integers(), st.sampled_from([0, 20]))
-    def test_any_change_of_shape_and_spec_comes_to_its_end(
+    def test_any_change_of_shape_and_spec_completes(
         self, before, shape, limits, seed, trouble_turns
     ):
         nodes = [dataclasses.replace(one, made_with='old') for one in new_group(before)]
