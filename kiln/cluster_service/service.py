@@ -239,7 +239,7 @@ class Clusters:
         return ClusterView.of(there, nodes, newest[0] if newest else None)
 
     def worker(self, cluster: str) -> str | None:
-        """Return the conductor that works on a cluster now; None if there is none.
+        """Return the conductor that works on a cluster now; None without one.
 
         :raises ClusterNotFound: the cluster does not exist.
         """

@@ -108,7 +108,7 @@ class Strategy:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Fallback:
-    """What to try, in this order, if there is no room or quota."""
+    """What to try, in this order, if room or quota is lacking."""
 
     flavors: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()

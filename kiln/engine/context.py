@@ -90,7 +90,7 @@ class Backends:
         """Return the zones of a backend as it last listed them; None if it has not done so.
 
         Empty for a backend that has no zones, or cannot list them. Returns at once, unless
-        ``wait`` is set and there was no answer so far.
+        ``wait`` is set and the zones are not known so far.
 
         :raises ConfigurationError: the backend does not exist, or cannot be opened.
         :raises AmphoraComputeError: ``wait`` was set, and the backend did not answer.

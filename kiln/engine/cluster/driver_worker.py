@@ -172,7 +172,7 @@ class ForeignWork(Work):
     def _context(self, _: tuple[Node, ...] = ()) -> Context:
         return Context(site=self._parts.site, defaults=self._parts.defaults)
 
-    # ---- what was said ---------------------------------------------------------------
+    # ---- results ---------------------------------------------------------------------
 
     def _learn(self, news: Iterable[News], entry: Entry) -> None:
         for one in news:

@@ -39,7 +39,7 @@ class JoinKey:
     def __call__(self) -> bytes:
         """Return the key.
 
-        :raises LeaseLost: another conductor has the cluster now, and there was no key.
+        :raises LeaseLost: another conductor has the cluster now, and no key existed.
         :raises StoreError: it cannot be read or written.
         """
         with self._lock:

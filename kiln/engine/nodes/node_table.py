@@ -157,7 +157,7 @@ class Roster:
         self.correct(member)
         self.touch(node.id)
 
-    # ---- who is due ------------------------------------------------------------
+    # ---- due nodes -------------------------------------------------------------
 
     def touch(self, node_id: str) -> None:
         """Mark a node as due in this round."""

@@ -40,7 +40,7 @@ class Entry:
         self, cluster_id: str, operation: Operation | None, *, now: float, moment: float
     ) -> None:
         self._cluster_id = cluster_id
-        #: The operation under way, as it is to be written; None if there is no operation.
+        #: The operation under way, as it is to be written; None without an operation.
         self.operation = operation
         self._written = operation
         #: Seconds since the epoch, and by the monotonic clock.

@@ -12,7 +12,7 @@ from kiln.clusters.models import Node
 #: Without vowels a suffix is never a word; 0, 1, 3 and l are easily misread.
 _LETTERS = 'bcdfghjkmnpqrstvwxz2456789'
 _SUFFIX = 5
-#: Of a label of a host name.
+#: The longest label of a host name.
 _LONGEST = 63
 _LONGEST_GROUP = 20
 

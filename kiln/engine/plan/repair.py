@@ -33,7 +33,7 @@ class Remediation:
     """The nodes to replace now, by id, and why; the planner removes them."""
 
     victims: Mapping[str, str]
-    #: Why others are given up only in a later round; empty if there are none.
+    #: Why others are given up only in a later round; empty if none are.
     hold: str = ''
 
 

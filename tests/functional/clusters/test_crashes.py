@@ -1,7 +1,7 @@
-"""The cluster drivers in tree survive kill -9 at any commit, and whatever the cloud does.
+"""The cluster drivers in tree survive kill -9 at any commit, and any failure of the cloud.
 
-KILN_CRASHES is how many processes die at moments that KILN_CRASH_SEED chooses; with
-KILN_FULL every operation is killed at each of its commits.
+KILN_CRASHES is the number of processes that are killed at times that KILN_CRASH_SEED
+chooses; with KILN_FULL every operation is killed at each of its commits.
 """
 
 import os

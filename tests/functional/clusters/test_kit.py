@@ -1,4 +1,4 @@
-"""What the kit of cluster drivers says of processes that it kills."""
+"""The kit of cluster drivers reports the effects of processes that it kills."""
 
 import dataclasses
 import unittest
@@ -15,14 +15,14 @@ from tests.conformance.test_clusters import BRIEF
 
 
 class Report(unittest.TestCase):
-    def test_a_run_may_be_of_crashes_alone_and_as_many_as_are_asked_for(self):
+    def test_a_run_can_be_of_crashes_alone_in_any_number(self):
         report = run_cluster_conformance(BRIEF, select=['Crashes at random'], crashes=1)
         self.assertTrue(report.ok, report.render())
         self.assertEqual(1, len(report.results))
 
 
 class Doubling(NoopDriver):
-    """A backend on which a request that is repeated is another one."""
+    """A backend on which a repeated request is a new request."""
 
     def _build(self, request):
         return super()._build(dataclasses.replace(request, build_key=uuid.uuid4().hex))
@@ -39,8 +39,8 @@ class DoublingSite(Site):
 
 
 class Matrix(unittest.TestCase):
-    def test_machines_that_are_made_twice_are_found(self):
-        # In here, so that it is judged by this test alone.
+    def test_machines_that_are_built_twice_are_found(self):
+        # Defined in here, so that only this test runs it.
         class Crashes(CrashConformance, unittest.TestCase):
             driver = f'{animals.__name__}:Right'
 

@@ -1,4 +1,4 @@
-"""A ZooKeeper, an etcd and a Redis of this test run's own, on free ports of the loopback."""
+"""ZooKeeper, etcd and Redis servers of this test run, on free loopback ports."""
 
 import pathlib
 import shutil
@@ -13,14 +13,14 @@ from kiln.engine.work_sources.opening import NO_FILES, TlsFiles
 from tests.functional.conductors.certificates import Authority
 
 PATIENCE_S = 300
-#: Where Debian's package keeps what it is made of.
+#: Where Debian's package keeps its parts.
 ZOOKEEPER_JAR = pathlib.Path('/usr/share/java/zookeeper.jar')
-#: What TLS needs, and the package forgets to name.
+#: Needed for TLS, but not named by the package.
 NETTY = '/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar'
 
 
 def program(name, package):
-    """Return where a program is."""
+    """Return the path of a program."""
     found = shutil.which(name)
     if found is None:
         raise AssertionError(f'{name} is missing; install the package {package}')
@@ -34,7 +34,7 @@ def free_port():
 
 
 class BoardServer:
-    """A server in a folder of its own, which may be stopped and started again."""
+    """A server in a directory of its own, which can be stopped and started again."""
 
     def __init__(self):
         self._home = tempfile.TemporaryDirectory(prefix='kiln-board-')
@@ -65,7 +65,7 @@ class BoardServer:
             time.sleep(0.05)
 
     def answers(self):
-        """Return whether it serves; a port that is open may be too early."""
+        """Return whether it serves; an open port can be too early."""
         try:
             with self.connection() as asked:
                 asked.sendall(self.question)
@@ -98,19 +98,19 @@ class ZookeeperServer(BoardServer):
     files = NO_FILES
 
     def listening(self):
-        """Return the lines of its configuration that say where it listens."""
+        """Return the configuration lines of its listeners."""
         return f'clientPort={self.port}\nclientPortAddress=127.0.0.1\n'
 
     def command(self):
         java = program('java', 'zookeeper')
         if not ZOOKEEPER_JAR.exists():
             raise AssertionError(f'{ZOOKEEPER_JAR} is missing; install the package zookeeper')
-        # Its least session is two ticks.
+        # Its shortest session is two ticks.
         (self.folder / 'zoo.cfg').write_text(
             f'tickTime=500\ndataDir={self.folder / "data"}\n{self.listening()}'
             f'admin.enableServer=false\nforceSync=no\nmaxSessionTimeout=120000\n'
         )
-        # No bigger than it must be: two cores serve three boards and their users.
+        # As small as possible: two cores serve three boards and their users.
         return (
             java, '-Xmx96m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1',
             f'-Djava.io.tmpdir={self.folder}', '-cp', f'{self.folder}:{ZOOKEEPER_JAR}:{NETTY}',
@@ -119,7 +119,7 @@ class ZookeeperServer(BoardServer):
 
 
 class SafeZookeeperServer(ZookeeperServer):
-    """One that is reached by TLS alone, and knows who asks by his certificate."""
+    """A ZooKeeper with TLS only, which authenticates clients by certificate."""
 
     kind = 'zookeepers'
 

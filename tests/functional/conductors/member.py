@@ -2,8 +2,8 @@
 
     python -m tests.functional.conductors.member STORE KEYS CLOUD SOURCE [TIMEOUT_S [ACCEPT_S]]
 
-It says ``ready`` on its output, and then what it logs on its errors: at SIGUSR1 also
-what its threads are at.
+It prints ``ready`` on stdout, and its log on stderr; at SIGUSR1 also the stacks of its
+threads.
 """
 
 import concurrent.futures

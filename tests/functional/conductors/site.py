@@ -1,4 +1,4 @@
-"""Conductors as processes, people who ask, and what must have become of it."""
+"""Conductor processes, user requests, and checks of the results."""
 
 import collections
 import contextlib
@@ -46,7 +46,7 @@ class Member:
         self._reap()
 
     def pause(self):
-        """Stop it; return once all of it stands still, within a call of the system or not."""
+        """Stop it; return once all of its threads stand still, in a system call or not."""
         self.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
@@ -54,10 +54,10 @@ class Member:
         self.process.send_signal(signal.SIGCONT)
 
     def end(self):
-        """Have it end as it likes; return its exit status."""
+        """Let it end by itself; return its exit status."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
-        # One that is stopped could not.
+        # A stopped process could not.
         self.resume()
         try:
             self.process.wait(END_S)
@@ -90,7 +90,7 @@ class SharedSite:
         test.addCleanup(self.source.close)
         self.members = []
         test.addCleanup(lambda: [member.end() for member in self.members])
-        # Made here, so that several processes do not make it at once.
+        # Created here, so that several processes do not create it at once.
         self.machines()
 
     def start(self, count=1):
@@ -102,12 +102,12 @@ class SharedSite:
         return fresh[-1]
 
     def replace(self, member):
-        """Kill a member, and start another one in its place; return once it is at work."""
+        """Kill a member, and start another one in its place; return once it is ready."""
         self.members.remove(member)
         member.kill()
         self.start()
 
-    # ---- what people ask ---------------------------------------------------------
+    # ---- user requests -----------------------------------------------------------
 
     def create(self, name, count):
         cluster = Cluster(
@@ -143,7 +143,7 @@ class SharedSite:
             deadline_at=now + END_S,
         )  # fmt: skip
 
-    # ---- what becomes of it ----------------------------------------------------------
+    # ---- results ---------------------------------------------------------------------
 
     def nodes(self, cluster):
         found = self.store.nodes.of(cluster.id)
@@ -161,7 +161,7 @@ class SharedSite:
             time.sleep(0.05)
 
     def _state(self):
-        """Return what is known, and what all threads of all members are at."""
+        """Return what is known, and the stacks of all threads of all members."""
         known = [
             (cluster.name, self.store.operations.open(cluster.id), self.nodes(cluster))
             for cluster in self.store.clusters.list()
@@ -180,7 +180,7 @@ class SharedSite:
         self._test.assertIs(OperationState.SUCCEEDED, ended.state, f'{ended.cause} {self.said()}')
 
     def assert_whole(self, counts):
-        """Check that each cluster has as many nodes, each one machine, and no other is there."""
+        """Check that each cluster has its nodes, each one machine, and no other exists."""
         test = self._test
         known = []
         for cluster, count in counts:

@@ -29,7 +29,7 @@ def setUpModule():
 class Deaths:
     """Kills one conductor after the other, each some seconds after the last was replaced.
 
-    Else a machine that takes longer to start one than that would soon have none.
+    Otherwise a machine on which a start takes longer than that would soon have none.
     """
 
     def __init__(self, site, every_s):
@@ -50,7 +50,7 @@ class Deaths:
 
     @property
     def missing(self):
-        """Whether there are to be more; there will be none where a member did not start."""
+        """Return whether to kill more; not if a member did not start."""
         return self.count < KILLS and self._thread.is_alive()
 
     def _run(self):
@@ -60,7 +60,7 @@ class Deaths:
 
 
 class Chaos(OnServer):
-    """What is proven on each board."""
+    """Proven on each board."""
 
     board = None
 
@@ -73,7 +73,7 @@ class Chaos(OnServer):
             where=f'{self.bulletin.url}/chaos',
         )  # fmt: skip
 
-    def test_whoever_is_killed_every_cluster_ends_right(self):
+    def test_every_cluster_ends_right_whichever_conductor_is_killed(self):
         self.site.start(3)
         began = time.monotonic()
         lives = 0
@@ -113,7 +113,7 @@ class Chaos(OnServer):
             self.assertTrue(all(one.gone_at for one in receipt.holdings))
 
     def _victims(self, cluster, change):
-        """Name nodes in the middle, where there are to be fewer."""
+        """Name nodes in the middle, if there are to be fewer."""
         return [node.id for node in self.site.nodes(cluster)[1:3]] if change < 0 else []
 
 

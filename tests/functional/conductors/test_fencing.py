@@ -22,7 +22,7 @@ SEED = int(os.environ.get('KILN_PAUSE_SEED', '5'))
 NODES = 8
 #: Calls time out while their process is stopped, which is when guards clean up.
 CALL_TIMEOUT_S = 1.0
-#: Slow enough that requests are on their way at any moment.
+#: Slow enough that requests are in flight at any time.
 ACCEPT_S = 0.2
 
 
@@ -31,7 +31,7 @@ def setUpModule():
 
 
 class Fencing:
-    """What is proven on each database."""
+    """Proven on each database."""
 
     def setUp(self):
         super().setUp()
@@ -42,27 +42,27 @@ class Fencing:
             more=(CALL_TIMEOUT_S, ACCEPT_S),
         )  # fmt: skip
 
-    def test_an_owner_that_wakes_late_writes_nothing_and_begins_nothing(self):
+    def test_an_owner_that_wakes_late_writes_and_starts_nothing(self):
         sleeper = self.site.start()
         for number in range(PAUSES):
             cluster = self._overtaken(sleeper, f'web{number}')
             self._let_go_of(sleeper, cluster)
 
     def _overtaken(self, sleeper, name):
-        """Stop the owner while it makes a cluster, and have another one finish it."""
+        """Stop the owner while it creates a cluster, and let another conductor finish it."""
         site = self.site
         cluster, operation = self._stopped(sleeper, name)
         former = site.store.leases.get(cluster.id)
         other = site.start()
         site.succeeded(operation)
         self.assertGreater(site.store.leases.get(cluster.id).epoch, former.epoch)
-        # Gone before the other wakes, so that whatever changes then is the sleeper's.
+        # Gone before the other wakes, so that the sleeper makes every later change.
         self.assertEqual(0, other.end())
         site.members.remove(other)
         return cluster
 
     def _stopped(self, sleeper, name):
-        """Stop the owner while it makes a cluster; if it was faster, while it makes another."""
+        """Stop the owner while it creates a cluster; if it was faster, another."""
         site = self.site
         for attempt in itertools.count():
             cluster, operation = site.create(f'{name}-{attempt}', NODES)
@@ -81,7 +81,7 @@ class Fencing:
         lease = site.store.leases.get(cluster.id)
         events = tuple(site.store.events.after(0, cluster_id=cluster.id))
         sleeper.resume()
-        # Who was stopped in a transaction finds its session ended, for others had to go on.
+        # An owner stopped in a transaction finds its session ended, so that others can continue.
         told = (f'Cannot write to {cluster.id}', f'A turn of cluster {cluster.id} failed')
         site.until(lambda: any(one in site.said() for one in told), 'it was not told')
         time.sleep(2.0)
@@ -91,12 +91,12 @@ class Fencing:
         self.assertEqual(events, tuple(site.store.events.after(0, cluster_id=cluster.id)))
         self.assertEqual({NodeState.READY}, {node.state for node in nodes})
         self.assertEqual(NODES, len(nodes))
-        # It lives, and goes on with what is its own.
+        # It lives, and continues with its own clusters.
         site.succeeded(site.delete(cluster))
         self.assertEqual({}, site.machines())
 
     def _pause(self, member):
-        """Stop it where it holds no lock of a file, which nobody could take from it."""
+        """Stop it where it holds no file lock, which others could not take from it."""
         while True:
             member.pause()
             if all(map(_is_free, self.folder.glob('*.db'))):

@@ -1,4 +1,4 @@
-"""A conductor that lacks a cluster's driver, and one that has it, on each of the real boards."""
+"""A conductor that lacks a cluster's driver, and one that has it, on each real board."""
 
 import dataclasses
 import threading
@@ -13,7 +13,7 @@ from tests.unit.engine.site import Site, group
 from tests.unit.engine.test_sharing import Missing
 
 CLAIM_S = 60
-#: Nothing is found by a sweep of the store, but what is there at the start.
+#: Nothing is found by a sweep of the store after the start.
 SWEEP_S = 3600.0
 
 
@@ -26,7 +26,7 @@ class Lacking:
         self.bulletin = shared(self.server)
 
     def conduct(self, name, parts, may_look):
-        """Start a conductor whose source comes to the board once it may."""
+        """Start a conductor whose source reaches the board once it is allowed to."""
 
         def open_when_it_may():
             may_look.wait()
@@ -37,12 +37,12 @@ class Lacking:
         conductor = Conductor(parts, source=source)
         self.addCleanup(source.close)
         self.addCleanup(conductor.close)
-        # The sweep of the beginning is over before there is any work.
+        # The first sweep is over before there is any work.
         source.take()
         conductor.start()
         return source
 
-    def test_a_job_goes_from_one_that_lacks_the_driver_to_one_that_has_it(self):
+    def test_a_job_moves_to_the_conductor_that_has_the_driver(self):
         parts = dataclasses.replace(self.parts, drivers=Missing(self.driver))
         now, later = threading.Event(), threading.Event()
         now.set()

@@ -1,4 +1,4 @@
-"""What kiln relies on of TaskFlow's jobboards, on the real ones."""
+"""The behaviour of TaskFlow's jobboards that kiln relies on, on real ones."""
 
 import dataclasses
 import json
@@ -21,9 +21,9 @@ from tests.functional.conductors.boards import (
 )
 from tests.functional.db.servers import shared
 
-#: The shortest that all of them take: two ticks of ZooKeeper, whole seconds of etcd.
+#: The shortest that all of them accept: two ticks of ZooKeeper, whole seconds of etcd.
 CLAIM_S = 1
-#: Of claims that are not to end, however late a busy machine comes to them.
+#: For claims that are not to expire, however late a busy machine extends them.
 KEPT_S = 60
 PATIENCE_S = 180
 
@@ -36,7 +36,7 @@ open_board(parse(where, files), owner='x', claim_s=1).connect(print)
 
 
 class Boards:
-    """Every promise, on a board that ``server`` makes."""
+    """Every promise, on a board that ``server`` runs."""
 
     server = None
 
@@ -62,7 +62,7 @@ class Boards:
             time.sleep(0.05)
         return found
 
-    def test_a_job_is_had_by_one_at_a_time_and_gone_once_it_is_consumed(self):
+    def test_a_job_has_one_owner_at_a_time_and_is_gone_once_consumed(self):
         one, two = self.connect('one'), self.connect('two')
         one.post('c-web')
         (job,) = self.until(two.free)
@@ -74,20 +74,20 @@ class Boards:
         self.assertEqual(frozenset({'c-web'}), two.posted())
         one.consume(mine)
         self.assertEqual((frozenset(), ()), (two.posted(), two.free()))
-        # Once more, and what somebody else knows of it has not noticed yet.
+        # Once more, while the other connection has not noticed the change.
         one.consume(mine)
         self.assertIsNone(two.claim(job))
 
-    def test_a_claim_that_is_kept_outlasts_its_term(self):
+    def test_a_claim_that_is_extended_outlasts_its_term(self):
         self.outlast(claims=1)
 
-    def test_what_is_claimed_a_second_time_is_kept_as_well(self):
+    def test_a_job_that_is_claimed_again_is_kept_as_well(self):
         self.outlast(claims=2)
 
     def outlast(self, claims):
         """Check that the last of some claims of one job is kept for longer than its term.
 
-        A claim that a busy machine kept too late proves nothing: then with twice the term.
+        A claim that a busy machine extended too late proves nothing: then try twice the term.
         """
         term_s = CLAIM_S
         while not self._outlasts(claims, term_s):
@@ -102,7 +102,7 @@ class Boards:
             self.assertIn(name, {job.cluster_id for job in two.free()})
             began = time.monotonic()
             mine = one.claim(next(job for job in one.free() if job.cluster_id == name))
-            # etcd makes two seconds of one.
+            # etcd rounds one second up to two.
             end = began + 3 * term_s if number == claims else began
             if not self._kept(one, two, mine, term_s, began, end):
                 return False
@@ -111,7 +111,7 @@ class Boards:
         return True
 
     def _kept(self, one, two, job, term_s, kept_at, end):
-        """Keep a claim until the end; return False if it may have been too late for once."""
+        """Keep a claim until the end; return False if one extension might have been too late."""
         while True:
             began = time.monotonic()
             try:
@@ -128,7 +128,7 @@ class Boards:
             kept_at = began
             time.sleep(CLAIM_S / 4)
 
-    def test_a_board_that_is_left_and_one_that_is_not_there_say_so(self):
+    def test_closed_and_unreachable_boards_report_errors(self):
         board = self.connect('one')
         board.close()
         board.close()
@@ -137,9 +137,9 @@ class Boards:
 
 
 class Expiring(Boards):
-    """Where claims have a time of their own."""
+    """Boards whose claims have a duration of their own."""
 
-    def test_the_claim_of_one_that_keeps_silent_ends_and_it_cannot_extend_the_next(self):
+    def test_a_silent_owners_claim_ends_and_it_cannot_extend_the_next(self):
         one, two = self.connect('one', claim_s=CLAIM_S), self.connect('two')
         one.post('c-web')
         former = one.claim(one.free()[0])
@@ -154,7 +154,7 @@ class Expiring(Boards):
         three = self.connect('three', claim_s=CLAIM_S)
         three.claim(three.free()[0])
         began = time.monotonic()
-        # The one that woke up too late does not keep the claim of the other alive.
+        # The owner that woke up too late does not keep the claim of the other alive.
         while not one.free():
             self.assertFalse(one.keep(former))
             self.assertLess(time.monotonic() - began, PATIENCE_S)
@@ -164,11 +164,11 @@ class Expiring(Boards):
 class OnZookeeper(Boards, unittest.TestCase):
     server = ZookeeperServer
 
-    def test_it_tells_of_posts(self):
+    def test_it_notifies_of_posts(self):
         self.connect('one').post('c-web')
         self.assertTrue(self.posted.wait(PATIENCE_S))
 
-    def test_the_claim_of_one_whose_session_ends_is_free(self):
+    def test_the_claim_of_an_ended_session_is_free(self):
         one, two = self.connect('one'), self.connect('two')
         one.post('c-web')
         one.claim(one.free()[0])
@@ -182,17 +182,17 @@ class OnSafeZookeeper(OnZookeeper):
     def board(self, url, owner, claim_s):
         return open_board(parse(url, self.bulletin.files), owner=owner, claim_s=claim_s)
 
-    def test_nobody_is_spoken_to_who_is_not_trusted(self):
+    def test_an_untrusted_server_is_not_used(self):
         files = self.bulletin.files
         wrong = (TlsFiles(ca=files.ca), dataclasses.replace(files, ca=files.cert))
-        # Side by side, for each tries for ten seconds.
+        # Side by side, since each tries for ten seconds.
         for one, process in [(one, self._connecting(one)) for one in wrong]:
             with self.subTest(one):
                 _, said = process.communicate(timeout=PATIENCE_S)
                 self.assertIn('BoardAway', said.splitlines()[-1])
 
     def _connecting(self, files):
-        """Start a process of its own, for what it leaves behind."""
+        """Start a process of its own, to check what it leaves behind."""
         process = subprocess.Popen(
             [sys.executable, '-c', CONNECTING, self.bulletin.url,
              json.dumps(dataclasses.asdict(files))],
@@ -212,11 +212,11 @@ class OnRedis(Expiring, unittest.TestCase):
 
 
 class Outages:
-    """A board that goes away and comes back, below a source."""
+    """A board that becomes unavailable and comes back, below a source."""
 
     server = None
 
-    def test_it_is_complained_of_once_and_used_again(self):
+    def test_an_outage_is_logged_once_and_the_board_used_again(self):
         bulletin = self.server()
         self.addCleanup(bulletin.close)
         folder = self.enterContext(tempfile.TemporaryDirectory())

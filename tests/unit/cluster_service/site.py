@@ -48,20 +48,20 @@ CLOUD = types.MappingProxyType(
 
 
 def declared(text):
-    """Return the request that a page makes."""
+    """Return the request of a cluster file."""
     file = read(text)
     (spec,) = file.clusters
     return Declare(spec=spec, templates=file.templates)
 
 
 class SiteCase(MovingTime, unittest.TestCase):
-    """People who ask, and see what would happen."""
+    """User requests, and their plans."""
 
     cloud_options = CLOUD
     settings = SETTINGS
     check_timeout_s = 30.0
     conducts = False
-    #: How long an operation may take.
+    #: How long an operation is allowed to take.
     longest_s = 30.0
 
     def setUp(self):
@@ -95,7 +95,7 @@ class SiteCase(MovingTime, unittest.TestCase):
 
     def open_backend(self, name):
         if name != 'noop':
-            raise ConfigurationError(f'Cannot open backend {name!r}: there is none.')
+            raise ConfigurationError(f'Cannot open backend {name!r}: it does not exist.')
         return Compute(NoopDriver(cloud=self.cloud), settings=STACK)
 
     def plan(self, text=WEB):
@@ -109,7 +109,7 @@ class SiteCase(MovingTime, unittest.TestCase):
 
 
 class ConductedCase(SiteCase):
-    """... and an engine that does it."""
+    """... and an engine that works."""
 
     conducts = True
 
@@ -117,7 +117,7 @@ class ConductedCase(SiteCase):
         return self.done(declared(text))
 
     def done(self, request, state=OperationState.SUCCEEDED):
-        """Have a request done; return its operation once it has ended."""
+        """Apply a request; return its operation once it has ended."""
         operation = self.apply(request)
         ended = self.clusters.wait(operation.id, timeout_s=self.longest_s)
         self.assertIs(state, ended.state, ended.cause)

@@ -18,7 +18,7 @@ nodegroups:
 
 
 class Backwards(DefaultScaleManager):
-    """Lets those go first that the rules would keep the longest."""
+    """Releases first the nodes that the rules would keep the longest."""
 
     def order(self, nodegroup, nodes):
         return list(reversed(nodes))
@@ -37,20 +37,20 @@ class Choosing(ConductedCase):
         named = dict.fromkeys(named, 'asked for')
         return set(chosen(Backwards(None, None), GROUP, nodes, found, named).victims)
 
-    def test_the_driver_chooses_among_all_of_a_place(self):
+    def test_the_driver_chooses_among_all_nodes_of_a_place(self):
         nodes = [a_node(1), a_node(2), a_node(3)]
         self.assertEqual({'n-1'}, self.victims(nodes, ['n-3']))
 
-    def test_of_each_zone_as_many_go_as_the_rules_say(self):
+    def test_the_rules_set_how_many_nodes_of_each_zone_are_removed(self):
         nodes = [a_node(1, 'a'), a_node(2, 'a'), a_node(3, 'b'), a_node(4, 'b')]
         self.assertEqual({'n-1'}, self.victims(nodes, ['n-2']))
         self.assertEqual({'n-1', 'n-3'}, self.victims(nodes, ['n-2', 'n-4']))
 
-    def test_who_was_named_goes_and_who_goes_already_is_no_choice(self):
+    def test_named_nodes_are_removed_and_leaving_nodes_cannot_be_chosen(self):
         nodes = [a_node(1, doomed='asked for'), a_node(2), a_node(3), a_node(4)]
         self.assertEqual({'n-4', 'n-2'}, self.victims(nodes, ['n-4', 'n-3'], ['n-4']))
 
-    def test_001_22_a_group_shrinks_by_those_that_its_driver_lets_go(self):
+    def test_001_22_a_group_shrinks_by_the_nodes_that_its_driver_releases(self):
         self.up(PAGE)
         nodes = self.clusters.show('web').nodes
         oldest = min(nodes, key=lambda node: node.created_at)

@@ -1,4 +1,4 @@
-"""What a request would do, said before anything is done."""
+"""The plan of a request, before anything is done."""
 
 import collections
 import json
@@ -60,19 +60,19 @@ class New(SiteCase):
         decision = self.plan().cluster.decision
         self.assertIn('wanted: (vm, *, nodes)', decision['steps'])
 
-    def test_what_a_cluster_leaves_open_comes_from_the_template_of_its_file(self):
+    def test_open_values_come_from_the_template_in_the_file(self):
         text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
         proposal = self.plan(text + 'cluster: web\ntemplate: small\n')
         self.assertEqual(3, units(proposal.plan) - 1)
 
-    def test_what_a_cluster_leaves_open_comes_from_a_template_that_is_kept(self):
+    def test_open_values_come_from_a_stored_template(self):
         text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
         (template,) = declared(text + 'cluster: web\ntemplate: small\n').templates
         self.clusters.save_template(template)
         plan = self.plan('cluster: web\ntemplate: small\n').plan
         self.assertEqual(3, units(plan) - 1)
 
-    def test_a_template_that_nobody_knows_is_named(self):
+    def test_an_unknown_template_is_named(self):
         with self.assertRaisesRegex(ClusterNotFound, "template 'none'"):
             self.plan('cluster: web\ntemplate: none\n')
 
@@ -84,7 +84,7 @@ class New(SiteCase):
         with self.assertRaisesRegex(ClusterDriverMismatch, asked):
             self.plan(text)
 
-    def test_001_14_the_driver_may_be_named_and_what_is_named_is_validated(self):
+    def test_001_14_the_driver_can_be_named_and_is_validated(self):
         self.assertEqual('nodes_v1', self.plan().cluster.pin.name)
         for text in (f'{WEB}driver: nodes_v1\n', WEB.replace('coe: nodes', 'driver: nodes_v1')):
             self.assertEqual('nodes_v1', self.plan(text).cluster.pin.name)
@@ -104,15 +104,15 @@ class New(SiteCase):
             pin = self.plan(WEB.replace('coe: nodes', f'coe: {coe}')).cluster.pin
             self.assertEqual(f'{coe}_v1', pin.name)
 
-    def test_what_system_the_image_has_is_part_of_the_choice(self):
+    def test_the_system_of_the_image_is_part_of_the_choice(self):
         steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
         self.assertIn('wanted: (vm, debian, nodes)', steps)
 
-    def test_a_backend_that_nobody_configured_is_named(self):
+    def test_an_unconfigured_backend_is_named(self):
         with self.assertRaisesRegex(InvalidCluster, 'compute_driver.*nowhere'):
             self.plan(WEB + 'compute_driver: nowhere\n')
 
-    def test_a_cluster_of_a_kind_that_nobody_builds_is_refused(self):
+    def test_a_cluster_that_no_driver_builds_is_refused(self):
         with self.assertRaises(DriverSelectionError):
             self.plan(WEB.replace('coe: nodes', 'coe: mainframe'))
 
@@ -123,29 +123,29 @@ class Preflighted(SiteCase):
             self.plan(text)
         return {problem.path: problem.message for problem in caught.exception.problems}
 
-    def test_what_a_backend_does_not_have_is_told_before_anything_is_made(self):
+    def test_missing_backend_resources_are_reported_before_anything_is_built(self):
         text = WEB.replace('small: 2', 'huge: 2').replace('az2: 1', 'az9: 1')
         found = self.problems(text)
         self.assertIn('huge', found['nodegroups[1].flavors'])
         self.assertIn('az9', found['nodegroups[1].zones'])
         self.assertEqual(0, self.cloud.count())
 
-    def test_what_is_fallen_back_to_is_asked_for_too(self):
+    def test_fallbacks_are_checked_too(self):
         text = WEB.replace('count: 2', 'count: 2\n    fallback: {flavors: [huge], zones: [az9]}')
         self.assertEqual({'nodegroups[0].fallback'}, set(self.problems(text)))
 
-    def test_a_parameter_that_the_driver_does_not_know_is_told(self):
+    def test_an_unknown_parameter_is_reported(self):
         found = self.problems(WEB + 'parameters: {colour: red}\n')
         self.assertIn('colour', str(found))
 
-    def test_a_count_that_adds_up_to_something_else_is_told(self):
+    def test_counts_that_do_not_add_up_are_reported(self):
         text = WEB.replace('count: 2', 'count: 2\n    max_count: 1')
         with self.assertRaises(InvalidCluster):
             self.plan(text)
 
 
 class Questions(SiteCase):
-    """A backend that counts what it is asked."""
+    """A backend that counts its queries."""
 
     def setUp(self):
         self.asked = collections.Counter()
@@ -176,11 +176,11 @@ class Questions(SiteCase):
         ]
         return json.dumps({'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups})
 
-    def test_a_backend_is_asked_each_thing_once_for_all_groups(self):
+    def test_a_backend_is_queried_once_for_all_groups(self):
         self.plan(self.many())
         self.assertEqual({'small': 1, 'az1': 1, 'i': 1}, self.asked)
 
-    def test_what_it_says_is_told_of_every_group(self):
+    def test_its_answer_is_reported_for_every_group(self):
         with self.assertRaises(InvalidCluster) as caught:
             self.plan(self.many(flavor='huge'))
         self.assertEqual(
@@ -189,7 +189,7 @@ class Questions(SiteCase):
         )
         self.assertEqual(1, self.asked['huge'])
 
-    def test_more_things_than_may_be_asked_at_once_are_all_asked(self):
+    def test_queries_beyond_the_limit_are_all_made(self):
         zones = [f'zone-{n}' for n in range(AT_ONCE + 3)]
         with self.assertRaises(InvalidCluster) as caught:
             self.plan(self.many(fallback={'zones': zones}))
@@ -198,7 +198,7 @@ class Questions(SiteCase):
 
 
 class Unable(SiteCase):
-    """A backend that makes virtual machines only, cannot reboot, and is away at times."""
+    """A backend that builds only virtual machines, cannot reboot, and is unavailable at times."""
 
     def open_backend(self, name):
         class Little(NoopDriver):
@@ -215,15 +215,15 @@ class Unable(SiteCase):
         steps = self.plan(WEB.replace('debian-13', 'debian')).cluster.decision['steps']
         self.assertIn('wanted: (vm, *, nodes)', steps)
 
-    def test_a_backend_that_cannot_be_asked_now_is_no_mistake_of_the_page(self):
+    def test_an_unavailable_backend_is_not_a_mistake_in_the_file(self):
         self.cloud.faults.add(Fault.parse('validate_flavor:refuse'))
-        # It is asked again and again for as long.
+        # It is queried repeatedly for as long.
         self.check_timeout_s = 0.5
         with self.assertRaises(AmphoraComputeError) as caught:
             self.open_site().clusters.plan(declared(WEB))
         self.assertTrue(caught.exception.retryable)
 
-    def test_001_8_what_the_backend_cannot_do_is_refused_before_it_is_entered(self):
+    def test_001_8_a_missing_ability_is_refused_before_it_is_submitted(self):
         with self.site.conducting():
             operation = self.apply(declared(WEB))
             self.clusters.wait(operation.id, timeout_s=20.0)
@@ -240,12 +240,12 @@ class Changing(ConductedCase):
         nodes = [one for one in self.clusters.show('web').nodes if one.group == group]
         return nodes[index]
 
-    def test_the_same_page_again_is_nothing_to_do(self):
+    def test_applying_the_same_file_again_does_nothing(self):
         proposal = self.plan()
         self.assertTrue(proposal.empty)
         self.assertEqual(['web: nothing to do'], list(proposal.lines()))
 
-    def test_003_4_a_named_node_goes_together_with_the_count(self):
+    def test_003_4_a_named_node_is_removed_together_with_the_count(self):
         gone = self.node('work', 1)
         proposal = self.clusters.plan(Resize(cluster='web', remove=(gone.name,)))
         self.assertEqual({gone.id: 'asked for'}, dict(proposal.doomed))
@@ -257,14 +257,14 @@ class Changing(ConductedCase):
         (line,) = self.lines(Resize(cluster='web', group='front', count=4))
         self.assertIn('front: +2', line)
 
-    def test_a_group_that_is_not_named_must_be_clear(self):
+    def test_an_unnamed_group_must_be_unambiguous(self):
         with self.assertRaisesRegex(ClusterError, 'the group is not clear'):
             self.clusters.plan(Resize(cluster='web', count=4))
         with self.assertRaisesRegex(ClusterError, 'the group is not clear'):
             both = (self.node('front').name, self.node('work').name)
             self.clusters.plan(Resize(cluster='web', remove=both))
 
-    def test_what_is_not_there_is_named(self):
+    def test_missing_objects_are_named(self):
         for request in (
             Resize(cluster='no', count=1),
             Resize(cluster='web', group='no', count=1),
@@ -275,18 +275,18 @@ class Changing(ConductedCase):
             with self.subTest(request=request), self.assertRaisesRegex(ClusterNotFound, 'no'):
                 self.clusters.plan(request)
 
-    def test_a_count_below_nothing_is_refused(self):
+    def test_a_count_below_zero_is_refused(self):
         with self.assertRaisesRegex(InvalidCluster, 'below 0'):
             self.clusters.plan(Resize(cluster='web', group='front', count=-1))
 
-    def test_an_upgrade_replaces_what_is_made_of_something_else(self):
+    def test_an_upgrade_replaces_nodes_of_another_spec(self):
         machine = MachineSpec(image='debian-14')
         lines = self.lines(Upgrade(cluster='web', machine=machine, groups=('front',)))
         self.assertEqual(1, len(lines))
         self.assertIn('front: ~2', lines[0])
         self.assertEqual(4, len(self.lines(Upgrade(cluster='web', machine=machine))))
 
-    def test_what_is_asked_for_all_holds_for_groups_that_say_something_else(self):
+    def test_an_upgrade_of_all_groups_overrides_their_own_values(self):
         self.done(
             Upgrade(cluster='web', machine=MachineSpec(image='debian-14'), groups=('front',))
         )
@@ -313,12 +313,12 @@ class Changing(ConductedCase):
     def test_a_check_changes_nothing(self):
         self.assertFalse(self.clusters.plan(Check(cluster='web')).changes_spec)
 
-    def test_a_deletion_names_all_that_goes(self):
+    def test_a_deletion_names_all_nodes_to_remove(self):
         lines = self.lines(Delete(cluster='web'))
         self.assertEqual('web: - what its nodes share', lines[-1])
         self.assertTrue(any(line.startswith('front: -2') for line in lines))
 
-    def test_000_4_what_the_last_success_left_can_be_wanted_again(self):
+    def test_000_4_the_last_good_state_can_be_restored(self):
         self.assertTrue(self.clusters.plan(GoBack(cluster='web')).empty)
         self.cloud.faults.add(Fault.parse('build:refuse'))
         growing = self.clusters.plan(Resize(cluster='web', group='front', count=4))
@@ -329,7 +329,7 @@ class Changing(ConductedCase):
         self.assertTrue(lines)
         self.assertTrue(all(line.startswith('front: -') for line in lines), lines)
 
-    def test_what_never_succeeded_has_nothing_to_go_back_to(self):
+    def test_a_cluster_without_a_success_has_no_state_to_return_to(self):
         self.cloud.faults.add(Fault.parse('build:refuse'))
         self.clusters.apply(self.plan(WEB.replace('cluster: web', 'cluster: two')))
         with self.assertRaisesRegex(ClusterError, 'none of its operations has succeeded'):
@@ -341,12 +341,12 @@ class Changing(ConductedCase):
         with self.assertRaises(ClusterChanged):
             self.clusters.apply(proposal)
 
-    def test_001_11_a_cluster_changes_its_driver_only_when_that_is_asked(self):
+    def test_001_11_a_cluster_changes_its_driver_only_on_request(self):
         with self.assertRaisesRegex(
             InvalidCluster, 'belongs to nodes_v1 1.0.0, not to example_v1'
         ):
             self.plan(WEB + 'driver: example_v1\n')
         self.assertTrue(self.plan(WEB + 'driver: nodes_v1==1.*\n').plan.empty)
 
-    def test_001_10_moving_to_the_newest_of_the_same_driver_may_be_nothing(self):
+    def test_001_10_moving_to_the_newest_version_can_be_a_no_op(self):
         self.assertTrue(self.clusters.plan(MoveDriver(cluster='web')).empty)

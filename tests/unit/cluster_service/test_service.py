@@ -1,4 +1,4 @@
-"""Clusters from the page to the receipt, through the one facade."""
+"""Clusters from the file to the receipt, through the facade."""
 
 import concurrent.futures
 import contextlib
@@ -63,41 +63,41 @@ class Driver(ClusterDriver):
 
 
 class Entering(SiteCase):
-    """Nobody works on clusters here."""
+    """No conductor runs here."""
 
     def setUp(self):
         super().setUp()
         self.operation = self.apply(declared(WEB))
 
-    def test_finding_6_what_was_applied_is_in_the_store_when_the_caller_is_answered(self):
+    def test_finding_6_an_applied_operation_is_in_the_store_when_apply_returns(self):
         (view,) = self.clusters.list()
         self.assertEqual(('web', 'queued'), (view.cluster.name, view.state))
         self.assertEqual(self.operation, self.clusters.operation(self.operation.id))
 
-    def test_a_creation_has_as_long_as_the_cluster_says(self):
+    def test_a_creation_has_the_timeout_of_the_cluster(self):
         allowed = self.operation.deadline_at - self.operation.created_at
         self.assertAlmostEqual(3600.0, allowed, delta=1.0)
 
-    def test_a_name_is_given_once(self):
+    def test_a_name_is_unique(self):
         twice = self.plan(WEB.replace('cluster: web', 'cluster: two'))
         self.clusters.apply(twice)
         with self.assertRaises(ClusterExists):
             self.clusters.apply(twice)
 
-    def test_what_is_under_way_is_not_joined_by_another(self):
+    def test_a_second_operation_is_refused_while_one_is_under_way(self):
         with self.assertRaisesRegex(ClusterBusy, 'create'):
             self.apply(Resize(cluster='web', group='front', count=3))
 
-    def test_a_deletion_takes_the_place_of_whatever_is_under_way(self):
+    def test_a_deletion_supersedes_the_operation_under_way(self):
         deletion = self.apply(Delete(cluster='web'))
         self.assertIs(OperationKind.DELETE, deletion.kind)
         self.assertTrue(self.clusters.operation(self.operation.id).cancelled)
 
-    def test_a_wait_ends_in_time(self):
+    def test_a_wait_times_out(self):
         with self.assertRaisesRegex(OperationTimeout, 'queued, and continues'):
             self.clusters.wait(self.operation.id, timeout_s=0.05, poll_s=0.02)
 
-    def test_a_pause_is_told_once(self):
+    def test_a_pause_is_reported_once(self):
         for _ in range(2):
             self.assertTrue(self.clusters.pause('web').paused)
         self.assertEqual('paused', self.clusters.show('web').state)
@@ -107,11 +107,11 @@ class Entering(SiteCase):
         kinds = [event.kind for event in self.clusters.events()]
         self.assertEqual(['paused', 'resumed'], kinds)
 
-    def test_what_is_under_way_can_be_cancelled(self):
+    def test_an_operation_under_way_can_be_cancelled(self):
         (cancelled,) = self.clusters.cancel('web')
         self.assertTrue(cancelled.cancelled)
 
-    def test_what_was_stopped_can_be_taken_up_again(self):
+    def test_a_stopped_operation_can_be_retried(self):
         with self.assertRaises(ClusterBusy):
             self.clusters.retry('web')
         self.clusters.cancel('web')
@@ -125,7 +125,7 @@ class Entering(SiteCase):
         with self.assertRaisesRegex(ClusterChanged, 'succeeded'):
             self.clusters.retry('web')
 
-    def test_a_change_may_be_made_to_go_back_if_it_fails(self):
+    def test_a_change_can_roll_back_if_it_fails(self):
         self.clusters.cancel('web')
         with self.site.conducting():
             self.clusters.wait(self.operation.id, timeout_s=10.0)
@@ -136,7 +136,7 @@ class Entering(SiteCase):
 
 
 class Life(ConductedCase):
-    def test_000_5_from_the_page_to_the_receipt(self):
+    def test_000_5_from_the_file_to_the_receipt(self):
         self.up()
         view = self.clusters.show('web')
         self.assertEqual(('ready', 5, 5), (view.state, view.ready, view.wanted))
@@ -149,7 +149,7 @@ class Life(ConductedCase):
         self.assertTrue(all(one.gone_at for one in receipt.holdings))
         self.assertEqual([], self.machines())
 
-    def test_003_4_three_nodes_go_from_the_middle_and_nobody_else(self):
+    def test_003_4_only_three_named_nodes_are_removed_from_the_middle(self):
         self.up(WEB.replace('count: 2', 'count: 9'))
         before = {one.compute_id for one in self.clusters.show('web').nodes}
         front = [one for one in self.clusters.show('web').nodes if one.group == 'front'][3:6]
@@ -171,13 +171,13 @@ class Life(ConductedCase):
         kinds = [one.kind.value for one in self.clusters.operations('web')]
         self.assertEqual(['upgrade', 'replace', 'create'], kinds)
 
-    def test_a_node_that_is_gone_can_still_be_looked_at(self):
+    def test_a_node_that_is_gone_can_still_be_shown(self):
         self.up()
         node = self.clusters.show('web').nodes[0]
         self.done(Resize(cluster='web', remove=(node.name,)))
         self.assertIs(NodeState.GONE, self.clusters.node('web', node.name).state)
 
-    def test_why_tells_down_to_the_words_of_the_provider(self):
+    def test_why_shows_causes_down_to_the_providers_message(self):
         self.cloud.faults.add(Fault.parse('build:quota=Quota exceeded for cores'))
         operation = self.clusters.apply(self.plan(), timeout_s=0.5)
         ended = self.clusters.wait(operation.id, timeout_s=20.0)
@@ -188,7 +188,7 @@ class Life(ConductedCase):
         self.assertTrue(any('Quota exceeded for cores' in line for line in lines), lines)
         self.assertTrue(any(line.startswith('  you: ') for line in lines), lines)
 
-    def test_many_callers_at_once_harm_nobody(self):
+    def test_many_concurrent_callers_do_not_interfere(self):
         pages = [WEB.replace('cluster: web', f'cluster: web-{n}') for n in range(6)]
         with concurrent.futures.ThreadPoolExecutor(6) as callers:
             list(callers.map(self.up, pages))
@@ -214,7 +214,7 @@ class Foreign(ConductedCase):
         (folder / 'driver.py').write_text(FOREIGN)
         return folder
 
-    def test_000_1_an_engine_that_is_not_kilns_builds_and_deletes(self):
+    def test_000_1_an_engine_of_the_drivers_own_builds_and_deletes(self):
         text = WEB.replace('coe: nodes', 'coe: heat')
         notices = self.plan(text).notices
         self.assertIn('plans nodes by itself', notices[-1])
@@ -226,7 +226,7 @@ class Foreign(ConductedCase):
         with self.assertRaises(ClusterNotFound):
             self.clusters.show('web')
 
-    def test_what_it_cannot_do_is_refused_before_anything_is_entered(self):
+    def test_a_missing_capability_is_refused_before_anything_is_submitted(self):
         self.up(WEB.replace('coe: nodes', 'coe: heat'))
         with self.assertRaises(MissingCapability):
             self.clusters.plan(Reboot(cluster='web'))
@@ -258,7 +258,7 @@ class Drivers(SiteCase):
         return folder
 
     def conduct(self, site, request):
-        """Have another process do something, and end."""
+        """Run something in another process, which then ends."""
         with site.conducting():
             operation = site.clusters.apply(site.clusters.plan(request))
             ended = site.clusters.wait(operation.id, timeout_s=30.0)
@@ -275,7 +275,7 @@ class Drivers(SiteCase):
         self.assertEqual(('plain_v1', '1.0.0'), (pin.name, pin.version))
         self.assertIn('directory', pin.origin)
 
-    def test_001_11_what_was_moved_in_vain_goes_back_to_its_own_driver(self):
+    def test_001_11_a_failed_move_can_return_to_the_former_driver(self):
         self.up()
         self.directory_driver('other_v1')
         site = self.open_site()
@@ -302,12 +302,12 @@ class Drivers(SiteCase):
         self.assertEqual(0, self.cloud.count())
         self.assertEqual(5, len(other.clusters.receipt('web').holdings))
 
-    def test_pain_5_one_whose_driver_is_broken_can_be_deleted_too(self):
+    def test_pain_5_a_cluster_whose_driver_is_broken_can_be_deleted_too(self):
         (self.up() / 'driver.yaml').write_text('name: [')
         self.conduct(self.open_site(), Delete(cluster='web'))
         self.assertEqual(0, self.cloud.count())
 
-    def test_a_driver_that_is_put_back_is_found_by_who_runs_already(self):
+    def test_a_driver_that_is_restored_is_found_by_a_running_process(self):
         folder = self.up()
         shutil.move(folder, self.driver_path.parent / 'away')
         other = self.open_site()

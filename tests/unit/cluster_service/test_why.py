@@ -1,4 +1,4 @@
-"""Why things are as they are, told by tables of what there may be."""
+"""Explanations of clusters and nodes, in tables of cases."""
 
 import itertools
 import unittest
@@ -55,7 +55,7 @@ READY = tuple(node(name, state=NodeState.READY) for name in 'abc')
 
 
 class OfClusters(unittest.TestCase):
-    def test_what_kiln_does_next_and_what_one_can_do(self):
+    def test_the_next_steps_of_kiln_and_of_the_user(self):
         ended = {'ended_at': 990.0}
         for shown, worker, next_, do in (
             (view(*READY), None, 'has nothing to do', ''),
@@ -90,25 +90,25 @@ class OfClusters(unittest.TestCase):
         (first,) = why(view(op=failed, former=former), NOW)
         self.assertIn('kiln cluster rollback web', first.do[-1])
 
-    def test_the_chain_goes_down_to_the_words_of_the_provider(self):
+    def test_the_chain_ends_with_the_providers_message(self):
         (first,) = why(view(op=operation(OperationState.FAILED, cause=QUOTA, ended_at=990.0)), NOW)
         lines = list(first.lines())
         self.assertEqual('web: failed, 0 of 3 nodes ready; create failed 10 s ago', lines[0])
         self.assertEqual('      because: Quota exceeded for cores', lines[3])
-        # Who is nearest to the provider knows best what to do.
+        # The hint nearest to the provider is the best one.
         self.assertEqual('  you: Delete some, or raise the quota.', lines[5])
 
-    def test_a_healthy_cluster_has_nothing_said_of_its_nodes(self):
+    def test_the_nodes_of_a_healthy_cluster_are_not_explained(self):
         self.assertEqual(1, len(list(why(view(*READY), NOW))))
 
-    def test_nodes_with_one_cause_are_told_of_once(self):
+    def test_nodes_with_one_cause_are_explained_once(self):
         sick = [node(str(n), state=NodeState.PLANNED, cause=QUOTA) for n in range(1000)]
         _, nodes = why(view(*sick, op=operation()), NOW, worker='host.1')
         self.assertEqual('node web-0, web-1, web-2 and 997 more (work)', nodes.about)
 
 
 class OfNodes(unittest.TestCase):
-    def test_every_state_has_its_words(self):
+    def test_every_state_has_an_explanation(self):
         for state, op, doomed in itertools.product(
             NodeState, (None, operation(), operation(OperationState.FAILED)), ('', 'scaled down')
         ):
@@ -119,7 +119,7 @@ class OfNodes(unittest.TestCase):
                 self.assertIn(state.value, reason.said)
                 self.assertIn(doomed, reason.said)
 
-    def test_what_kiln_does_next(self):
+    def test_the_next_step_of_kiln_for_a_node(self):
         for fields, next_ in (
             ({'state': NodeState.UNKNOWN}, 'nothing is built or deleted'),
             ({'state': NodeState.GONE}, 'nothing more'),
@@ -144,12 +144,12 @@ class OfNodes(unittest.TestCase):
         (reason,) = why(view(one, op=operation(OperationState.FAILED)), NOW, node=one)
         self.assertEqual(("'kiln node replace web web-a'",), reason.do)
 
-    def test_a_dead_node_of_a_settled_cluster_is_replaced_by_whoever_watches(self):
+    def test_a_dead_node_of_a_settled_cluster_is_replaced_by_the_watch(self):
         one = node(state=NodeState.FAILED)
         (reason,) = why(view(one, op=operation(OperationState.SUCCEEDED)), NOW, node=one)
         self.assertIn('replaces dead nodes', reason.next)
 
-    def test_pain_21_the_brake_that_holds_is_told(self):
+    def test_pain_21_a_brake_that_holds_is_reported(self):
         sick = [node(name, state=NodeState.FAILED) for name in 'ab']
         shown = view(*sick, node('c', state=NodeState.READY), op=operation(
             OperationState.SUCCEEDED, ended_at=990.0))  # fmt: skip
@@ -169,6 +169,6 @@ class OfNodes(unittest.TestCase):
 
 
 class Spans(unittest.TestCase):
-    def test_a_span_is_as_short_as_can_be(self):
+    def test_a_span_is_as_short_as_possible(self):
         spans = [span(one) for one in (-1, 0.4, 119, 120, 7199, 7200)]
         self.assertEqual(['0 s', '0 s', '119 s', '2 min', '120 min', '2 h'], spans)

@@ -1,4 +1,4 @@
-"""A driver of an engine of its own that says what a test has it say, and who works with it."""
+"""A driver with an engine of its own that follows a test's script, and its site."""
 
 import pathlib
 import tempfile
@@ -22,7 +22,7 @@ BUSY = StatusReport(progress=Progress.IN_PROGRESS, reason='2 of 3 servers')
 
 
 class Orchestra(ClusterDriver):
-    """A driver of an engine that says what a test has it say."""
+    """A driver with an engine that returns what a test sets."""
 
     name = 'orchestra'
     version = '1.0.0'
@@ -66,7 +66,7 @@ class Orchestra(ClusterDriver):
 
 
 class AtOnce(Hooks):
-    """Hooks whose answers come before the next turn."""
+    """Hooks whose answers arrive before the next round."""
 
     def begin(self, call, occasion, tell):
         tell(self.call(call, occasion))
@@ -102,7 +102,7 @@ class ForeignCase(unittest.TestCase):
         return operation
 
     def takeover(self):
-        """Have another process take the cluster."""
+        """Let another process take the cluster over."""
         lease = self.store.leases.claim(self.cluster_id, str(uuid.uuid4()), 1.0)
         if lease is None:
             self.clock.advance(2.0)
@@ -115,7 +115,7 @@ class ForeignCase(unittest.TestCase):
         self.work = ForeignWork(parts, lease, self.driver, self.news.append)
 
     def turn(self, *answers):
-        """Have a turn, let what it began run, and have it told."""
+        """Run a round, the work that it started, and take in the results."""
         self.driver.answers += answers
         self.work.turn([])
         self.hear()
@@ -132,7 +132,7 @@ class ForeignCase(unittest.TestCase):
         self.turn(*answers)
 
     def hook(self, point, *answers, **more):
-        """Return a hook that answers so, and then that all is well."""
+        """Return a hook that gives an answer, and then succeeds."""
         said = list(answers)
 
         def function(document):
@@ -142,7 +142,7 @@ class ForeignCase(unittest.TestCase):
         return Hook(name='a', point=point, target=Plugin(function), **more)
 
     def hooked(self, *hooks):
-        """Have a process take the cluster that knows some hooks."""
+        """Let a process that has some hooks take the cluster over."""
         self.hooks = AtOnce(hooks)
         self.takeover()
 

@@ -1,4 +1,4 @@
-"""Groups and nodes for the tests of the planner, and what becomes of them by a plan."""
+"""Groups and nodes for the tests of the planner, and their state after a plan."""
 
 import collections
 import dataclasses
@@ -12,7 +12,7 @@ from kiln.clusters.spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
 from kiln.engine.plan.changes import Shared, Wanted
 from kiln.engine.plan.diff import plan_group
 
-#: Properties are about what is found, not about how busy the machine is.
+#: Properties are about results, not about how busy the machine is.
 UNTIMED = settings(deadline=None)
 FLAVORS = ('large', 'small', 'tiny')
 ZONES = ('az1', 'az2', 'az3')
@@ -21,7 +21,7 @@ _NUMBERS = itertools.count(1)
 
 
 def units(plan):
-    """Return how many things there are once a plan is done: nodes, and what they share."""
+    """Return the number of resources once a plan is done: nodes, and shared ones."""
     nodes = sum(sum(one.table.values()) for one in plan.groups)
     return nodes + (plan.shared is not Shared.REMOVE)
 
@@ -60,7 +60,7 @@ def node(flavor='small', zone=None, state=NodeState.READY, **more):
 
 
 def nodes_in(counts, **more):
-    """Return nodes by how many there are in each place."""
+    """Return nodes by the number in each place."""
     return [
         node(flavor, zone, **more)
         for (flavor, zone), count in counts.items()
@@ -69,7 +69,7 @@ def nodes_in(counts, **more):
 
 
 def made(plan, **more):
-    """Return the nodes of a plan for a group that has none yet, all of them ready."""
+    """Return the nodes of a plan for a new group, all of them ready."""
     return [node(add.place.flavor, add.place.zone, **more) for add in plan.adds]
 
 
@@ -111,7 +111,7 @@ def split(total, names):
 
 @st.composite
 def shapes(draw, most=30):
-    """Any shape a file may have."""
+    """Any shape that a file can have."""
     total = draw(st.integers(0, most))
     flavors = draw(st.none() | split(total, FLAVORS))
     kind = draw(st.sampled_from(ZoneRule))

@@ -1,4 +1,4 @@
-"""A site for tests: a store, a simulated cloud, a conductor at work, and people who ask."""
+"""A site for tests: a store, a simulated cloud, a conductor, and user requests."""
 
 import collections
 import dataclasses
@@ -43,7 +43,7 @@ STACK = StackSettings(
 
 
 class Plain(NodeClusterDriver):
-    """Machines with nothing on them."""
+    """Machines without any software."""
 
     name = 'plain'
     version = '1.0.0'
@@ -94,7 +94,7 @@ class Site(MovingTime, unittest.TestCase):
         self.conductor.start()
 
     def take_over(self):
-        """Have another conductor go on from what is written."""
+        """Let another conductor continue from the store."""
         self.conductor.close()
         self.conductor = Conductor(self.parts)
         self.addCleanup(self.conductor.close)
@@ -109,7 +109,7 @@ class Site(MovingTime, unittest.TestCase):
     def fault(self, text):
         self.cloud.faults.add(Fault.parse(text))
 
-    # ---- what people ask --------------------------------------------------------
+    # ---- user requests ----------------------------------------------------------
 
     def operation(self, cluster_id, kind, *, within_s=WAIT_S, **args):
         now = self.clock.time()
@@ -119,7 +119,7 @@ class Site(MovingTime, unittest.TestCase):
         )  # fmt: skip
 
     def create(self, *groups, name='web', within_s=WAIT_S, pin=PIN):
-        """Ask for a cluster; return it and the operation."""
+        """Request a cluster; return it and the operation."""
         cluster = Cluster(
             id=str(uuid.uuid4()), name=name, spec=ClusterSpec(name=name, groups=groups),
             generation=1, pin=pin,
@@ -135,7 +135,7 @@ class Site(MovingTime, unittest.TestCase):
         return cluster
 
     def change(self, cluster, *groups, kind=OperationKind.UPDATE, doomed=(), **more):
-        """Ask for other groups; return the operation."""
+        """Request other groups; return the operation."""
         there = self.store.clusters.get(cluster.id)
         operation = self.operation(cluster.id, kind, **more)
         self.store.clusters.change(
@@ -147,13 +147,13 @@ class Site(MovingTime, unittest.TestCase):
         return operation
 
     def submit(self, cluster, kind, **more):
-        """Ask for something that changes nothing of what is wanted; return the operation."""
+        """Request an operation that keeps the desired state; return the operation."""
         operation = self.operation(cluster.id, kind, **more)
         self.store.operations.submit(operation)
         self.conductor.wake()
         return operation
 
-    # ---- what becomes of it -------------------------------------------------------
+    # ---- results ------------------------------------------------------------------
 
     def ended(self, operation):
         """Wait for the end of an operation, and return it."""
@@ -172,11 +172,11 @@ class Site(MovingTime, unittest.TestCase):
         return collections.Counter(node.state for node in self.nodes(cluster))
 
     def machines(self):
-        """Return what there is in the cloud, by id."""
+        """Return the machines in the cloud, by id."""
         return {one.id: one for one in NoopDriver(cloud=self.cloud).list_amphorae()}
 
     def assert_whole(self, cluster, count):
-        """Check that the nodes are ready, that each is one machine, and no other is there."""
+        """Check that the nodes are ready, each is one machine, and no other exists."""
         nodes = self.nodes(cluster)
         self.assertEqual({NodeState.READY: count} if count else {}, self.states(cluster))
         self.assertEqual(sorted(self.machines()), sorted(node.compute_id for node in nodes))

@@ -1,4 +1,4 @@
-"""What cluster drivers rely on: they see all nodes, and know which one is the oldest."""
+"""Guarantees for cluster drivers: they get all nodes, and the oldest one is known."""
 
 import unittest
 
@@ -11,7 +11,7 @@ from tests.unit.engine.site import Plain, Site, group
 
 
 class Curious(Plain):
-    """Remembers how many nodes it was shown."""
+    """Remembers how many nodes it got."""
 
     def __init__(self):
         super().__init__()

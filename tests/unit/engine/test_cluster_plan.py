@@ -1,4 +1,4 @@
-"""The plan of a whole cluster: its order, its words, its plain data."""
+"""The plan of a whole cluster: its order, its lines, its plain data."""
 
 import dataclasses
 import json

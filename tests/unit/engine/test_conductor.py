@@ -1,4 +1,4 @@
-"""A conductor brings clusters to what is wanted of them."""
+"""A conductor brings clusters to their desired state."""
 
 import contextlib
 import dataclasses
@@ -131,7 +131,7 @@ class Trouble(Site):
 
     def test_a_build_that_always_fails_is_not_repeated_for_ever(self):
         self.fault('build:error')
-        # One node is no storm, so the brake does not hold.
+        # One failed node is not an outage, so the brake does not hold.
         cluster, operation = self.create(group(1), within_s=4)
         self.assertIs(OperationState.FAILED, self.ended(operation).state)
         built = self.store.receipts.holdings(cluster.id)
@@ -196,7 +196,7 @@ class Trouble(Site):
 
 
 class Forgetful:
-    """A store that fails at some of its commits, before or after it has written."""
+    """A store that fails at some of its commits, before or after writing."""
 
     def __init__(self, store, *, before=(), after=()):
         self._store = store
@@ -267,7 +267,7 @@ class TroubleAtTheBeginning(Site):
 
 
 class Slow(Plain):
-    """Says of each node a few times that it is not ready, and once that it still has work."""
+    """Reports each node a few times as not ready, and once as still having work."""
 
     def __init__(self):
         self.asked = {}
@@ -312,7 +312,7 @@ class DriverSays(Site):
 
 
 class Strangers(Plain):
-    """Has machines that are told nothing of each other, and none of which is ever ready."""
+    """Its machines are independent of each other, and never become ready."""
 
     control_first = False
 

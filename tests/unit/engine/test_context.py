@@ -1,4 +1,4 @@
-"""Backends are opened when they are needed, and once."""
+"""Backends are opened when they are needed, and only once."""
 
 import unittest
 

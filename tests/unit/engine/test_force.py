@@ -1,4 +1,4 @@
-"""A forced deletion ends, and whatever did not go with the cluster is on its receipt."""
+"""A forced deletion ends, and what it abandons is listed on the receipt."""
 
 import dataclasses
 import types
@@ -13,7 +13,7 @@ from tests.unit.engine.site import Plain, Site, group
 
 
 class Stubborn(Plain):
-    """Lets nobody be drained."""
+    """Lets no node be drained."""
 
     def drain(self, context, cluster, node):
         raise RuntimeError('it has work')
@@ -24,7 +24,7 @@ class ForceSite(Site):
     latencies = types.MappingProxyType({'build_s': 0.01, 'delete_s': 0.01})
 
     def conduct(self, **parts):
-        """Have a conductor go on that is put together in another way."""
+        """Continue with a conductor that is built from other parts."""
         self.conductor.close()
         self.parts = dataclasses.replace(self.parts, **parts)
         self.conductor = Conductor(self.parts)
@@ -69,7 +69,7 @@ class Forced(ForceSite):
         ids = self.machines().keys()
 
         def gone(name):
-            raise ConfigurationError(f'Cannot open backend {name!r}: there is none.')
+            raise ConfigurationError(f'Cannot open backend {name!r}: it does not exist.')
 
         self.conduct(backends=Backends(gone, default='noop'))
         self.succeeded(self.delete(cluster))
@@ -82,7 +82,7 @@ class Forced(ForceSite):
         (node,) = self.nodes(cluster)
 
         def gone(name):
-            raise ConfigurationError(f'Cannot open backend {name!r}: there is none.')
+            raise ConfigurationError(f'Cannot open backend {name!r}: it does not exist.')
 
         self.conduct(backends=Backends(gone, default='noop'))
         self.store.operations.cancel(operation.id)
@@ -114,7 +114,7 @@ class Unforced(Site):
 
 
 class NoDriver:
-    """A site whose cluster driver is gone."""
+    """A site whose cluster driver is missing."""
 
     def open(self, pin):
         raise ClusterDriverUnknown(f'Cluster driver {pin.name} is not installed.')

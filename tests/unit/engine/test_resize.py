@@ -1,4 +1,4 @@
-"""A new count and who goes for it are one answer, and nobody else moves."""
+"""A resize returns a new count and the nodes to remove together; no other node moves."""
 
 import dataclasses
 import unittest
@@ -51,7 +51,7 @@ class Resizing(unittest.TestCase):
         self.assertEqual(set(named), {act.node.id for act in plan.removes})
 
     def test_003_4_the_zones_shrink_where_the_rules_remove_a_node(self):
-        # By proportion it would be zone az1, where no node of the flavor is.
+        # By proportion it would be zone az1, which has no node of the flavor.
         nodes = nodes_in({('x', 'az2'): 5, ('y', 'az1'): 5})
         one = wanted(flavors={'x': 5, 'y': 5}, zones=counted(az1=5, az2=5))
         plan = after(one, nodes, 9)

@@ -1,4 +1,4 @@
-"""An operation that has failed goes on where it stopped, under its id."""
+"""A failed operation that is retried continues where it stopped, under its id."""
 
 from kiln.clusters.models import OperationKind, OperationState
 from kiln.hooks.points import Point
@@ -9,7 +9,7 @@ from tests.unit.engine.site import WAIT_S, group
 
 
 def retry(site, operation):
-    """Have an operation taken up again; return it as it is then."""
+    """Retry an operation; return it as it is then."""
     reopened = site.store.operations.reopen(operation.id, deadline_at=site.clock.time() + WAIT_S)
     site.conductor.wake()
     return reopened

@@ -1,4 +1,4 @@
-"""An operation that fails leads back to what there was before, where that is asked for."""
+"""An operation that fails is rolled back to the former state, if that is requested."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ NEW = MachineSpec(image='new')
 
 class Rollback(Site):
     def failing(self, cluster, *groups, **more):
-        """Ask for other groups while no machine can be built; return the operation."""
+        """Request other groups while no machine can be built; return the operation."""
         self.fault('build:error')
         given = {'kind': OperationKind.UPGRADE, 'within_s': 1.5, 'rollback': True}
         return self.change(cluster, *groups, **given | more)
@@ -91,7 +91,7 @@ class Rollback(Site):
     def test_a_rollback_can_be_superseded(self):
         cluster = self.created(group(2))
         doomed = self.nodes(cluster)[0].id
-        # What it has begun by then takes a while to go, and with it the way back.
+        # What it has started takes a while to be deleted, and so does the rollback.
         self.fault('delete:hang:seconds=0.3')
         upgrade = self.failing(cluster, group(2, machine=NEW), doomed=[doomed])
         there = self.turned_back(cluster)
@@ -108,7 +108,7 @@ class Rollback(Site):
 
 
 class Busy(Plain):
-    """Its nodes have work until they are told to stop."""
+    """Its nodes have work until they are allowed to stop."""
 
     def __init__(self):
         self.work = True
@@ -118,7 +118,7 @@ class Busy(Plain):
 
 
 class ByPin:
-    """A site with two versions of a driver, which notes who made what."""
+    """A site with two versions of a driver, which records what each has built."""
 
     def __init__(self):
         self.made = []

@@ -1,4 +1,4 @@
-"""Several conductors, and sources that are right, wrong or silent."""
+"""Several conductors, with sources that are right, wrong or silent."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from tests.unit.engine.site import PIN, SETTINGS, OneDriver, Plain, Site, group
 
 
 class Told(WorkSource):
-    """Names what it is told to name, right or wrong."""
+    """Returns the clusters that a test sets, right or wrong."""
 
     def __init__(self):
         self.named = []
@@ -82,7 +82,7 @@ class Sources(Site):
             source.offer(cluster.id)
         self.succeeded(operation)
         self.assert_whole(cluster, 4)
-        # Each learns that there is nothing left to do.
+        # Each finds that there is nothing left to do.
         self.until(lambda: self.source.finished and other.finished)
         self.assertLessEqual(self.store.leases.get(cluster.id).epoch, 2)
 
@@ -110,7 +110,7 @@ class Leaving(Site):
         self.addCleanup(self.conductor.close)
         self.conductor.start()
         self.until(lambda: self.store.leases.get(cluster.id).epoch > left.epoch)
-        # It has the lease at once, so that nobody else waits as well.
+        # It has the lease at once, so that no other conductor waits as well.
         self.assertLess(self.clock.monotonic() - began, self.settings.quiesce_s)
         self.succeeded(operation)
         self.assertGreaterEqual(self.clock.monotonic() - began, self.settings.quiesce_s)
@@ -135,7 +135,7 @@ class Leaving(Site):
         self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
 
     def leave_unsettled(self, cluster):
-        """Have somebody begin a step, and be gone; return the operation."""
+        """Begin a step as an owner that then disappears; return the operation."""
         operation = self.operation(cluster.id, OperationKind.CHECK)
         lease = take_over(self.store, cluster.id, 'somebody', 60)
         self.store.operations.submit(operation)
@@ -166,7 +166,7 @@ class ManyAtOnce(Site):
 
 
 class Sleepy(Plain):
-    """Falls asleep while it is asked what to send for the first node."""
+    """Sleeps in the call for the user data of the first node."""
 
     def __init__(self):
         self.sleep = lambda: None
@@ -177,7 +177,7 @@ class Sleepy(Plain):
 
 
 class Launching(Site):
-    """Between the commit and the last of many acts a process may be stopped."""
+    """A process can be stopped between the commit and the last of many actions."""
 
     def setUp(self):
         self.driver = Sleepy()
@@ -195,7 +195,7 @@ class Launching(Site):
         self.driver.sleep = sleep
         with self.assertRaises(LeaseLost):
             self.work.turn([])
-        # What had been begun by then may arrive, and is found by its key.
+        # What had been started by then can arrive, and is found by its key.
         self.until(self.machines)
         self.clock.sleep(0.1)
         self.assertEqual(1, len(self.machines()))
@@ -211,7 +211,7 @@ class Launching(Site):
 
 
 class Missing(OneDriver):
-    """Has the driver of clusters that are called ``here``, and of no other."""
+    """Has the driver of clusters named ``here``, and of no others."""
 
     def open(self, pin):
         if pin.name != 'here':
@@ -223,7 +223,7 @@ class Shunned(Site):
     def test_many_clusters_that_cannot_start_here_do_not_delay_the_next(self):
         self.conductor.close()
         self.parts = dataclasses.replace(self.parts, drivers=Missing(self.driver))
-        # More than one look at the store names.
+        # More than one poll of the store returns.
         for number in range(101):
             self.create(group(1), name=f'web-{number}')
         here = dataclasses.replace(PIN, name='here')
@@ -247,7 +247,7 @@ class Shunned(Site):
             self.until(lambda: logs.output)
             self.clock.sleep(5 * self.settings.poll_s)
         self.assertEqual(1, len(logs.output), 'it is tried once in a while')
-        # Where the driver is installed the cluster is worked on at once.
+        # If the driver is installed, the cluster is worked on at once.
         other = Conductor(whole)
         self.addCleanup(other.close)
         other.start()

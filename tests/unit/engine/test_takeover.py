@@ -1,4 +1,4 @@
-"""Whoever takes a cluster over goes on from what is written, and from nothing else."""
+"""A new owner of a cluster continues from the store, and from nothing else."""
 
 import dataclasses
 
@@ -12,12 +12,12 @@ from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
 class LeftBehind(Site):
-    """A cluster of two nodes as somebody left it who is no more."""
+    """A cluster of two nodes as its former owner left it."""
 
     settings = dataclasses.replace(SETTINGS, quiesce_s=0.3)
 
     def leave(self, state, **changes):
-        """Have one of two ready nodes written as in a state; return it and the cluster."""
+        """Write one of two ready nodes in another state; return it and the cluster."""
         cluster = self.created(group(2))
         self.conductor.close()
         node = dataclasses.replace(self.nodes(cluster)[0], state=state, **changes)
@@ -66,7 +66,7 @@ class LeftBehind(Site):
         self.assertIs(NodeState.GONE, there[node.id].state)
 
     def left_building(self, groups):
-        """Have a node's first build sent, never written down as answered; return the rest."""
+        """Send a node's first build without recording its response; return the rest."""
         cluster = self.created(group(1))
         self.conductor.close()
         (node,) = self.nodes(cluster)
@@ -128,7 +128,7 @@ class LeftBehind(Site):
 
 
 class Renewal(Site):
-    # So long that a busy machine does not lose it by itself.
+    # Long enough that a busy machine does not lose it.
     settings = dataclasses.replace(SETTINGS, lease_s=3.0)
 
     def test_a_lease_lasts_as_long_as_its_owner_works(self):
@@ -151,7 +151,7 @@ class Renewal(Site):
 
 
 class Refusing(Plain):
-    """Has nothing to send, then a defect, and says of a node that it cannot tell."""
+    """Has nothing to send, then a defect, and cannot report the state of a node."""
 
     def __init__(self):
         self.left = [ClusterDriverError('No token yet.', retryable=True)]

@@ -1,4 +1,4 @@
-"""A group that is spread is spread over the zones that its backend has."""
+"""A group with a spread is spread over the zones of its backend."""
 
 import collections
 
@@ -71,7 +71,7 @@ class Zoneless(SpreadSite):
 class Remembering(Site):
     def setUp(self):
         super().setUp()
-        # It would look at the store thousands of times in the minutes that pass here.
+        # It would poll the store thousands of times in the minutes that pass here.
         self.conductor.close()
         self.offered = ['az1', 'az2']
         self.backends = Backends(self.open_backend, default='noop', clock=self.clock)

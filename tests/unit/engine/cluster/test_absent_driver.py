@@ -1,4 +1,4 @@
-"""Without its driver a cluster can be deleted, and nothing else be done."""
+"""A cluster without its driver can be deleted, but not changed."""
 
 import unittest
 

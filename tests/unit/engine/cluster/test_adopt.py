@@ -1,4 +1,4 @@
-"""A machine of the site becomes a node, and the group is one larger."""
+"""Adoption: a machine of the site becomes a node, and its group grows by one."""
 
 import unittest
 
@@ -15,7 +15,7 @@ from tests.unit.engine.site import STACK, Site, group
 
 class Adopting(Site):
     def machine(self, **more):
-        """Return the id of a machine that nobody knows."""
+        """Return the id of a machine that is not recorded."""
         return self.parts.backends.get(None).build(**{'name': 'stray'} | more).result(120)
 
     def adopt(self, cluster, compute_id, **more):

@@ -1,4 +1,4 @@
-"""What a look found is deleted only while the cluster is ours, and being deleted."""
+"""Strays are deleted only while the lease is held and the cluster is being deleted."""
 
 import unittest
 

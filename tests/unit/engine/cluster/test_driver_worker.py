@@ -1,4 +1,4 @@
-"""Clusters that are built by engines which are not kiln's own."""
+"""Clusters that are built by engines other than kiln's own."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What an operation does about hooks: where it waits for them, and what their answers lead to."""
+"""Hooks of an operation: where it waits for them, and the effect of their answers."""
 
 import collections
 import dataclasses
@@ -26,7 +26,7 @@ class HookSite(Site):
         self.answers = {}
 
     def hooked(self, *hooks):
-        """Have a conductor work that knows some hooks, in the place of the one that has none."""
+        """Replace the conductor without hooks by one that has some."""
         self.conductor.close()
         hooks = Hooks(hooks, clock=self.clock)
         self.addCleanup(hooks.close)
@@ -94,7 +94,7 @@ class Creating(HookSite):
         cluster, operation = self.create(group(2))
         self.failed(operation, 'pre_create/b', 'no address is left')
         self.assertEqual(({}, []), (self.machines(), self.nodes(cluster, gone=True)))
-        # Who had succeeded is told that it was for nothing.
+        # A hook that had succeeded is notified that the operation failed.
         self.assertEqual(['pre_create/a', 'pre_create/b', 'post_create/a'], self.called())
         self.assertEqual('failed', self.calls[2]['outcome'])
         self.assertIn('hook-failed', self.told(cluster))
@@ -132,7 +132,7 @@ class Creating(HookSite):
         self.hooked(self.hook(Point.POST_CONTROL_PLANE), self.hook(Point.POST_CREATE))
         cluster, operation = self.create(group(2, 'control', role='control'), group(2))
         self.until(lambda: self.states(cluster) == {NodeState.READY: 4})
-        # Only its end does: else a crash would lose it.
+        # Only the end of the hook is: otherwise a crash would lose it.
         self.waits(operation, 'post_control_plane/a')
         self.assertEqual(['post_control_plane/a'], self.called())
         go_on.set()
@@ -159,7 +159,7 @@ class Changing(HookSite):
         cluster = self.created(group(1))
         self.failed(self.change(cluster, group(2)), 'a backup runs')
         self.assert_whole(cluster, 1)
-        # And it locks nothing.
+        # And the next operation is not blocked.
         self.answers.clear()
         self.succeeded(self.change(cluster, group(3)))
 
@@ -238,7 +238,7 @@ class OfNodes(HookSite):
         self.answers['post_node_ready/a'] = Answer.failed('no monitoring')
         self.hooked(self.hook(Point.POST_NODE_READY))
         cluster, operation = self.create(group(1))
-        # As any node that failed, it is replaced by another one.
+        # Like any node that failed, it is replaced by another one.
         self.until(lambda: self.told(cluster).count('node-failed') > 1)
         self.store.operations.cancel(operation.id)
         self.ended(operation)
@@ -316,7 +316,7 @@ class TakenOver(HookSite):
 
 
 class Between(HookSite):
-    """What comes to light when its operation is over already."""
+    """What is learned after the operation has ended."""
 
     def test_an_answer_after_the_end_of_its_operation_changes_nothing(self):
         stuck = threading.Event()
@@ -350,7 +350,7 @@ class Between(HookSite):
 
 
 class Slow(Plain):
-    """A driver that takes its time to say that a node is ready."""
+    """A driver that takes its time to report that a node is ready."""
 
     def __init__(self):
         self.go_on = threading.Event()
@@ -433,9 +433,9 @@ class OfTheDriver(HookSite):
         )
 
     def test_an_error_of_the_drivers_method_fails_the_operation(self):
-        self.driver.error = ClusterDriverError('There is no network.', 'Make one.')
+        self.driver.error = ClusterDriverError('The network is missing.', 'Make one.')
         _, operation = self.create(group(1))
-        self.failed(operation, 'pre_create/driver', 'There is no network. Make one.')
+        self.failed(operation, 'pre_create/driver', 'The network is missing. Make one.')
         self.assertEqual({}, self.machines())
 
     def test_a_retryable_error_of_the_drivers_method_only_holds_it_up(self):

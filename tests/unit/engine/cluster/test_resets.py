@@ -1,4 +1,4 @@
-"""Nodes are rebooted and rebuilt one after the other, each once, and the cluster works."""
+"""Nodes are rebooted and rebuilt one by one, each once, while the cluster works."""
 
 import collections
 import contextlib
@@ -18,7 +18,7 @@ TWO = Strategy(max_unavailable=Portion(2))
 
 
 class Watched(Plain):
-    """Notes who is drained, and may find a node unwell when it comes back."""
+    """Records the drained nodes, and can report a node as unwell when it comes back."""
 
     def __init__(self):
         self.drained = []
@@ -59,7 +59,7 @@ class ResetSite(Site):
 
     @contextlib.contextmanager
     def fewest_ready(self, cluster):
-        """Yield a list that has, in the end, how many were ready at each moment."""
+        """Yield a list that gets the number of ready nodes at each time."""
         with self.clock.seen(lambda: self.states(cluster)[NodeState.READY]) as seen:
             yield seen
 
@@ -196,10 +196,10 @@ class Rolling(ResetSite):
 
 
 class Resumed(ResetSite):
-    """Whoever takes a reboot over reads in the journal who is done."""
+    """A new owner of a reboot reads in the journal which nodes are done."""
 
     def left_at(self, state, step=None):
-        """Return a cluster of two in whose reboot somebody stopped, and the operation."""
+        """Return a cluster of two nodes with an interrupted reboot, and the operation."""
         cluster = self.created(group(2))
         self.conductor.close()
         operation = self.operation(cluster.id, OperationKind.REBOOT)

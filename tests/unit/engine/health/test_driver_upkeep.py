@@ -1,4 +1,4 @@
-"""Drivers look after clusters on which nobody works, and what they find wrong is kept."""
+"""Drivers tend clusters without an operation, and the trouble they find is recorded."""
 
 import dataclasses
 import threading
@@ -15,7 +15,7 @@ from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
 
 
 class Tender(Plain):
-    """Tends, as the test says."""
+    """Tends as a test sets it."""
 
     def __init__(self):
         self.calls = []
@@ -43,7 +43,7 @@ class TendedSite(Site):
         return {key: one for key, one in newest.items() if one.state.ended}
 
     def tend(self):
-        """Have all settled clusters tended, and wait for the end of it."""
+        """Tend all settled clusters, and wait for the end."""
         self.tending.begin(self.settled())
         self.until(self.idle)
 
@@ -88,7 +88,7 @@ class Tended(TendedSite):
         self.assertIn('ZeroDivisionError: a mistake', self.trouble(cluster)[0])
         self.assertEqual({NodeState.READY: 2}, self.states(cluster))
         self.succeeded(self.change(cluster, group(3)))
-        self.assertIsNone(self.trouble(cluster), 'what the operation left is looked at anew')
+        self.assertIsNone(self.trouble(cluster), 'what the operation left is tended again')
 
     def test_people_see_the_trouble_and_its_remedy(self):
         cluster = self.created(group(1))
@@ -175,7 +175,7 @@ class Many(TendedSite):
 
 
 class Counted(OneDriver):
-    """Counts how often it is asked for its driver."""
+    """Counts how often its driver is opened."""
 
     asked = 0
 
@@ -185,7 +185,7 @@ class Counted(OneDriver):
 
 
 class LeftAlone(Site):
-    """Clusters whose driver has nothing to do for them."""
+    """Clusters whose driver does not tend them."""
 
     def test_a_driver_is_opened_once_until_another_operation(self):
         cluster = self.created(group(1))

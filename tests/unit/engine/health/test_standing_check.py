@@ -1,4 +1,4 @@
-"""Settled clusters are looked at, with one call per backend, and dead nodes are replaced."""
+"""Settled clusters are polled, one call per backend, and dead nodes are replaced."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ AT_ONCE = Health(unhealthy_after_s=0.0)
 
 
 class WatchSite(Site):
-    """A site whose clusters are looked at when the test says so."""
+    """A site whose clusters are polled when a test calls for it."""
 
     def setUp(self):
         self.calls = collections.Counter()
@@ -211,7 +211,7 @@ class Standing(Site):
 
 
 class Defective:
-    """A store of which one question goes wrong once."""
+    """A store with one query that fails once."""
 
     def __init__(self, store):
         self._store = store

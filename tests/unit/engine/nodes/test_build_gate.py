@@ -1,4 +1,4 @@
-"""So many builds of a cluster are asked for at once, and the others in their order."""
+"""The limit on concurrent builds of a cluster; the others follow in order."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The key of a cluster: made once, kept behind the fence, and the same for whoever has it."""
+"""The join key of a cluster: created once, behind the fence, the same for every owner."""
 
 import pathlib
 import tempfile

@@ -1,4 +1,4 @@
-"""What is said of a cluster follows from its operation, its nodes and its lease."""
+"""The conditions of a cluster follow from its operation, nodes and lease."""
 
 import dataclasses
 import unittest

@@ -1,4 +1,4 @@
-"""How counts become a table of places, and what a resize makes of them."""
+"""Counts become a table of places, and a resize changes them."""
 
 import collections
 import dataclasses

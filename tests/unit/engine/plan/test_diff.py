@@ -1,4 +1,4 @@
-"""What a group has to change: nothing that it need not."""
+"""The plan of a group has only the necessary changes."""
 
 import dataclasses
 import random
@@ -137,7 +137,7 @@ class Shrinking(unittest.TestCase):
 
 
 class Binding(unittest.TestCase):
-    """Counts that are written down are met, if need be by replacing nodes."""
+    """Explicit counts are met, if necessary by replacing nodes."""
 
     def test_003_2_a_flavor_not_declared_is_replaced_in_its_zone(self):
         nodes = nodes_in({('x', 'az1'): 1, ('x', 'az2'): 1})

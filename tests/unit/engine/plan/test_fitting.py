@@ -1,4 +1,4 @@
-"""The most nodes stay that both counts allow."""
+"""The largest number of nodes stays that both counts allow."""
 
 import itertools
 import unittest
@@ -25,7 +25,7 @@ def fits(counts, flavors, zones):
 
 
 def most(existing, flavors, zones):
-    """Return by trying everything how many can stay."""
+    """Return by exhaustive search how many can stay."""
     every = itertools.product(*(range(existing[place] + 1) for place in CELLS))
     trials = (dict(zip(CELLS, counts, strict=True)) for counts in every)
     return max(sum(trial.values()) for trial in trials if fits(trial, flavors, zones))

@@ -1,4 +1,4 @@
-"""What is next for a node, and what a failure makes of it."""
+"""The next action of a node, and the effect of a failure on it."""
 
 import itertools
 import unittest

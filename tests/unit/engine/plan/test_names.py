@@ -1,4 +1,4 @@
-"""Names are host names, and neither they nor ids come twice."""
+"""Names are host names, and neither names nor ids are reused."""
 
 import random
 import re
@@ -15,7 +15,7 @@ HOST = re.compile(r'^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')
 
 
 class Stuck(random.Random):
-    """Makes the same name up twice before it finds another."""
+    """Generates the same name twice before another one."""
 
     turns = 0
 

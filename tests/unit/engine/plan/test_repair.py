@@ -1,4 +1,4 @@
-"""Dead nodes are replaced one by one, and not at all when too many are dead."""
+"""Dead nodes are replaced one by one, and not at all if too many are dead."""
 
 import unittest
 
@@ -77,7 +77,7 @@ class Remediation(unittest.TestCase):
     def test_a_replacement_under_way_holds_up_the_next(self):
         sick = node(**SICK)
         new = node(state=NodeState.BUILDING, since=NOW)
-        # So does one of which there is no trace yet.
+        # So does a missing node that is not planned so far.
         for there in ([sick, new, *well(4)], [sick, *well(4)]):
             found = remediate(group(6), there, NOW)
             self.assertEqual({}, dict(found.victims))

@@ -1,4 +1,4 @@
-"""Which nodes are reset next: never more than may be, each once, from wherever it is."""
+"""The next nodes to reset: never more than allowed, each once, from any state."""
 
 import dataclasses
 import unittest

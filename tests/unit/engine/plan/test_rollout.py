@@ -1,4 +1,4 @@
-"""A group works while it changes: never fewer nodes, never more, than is allowed."""
+"""A group works while it changes: never fewer nodes, nor more, than allowed."""
 
 import dataclasses
 import random
@@ -153,7 +153,7 @@ class Turns(unittest.TestCase):
 
 
 class Cloud:
-    """Nodes that come and go at random, as the engine and its backends make them."""
+    """Nodes that change at random, as the engine and its backends change them."""
 
     def __init__(self, nodes, seed):
         self.nodes = list(nodes)
@@ -181,7 +181,7 @@ class Cloud:
         }  # fmt: skip
         coming = {
             NodeState.PLANNED: NodeState.BUILDING, NodeState.BUILDING: NodeState.JOINING,
-            # The engine builds again what failed, and what was lost comes back.
+            # The engine builds again what failed, and lost nodes come back.
             NodeState.FAILED: NodeState.BUILDING,
         }  # fmt: skip
         dice = self.chance.random()
@@ -192,7 +192,7 @@ class Cloud:
         if trouble and dice > 0.9:
             troubles = (NodeState.UNHEALTHY, UNKNOWN, NodeState.FAILED)
             return self.chance.choice(troubles)
-        # The engine builds again what failed, and what was lost comes back.
+        # The engine builds again what failed, and lost nodes come back.
         return coming.get(
             one.state, NodeState.BUILDING if one.state is NodeState.FAILED else READY
         )
@@ -208,7 +208,7 @@ class Cloud:
 
 
 class Simulated(unittest.TestCase):
-    """Whatever happens meanwhile, limits hold at every turn, and there is an end."""
+    """Whatever happens meanwhile, limits hold in every round, and the change completes."""
 
     def play(self, one, nodes, seed, trouble_turns):
         limits, count = one.group.strategy, one.group.shape.count

@@ -1,4 +1,4 @@
-"""A jobboard in memory, for what no real one does when it is asked to."""
+"""A jobboard in memory, for behaviour that real ones do not show on demand."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ from kiln.engine.work_sources.boards import Board, BoardAway, Job
 
 @dataclasses.dataclass
 class Note:
-    """A job as it hangs on the board."""
+    """A job on the board."""
 
     cluster_id: str
     number: int
@@ -17,17 +17,17 @@ class Note:
 
 
 class Bulletin:
-    """What all connections see."""
+    """The state that all connections share."""
 
     def __init__(self, clock):
         self.clock = clock
         self.notes = []
         self.away = False
         self.defects = []
-        #: How often somebody connected, and how many are connected.
+        #: The number of connects so far, and of open connections.
         self.connected = self.open = 0
         self.listeners = []
-        #: What happens once after somebody has looked at the jobs, and before he acts on it.
+        #: Called once, after the jobs were read and before they are used.
         self.meanwhile = None
         self._numbers = itertools.count(1)
 

@@ -1,4 +1,4 @@
-"""A jobboard says who looks first; what it loses, the store knows."""
+"""A jobboard decides which conductor is first; what it loses is in the store."""
 
 import threading
 
@@ -25,7 +25,7 @@ class BoardCase(MovingTime, StoreCase):
             lambda: MemoryBoard(self.bulletin, owner, claim_s=CLAIM_S, tells=tells),
             self.store, claim_s=CLAIM_S, sweep_s=SWEEP_S, clock=self.clock,
         )  # fmt: skip
-        # Looked at once, so that no test depends on when it comes to be.
+        # Used at once, so that no test depends on when it is created.
         source.take()
         self.addCleanup(source.close)
         if started:
@@ -35,7 +35,7 @@ class BoardCase(MovingTime, StoreCase):
 
     def pass_time(self, seconds):
         self.clock.sleep(seconds)
-        # Whoever woke at the same moment is to be done with it, too.
+        # Other threads that woke at the same time are to be done with it, too.
         self.until(lambda: True)
 
     def claimed(self, owner, *cluster_ids):
@@ -43,7 +43,7 @@ class BoardCase(MovingTime, StoreCase):
 
 
 class Sharing(BoardCase):
-    def test_what_is_offered_is_posted_claimed_and_named_until_it_is_done(self):
+    def test_an_offered_cluster_is_posted_claimed_and_named_until_done(self):
         source = self.source()
         source.offer('c-web')
         self.claimed('me', 'c-web')
@@ -53,7 +53,7 @@ class Sharing(BoardCase):
         self.until(lambda: not self.bulletin.names())
         self.assertEqual((), source.take())
 
-    def test_a_cluster_that_has_a_job_gets_no_second_one(self):
+    def test_a_cluster_with_a_job_gets_no_second_job(self):
         offering = self.source(started=False)
         for _ in range(2):
             offering.offer('c-web')
@@ -62,14 +62,14 @@ class Sharing(BoardCase):
         self.pass_time(3)
         self.assertEqual(['c-web', 'c-db'], self.bulletin.names())
 
-    def test_of_two_conductors_one_gets_a_job(self):
+    def test_only_one_of_two_conductors_gets_a_job(self):
         one, two = self.source('one'), self.source('two')
         self.bulletin.post('c-web')
         self.until(lambda: one.take() or two.take())
         self.pass_time(3)
         self.assertEqual([('c-web',)], [found for found in (one.take(), two.take()) if found])
 
-    def test_who_only_offers_claims_nothing(self):
+    def test_a_source_that_only_offers_claims_nothing(self):
         offering = self.source(started=False)
         offering.offer('c-web')
         self.until(self.bulletin.names)
@@ -77,14 +77,14 @@ class Sharing(BoardCase):
         self.assertEqual({'c-web': ''}, self.bulletin.owners())
         self.assertEqual((), offering.take())
 
-    def test_a_board_that_does_not_tell_of_posts_is_looked_at_once_a_second(self):
+    def test_a_board_without_notifications_is_polled_once_a_second(self):
         source = self.source(tells=False)
         self.bulletin.post('c-web')
         began = self.clock.monotonic()
         self.until(source.take)
         self.assertLess(self.clock.monotonic() - began, 2.0)
 
-    def test_what_is_offered_last_is_posted_before_the_board_is_left(self):
+    def test_the_last_offers_are_posted_before_the_board_is_left(self):
         offering = self.source(started=False)
         offering.offer('c-web')
         offering.close()
@@ -94,26 +94,26 @@ class Sharing(BoardCase):
         offering.close()
         self.assertEqual(['c-web'], self.bulletin.names())
 
-    def test_a_source_that_nobody_used_never_saw_the_board(self):
+    def test_an_unused_source_does_not_connect(self):
         self.source(started=False).close()
         self.assertEqual(0, self.bulletin.connected)
 
-    def test_what_was_asked_while_a_job_was_finished_gets_a_job_of_its_own(self):
+    def test_work_submitted_while_a_job_is_finished_gets_a_new_job(self):
         source = self.source()
         self.create()
         source.offer('c-web')
         self.claimed('me', 'c-web')
         first = self.bulletin.notes[0]
-        # Its operation has not ended: somebody entered it and found the first job.
+        # Its operation has not ended: someone submitted it and found the first job.
         source.done('c-web')
         self.until(lambda: self.bulletin.names() == ['c-web'] and first not in self.bulletin.notes)
 
-    def test_what_is_offered_again_while_its_last_job_is_finished_gets_a_job(self):
+    def test_a_cluster_offered_again_while_its_job_is_finished_gets_a_job(self):
         offering = self.source(started=False)
         self.bulletin.post('c-web')
 
         def meanwhile():
-            # Whoever had the job is done with it, and somebody asks for more.
+            # The owner of the job is done with it, and someone submits more work.
             self.bulletin.notes.clear()
             offering.offer('c-web')
 
@@ -133,7 +133,7 @@ class Sharing(BoardCase):
         self.pass_time(3)
         self.assertEqual([], self.bulletin.names())
 
-    def test_what_was_not_claimed_cannot_be_finished(self):
+    def test_a_job_that_was_not_claimed_cannot_be_finished(self):
         source = self.source()
         source.done('c-web')
         self.pass_time(3)
@@ -158,7 +158,7 @@ class Claims(BoardCase):
         self.assertEqual({'c-web': 'dead'}, self.bulletin.owners())
         self.claimed('alive', 'c-web')
 
-    def test_a_claim_that_somebody_else_has_is_not_named_any_more(self):
+    def test_a_claim_that_was_lost_is_no_longer_named(self):
         source = self.source()
         self.bulletin.post('c-web')
         self.claimed('me', 'c-web')
@@ -168,7 +168,7 @@ class Claims(BoardCase):
             self.until(lambda: not source.take())
         self.assertIn('The claim of cluster c-web on the jobboard is lost', logs.output[0])
 
-    def test_who_goes_gives_back_what_it_held(self):
+    def test_a_closed_source_releases_its_claims(self):
         leaving = self.source('leaving')
         self.bulletin.post('c-web')
         self.claimed('leaving', 'c-web')
@@ -188,9 +188,9 @@ class Claims(BoardCase):
 
 
 class GivenBack(BoardCase):
-    """What cannot be worked on here may be worked on elsewhere."""
+    """A cluster that cannot be worked on here can be worked on elsewhere."""
 
-    def test_a_job_that_is_not_wanted_goes_to_another(self):
+    def test_an_unwanted_job_goes_to_another_conductor(self):
         one = self.source('one')
         self.bulletin.post('c-web')
         self.claimed('one', 'c-web')
@@ -200,7 +200,7 @@ class GivenBack(BoardCase):
         self.claimed('two', 'c-web')
         self.assertEqual((('c-web',), ()), (two.take(), one.take({'c-web'})))
 
-    def test_a_job_that_is_not_wanted_is_claimed_again_once_it_is(self):
+    def test_an_unwanted_job_is_claimed_again_once_it_is_wanted(self):
         source = self.source()
         self.bulletin.post('c-web')
         self.bulletin.post('c-db')
@@ -212,7 +212,7 @@ class GivenBack(BoardCase):
         self.assertEqual(('c-db',), source.take())
         self.claimed('me', 'c-web', 'c-db')
 
-    def test_a_sweep_does_not_name_what_is_not_wanted(self):
+    def test_a_sweep_does_not_name_unwanted_clusters(self):
         source = self.source()
         self.create('web')
         self.create('db')
@@ -221,7 +221,7 @@ class GivenBack(BoardCase):
 
 
 class Sweeps(BoardCase):
-    def test_a_sweep_that_has_not_named_all_goes_on_with_the_next_look(self):
+    def test_an_incomplete_sweep_continues_with_the_next_poll(self):
         source = self.source()
         asked = [f'c-{number}' for number in range(250)]
         for cluster_id in asked:
@@ -242,7 +242,7 @@ class Sweeps(BoardCase):
         self.assertEqual(('c-web',), source.take())
         self.assertEqual((), source.take())
 
-    def test_a_sweep_names_what_is_claimed_once(self):
+    def test_a_sweep_names_claimed_clusters_once(self):
         source = self.source()
         self.create()
         source.offer('c-web')
@@ -250,7 +250,7 @@ class Sweeps(BoardCase):
         self.pass_time(SWEEP_S)
         self.assertEqual(('c-web',), source.take())
 
-    def test_while_the_board_is_away_each_look_asks_the_store(self):
+    def test_while_the_board_is_unavailable_each_poll_reads_the_store(self):
         self.bulletin.away = True
         with self.assertLogs('kiln.engine.work_sources.jobboard', 'INFO') as logs:
             source = self.source()
@@ -266,7 +266,7 @@ class Sweeps(BoardCase):
         self.assertIn('The jobboard is back', logs.output[1])
         self.until(lambda: source.take() == () or self.pass_time(1))
 
-    def test_what_was_offered_while_the_board_was_away_is_posted_later(self):
+    def test_offers_made_while_the_board_is_unavailable_are_posted_later(self):
         source = self.source(started=False)
         self.bulletin.away = True
         with self.assertLogs('kiln.engine.work_sources.jobboard', 'WARNING'):
@@ -276,18 +276,18 @@ class Sweeps(BoardCase):
         self.until(self.bulletin.names)
         self.assertEqual(['c-web'], self.bulletin.names())
 
-    def test_after_trouble_everything_is_claimed_anew(self):
+    def test_after_an_outage_everything_is_claimed_again(self):
         source = self.source()
         self.bulletin.post('c-web')
         self.claimed('me', 'c-web')
         self.bulletin.defects.append(ValueError('a defect'))
         with self.assertLogs('kiln.engine.work_sources.jobboard', 'ERROR'):
             self.until(lambda: not self.bulletin.defects and not source.take())
-        # Until its old claim is over it is nobody's.
+        # Until its old claim has expired it is free for none.
         self.until(source.take)
         self.assertEqual(2, self.bulletin.connected)
 
-    def test_a_job_is_posted_again_where_the_store_cannot_say_whether_it_need_be(self):
+    def test_a_job_is_posted_again_if_the_store_cannot_be_read(self):
         source = self.source()
         self.bulletin.post('c-web')
         self.claimed('me', 'c-web')

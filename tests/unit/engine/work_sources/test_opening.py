@@ -1,4 +1,4 @@
-"""From the option to the source: what may be written, and what is never shown."""
+"""Work sources of an option: what is allowed, and what is never shown."""
 
 import subprocess
 import sys
@@ -44,12 +44,12 @@ class Addresses(unittest.TestCase):
             with self.assertRaisesRegex(ConfigurationError, f'write {safe}://'):
                 parse(f'{safe[:-1]}://h/kiln', files)
 
-    def test_a_user_and_a_password_may_hold_what_a_url_may_not(self):
+    def test_user_and_password_can_have_characters_that_urls_do_not_allow(self):
         address = parse('redis://me:a%40b%2Fc@h:1/kiln')
         self.assertEqual(('me', 'a@b/c'), (address.user, address.password))
         self.assertEqual((None, 'x'), (parse('redis://:x@h').user, parse('redis://:x@h').password))
 
-    def test_what_cannot_be_used_is_refused_without_its_password(self):
+    def test_an_invalid_address_is_refused_without_showing_its_password(self):
         for where, words in {
             '': 'must be one of database, zookeeper:',
             'rabbit://h/kiln': 'must be one of',
@@ -64,13 +64,13 @@ class Addresses(unittest.TestCase):
             self.assertIn(words, str(caught.exception))
             self.assertNotIn('hush', str(caught.exception))
 
-    def test_no_name_and_no_text_of_it_tells_the_password(self):
+    def test_neither_name_nor_text_shows_the_password(self):
         address = parse('redis://me:hush@h/kiln')
         self.assertNotIn('hush', f'{address} {address!r} {address.name}')
 
 
 class Opening(StoreCase):
-    def test_without_a_board_the_store_is_asked(self):
+    def test_without_a_board_the_store_is_polled(self):
         source = open_source('database', self.store, claim_s=15)
         self.assertIsInstance(source, DatabaseSource)
         self.create()
@@ -80,7 +80,7 @@ class Opening(StoreCase):
         source.done('c-web')
         source.close()
 
-    def test_what_is_offered_in_a_process_wakes_its_conductor(self):
+    def test_an_offer_in_a_process_wakes_its_conductor(self):
         source = open_source('database', self.store, claim_s=15)
         woken = []
         source.offer('c-web')
@@ -88,7 +88,7 @@ class Opening(StoreCase):
         source.offer('c-web')
         self.assertEqual([True], woken)
 
-    def test_a_board_that_nobody_answers_is_no_reason_to_stop(self):
+    def test_a_board_that_does_not_answer_does_not_stop_the_source(self):
         source = open_source('etcd://127.0.0.1:1/kiln', self.store, claim_s=15)
         self.create()
         with self.assertLogs('kiln.engine', 'WARNING') as logs:
