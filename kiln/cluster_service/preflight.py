@@ -119,7 +119,7 @@ class Preflight:
         kind = machine.server_type or AmphoraType.VM
         if kind not in kinds:
             has = ', '.join(sorted(kinds))
-            message = f'backend {compute.name} makes no {kind.value}; it makes {has}'
+            message = f'backend {compute.name} does not build {kind.value}; it builds {has}'
             yield Problem(message=message, path=f'{path}.server_type')
         group = proposal.cluster.spec.group(plan.group)
         for ability, value, field in _uses(plan, group, machine):

@@ -175,7 +175,7 @@ def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[st
     if state is NodeState.GONE:
         return 'has nothing more to do for it', ()
     if state is NodeState.UNKNOWN:
-        return 'polls again; nothing is built or deleted for it until its backend reports it', ()
+        return 'polls again; builds or deletes nothing until its backend reports its state', ()
     if state is NodeState.READY and not node.doomed:
         return 'has nothing to do for it', ()
     if view.cluster.paused:

@@ -103,7 +103,7 @@ class Work(abc.ABC):
 
     @abc.abstractmethod
     def _go_on(self, entry: Entry, due: list[Member]) -> None:
-        """Do what is next for the operation."""
+        """Run the next part of the operation."""
 
     @abc.abstractmethod
     def _miss(self, entry: Entry, operation: Operation) -> None:

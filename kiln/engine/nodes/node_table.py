@@ -31,7 +31,7 @@ class Member:
 
 
 class Roster:
-    """All nodes that are not gone. A round costs what changes in it, not the size of this."""
+    """All nodes that are not gone. The cost of a round grows only with its changes."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._members: dict[str, Member] = {}

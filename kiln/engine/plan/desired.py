@@ -126,7 +126,7 @@ class Wishes:
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
     ) -> Next:
-        """Return what to begin now; if that is nothing and no rest is left, all is as desired."""
+        """Return what to begin now; nothing without a rest means that all is as desired."""
         plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
         turns = []
         more = bool(holds)

@@ -237,7 +237,7 @@ class Outages:
             self.until(lambda: 'c-db' in source.take())
             self.until(lambda: len(logs.output) == 2)
         self.assertIn(bulletin.url, logs.output[0])
-        self.assertIn('Until it is back the store is asked', logs.output[0])
+        self.assertIn('Until it is back, the store is polled', logs.output[0])
         self.assertIn('The jobboard is back', logs.output[1])
 
     until = Boards.until

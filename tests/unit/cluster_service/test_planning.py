@@ -208,7 +208,7 @@ class Unable(SiteCase):
         return Compute(Little(cloud=self.cloud), settings=STACK)
 
     def test_machines_of_another_type_are_refused(self):
-        with self.assertRaisesRegex(InvalidCluster, 'makes no bare_metal; it makes vm'):
+        with self.assertRaisesRegex(InvalidCluster, 'does not build bare_metal; it builds vm'):
             self.plan(WEB + 'server_type: bare_metal\ndriver: nodes_v1\n')
 
     def test_a_backend_that_cannot_describe_images_leaves_the_choice_to_the_rest(self):
