@@ -121,7 +121,7 @@ class OfNodes(unittest.TestCase):
 
     def test_the_next_step_of_kiln_for_a_node(self):
         for fields, next_ in (
-            ({'state': NodeState.UNKNOWN}, 'nothing is built or deleted'),
+            ({'state': NodeState.UNKNOWN}, 'builds or deletes nothing'),
             ({'state': NodeState.GONE}, 'nothing more'),
             ({'state': NodeState.READY}, 'nothing to do for it'),
             ({'state': NodeState.READY, 'doomed': 'asked for'}, 'removes it'),
