@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any, cast
 
 #: Drivers and hooks outside of kiln import these.
 MOVED = {
@@ -37,10 +37,12 @@ class _MovedPaths:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return a spec whose module is the one of today."""
-        return importlib.machinery.ModuleSpec(name, _Redirect()) if name in MOVED else None
+        return (
+            importlib.machinery.ModuleSpec(name, cast(Any, _Redirect())) if name in MOVED else None
+        )
 
 
-class _Redirect(importlib.abc.Loader):
+class _Redirect:
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
         """Let Python make an empty module, which the one of today replaces."""
 
