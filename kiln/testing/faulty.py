@@ -7,13 +7,13 @@ how the guards above, or a controller, handle it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import AmphoraComputeError, ServiceUnavailable
-from kiln.models import Ability, Amphora, BuildRequest, Limits
+from kiln.wrappers.base import DriverWrapper
 
 #: Makes the error of a call that fails.
 MakeError = Callable[[Call], AmphoraComputeError]
@@ -26,13 +26,12 @@ def unavailable(call: Call) -> AmphoraComputeError:
     return ServiceUnavailable(f'Cannot {call.label}: the backend is down, as the test wants it.')
 
 
-class FaultyDriver(AmphoraComputeDriver):
+class FaultyDriver(DriverWrapper):
     """Base: passes calls on to a correct driver, and disturbs ``calls`` before."""
 
     def __init__(self, inner: AmphoraComputeDriver, *, calls: Collection[Call] = _ALL) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.calls = frozenset(calls)
-        self.name, self.owner, self.clock = inner.name, inner.owner, inner.clock
 
     def disturb(self, call: Call) -> None:
         """Take time, or raise; the call goes on when this returns."""
@@ -43,41 +42,6 @@ class FaultyDriver(AmphoraComputeDriver):
         if call in self.calls:
             self.disturb(call)
         return self.inner.perform(call, *args)
-
-    @property
-    def limits(self) -> Limits:
-        """What the correct driver accepts."""
-        return self.inner.limits
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """What the correct driver can do."""
-        return self.inner.abilities
-
-    def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Return the refusal of the correct driver; faults are not announced."""
-        return self.inner.refusal(call)
-
-    def close(self) -> None:
-        """Close the correct driver."""
-        self.inner.close()
-
-    # Every driver must have these hooks; calls to them meet the faults as well.
-
-    def _build(self, request: BuildRequest) -> str:
-        amphora_id: str = self.perform(Call.BUILD, request)
-        return amphora_id
-
-    def _delete(self, amphora_id: str) -> None:
-        self.perform(Call.DELETE, amphora_id)
-
-    def _get(self, amphora_id: str) -> Amphora:
-        amphora: Amphora = self.perform(Call.GET, amphora_id)
-        return amphora
-
-    def _list(self, owner: str) -> Iterable[Amphora]:
-        amphorae: Iterable[Amphora] = self.perform(Call.LIST, owner)
-        return amphorae
 
 
 class SlowDriver(FaultyDriver):

@@ -111,7 +111,7 @@ MAY_IMPORT = {
         'kiln.hooks',
     },
     # ---- outside
-    'kiln.testing': CONTRACT,
+    'kiln.testing': CONTRACT | {'kiln.wrappers.base'},
     # Judges also what kiln's guards make of a driver.
     'kiln.testing.conformance': CONTRACT | {'kiln.compute', 'kiln.testing', 'kiln.wrappers'},
     # Judges cluster drivers by what the engine makes of them on the simulated cloud.
