@@ -6,7 +6,7 @@ import dataclasses
 import urllib.parse
 
 from kiln.clusters.models import OperationKind
-from kiln.hooks.hook import DRIVER, MIDDLE, NAME, Executable, Hook, Target, Webhook
+from kiln.hooks.hook import DRIVER, NAME, Executable, Hook, HookOptions, Target, Webhook
 from kiln.hooks.points import OnDeadline, OnFailure, Point
 from kiln.yaml_schema.containers import ListOf
 from kiln.yaml_schema.mapping import Field, Found, Record
@@ -19,34 +19,21 @@ _LOOPBACK = ('127.0.0.1', '::1', 'localhost')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Declared:
+class Declared(HookOptions):
     """One hook as declared in hooks.yaml."""
 
-    name: str
-    point: Point
     exec: tuple[str, ...] = ()
     url: str = ''
     secret_file: str | None = None
     ca_file: str | None = None
-    order: int = MIDDLE
-    timeout_s: float = 30.0
-    deadline_s: float = 600.0
-    on_failure: OnFailure | None = None
-    on_deadline: OnDeadline | None = None
-    retries: int | None = None
-    backoff_s: float = 5.0
-    clusters: tuple[str, ...] = ()
-    drivers: tuple[str, ...] = ()
-    kinds: tuple[OperationKind, ...] = ()
 
     def hook(self, origin: str) -> Hook:
         """Return the hook that this declares."""
         target: Target = Executable(self.exec)
         if self.url:
             target = Webhook(self.url, self.secret_file, self.ca_file)
-        alike = {field.name for field in dataclasses.fields(Hook)} - {'target', 'origin'}
-        said = {name: getattr(self, name) for name in alike}
-        return Hook(**said, target=target, origin=origin)
+        options = {one.name: getattr(self, one.name) for one in dataclasses.fields(HookOptions)}
+        return Hook(**options, target=target, origin=origin)
 
 
 class _Name(Text):

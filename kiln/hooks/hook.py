@@ -65,12 +65,11 @@ Target = Executable | Webhook | Plugin
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Hook:
-    """A target that is called at one point of the lifecycle of clusters or nodes."""
+class HookOptions:
+    """When a hook is called, how often, and what its failure means."""
 
     name: str
     point: Point
-    target: Target
     #: Lower is called earlier at pre_ points, and later at post_ points.
     order: int = MIDDLE
     #: Time limit of one call, in seconds.
@@ -88,6 +87,13 @@ class Hook:
     clusters: tuple[str, ...] = ()
     drivers: tuple[str, ...] = ()
     kinds: tuple[OperationKind, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Hook(HookOptions):
+    """A target that is called at one point of the lifecycle of clusters or nodes."""
+
+    target: Target
     #: Where the hook is declared: a file or a package.
     origin: str = ''
 
