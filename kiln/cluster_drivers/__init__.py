@@ -1,1 +1,1 @@
-"""What turns nodes into clusters: the contract, how a driver is found, and drivers."""
+"""Cluster drivers: the contract, discovery, selection and the drivers in tree."""

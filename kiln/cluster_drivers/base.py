@@ -1,13 +1,12 @@
-"""The contract of cluster drivers: what the engine calls, and what an author fills in.
+"""Contract of cluster drivers: the calls of the engine, the hooks of an author.
 
-Four members are required; what else a class overrides it can do, and nothing is said
-twice. The engine calls every method by keyword. A method declares, or starts
-something, and returns at once: waiting, retrying and deadlines are the engine's.
-Whatever is called may be called again, after a crash too, and must then do no more
-than once would have.
+Four members are required. Overriding any other method declares the capability. The engine
+calls every method by keyword. A method declares or starts something and returns at once:
+waiting, retrying and deadlines are the engine's. The engine can repeat every call, also
+after a crash; a repeated call must have the same effect as one call.
 
-A driver raises :class:`~kiln.clusters.exceptions.ClusterDriverError` and nothing else;
-before the first entry of an operation's journal that leaves the cluster as it was.
+A driver raises :class:`~kiln.clusters.exceptions.ClusterDriverError` and nothing else.
+An error before the first entry of an operation's journal leaves the cluster as it was.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ from kiln.clusters.models import Cluster, Node, Operation
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
 from kiln.plugins.signatures import differing_signatures
 
-#: Raised when a driver written for the old contract could no longer work.
+#: Increased when a driver written for the old contract can no longer work.
 CONTRACT_VERSION = 1
 
-#: What a driver overrides to have a capability; all of it.
+#: The methods that a driver must override for a capability, all of them.
 METHODS: Mapping[Cap, tuple[str, ...]] = {
     Cap.RESIZE: ('resize_cluster',),
     Cap.UPGRADE: ('upgrade_cluster',),
@@ -57,7 +56,7 @@ METHODS: Mapping[Cap, tuple[str, ...]] = {
 
 
 def _definition_violations(driver_class: type[ClusterDriver]) -> Iterator[str]:
-    """Yield what no class of drivers may be, whether abstract or not."""
+    """Yield the violations that also an abstract driver class must not have."""
     contract = next(one for one in driver_class.__mro__[1:] if one.__module__ == __name__)
     names = [name for name in dir(contract) if not name.startswith('_')]
     yield from differing_signatures(contract, driver_class, names)
@@ -74,24 +73,24 @@ def _overridden(driver_class: type, name: str) -> bool:
 class ClusterDriver(abc.ABC):
     """Builds clusters of some types on any engine: Heat, Terraform, an API of its own.
 
-    What it knows of a cluster between two calls it returns in reports, as
-    ``driver_handle`` and ``driver_state``, and finds again on the cluster.
+    A driver keeps no state between calls. It returns its data about a cluster in reports,
+    as ``driver_handle`` and ``driver_state``, and reads them from the cluster later.
     """
 
     contract_version: ClassVar[int] = CONTRACT_VERSION
-    #: The name of its directory and of its entry point.
+    #: The name of the driver's directory and entry point.
     name: ClassVar[str]
-    #: As ``1.0.0``; clusters stay with the version that built them.
+    #: Three numbers such as ``1.0.0``; clusters stay with the version that built them.
     version: ClassVar[str]
     beta: ClassVar[bool] = False
-    #: What it can do beside create, update and delete; follows from what it overrides.
+    #: Capabilities beside create, update and delete; derived from the overridden methods.
     capabilities: ClassVar[frozenset[Cap]] = frozenset()
-    #: What it inherits and cannot do all the same.
+    #: Inherited capabilities that this driver does not have.
     missing_capabilities: ClassVar[frozenset[Cap]] = frozenset()
-    #: Operations of its own, by name: ``kiln x DRIVER VERB``.
+    #: Operations of this driver only, by name: ``kiln x DRIVER VERB``.
     verbs: ClassVar[Mapping[str, Verb]] = MappingProxyType({})
 
-    # What kiln's own engine does for all drivers of a base.
+    # Capabilities that kiln's engine provides for all drivers of a base class.
     _by_engine: ClassVar[frozenset[Cap]] = frozenset()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -108,18 +107,18 @@ class ClusterDriver(abc.ABC):
 
     @classmethod
     def open(cls, *, overrides: Path | None = None) -> Self:
-        """Return the driver, ready to be called by many threads; touch no network.
+        """Return the driver, ready for calls from many threads, without network access.
 
-        :param overrides: A directory of the operator's templates, each of which takes
-            the place of the driver's of the same name.
-        :raises InvalidClusterDriver: its templates cannot be used.
+        :param overrides: A directory of the operator's templates; each replaces the
+            driver's template of the same name.
+        :raises InvalidClusterDriver: the templates cannot be used.
         """
         return cls()
 
     def require(self, cap: Cap) -> None:
-        """Return if the driver can do something; asked before anything is changed.
+        """Check that the driver has a capability; called before anything is changed.
 
-        :raises MissingCapability: it cannot.
+        :raises MissingCapability: the driver lacks the capability.
         """
         if cap in self.capabilities:
             return
@@ -128,27 +127,27 @@ class ClusterDriver(abc.ABC):
             f'Cluster driver {self.name} cannot {cap.value.replace("_", " ")}.', f'It can: {can}.'
         )
 
-    # ---- the four of the founding note ------------------------------------
+    # ---- the four required members -----------------------------------------
 
     @property
     @abc.abstractmethod
     def provides(self) -> Sequence[ClusterType | tuple[str, str, str] | Mapping[str, str]]:
-        """What it builds: (server_type, os, coe), where ``*`` is any.
+        """The types of cluster: (server_type, os, coe), where ``*`` is any.
 
-        Read without making a driver, so it may depend on nothing but the class;
-        a plain class attribute is enough.
+        Read without creating a driver, so it must depend on the class alone; a plain
+        class attribute is enough.
         """
 
     @abc.abstractmethod
     def create_cluster(
         self, context: Context, cluster: Cluster, cluster_create_timeout: float
     ) -> StatusReport | None:
-        """Start a cluster; one that was started already is not started again.
+        """Start to create a cluster; do nothing if it was started already.
 
-        :param cluster_create_timeout: Seconds after which the engine gives up; for
-            the information of a driver whose own engine wants to know.
-        :returns: A first report, with the handle; None where kiln's engine builds it.
-        :raises ClusterDriverError: it cannot be started.
+        :param cluster_create_timeout: Seconds after which the engine gives up, for a
+            driver whose own engine needs the value.
+        :returns: A first report, with the handle; None where kiln's engine builds the cluster.
+        :raises ClusterDriverError: the creation cannot be started.
         """
 
     @abc.abstractmethod
@@ -159,46 +158,48 @@ class ClusterDriver(abc.ABC):
         scale_manager: ScaleManager | None = None,
         rollback: bool = False,
     ) -> StatusReport | None:
-        """Start what leads from the cluster as it is to ``cluster.spec``.
+        """Start to bring the cluster to ``cluster.spec``.
 
-        :param scale_manager: Has a say in which nodes go where fewer are wanted.
+        :param scale_manager: Influences which nodes are removed when a group shrinks.
         :param rollback: The last update failed; ``cluster.spec`` is the former one.
-        :raises ClusterDriverError: it cannot be started.
+        :raises ClusterDriverError: the update cannot be started.
         """
 
     @abc.abstractmethod
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Start to remove everything of a cluster; one that is gone is a success.
+        """Start to remove everything of a cluster; succeed if the cluster is gone already.
 
-        The row goes when the driver reports COMPLETE and nothing is left by kiln's own count.
+        kiln removes the row when the driver reports COMPLETE and kiln's own records have
+        no resources left.
 
-        :raises ClusterDriverError: it cannot be started.
+        :raises ClusterDriverError: the deletion cannot be started.
         """
 
-    # ---- optional: what there is to say -----------------------------------
+    # ---- optional: reports --------------------------------------------------
 
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Return how a foreign engine has come along; None where kiln's own knows.
+        """Return the progress of the driver's own engine; None where kiln's engine works.
 
-        Polled, so it is one cheap look. An engine that does not answer is UNKNOWN.
+        The engine polls this method, so it must be one cheap request. If the driver's
+        engine does not answer, report UNKNOWN.
         """
         return None
 
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[Problem]:
-        """Return all that is wrong with what is wanted, before the first side effect."""
+        """Return all problems of the desired cluster, before the first side effect."""
         return ()
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor | None:
-        """Return what measures the cluster's utilisation; None where nothing does."""
+        """Return the monitor of the cluster's utilisation; None if the driver has no monitor."""
         return None
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:
-        """Return who has a say in which nodes go; by default the group's rules alone."""
+        """Return the scale manager; the default follows the group's rules alone."""
         return DefaultScaleManager(context, cluster)
 
-    # ---- optional: what can be done ---------------------------------------
+    # ---- optional: capabilities ---------------------------------------------
 
     def resize_cluster(
         self,
@@ -209,7 +210,7 @@ class ClusterDriver(abc.ABC):
         node_count: int,
         nodes_to_remove: Sequence[Node] = (),
     ) -> StatusReport | None:
-        """Start to bring a group to a count; the named nodes are the ones that go."""
+        """Start to bring a group to a count; remove the named nodes."""
         self.require(Cap.RESIZE)
         return None
 
@@ -222,14 +223,14 @@ class ClusterDriver(abc.ABC):
         nodegroups: Sequence[NodeGroupSpec],
         strategy: Strategy,
     ) -> StatusReport | None:
-        """Start to replace the nodes of some groups by those of another template."""
+        """Start to replace the nodes of some groups by nodes of another template."""
         self.require(Cap.UPGRADE)
         return None
 
     def rebuild_cluster(
         self, context: Context, cluster: Cluster, *, nodes: Sequence[Node] | None = None
     ) -> StatusReport | None:
-        """Start to make nodes anew in their places, a few at a time; None is all."""
+        """Start to rebuild nodes in their places, a few at a time; None means all nodes."""
         self.require(Cap.REBUILD)
         return None
 
@@ -241,28 +242,28 @@ class ClusterDriver(abc.ABC):
         hard: bool = False,
         nodes: Sequence[Node] | None = None,
     ) -> StatusReport | None:
-        """Start to reboot nodes, a few at a time; None is all, hard is by the switch."""
+        """Start to reboot nodes, a few at a time; None means all, hard cuts the power."""
         self.require(Cap.REBOOT)
         return None
 
     def create_nodegroup(
         self, context: Context, cluster: Cluster, nodegroup: NodeGroupSpec
     ) -> StatusReport | None:
-        """Start a group that the cluster has not had."""
+        """Start to create a new group."""
         self.require(Cap.NODEGROUPS)
         return None
 
     def update_nodegroup(
         self, context: Context, cluster: Cluster, nodegroup: NodeGroupSpec
     ) -> StatusReport | None:
-        """Start what leads from a group as it is to what it should be."""
+        """Start to bring a group to its desired state."""
         self.require(Cap.NODEGROUPS)
         return None
 
     def delete_nodegroup(
         self, context: Context, cluster: Cluster, nodegroup: NodeGroupSpec
     ) -> StatusReport | None:
-        """Start to remove a group with all of its nodes."""
+        """Start to remove a group with all its nodes."""
         self.require(Cap.NODEGROUPS)
         return None
 
@@ -279,43 +280,42 @@ class ClusterDriver(abc.ABC):
     # ---- optional: before and after ----------------------------------------
 
     def pre_create_cluster(self, context: Context, cluster: Cluster, operation: Operation) -> None:
-        """Do what must be before anything is built; an error ends the operation."""
+        """Prepare before anything is built; an error ends the operation."""
 
     def post_create_cluster(
         self, context: Context, cluster: Cluster, operation: Operation
     ) -> None:
-        """Do what must be once all groups are as wanted."""
+        """Finish once all groups are as desired."""
 
     def pre_update_cluster(self, context: Context, cluster: Cluster, operation: Operation) -> None:
-        """Do what must be before anything changes; ``operation.kind`` says what will."""
+        """Prepare before anything changes; ``operation.kind`` is the kind of change."""
 
     def post_update_cluster(
         self, context: Context, cluster: Cluster, operation: Operation
     ) -> None:
-        """Do what must be once everything has changed."""
+        """Finish once everything has changed."""
 
     def pre_delete_cluster(self, context: Context, cluster: Cluster, operation: Operation) -> None:
-        """Do what must be before any node goes; an error holds deletion up to a deadline."""
+        """Prepare before any node is removed; an error delays deletion up to a deadline."""
 
     def post_delete_cluster(
         self, context: Context, cluster: Cluster, operation: Operation
     ) -> None:
-        """Do what must be once nothing is left; the row can still be read."""
+        """Finish once nothing is left; the row can still be read."""
 
 
 class NodeClusterDriver(ClusterDriver):
     """Builds clusters of nodes through compute drivers; kiln's engine does the work.
 
-    What such a cluster is follows from its declaration alone. So whatever changes it
-    is accepted here, and nothing more: the engine plans the steps, takes them, resumes
-    them and rolls them back. A driver says what a machine is given on its way, and
-    when it is a node.
+    The declaration alone defines such a cluster. So the calls that change it only accept
+    the change: the engine plans the actions, runs them, resumes them and rolls them back.
+    A driver defines what a machine is given, and when the machine is a ready node.
     """
 
-    #: How a node is known to be ready.
+    #: The rule by which a node is ready.
     ready: ClassVar[ReadyRule] = WhenActive()
-    #: Whether no other node is built before one of a control group is ready. Not needed
-    #: where machines are told nothing of each other: then all of them boot at a time.
+    #: True if no other node is built before a node of a control group is ready. Not needed
+    #: where machines are given no data about each other: then all of them boot at once.
     control_first: ClassVar[bool] = True
 
     _by_engine = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT, Cap.NODEGROUPS})
@@ -324,7 +324,7 @@ class NodeClusterDriver(ClusterDriver):
 
     @classmethod
     def open(cls, *, overrides: Path | None = None) -> Self:
-        """Return the driver, with its templates read and checked."""
+        """Return the driver with its templates read and checked."""
         driver = super().open()
         driver._overrides = overrides
         driver._definition = driver._loaded()
@@ -332,16 +332,16 @@ class NodeClusterDriver(ClusterDriver):
 
     @property
     def template_definition(self) -> TemplateDefinition:
-        """The definition in use: read, checked, and the same for all calls."""
+        """The template definition in use: read, checked, the same for all calls."""
         if self._definition is None:
             self._definition = self._loaded()
         return self._definition
 
     @property
     def changed_templates(self) -> str:
-        """The digest of the templates where the operator has some of his own; else empty.
+        """The digest of the templates if the operator replaced some; else empty.
 
-        The driver's own are part of what its clusters are pinned to.
+        The driver's own templates are part of the pin of its clusters.
         """
         return self.template_definition.digest if self._overrides is not None else ''
 
@@ -354,21 +354,21 @@ class NodeClusterDriver(ClusterDriver):
 
     @abc.abstractmethod
     def get_template_definition(self) -> TemplateDefinition:
-        """Return a new definition of the templates; asked when the driver is opened."""
+        """Return a new definition of the templates; called when the driver is opened."""
 
     def compute_driver_for(self, cluster: Cluster, nodegroup: NodeGroupSpec) -> str | None:
         """Return the backend for the machines of a group.
 
-        None, which is what the group says where it says nothing, leaves it to the
-        cluster, its template and the site.
+        None leaves the choice to the cluster, its template and the site; a group that
+        names no backend returns None.
         """
         return nodegroup.machine.compute_driver
 
     def bootstrap(self, context: Context, cluster: Cluster, node: Node) -> Bootstrap:
         """Return what the machine of a node is given.
 
-        The same for each call about one attempt of a node, for the engine asks again
-        after a crash and repeats the build with it.
+        The same for each call about one attempt of a node: after a crash the engine calls
+        again and repeats the build with the result.
 
         :raises ClusterDriverError: a value or secret is missing; nothing is built.
         """
@@ -378,59 +378,60 @@ class NodeClusterDriver(ClusterDriver):
         return Bootstrap(user_data=found.user_data, files=found.files, join_token=token)
 
     def is_ready(self, context: Context, cluster: Cluster, node: Node) -> Readiness:
-        """Return whether a node does its work; asked again and again while its machine runs.
+        """Return the readiness of a node; polled while its machine runs.
 
-        An error counts as "not yet", and shows as the reason.
+        An error counts as "not ready", and is shown as the reason.
         """
         return self.ready(context, node)
 
     def drain(self, context: Context, cluster: Cluster, node: Node) -> Drained:
-        """Start to take a node's work away, and return whether it has none left.
+        """Start to move a node's work away; return done once the node has none left.
 
-        Asked again until it has, or until the group's deadline.
+        Polled until done, or until the group's deadline.
         """
         return DRAINED
 
     def tend(self, context: Context, cluster: Cluster) -> None:
-        """Put right what of a whole cluster has gone wrong by itself; one look where nothing has.
+        """Repair what has gone wrong in the whole cluster; one cheap check if nothing has.
 
-        Asked now and then while nobody works on the cluster, and never of one whose last
-        change failed. Nobody else changes it meanwhile, and :func:`current_deadline` says
-        until when. A driver that does not override it is not asked.
+        Called periodically while no operation works on the cluster, and never after a
+        failed change. Nothing else changes the cluster during the call;
+        :func:`current_deadline` returns the deadline. A driver that does not override the
+        method is not called.
 
-        :raises ClusterDriverError: what is wrong and stays so; people are shown it until
-            a later call finds nothing.
+        :raises ClusterDriverError: a problem that remains; it is shown until a later call
+            finds nothing.
         """
 
     @property
     def tends(self) -> bool:
-        """Whether it has something to do for a cluster on which nobody works."""
+        """True if the driver overrides :meth:`tend`."""
         return type(self).tend is not NodeClusterDriver.tend
 
-    # ---- what the engine does with that ------------------------------------
+    # ---- implemented for all drivers of this base ----------------------------
 
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[Problem]:
-        """Return what is wrong with the parameters of the groups that get new nodes."""
+        """Return the problems in the parameters of the groups that get new nodes."""
         found = (
             problem
             for group in plan.groups
             if group.added
             for problem in self.template_definition.value_problems(context, cluster, group.name)
         )
-        # What the cluster says is wrong for each of its groups, and told once.
+        # A mistake in the cluster's own parameters affects every group; report it once.
         return tuple(dict.fromkeys(found))
 
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Return what people are told of the cluster; how far it is, the engine knows."""
+        """Return the outputs of the cluster; kiln's engine has the progress."""
         outputs = self.template_definition.get_outputs(context, cluster)
         return StatusReport(outputs=outputs) if outputs else None
 
     def create_cluster(
         self, context: Context, cluster: Cluster, cluster_create_timeout: float
     ) -> StatusReport | None:
-        """Accept."""
+        """Accept the change."""
         return None
 
     def update_cluster(
@@ -440,9 +441,9 @@ class NodeClusterDriver(ClusterDriver):
         scale_manager: ScaleManager | None = None,
         rollback: bool = False,
     ) -> StatusReport | None:
-        """Accept."""
+        """Accept the change."""
         return None
 
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Accept."""
+        """Accept the change."""
         return None

@@ -1,4 +1,4 @@
-"""How the utilisation of a cluster is measured: pulled, bounded, and apart from all else."""
+"""Monitors: utilisation of a cluster, pulled by kiln within a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kiln.exceptions import redact
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metric:
-    """Something that is measured."""
+    """Description of one measured value."""
 
     name: str
     unit: str
@@ -26,7 +26,7 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """What a metric was; a value of None is unknown, and the reason says why."""
+    """Value of a metric; None means unknown, for the given reason."""
 
     metric: Metric
     value: float | None
@@ -44,16 +44,16 @@ class Monitor(abc.ABC):
 
     @abc.abstractmethod
     def pull(self) -> Mapping[str, float | None]:
-        """Return the value of each metric; one that is left out is unknown.
+        """Return the value of each metric; a missing metric is unknown.
 
         Called in a thread of its own, with a deadline: see
         :func:`kiln.clock.current_deadline`. An error makes all values unknown, and
-        harms nothing else.
+        has no other effect.
         """
 
 
 class Gauge:
-    """Reads a monitor, and neither waits nor fails for it."""
+    """Reads a monitor within a deadline and never fails."""
 
     def __init__(self, monitor: Monitor, *, timeout_s: float = 10.0, clock: Clock = SYSTEM_CLOCK):
         self._monitor, self._timeout_s, self._clock = monitor, timeout_s, clock
@@ -63,13 +63,13 @@ class Gauge:
     def read(self) -> tuple[Reading, ...]:
         """Return a reading of each metric, by the deadline at the latest; never raises.
 
-        A pull that is late goes on by itself, and no other is begun until it ends: a
+        A late pull continues in its thread, and no other pull starts until it ends: a
         dead cluster costs one thread, however often it is read.
         """
         deadline = Deadline.after(self._timeout_s, self._clock)
         with self._changed:
             if self._pull is not None:
-                return self._unknown('the last pull has not come back yet')
+                return self._unknown('the last pull is still running')
             pull = self._pull = _Pull()
             thread = threading.Thread(
                 target=self._run, args=(pull, deadline), name='kiln-monitor', daemon=True
@@ -88,7 +88,7 @@ class Gauge:
         try:
             with deadline_scope(deadline):
                 pull.values = dict(self._monitor.pull())
-        except Exception as exc:  # an author's code; whatever it is, it is a reason
+        except Exception as exc:  # an author's code can raise anything; report it as the reason
             pull.reason = redact(f'{type(exc).__name__}: {exc}')
         with self._changed:
             pull.ended = True
@@ -111,5 +111,5 @@ def _reading(metric: Metric, values: Mapping[str, object]) -> Reading:
     if value is None:
         return Reading(metric, None, 'it was not measured')
     if not isinstance(value, int | float) or not ParameterType.NUMBER.takes(value):
-        return Reading(metric, None, 'what was measured is no number')
+        return Reading(metric, None, 'the measured value is not a number')
     return Reading(metric, float(value))

@@ -1,4 +1,4 @@
-"""What the owner of a cluster may tell a driver: typed, bounded, and checked in one place."""
+"""Parameters of a driver that the owner of a cluster sets: types and bounds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-#: How parameters and outputs are called.
+#: The names of parameters and outputs.
 NAME = re.compile(r'[a-z][a-z0-9_]{0,62}')
-NAMING = 'a name has small letters, digits and underscores, a letter first'
+NAMING = 'a name has lowercase letters, digits and underscores, and begins with a letter'
 
 
 class ParameterType(enum.StrEnum):
-    """What kind of value a parameter takes; nothing is converted."""
+    """Type of a parameter's value; values are never converted."""
 
     STRING = 'string'
     INTEGER = 'integer'
@@ -26,7 +26,7 @@ class ParameterType(enum.StrEnum):
     MAP = 'map'
 
     def takes(self, value: object) -> bool:
-        """Whether a value is of this kind."""
+        """Return True if a value has this type."""
         if isinstance(value, bool):
             return self is ParameterType.BOOLEAN
         if isinstance(value, float) and not math.isfinite(value):
@@ -48,16 +48,16 @@ _KINDS: Mapping[ParameterType, Any] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One value that a driver wants to know.
+    """One value that a driver takes.
 
-    A secret takes the *name* of one in the site's store; its value is fetched when a
-    node is built, and is nowhere before.
+    A secret parameter takes the *name* of a secret in the site's store; the secret is fetched
+    when a node is built, and is stored nowhere else.
     """
 
     name: str = ''
     type: ParameterType = ParameterType.STRING
     required: bool = False
-    #: Where nobody says otherwise; None is for a parameter without one.
+    #: The value if nothing else is set; None if the parameter has no default.
     default: Any = None
     choices: tuple[Any, ...] = ()
     minimum: float | None = None
@@ -66,16 +66,16 @@ class Parameter:
     help: str = ''
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield the field and a sentence on it where the parameter itself cannot be."""
+        """Yield a field and a message for each contradiction in the declaration."""
         if not NAME.fullmatch(self.name):
             yield 'name', NAMING
         if self.secret and self.type is not ParameterType.STRING:
-            yield 'type', 'what is written of a secret is its name, a string'
+            yield 'type', 'a secret is given by its name, a string'
         for field in ('default', 'choices'):
             if self.secret and getattr(self, field):
-                yield field, f'what is secret has no {field}'
+                yield field, f'a secret parameter has no {field}'
         if self.required and self.default is not None:
-            yield 'required', 'what has a default is not required'
+            yield 'required', 'a parameter with a default is not required'
         yield from self._impossible_bounds()
         if not all(self.type.takes(choice) for choice in self.choices):
             yield 'choices', f'each must be a {self.type}'
@@ -91,7 +91,7 @@ class Parameter:
             yield 'maximum', 'it is below the minimum'
 
     def wrong(self, value: Any) -> str:
-        """Return why it cannot have a value, without quoting it; empty where it can."""
+        """Return why a value is not allowed, without quoting it; empty if it is allowed."""
         if not self.type.takes(value):
             return f'it must be {_A[self.type]}, not {_kind(value)}'
         if self.choices and value not in self.choices:

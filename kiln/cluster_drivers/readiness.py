@@ -1,4 +1,4 @@
-"""How a node is known to do its work: rules that a driver picks from, or adds to."""
+"""Readiness rules of nodes: active, console, TCP and HTTP."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kiln.clock import current_deadline
 from kiln.cluster_drivers.values import READY, Context, Readiness
 from kiln.clusters.models import Node
 
-#: A look takes no longer, so that a dead node does not hold up the others.
+#: The limit of one poll, so that a dead node does not delay the others.
 LOOK_S = 2.0
 
 
 class ReadyRule(Protocol):
-    """A rule; asked again and again once the machine runs, from any thread."""
+    """A rule; polled from any thread once the machine runs."""
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return whether a node is ready, after one look."""
+        """Return the readiness of a node, after one poll."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,41 +28,41 @@ class WhenActive:
     """A node whose machine runs is ready."""
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return that it is: only nodes whose machines run are asked about."""
+        """Return READY: only nodes whose machines run are polled."""
         return READY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WhenConsole:
-    """A node is ready once its console log says so."""
+    """A node is ready once its console log matches a pattern."""
 
     pattern: re.Pattern[str]
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return whether the pattern is anywhere in the log.
+        """Return READY if the pattern matches anywhere in the log.
 
         :raises KilnError: the log cannot be read now.
         """
         if self.pattern.search(context.console(node)):
             return READY
-        return Readiness.not_yet(f'its console does not say {self.pattern.pattern!r} yet')
+        return Readiness.not_yet(f'its console log does not match {self.pattern.pattern!r}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WhenTcp:
-    """A node is ready once it takes connections at a port."""
+    """A node is ready once it accepts connections on a port."""
 
     port: int
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return whether it does."""
+        """Return the readiness of a node, after one poll."""
         if not node.address:
             return Readiness.not_yet('it has no address yet')
         try:
             with socket.create_connection((node.address, self.port), timeout=_look_s()):
                 return READY
         except OSError as exc:
-            return Readiness.not_yet(f'port {self.port} takes no connection: {exc}')
+            return Readiness.not_yet(f'port {self.port} accepts no connection: {exc}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class WhenHttp:
     path: str = '/'
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return whether it does."""
+        """Return the readiness of a node, after one poll."""
         if not node.address:
             return Readiness.not_yet('it has no address yet')
         connection = http.client.HTTPConnection(node.address, self.port, timeout=_look_s())
@@ -86,7 +86,7 @@ class WhenHttp:
             connection.close()
         if 200 <= status < 400:
             return READY
-        return Readiness.not_yet(f'port {self.port} answers {self.path} with {status}')
+        return Readiness.not_yet(f'port {self.port} responds to {self.path} with {status}')
 
 
 def _look_s() -> float:

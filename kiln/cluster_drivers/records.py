@@ -1,4 +1,4 @@
-"""What is known of cluster drivers before any of them is made: plain values."""
+"""Records of cluster drivers: names, versions and types, before a driver is opened."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 WILDCARD = '*'
 
-#: How drivers are called; the name is that of a directory, too.
+#: The names of drivers; also names of their directories.
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,62}')
 VERSION = re.compile(r'(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}')
 
-# Magnum's word for what AmphoraType calls bare metal.
+# Magnum's word for the bare metal of AmphoraType.
 _SERVER_TYPES = {'bm': 'bare_metal'}
 
 
 class ClusterType(NamedTuple):
-    """What kind of cluster a driver builds; ``*`` stands for any."""
+    """Type of cluster that a driver builds; ``*`` is any."""
 
     server_type: str
     os: str
@@ -27,16 +27,16 @@ class ClusterType(NamedTuple):
 
     @classmethod
     def of(cls, server_type: str, os: str, coe: str) -> ClusterType:
-        """Return the type, with kiln's word for a server where Magnum's was used."""
+        """Return the type, with Magnum's server type replaced by kiln's."""
         return cls(_SERVER_TYPES.get(server_type, server_type), os, coe)
 
     def matches(self, wanted: ClusterType) -> bool:
-        """Whether clusters of the wanted type are of this one."""
+        """Return True if this type covers the wanted type."""
         return all(mine in (WILDCARD, theirs) for mine, theirs in zip(self, wanted, strict=True))
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is left open."""
+        """True if no word is a wildcard."""
         return WILDCARD not in self
 
     def __str__(self) -> str:
@@ -44,15 +44,15 @@ class ClusterType(NamedTuple):
 
 
 def cluster_type(entry: object) -> ClusterType:
-    """Return a type that a driver wrote: three words in their order, or under their names.
+    """Return a declared cluster type: three words in order, or under their names.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the entry is neither.
     """
     if isinstance(entry, Mapping):
         if set(entry) != set(ClusterType._fields):
             raise ValueError(f'{dict(entry)!r} should have {", ".join(ClusterType._fields)}')
         entry = [entry[name] for name in ClusterType._fields]
-    # A lone string is a sequence too, of letters.
+    # A string alone is a sequence too, of letters.
     words = [] if isinstance(entry, str) or not isinstance(entry, Sequence) else list(entry)
     if len(words) != len(ClusterType._fields) or not all(
         isinstance(word, str) and word for word in words
@@ -62,7 +62,7 @@ def cluster_type(entry: object) -> ClusterType:
 
 
 class DriverState(enum.StrEnum):
-    """Whether a driver may build new clusters, and if not, why."""
+    """State of a driver: usable for new clusters, or the kind of obstacle."""
 
     ACTIVE = 'active'
     BETA = 'beta'
@@ -79,14 +79,14 @@ class DriverRecord:
     version: str
     #: For people: 'package acme-kiln 0.3', 'directory /etc/kiln/drivers/x_v1'.
     origin: str
-    #: Of everything the driver consists of; changes when any of it does.
+    #: Digest of all files of the driver; changes with any of them.
     digest: str
     state: DriverState = DriverState.ACTIVE
-    #: What is wrong with it; empty for one that is ACTIVE.
+    #: What is wrong with the driver; empty if it is ACTIVE.
     reason: str = ''
     beta: bool = False
     provides: tuple[ClusterType, ...] = ()
-    #: The command that installs the extra it needs; None where no extra is the cause.
+    #: The command that installs a missing extra; None where no extra is the cause.
     install: str | None = None
 
     def __str__(self) -> str:
@@ -94,6 +94,6 @@ class DriverRecord:
 
     @property
     def recency(self) -> tuple[bool, tuple[int, ...]]:
-        """Grows with the version; a beta counts as older than all that is none."""
+        """Sort key that grows with the version; a beta is older than all other versions."""
         known = VERSION.fullmatch(self.version)
         return not self.beta, tuple(map(int, self.version.split('.'))) if known else ()

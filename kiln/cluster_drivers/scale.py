@@ -1,4 +1,4 @@
-"""Which nodes of a group may go when fewer are wanted, where a driver knows better."""
+"""Scale managers: a driver's choice of the nodes that are removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.clusters.spec import NodeGroupSpec
 
 
 class ScaleManager(abc.ABC):
-    """Has a say in which nodes of one cluster go; made anew for each choice."""
+    """Influences which nodes of one cluster are removed; created for each choice."""
 
     def __init__(self, context: Context, cluster: Cluster) -> None:
         self.context = context
@@ -21,40 +21,40 @@ class ScaleManager(abc.ABC):
     def victims(
         self, nodegroup: NodeGroupSpec, nodes: Sequence[Node], number: int
     ) -> tuple[Node, ...]:
-        """Return the nodes that go; they are written down together with the new count.
+        """Return the nodes to remove; they are stored together with the new count.
 
-        :param nodes: Those to choose from, in the order of the group's rules: all of
-            one flavor and zone, where there are too many of these.
-        :raises ClusterDriverError: the driver lets too few go, or names others.
+        :param nodes: The nodes to choose from, in the order of the group's rules: all nodes of
+            a flavor and zone that has too many.
+        :raises ClusterDriverError: the driver returns too few nodes, or other nodes.
         """
         order = self.order(nodegroup, nodes)
         ids = {node.id for node in order}
         if len(ids) != len(order) or not ids <= {node.id for node in nodes}:
             raise ClusterDriverError(
-                f'Cannot choose the nodes of group {nodegroup.name} that go: the driver '
-                f'names nodes that are not to choose from, or one twice.',
+                f'Cannot choose the nodes to remove from group {nodegroup.name}: the driver '
+                f'names nodes outside the choice, or a node twice.',
                 'Name the nodes to remove.',
             )
         if len(order) < number:
             raise ClusterDriverError(
-                f'Cannot remove {number} nodes of group {nodegroup.name}: the driver lets '
-                f'{len(order)} go.',
-                'Remove fewer, or name the nodes to remove.',
+                f'Cannot remove {number} nodes of group {nodegroup.name}: the driver '
+                f'allows {len(order)}.',
+                'Remove fewer nodes, or name the nodes to remove.',
             )
         return tuple(order[:number])
 
     @abc.abstractmethod
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the nodes in the order in which they should go.
+        """Return the nodes in the order in which they should be removed.
 
-        They come in the order of the group's rules. One that must not go now, because
-        it has work that cannot move, is left out.
+        The argument has the order of the group's rules. Leave out a node that must not be
+        removed now, because its work cannot move.
         """
 
 
 class DefaultScaleManager(ScaleManager):
-    """Lets every node go, in the order of the group's rules."""
+    """Allows every node, in the order of the group's rules."""
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the nodes as they come."""
+        """Return the nodes in the given order."""
         return nodes

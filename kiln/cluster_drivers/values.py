@@ -1,4 +1,4 @@
-"""What crosses the contract of cluster drivers: frozen values; no I/O, no client of a cloud."""
+"""Values of the cluster driver contract: frozen, without I/O or cloud clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Cap(enum.StrEnum):
-    """What a cluster driver may lack; it has what it overrides, and says so nowhere else."""
+    """Optional capabilities of a cluster driver; overriding the methods declares them."""
 
     RESIZE = 'resize'
     UPGRADE = 'upgrade'
@@ -40,22 +40,23 @@ class Cap(enum.StrEnum):
 
 
 class Secrets(Protocol):
-    """Where secrets are kept; clusters and drivers know them by name only."""
+    """Store of secrets; clusters and drivers refer to secrets by name only."""
 
     def get(self, name: str) -> str:
         """Return a secret.
 
-        :raises ClusterDriverError: there is none of that name; the text quotes neither.
+        :raises ClusterDriverError: no secret has that name; the message quotes neither
+            the name nor a secret.
         """
 
 
 class NoSecrets:
-    """The store of a site that keeps none."""
+    """The store of a site without secrets."""
 
     def get(self, name: str) -> str:
-        """Refuse."""
+        """Raise: this site has no store of secrets."""
         raise ClusterDriverError(
-            'This site has no store of secrets.', 'Configure one, such as a directory of files.'
+            'This site has no store of secrets.', 'Configure a store, such as a directory of files.'
         )
 
 
@@ -69,38 +70,38 @@ def _no_console(node: Node) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Context:
-    """For whom a driver is called, and what it may know beside the cluster itself.
+    """What a driver is allowed to use in a call, beside the cluster itself.
 
-    It holds no client: a driver that talks to something of its own makes its own,
-    with the credentials that are named here.
+    It holds no client: a driver with a backend of its own creates its own client, with
+    the credentials that are named here.
     """
 
-    #: The kiln site; everything that is made for it carries its name.
+    #: The name of the kiln site; all resources of the site carry it.
     site: str = 'kiln'
     #: The name under which ``secrets`` has the credentials of the cluster's owner.
     credentials: str | None = None
     secrets: Secrets = dataclasses.field(default_factory=NoSecrets, repr=False)
     template: ClusterTemplate | None = None
-    #: What holds where group, cluster and template are silent.
+    #: The values where group, cluster and template set none.
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
-    #: All nodes of the cluster that are not gone.
+    #: All existing nodes of the cluster.
     nodes: tuple[Node, ...] = dataclasses.field(default=(), repr=False)
-    #: Returns the key of the cluster, from which the tokens of its nodes are made; made
-    #: when it is first asked for, and then the same for ever.
+    #: Returns the key of the cluster, from which the tokens of its nodes are derived;
+    #: created on the first call, and never changed.
     join_key: Callable[[], bytes] = dataclasses.field(default=_no_key, repr=False)
     #: Returns the end of a node's console log, through the node's compute driver.
     console: Callable[[Node], str] = dataclasses.field(default=_no_console, repr=False)
 
     def group(self, cluster: Cluster, name: str) -> NodeGroupSpec:
-        """Return a group as the cluster declares it, or else its template."""
+        """Return a group as the cluster declares it, or else as its template does."""
         declared = cluster.spec.group(name)
         if declared is None and self.template is not None:
             declared = next((one for one in self.template.groups if one.name == name), None)
-        # One that is declared no longer still has nodes to be drained.
+        # A group that is no longer declared can still have nodes to drain.
         return declared or NodeGroupSpec(name=name, shape=Shape(count=0))
 
     def effective(self, cluster: Cluster, group: str) -> Effective:
-        """Return what holds for the machines of a group, and who said so."""
+        """Return the effective machine values of a group, each with its origin."""
         return effective(
             default=self.defaults,
             template=self.template.machine if self.template else MachineSpec(),
@@ -110,36 +111,36 @@ class Context:
 
 
 def join_token(context: Context, node: Node) -> str:
-    """Return what a node proves with that it is this attempt of this node.
+    """Return the token that proves that a machine is this attempt of this node.
 
-    The same for each call, so a build that is repeated sends the same; another for
-    the next attempt, so a stray twin of the last one cannot join.
+    The same for each call, so a repeated build sends the same token; different for each
+    attempt, so a leftover machine of the last attempt cannot join.
 
-    :raises ClusterError: the cluster's key cannot be had.
+    :raises ClusterError: the cluster's key is not available.
     """
     message = f'{node.cluster_id}\0{node.id}\0{node.attempt}'
     return hmac.new(context.join_key(), message.encode(), hashlib.sha256).hexdigest()
 
 
 class Progress(enum.StrEnum):
-    """How far a foreign engine has come with what it was asked."""
+    """Progress of an operation in the driver's own engine."""
 
     IN_PROGRESS = 'in_progress'
     COMPLETE = 'complete'
     FAILED = 'failed'
-    # Its engine cannot be asked now. Never taken for FAILED, nor for gone.
+    # The engine does not answer now. Never treated as FAILED, nor as gone.
     UNKNOWN = 'unknown'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class StatusReport:
-    """What a driver says of a cluster."""
+    """Report of a driver about a cluster."""
 
-    #: Of a foreign engine; None where kiln's own builds it, and knows.
+    #: Progress of the driver's own engine; None where kiln's engine builds the cluster.
     progress: Progress | None = None
-    #: In the engine's own words, for people.
+    #: The engine's own text, for people.
     reason: str = ''
-    #: Kept with the cluster and handed back with it; None leaves what there is.
+    #: Stored with the cluster and returned with it; None keeps the stored value.
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] | None = None
     outputs: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
@@ -147,18 +148,18 @@ class StatusReport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedGroup:
-    """What is about to be done to the nodes of a group; a replacement is one of each."""
+    """Planned changes to the nodes of a group; a replacement is one added, one removed."""
 
     name: str
     added: tuple[Place, ...] = ()
     removed: tuple[Node, ...] = ()
-    #: Out of work for a while, and then back where they were.
+    #: Rebuilt or rebooted in their places; they cannot work meanwhile.
     reset: tuple[Node, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedChange:
-    """What is about to be done to a cluster."""
+    """Planned change of a cluster."""
 
     kind: OperationKind
     groups: tuple[PlannedGroup, ...] = ()
@@ -166,21 +167,21 @@ class PlannedChange:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Bootstrap:
-    """What a machine is given on its way to become a node."""
+    """What a machine is given to become a node."""
 
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
     files: tuple[InjectedFile, ...] = ()
-    #: The one with which the node may join once; None where there is nothing to join.
+    #: The token with which the node can join once; None where nodes join nothing.
     join_token: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def config_drive_files(self) -> Mapping[str, tuple[bytes, int, str]]:
-        """The files as a compute driver's build takes them."""
+        """The files in the form that a compute driver's build takes."""
         return {file.path: (file.content, file.mode, file.owner) for file in self.files}
 
 
 class ReadyState(enum.StrEnum):
-    """Whether a node does its work."""
+    """States of a node's readiness."""
 
     READY = 'ready'
     NOT_YET = 'not_yet'
@@ -189,19 +190,19 @@ class ReadyState(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether a node does its work, and if not, why."""
+    """Readiness of a node, and the reason if it is not ready."""
 
     state: ReadyState
     reason: str = ''
 
     @classmethod
     def not_yet(cls, reason: str) -> Readiness:
-        """Return that it may still come; it is asked again until its deadline."""
+        """Return: not ready, but possible; the node is polled again until its deadline."""
         return cls(ReadyState.NOT_YET, reason)
 
     @classmethod
     def failed(cls, reason: str) -> Readiness:
-        """Return that it never will; the node is given up at once."""
+        """Return: never ready; the node is given up at once."""
         return cls(ReadyState.FAILED, reason)
 
 
@@ -210,7 +211,7 @@ READY = Readiness(ReadyState.READY)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drained:
-    """Whether a node has nothing left to do, and if not, what."""
+    """Result of a drain: done, or the work that is left."""
 
     done: bool
     reason: str = ''

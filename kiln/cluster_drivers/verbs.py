@@ -1,4 +1,4 @@
-"""Operations that only one driver has, such as showing what a user joins a cluster with."""
+"""Verbs: operations of one cluster driver only, ``kiln x DRIVER VERB``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kiln.clusters.models import Cluster
 
 
 class Run(Protocol):
-    """What a verb does."""
+    """The function that runs a verb."""
 
     def __call__(
         self, context: Context, cluster: Cluster, arguments: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Do it, and return plain data to show; it may be called again."""
+        """Run the verb, and return plain data to show; calls can be repeated."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Verb:
-    """One operation, and what it takes."""
+    """One operation and its parameters."""
 
     run: Run
     help: str

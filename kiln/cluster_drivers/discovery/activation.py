@@ -1,4 +1,4 @@
-"""Which of the drivers that were found may be used: what the operator says, and what is found.
+"""Activation of discovered cluster drivers: enabled, disabled, beta, conflict.
 
 Pure.
 """
@@ -14,20 +14,20 @@ from kiln.cluster_drivers.records import DriverRecord, DriverState
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Activation:
-    """Which drivers the operator wants in use; each list is of names."""
+    """The operator's options for the use of drivers; each list has driver names."""
 
-    #: Empty: all that are not disabled.
+    #: Empty: all drivers that are not disabled.
     enabled_drivers: tuple[str, ...] = ()
     disabled_drivers: tuple[str, ...] = ()
     enabled_beta_drivers: tuple[str, ...] = ()
-    #: Where a driver is to come from that is installed twice in one version.
+    #: The origin to use for a driver that is installed twice in one version.
     driver_origin: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: Whether a disabled driver is out of use for the clusters it has, too.
+    #: True if a disabled driver is also out of use for its existing clusters.
     disabled_hard: bool = False
 
     @classmethod
     def from_options(cls, values: Any) -> Self:
-        """Return what the options of [clusters] say."""
+        """Read the options of [clusters]."""
         return cls(
             enabled_drivers=tuple(values.enabled_drivers),
             disabled_drivers=tuple(values.disabled_drivers),
@@ -37,7 +37,7 @@ class Activation:
         )
 
     def unknown_names(self, records: Iterable[DriverRecord]) -> list[str]:
-        """Return, as 'option: name', what is said of drivers that are not installed."""
+        """Return 'option: name' for each named driver that is not installed."""
         installed = {record.name for record in records}
         lists = ('enabled_drivers', 'disabled_drivers', 'enabled_beta_drivers', 'driver_origin')
         return [
@@ -49,14 +49,14 @@ class Activation:
 
 
 def activated(found: Sequence[DriverRecord], wanted: Activation) -> list[DriverRecord]:
-    """Return each record with its state, and why it is in it."""
+    """Return each record with its state and the reason for it."""
     return [_judged(record, found, wanted) for record in found]
 
 
 def _judged(
     record: DriverRecord, found: Sequence[DriverRecord], wanted: Activation
 ) -> DriverRecord:
-    # What the operator does not want is not worth a complaint.
+    # A broken driver that is disabled is not worth a report.
     if reason := _unwanted(record, wanted):
         return dataclasses.replace(record, state=DriverState.DISABLED, reason=reason)
     if record.state is DriverState.BROKEN:
@@ -101,7 +101,7 @@ def _is_same(one: DriverRecord, other: DriverRecord) -> bool:
 
 
 def _is_from(record: DriverRecord, origin: str | None) -> bool:
-    # 'package acme-kiln 0.3' may be called so, or acme-kiln.
+    # 'package acme-kiln 0.3' matches itself, 'acme-kiln 0.3' and 'acme-kiln'.
     _, _, called = record.origin.partition(' ')
     name = called.rpartition(' ')[0] or called
     return origin is not None and origin.rstrip('/') in (record.origin, called, name)

@@ -1,4 +1,4 @@
-"""Whether a class is fit to be a cluster driver, and how the mistakes of one come out."""
+"""Contract check of a driver class, and conversion of the errors of drivers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kiln.exceptions import KilnError
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:
-    """Yield, one by one, what makes a class unfit to be a cluster driver."""
+    """Yield each violation that makes a class unusable as a cluster driver."""
     if not inspect.isclass(driver_class) or not issubclass(driver_class, ClusterDriver):
-        yield f'{driver_class!r} is no subclass of ClusterDriver'
+        yield f'{driver_class!r} is not a subclass of ClusterDriver'
         return
     if driver_class.contract_version != CONTRACT_VERSION:
         yield (
@@ -33,19 +33,19 @@ def contract_violations(driver_class: Any) -> Iterator[str]:
             yield 'it provides nothing'
     except ManifestError as exc:
         yield str(exc)
-    except Exception as exc:  # whatever an author's property may raise
-        yield f'what it provides cannot be read without making a driver: {exc}'
+    except Exception as exc:  # an author's property can raise anything
+        yield f'its provides cannot be read without creating a driver: {exc}'
 
 
 @contextlib.contextmanager
 def driver_errors(name: str, action: str) -> Iterator[None]:
-    """Let out nothing but kiln's own errors; any other is the driver's fault, and says so."""
+    """Pass kiln's own errors through; report any other as a fault of the driver."""
     try:
         yield
     except KilnError:
         raise
-    except Exception as exc:  # a driver is somebody else's code
+    except Exception as exc:  # a driver's code can raise anything
         raise ClusterDriverError(
             f'Cluster driver {name} failed to {action}: {type(exc).__name__}: {exc}.',
-            'This is a mistake in the driver: tell its author.',
+            'This is a mistake in the driver: report it to its author.',
         ) from exc

@@ -1,4 +1,4 @@
-"""A cluster driver that is a directory: ``driver.yaml``, ``templates/`` and no Python."""
+"""Cluster driver from a directory: ``driver.yaml`` and ``templates/``, no Python."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TEMPLATES = 'templates'
 
 
 class DirectoryDriver(NodeClusterDriver):
-    """A driver whose every word is in its directory."""
+    """A driver that consists of a directory alone."""
 
     directory: ClassVar[Path]
     declared: ClassVar[Declared]
-    #: Where each mapping is written.
+    #: The position of each mapping in driver.yaml.
     spots: ClassVar[dict[tuple[str, str], Spot]]
 
     def get_template_definition(self) -> TemplateDefinition:
@@ -43,10 +43,10 @@ class DirectoryDriver(NodeClusterDriver):
 
 
 def load_directory(directory: Path) -> type[DirectoryDriver]:
-    """Return the class of the driver that a directory is.
+    """Return the driver class of a directory.
 
-    :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml, or
-        where there is none in that, in the templates.
+    :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
+        driver.yaml has no mistake, for each mistake in the templates.
     """
     file = directory / MANIFEST
     mistakes = Mistakes(str(file))
@@ -97,18 +97,18 @@ def _read(file: Path, mistakes: Mistakes) -> Node | None:
     if not found and not mistakes.told:
         mistakes.add_at(1, 1, 'the file is empty; begin it with name: NAME')
     for other in found[1:]:
-        mistakes.add(other, 'a driver is one document; take this one out')
+        mistakes.add(other, 'a driver is one document; remove this one')
     return found[0] if found else None
 
 
 def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
-    """Tell of names that are not those of the files that are there."""
+    """Report names that do not match the directory or a file in it."""
     name = root.entries.get('name')
     if name is not None and name.value.value != directory.absolute().name:
         mistakes.add(
             name.value,
             f'{described(name.value)}, and the directory is {shown(directory.absolute().name)}; '
-            f'call them alike',
+            f'use the same name',
         )
     for node in _template_names(root):
         if not isinstance(node.value, str) or not node.value:

@@ -1,4 +1,4 @@
-"""Which cluster drivers there are, and how the one that was chosen is loaded."""
+"""Discovery and loading of cluster drivers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DiscoverySettings:
-    """Where to look for drivers, and which of them the operator wants."""
+    """Settings of discovery: where to look for drivers, and which are in use."""
 
     driver_path: tuple[Path, ...] = ()
     activation: Activation = dataclasses.field(default_factory=Activation)
 
     @classmethod
     def from_options(cls, values: Any) -> Self:
-        """Return what the options of [clusters] say."""
+        """Read the options of [clusters]."""
         return cls(
             driver_path=tuple(Path(path).expanduser() for path in values.driver_path),
             activation=Activation.from_options(values),
@@ -49,19 +49,19 @@ class DiscoverySettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedDriver:
-    """A driver that can be used: its class, its folder, or both."""
+    """A loaded driver: its class, its folder, or both."""
 
     record: DriverRecord
-    #: None for one that is a folder without Python.
+    #: None for a folder without Python.
     driver_class: type | None
-    #: None for one that is a module without a folder of its own.
+    #: None for a module without its own folder.
     folder: Path | None
 
     def whole_class(self) -> type[ClusterDriver]:
-        """Return the class of the driver, also of one that is all data.
+        """Return the class of the driver; for a folder without Python, too.
 
-        :raises InvalidClusterDriver: its files are wrong; each mistake is told.
-        :raises ClusterDriverUnusable: its class is none of a cluster driver.
+        :raises InvalidClusterDriver: its files are wrong; each mistake is reported.
+        :raises ClusterDriverUnusable: its class is not a ClusterDriver.
         """
         if self.driver_class is None:
             assert self.folder is not None
@@ -69,13 +69,13 @@ class LoadedDriver:
         if not issubclass(self.driver_class, ClusterDriver):
             raise ClusterDriverUnusable(
                 f'Cluster driver "{self.record.name}" from {self.record.origin} cannot be used: '
-                f'{self.driver_class.__name__} is no ClusterDriver.'
+                f'{self.driver_class.__name__} is not a ClusterDriver.'
             )
         return self.driver_class
 
 
 class Catalogue:
-    """The drivers that were found at one moment; to see new ones, discover again."""
+    """The drivers found by one discovery; discover again to find new drivers."""
 
     def __init__(
         self, found: Mapping[DriverRecord, DriverSource], *, disabled_hard: bool = False
@@ -85,35 +85,35 @@ class Catalogue:
 
     @property
     def records(self) -> Sequence[DriverRecord]:
-        """All that was found, usable or not, by name and version."""
+        """All drivers found, usable or not, by name and version."""
         return in_order(self._sources)
 
     def folders(self) -> Mapping[DriverRecord, Path]:
-        """Return the folder of each driver that has one of its own; imports nothing."""
+        """Return the folder of each driver that has one; import nothing."""
         found = {}
         for record, source in self._sources.items():
-            # What is wrong with it, its record tells.
+            # The record has the error of a broken driver.
             with contextlib.suppress(Exception):
                 if (folder := source.folder()) is not None:
                     found[record] = folder
         return found
 
     def load(self, record: DriverRecord) -> LoadedDriver:
-        """Return a driver for new clusters. May be repeated; imports only once.
+        """Return a driver for new clusters. Repeatable; the code is imported only once.
 
-        :raises ClusterDriverUnusable: it is not ACTIVE, or its code cannot be imported.
+        :raises ClusterDriverUnusable: the driver is not ACTIVE, or its code cannot be imported.
         """
         if record.state is not DriverState.ACTIVE:
             raise ClusterDriverUnusable(f'Cluster driver "{record.name}" {why_unused(record)}')
         return self._load(record)
 
     def load_pinned(self, pin: DriverPin) -> LoadedDriver:
-        """Return the driver of a cluster there is, be it disabled by now or not.
+        """Return the driver of an existing cluster, even if it is disabled now.
 
-        One that has changed without a new version is used, and a warning logged.
+        A driver that has changed without a new version is used, and a warning is logged.
 
-        :raises ClusterDriverUnknown: that version is not installed any more.
-        :raises ClusterDriverUnusable: it is broken, or disabled hard.
+        :raises ClusterDriverUnknown: the pinned version is no longer installed.
+        :raises ClusterDriverUnusable: the driver is broken, or disabled hard.
         """
         check = check_pin(pin, self.records)
         record = check.record
@@ -125,7 +125,7 @@ class Catalogue:
         if record.state is DriverState.DISABLED and self._disabled_hard:
             raise ClusterDriverUnusable(
                 f'Cluster driver "{record.name}" {why_unused(record)} '
-                'With disabled_hard that holds for the clusters it has, too.'
+                'With disabled_hard this also applies to its existing clusters.'
             )
         if check.state is PinState.CHANGED:
             LOG.warning('%s', check.message)
@@ -135,7 +135,7 @@ class Catalogue:
         source = self._sources[record]
         try:
             driver_class, folder = source.driver_class(), source.folder()
-        # The code of a vendor may raise anything, and even try to exit.
+        # The code of a vendor can raise anything, even SystemExit.
         except (Exception, SystemExit) as exc:
             needed = _needed(exc, source)
             error = ClusterDriverUnusable(
@@ -148,10 +148,10 @@ class Catalogue:
 
 
 def discover(settings: DiscoverySettings) -> Catalogue:
-    """Look for drivers, and return all there are; one that is broken harms no other.
+    """Find all drivers; a broken driver does not affect the others.
 
-    No driver is instantiated, and code is imported only of one whose files do
-    not say all. May be repeated: what was installed meanwhile is then seen.
+    No driver is instantiated, and code is imported only where the files of a driver are
+    incomplete. Repeatable: a later call finds drivers installed meanwhile.
     """
     sources = [*_packages(), *_directories(settings.driver_path)]
     found = [_described(source) for source in sources]
@@ -171,13 +171,13 @@ def _packages() -> Iterator[DriverSource]:
 def _directories(driver_path: Iterable[Path]) -> Iterator[DriverSource]:
     roots: dict[Path, Path] = {}
     for path in driver_path:
-        # A directory that is listed twice is no second origin.
+        # A directory that is listed twice is still one origin.
         roots.setdefault(path.resolve(), path.absolute())
     for root in roots.values():
         try:
             inside = sorted(path for path in root.iterdir() if path.is_dir())
         except FileNotFoundError:
-            continue  # few sites have all the places that are looked at by default
+            continue  # few sites have all the default directories
         except OSError as exc:
             LOG.warning('Cannot look for cluster drivers in %s: %s', root, exc.strerror)
             continue
@@ -194,10 +194,10 @@ def _described(source: DriverSource) -> DriverRecord:
         if known.lacking() and (driver_class := source.driver_class()):
             known = known.filled_by(from_class(driver_class))
         if lacking := known.lacking():
-            raise ManifestError(f'it says nothing of its {" and ".join(lacking)}')
+            raise ManifestError(f'it does not declare its {" and ".join(lacking)}')
         if known.name not in (None, source.name):
             raise ManifestError(f'it calls itself {known.name}; both names must be the same')
-    # The code of a vendor may raise anything, and even try to exit.
+    # The code of a vendor can raise anything, even SystemExit.
     except (Exception, SystemExit) as exc:
         needed = _needed(exc, source)
         return DriverRecord(
@@ -231,5 +231,5 @@ def _reason(exc: BaseException, needed: NeededExtra | None) -> str:
     if not isinstance(exc, ManifestError):
         text = f'{type(exc).__name__}: {text}'
     if isinstance(exc, ModuleNotFoundError):
-        text += ' (install what the driver needs)'
+        text += ' (install the packages that the driver needs)'
     return redact(text)

@@ -1,4 +1,4 @@
-"""What the folder of a driver tells people: which image it needs, and how to make one."""
+"""Image guide of a cluster driver: which image it needs, and how to make one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kiln.cluster_drivers.records import WILDCARD
 class ImageGuide:
     """How to make an image for a driver."""
 
-    #: What the author wrote in ``image/README``; empty where there is none.
+    #: The text of ``image/README``; empty if that file does not exist.
     text: str
-    #: The properties by which an image says that it is for this driver, and the values
-    #: that each may have; no values where any will do.
+    #: The properties that mark an image for this driver, and the allowed values of each;
+    #: empty if any value is allowed.
     properties: Mapping[str, tuple[str, ...]]
 
 
@@ -30,7 +30,7 @@ def home_of(driver_class: type[ClusterDriver]) -> Path:
 
 
 def image_guide(driver_class: type[ClusterDriver]) -> ImageGuide:
-    """Return what there is to know before an image is made."""
+    """Return the image guide of a driver."""
     readme = next(iter(sorted((home_of(driver_class) / 'image').glob('README*'))), None)
     systems = sorted({one.os for one in from_class(driver_class).provides or ()} - {WILDCARD})
     return ImageGuide(

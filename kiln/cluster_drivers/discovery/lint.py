@@ -1,4 +1,4 @@
-"""All that is wrong with the folder of a driver, at once and with places."""
+"""Lint of a cluster driver's folder: all mistakes at once, each with its place."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _VERSION = 'version.py'
 
 
 def mistakes_in(folder: Path) -> tuple[Problem, ...]:
-    """Return each mistake in the files of a driver; none where it can be used.
+    """Return each mistake in the files of a driver; empty if the driver is usable.
 
-    A driver with Python is imported, and what its code raises is a mistake, too.
+    A driver with Python is imported, and an error of its code is a mistake, too.
     """
     folder = folder.absolute()
     if not (folder / _MODULE).is_file():
@@ -32,9 +32,9 @@ def mistakes_in(folder: Path) -> tuple[Problem, ...]:
 
 
 def manifest_of(folder: Path) -> Manifest | None:
-    """Return what the files of a folder say of the driver; None where they say nothing.
+    """Return the manifest in the files of a folder; None if it has no manifest.
 
-    :raises ManifestError: what they say cannot be used.
+    :raises ManifestError: the manifest cannot be used.
     """
     try:
         return DirectorySource(folder).manifest()
@@ -60,7 +60,7 @@ def _of_python(folder: Path) -> Iterator[Problem]:
         assert driver_class is not None
         wrong = [_at(module, one) for one in contract_violations(driver_class)]
         yield from wrong or _of_class(driver_class, known, said)
-    # The code of an author may raise anything, and even try to exit.
+    # The code of an author can raise anything, even SystemExit.
     except (Exception, SystemExit) as exc:
         yield _raised(exc, folder, module)
 
@@ -84,7 +84,7 @@ def _at(file: Path, message: str, line: int = 1, column: int = 1) -> Problem:
 
 
 def _raised(exc: BaseException, folder: Path, module: Path) -> Problem:
-    """Return an error with the last line of the driver's own that it went through."""
+    """Return a problem at the last line of the driver's own code in a traceback."""
     message = f'{type(exc).__name__}: {exc}'
     if isinstance(exc, SyntaxError) and exc.filename:
         return _at(Path(exc.filename), f'{type(exc).__name__}: {exc.msg}', exc.lineno or 1,

@@ -1,7 +1,6 @@
-"""What a cluster driver says of itself: in driver.yaml, in version.py, or in its class.
+"""Manifest of a cluster driver: from driver.yaml, version.py or its class.
 
-Pure; nothing is imported but the parser of YAML, and no class is made into an
-object.
+Pure; only the YAML parser is imported, and no class is instantiated.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from kiln.plugins.extras import importing
 
 
 class ManifestError(ValueError):
-    """Why a driver cannot be used; for people."""
+    """The reason why a driver cannot be used, for people."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What a driver says of itself; None is left for another place to say."""
+    """Declarations of a driver; None if another source has to declare the value."""
 
     name: str | None = None
     version: str | None = None
@@ -29,13 +28,13 @@ class Manifest:
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Manifest:
-        """Return the manifest that some values make; what else there is is left alone.
+        """Return the manifest in some values; other keys are ignored.
 
-        :raises ManifestError: one of them is not what it should be.
+        :raises ManifestError: a value is invalid.
         """
         name, version, beta = (values.get(key) for key in ('name', 'version', 'beta'))
         if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
-            raise ManifestError(f'its name {name!r} is no name of a driver')
+            raise ManifestError(f'its name {name!r} is not a name of a driver')
         if version is not None and not (isinstance(version, str) and VERSION.fullmatch(version)):
             raise ManifestError(f"its version {version!r} is not written like '1.0.0'")
         if beta is not None and not isinstance(beta, bool):
@@ -49,40 +48,41 @@ class Manifest:
         )
 
     def filled_by(self, other: Manifest) -> Manifest:
-        """Return it with what it leaves open as the other has it."""
+        """Return a copy with missing values taken from the other manifest."""
         left_open = [
             field.name for field in dataclasses.fields(self) if getattr(self, field.name) is None
         ]
         return dataclasses.replace(self, **{name: getattr(other, name) for name in left_open})
 
     def lacking(self) -> list[str]:
-        """Return what a driver must say, and this one does not; its name is known anyway."""
+        """Return the required values that are missing; the name is known anyway."""
         return [name for name in ('version', 'provides') if getattr(self, name) is None]
 
 
 def from_yaml(text: str) -> Manifest:
-    """Return what a driver.yaml says; keys that are for others are left to them.
+    """Return the manifest in a driver.yaml; other keys are ignored.
 
-    :raises ManifestError: it is no YAML, or a value is not what it should be.
+    :raises ManifestError: the text is not YAML, or a value is invalid.
     """
     with importing('Cannot read driver.yaml', ManifestError):
         import yaml
     try:
         values = yaml.safe_load(text)
-    # PyYAML lets through whatever its constructors raise: a 13th month is a ValueError.
+    # Constructors of PyYAML can raise anything: a 13th month is a ValueError.
     except Exception as exc:
         raise ManifestError(f'driver.yaml cannot be read: {exc}') from exc
     if not isinstance(values, dict):
-        raise ManifestError('driver.yaml is no mapping of keys to values')
+        raise ManifestError('driver.yaml is not a mapping of keys to values')
     return Manifest.read(values)
 
 
 def from_version_module(text: str) -> Manifest:
-    """Return what the literals of a version.py say: ``version`` and ``driver``, the name.
+    """Return the manifest in the literals of a version.py; ``driver`` is the name.
 
-    It is not run. One that names no driver is the version of something else.
+    The file is not executed. A version.py without ``driver`` belongs to something else and
+    gives an empty manifest.
 
-    :raises ManifestError: it is no Python, or a value is not what it should be.
+    :raises ManifestError: the text is not Python, or a value is invalid.
     """
     try:
         literals = dict(_literals(ast.parse(text)))
@@ -103,16 +103,16 @@ def _literals(module: ast.Module) -> Iterable[tuple[str, object]]:
                 try:
                     yield name, ast.literal_eval(value)
                 except (TypeError, ValueError):
-                    continue  # computed, so none of what is read here
+                    continue  # computed; only literals are read
 
 
 def from_class(driver_class: type) -> Manifest:
-    """Return what the attributes of a driver's class say.
+    """Return the manifest in the attributes of a driver's class.
 
-    Making a driver may need what is not there now, so none is made: a property is
-    called with the class in the place of the driver.
+    Creating a driver can need resources that are missing now. So a property is called with
+    the class in place of an instance.
 
-    :raises ManifestError: a value is not what it should be.
+    :raises ManifestError: a value is invalid.
     """
     values = {
         field.name: getattr(driver_class, field.name, None)
@@ -126,11 +126,11 @@ def from_class(driver_class: type) -> Manifest:
 
 def _cluster_types(provides: object) -> tuple[ClusterType, ...]:
     if isinstance(provides, str | Mapping) or not isinstance(provides, Iterable):
-        raise ManifestError(f'it provides {provides!r}, which is no list of kinds of cluster')
+        raise ManifestError(f'it provides {provides!r}, which is not a list of types of cluster')
     try:
         found = {cluster_type(entry) for entry in provides}
     except ValueError as exc:
-        raise ManifestError(f'of what it provides, {exc}') from exc
+        raise ManifestError(f'its provides are wrong: {exc}') from exc
     if not found:
         raise ManifestError('it provides nothing')
     return tuple(sorted(found))

@@ -1,7 +1,7 @@
-"""Where cluster drivers come from: packages with an entry point, and directories.
+"""Sources of cluster drivers: packages with an entry point, and directories.
 
-A driver that has a folder of its own has manifest and templates there; one that is a
-module alone says all of itself in its class.
+A driver with its own folder has its manifest and templates there; a driver that is a single
+module declares everything in its class.
 """
 
 from __future__ import annotations
@@ -29,68 +29,68 @@ from kiln.cluster_drivers.discovery.manifest import (
     from_yaml,
 )
 
-#: What a driver.py calls its class.
+#: The name of the class in a driver.py.
 CLASS = 'Driver'
 _DIGITS = 16
-# A package is seen by others before its __init__.py has run; a driver may load another.
+# Other threads see a package before its __init__.py has run; a driver can load another.
 _IMPORTING = threading.RLock()
 
 
 class DriverSource(abc.ABC):
-    """One place from which one driver can be had."""
+    """One source of one driver."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What the driver must be called."""
+        """The name that the driver must have."""
 
     @property
     @abc.abstractmethod
     def origin(self) -> str:
-        """Where that is, for people."""
+        """The place of the source, for people."""
 
     @abc.abstractmethod
     def location(self) -> Path:
-        """Return the folder that is the driver's own, or the module that it is.
+        """Return the driver's own folder, or its module.
 
-        :raises ManifestError: there is none.
+        :raises ManifestError: neither exists.
         """
 
     @abc.abstractmethod
     def manifest(self) -> Manifest:
-        """Return what files say of the driver; none of its code is run.
+        """Return the manifest in the driver's files, without running its code.
 
-        :raises ManifestError: what they say cannot be used.
+        :raises ManifestError: the manifest cannot be used.
         """
 
     @abc.abstractmethod
     def import_class(self) -> object | None:
-        """Import what should be the driver's class; None where it is all data.
+        """Import the object that should be the driver's class; None if it has no Python.
 
-        May raise whatever the code of a vendor raises.
+        Errors of the vendor's code pass through.
         """
 
     @property
     def distribution(self) -> Distribution | None:
-        """The package that it is installed with; None for a directory."""
+        """The package that contains the driver; None for a directory."""
         return None
 
     def folder(self) -> Path | None:
-        """Return the driver's own folder; None for one that is a module alone."""
+        """Return the driver's own folder; None for a single module."""
         location = self.location()
         return location if location.is_dir() else None
 
     def driver_class(self) -> type | None:
-        """Import the class of the driver; None where it is all data.
+        """Import the class of the driver; None if it has no Python.
 
-        :raises ManifestError: what there is is no class, or an abstract one. Whatever else
-            the code of a vendor raises passes through.
+        :raises ManifestError: the object is not a class, or is abstract. Other errors of the
+            vendor's code pass through.
         """
         found = self.import_class()
         if found is None:
             return None
         if not inspect.isclass(found):
-            raise ManifestError(f'{found!r} is no class')
+            raise ManifestError(f'{found!r} is not a class')
         if lacking := sorted(getattr(found, '__abstractmethods__', ())):
             raise ManifestError(f'{found.__qualname__} lacks {", ".join(lacking)}')
         return found
@@ -98,9 +98,9 @@ class DriverSource(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class PackageSource(DriverSource):
-    """A driver for which an installed package has an entry point.
+    """A driver with an entry point in an installed package.
 
-    The entry point names a class, or a package that is a driver's folder.
+    The entry point names a class, or a package that is the driver's folder.
     """
 
     entry: EntryPoint
@@ -122,11 +122,11 @@ class PackageSource(DriverSource):
         return self.entry.dist
 
     def location(self) -> Path:
-        """Return where its module is, without importing it."""
+        """Return the place of the module, without importing it."""
         top, *inner = self.entry.module.split('.')
         spec = importlib.util.find_spec(top)
         if spec is None:
-            raise ManifestError(f'there is no module {top}')
+            raise ManifestError(f'module not found: {top}')
         if spec.submodule_search_locations is None:
             return Path(spec.origin or top)
         for place in spec.submodule_search_locations:
@@ -134,10 +134,10 @@ class PackageSource(DriverSource):
             for folder in (path, path.parent) if inner else (path,):
                 if folder.is_dir():
                     return folder
-        raise ManifestError(f'there is no module {self.entry.module}')
+        raise ManifestError(f'module not found: {self.entry.module}')
 
     def manifest(self) -> Manifest:
-        """Return what the files of its folder say; nothing where it has none."""
+        """Return the manifest in the folder; empty if the driver has no folder."""
         folder = self.folder()
         found = _manifest_in(folder) if folder else Manifest()
         if not self.entry.attr and self.entry.module.rpartition('.')[2] != self.name:
@@ -145,7 +145,7 @@ class PackageSource(DriverSource):
         return found
 
     def import_class(self) -> object | None:
-        """Import what the entry point names."""
+        """Import the object that the entry point names."""
         if self.entry.attr:
             found: object = self.entry.load()
             return found
@@ -176,7 +176,7 @@ class DirectorySource(DriverSource):
         return self.path
 
     def manifest(self) -> Manifest:
-        """Return what driver.yaml says, or version.py."""
+        """Return the manifest in driver.yaml, or else in version.py."""
         found = _manifest_in(self.path)
         if (self.path / 'driver.yaml').is_file():
             return found
@@ -189,7 +189,7 @@ class DirectorySource(DriverSource):
         return found
 
     def import_class(self) -> object | None:
-        """Import driver.py, under a name that no other directory has."""
+        """Import driver.py under a module name that is unique to the directory."""
         if not (self.path / 'driver.py').is_file():
             return None
         package = self._package()
@@ -199,16 +199,16 @@ class DirectorySource(DriverSource):
             return _class_in(importlib.import_module(f'{package}.driver'))
 
     def _package(self) -> str:
-        # Versions side by side have modules of the same names, and what has
-        # changed is to be imported anew.
+        # Versions side by side have modules of the same names, and changed
+        # files must be imported again.
         mark = hashlib.sha256(os.fsencode(self.path) + digest_of(self.path).encode())
         return f'kiln_driver_{re.sub("[^A-Za-z0-9]", "_", self.name)}_{mark.hexdigest()[:_DIGITS]}'
 
 
 def digest_of(location: Path) -> str:
-    """Return what changes with any name or content of a driver's files.
+    """Return the digest of the names and contents of a driver's files.
 
-    Not with those of its ``image`` folder: these are for people, and may be large.
+    Its ``image`` folder does not count: the files there are for people, and can be large.
     """
     whole = hashlib.sha256()
     for name, path in sorted(_files(location)):
@@ -229,7 +229,7 @@ def _files(location: Path) -> Iterable[tuple[str, Path]]:
             continue
         walked.add(inside.resolve())
         unseen = {'__pycache__', 'image'} if inside == location else {'__pycache__'}
-        # In order, so that of two links to one folder the same is always followed.
+        # Sorted, so that of two links to one folder the same is always followed.
         folders[:] = sorted(one for one in folders if one not in unseen and one[0] != '.')
         for name in names:
             path = inside / name
@@ -245,7 +245,7 @@ def _manifest_in(folder: Path) -> Manifest:
 
 
 def _make_package(name: str, folder: Path) -> None:
-    """Make a directory a package, so that its modules can import each other."""
+    """Turn a directory into a package, so that its modules can import each other."""
     start = folder / '__init__.py'
     spec = (
         importlib.util.spec_from_file_location(name, start) if start.is_file() else None
@@ -255,7 +255,7 @@ def _make_package(name: str, folder: Path) -> None:
     try:
         if spec.loader:
             spec.loader.exec_module(package)
-    # A vendor's code may even try to exit; half a module must not be found again.
+    # A vendor's code can even raise SystemExit; do not leave a half-imported module.
     except BaseException:
         del sys.modules[name]
         raise

@@ -1,4 +1,4 @@
-"""What may be written in a driver.yaml: every key, once."""
+"""Keys of driver.yaml."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _FILE = 'driver'
 
 
 class Base(enum.StrEnum):
-    """What a driver without Python is built on."""
+    """Base of a driver without Python."""
 
     NODES = 'nodes'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """What a driver.yaml says."""
+    """Contents of a driver.yaml."""
 
     name: str
     version: str
@@ -53,7 +53,7 @@ class Declared:
 
 
 class _File(Kind[FileMapping]):
-    """A file; its template alone is enough."""
+    """A file: a mapping, or the name of its template alone."""
 
     words = 'the name of a file in templates, or a mapping with template and so on'
 
@@ -76,24 +76,24 @@ class _File(Kind[FileMapping]):
 PARAMETER = Record(
     ParameterMapping,
     'a parameter',
-    Field(name='type', kind=Choice(ParameterType), help='What kind of value it takes.'),
-    Field(name='required', kind=Flag(), help='Whether there is no cluster without it.'),
-    Field(name='default', kind=Value(), help='The value where nobody writes one.'),
+    Field(name='type', kind=Choice(ParameterType), help='The type of its value.'),
+    Field(name='required', kind=Flag(), help='Whether every cluster must set it.'),
+    Field(name='default', kind=Value(), help='The value if none is set.'),
     Field(
         name='choices', kind=ListOf(Value(), 'a list of values', least=1),
-        help='The only values that it may have.',
+        help='The allowed values.',
     ),
-    Field(name='minimum', kind=Number(), help='The least that it may be.', also=('min',)),
-    Field(name='maximum', kind=Number(), help='The most that it may be.', also=('max',)),
+    Field(name='minimum', kind=Number(), help='The smallest allowed value.', also=('min',)),
+    Field(name='maximum', kind=Number(), help='The largest allowed value.', also=('max',)),
     Field(
         name='secret', kind=Flag(),
-        help='Whether people write the name of a secret of the site, and not the secret.',
+        help='Whether its value is the name of a secret of the site, not the secret itself.',
     ),
     Field(
         name='from', into='source', kind=Text(f'one of {", ".join(sorted(FACTS))}'),
-        help='The fact that it is; then nobody writes it.', also=('source',),
+        help='The fact that gives its value; clusters cannot set it then.', also=('source',),
     ),
-    Field(name='help', kind=Paragraphs(), help='What it does, in what unit.'),
+    Field(name='help', kind=Paragraphs(), help='What it does, and its unit.'),
     settle=settled(ParameterMapping, source='from'),
     file=_FILE,
 )  # fmt: skip
@@ -103,10 +103,10 @@ _TEMPLATE = Text('the name of a file in templates')
 FILE = Record(
     FileMapping,
     'a file',
-    Field(name='template', kind=_TEMPLATE, required=True, help='What it is made of.'),
-    Field(name='mode', kind=Mode(), help='Its rights.', also=('permissions',)),
+    Field(name='template', kind=_TEMPLATE, required=True, help='The template of its content.'),
+    Field(name='mode', kind=Mode(), help='Its permissions.', also=('permissions',)),
     Field(
-        name='owner', kind=Text('the name of a user, or USER:GROUP'), help='Who it belongs to.'
+        name='owner', kind=Text('the name of a user, or USER:GROUP'), help='Its user, or user and group.'
     ),
     settle=settled(FileMapping),
     file=_FILE,
@@ -119,12 +119,12 @@ OUTPUT = Record(
         name='text', kind=Paragraphs(),
         help='The text for one ready node, in the language of templates.',
     ),
-    Field(name='role', kind=Text('the role of a group'), help='The role that a node must have.'),
+    Field(name='role', kind=Text('the role of a group'), help='The role of the group that a node must be in.'),
     Field(
         name='each', kind=Flag(), help='Whether it is a list with a text for each node, and not '
         'the text for the oldest.',
     ),
-    Field(name='help', kind=Paragraphs(), help='What it is.'),
+    Field(name='help', kind=Paragraphs(), help='What it shows.'),
     settle=settled(OutputMapping),
     file=_FILE,
 )  # fmt: skip
@@ -147,12 +147,12 @@ DRIVER = Record(
         kind=ListOf(TypeOfCluster(), f'a list of {TypeOfCluster.words}', least=1),
         help='The types of cluster that it builds.',
     ),
-    Field(name='beta', kind=Flag(), help='Whether only sites that ask for it have it.'),
-    Field(name='base', kind=Choice(Base), help='What it is built on.'),
+    Field(name='beta', kind=Flag(), help='Whether only sites that enable it have it.'),
+    Field(name='base', kind=Choice(Base), help='The base of the driver.'),
     Field(
         name='parameters',
         kind=Named(PARAMETER, ParameterMapping, 'name', 'a mapping of names to parameters'),
-        help='What the owner of a cluster may tell its templates.',
+        help='The parameters that the owner of a cluster can set.',
     ),
     Field(name='user_data', kind=_TEMPLATE, help='The template of the user data of each machine.'),
     Field(
@@ -162,8 +162,8 @@ DRIVER = Record(
     ),
     Field(
         name='outputs', kind=Named(OUTPUT, OutputMapping, 'name', 'a mapping of names to outputs'),
-        help='What people are told of a cluster once nodes of it are ready.',
+        help='What users are shown once nodes are ready.',
     ),
-    Field(name='ready', kind=Ready(), help='How a node is known to be ready.'),
+    Field(name='ready', kind=Ready(), help='The rule by which a node is ready.'),
     file=_FILE,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Kinds of values that only the file of a driver has."""
+"""Value types that only driver.yaml has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Number(Kind[float]):
 
 
 class Value(Kind[Any]):
-    """Whatever JSON can hold."""
+    """Any JSON value."""
 
     words = 'a value'
 
@@ -57,9 +57,9 @@ def _doubts(node: Node) -> Iterator[Node]:
 
 
 class Mode(Kind[int]):
-    """The rights of a file, to the base 8 whether in quotes or not."""
+    """Permissions of a file, octal with or without quotes."""
 
-    words = "rights as chmod takes them, such as '0644'"
+    words = "permissions as for chmod, such as '0644'"
     _pattern = '0?[0-7]{3,4}'
 
     def _read(self, node: Node, mistakes: Mistakes) -> int | Wrong:
@@ -71,12 +71,12 @@ class Mode(Kind[int]):
         return f'{value:04o}'
 
     def schema(self) -> dict[str, Any]:
-        # Readers of YAML do not agree on what a bare 0644 is.
+        # YAML parsers differ in how they read a bare 0644.
         return {'type': ['string', 'integer'], 'pattern': f'^{self._pattern}$'}
 
 
 class TypeOfCluster(Kind[ClusterType]):
-    """What a driver builds, as a list of three words or under their names."""
+    """A cluster type, as a list of three words or under their names."""
 
     words = f'{{{", ".join(f"{name}: ..." for name in ClusterType._fields)}}}'
     _word = Text('a word, or * in quotes for any')
@@ -111,7 +111,7 @@ M = TypeVar('M', bound=Mapped)
 
 
 class Named(Kind[Mapping[str, M]], Generic[M]):
-    """Values under names; each is told its own."""
+    """Named values; each value receives its name."""
 
     def __init__(self, item: Kind[M], of: type[M], key: str, words: str) -> None:
         self._item, self._of, self._key, self.words = item, of, key, words
@@ -121,7 +121,7 @@ class Named(Kind[Mapping[str, M]], Generic[M]):
             return self._refuse(node, mistakes)
         found = {}
         for name, pair in node.entries.items():
-            # With nothing but its name, that alone can be wrong.
+            # With nothing set but the name, only the name can be wrong.
             for _, message in self._of(**{self._key: name}).contradictions():
                 mistakes.add(pair.key, message)
             value = self._item.read(pair.value, mistakes)
@@ -137,19 +137,19 @@ class Named(Kind[Mapping[str, M]], Generic[M]):
 
 
 def settled(of: type[Mapped], **written: str) -> Callable[[Found], None]:
-    """Return what tells where the right values of a mapping contradict each other.
+    """Return a check that reports contradictions between valid values of a mapping.
 
-    :param written: Attributes that have another name in the file.
+    :param written: Attributes with a different name in the file.
     """
     attributes = {name: attribute for attribute, name in written.items()}
 
     def settle(found: Found) -> None:
-        # All the rest depends on what it is, so nothing can be said while that is wrong.
+        # Everything else depends on the type, so check nothing while the type is wrong.
         if found.given('type') and 'type' not in found.values:
             return
         values = {attributes.get(name, name): value for name, value in found.values.items()}
         for field, message in of(**values).contradictions():
-            # Of its name is told where that stands, which is not in the mapping.
+            # A wrong name is reported where the name is, which is outside the mapping.
             if field in values:
                 found.mistakes.add(found.at(written.get(field, field)), message)
 
@@ -157,7 +157,7 @@ def settled(of: type[Mapped], **written: str) -> Callable[[Found], None]:
 
 
 class Ready(Kind[ReadyRule]):
-    """How a node is known to be ready."""
+    """Readiness rule of a node."""
 
     words = 'active, {console: PATTERN}, {tcp: PORT} or {http: PORT, path: /PATH}'
     _port = Whole(1, 65_535)
@@ -189,7 +189,7 @@ class Ready(Kind[ReadyRule]):
         try:
             return WhenConsole(re.compile(pattern))
         except (re.error, OverflowError, RecursionError) as exc:
-            mistakes.add(node, f'this is no regular expression: {exc}')
+            mistakes.add(node, f'this is not a regular expression: {exc}')
             return WRONG
 
     def write(self, value: ReadyRule) -> Any:

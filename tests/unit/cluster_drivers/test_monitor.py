@@ -44,7 +44,7 @@ class Gauges(unittest.TestCase):
             self.assertEqual((None, 'it was not measured'), (ram.value, ram.reason))
         for wrong in ('12', True, float('nan'), [1]):
             cpu, ram = self.readings({'cpu': wrong, 'ram': 1})
-            self.assertEqual((None, 'what was measured is no number'), (cpu.value, cpu.reason))
+            self.assertEqual((None, 'the measured value is not a number'), (cpu.value, cpu.reason))
             self.assertEqual(1.0, ram.value)
 
     def test_000_13_an_error_makes_all_unknown_and_goes_no_further(self):
@@ -75,7 +75,7 @@ class Gauges(unittest.TestCase):
         self.assertEqual({'it did not answer within 5 s'}, {one.reason for one in readings})
         for _ in range(3):
             self.assertEqual(
-                {'the last pull has not come back yet'}, {one.reason for one in gauge.read()}
+                {'the last pull is still running'}, {one.reason for one in gauge.read()}
             )
         self.assertEqual([5.0], begun)
         late = [one for one in threading.enumerate() if one.name == 'kiln-monitor']
