@@ -1,1 +1,1 @@
-"""A driver in Python, to copy: each node shows a page, and one of them keeps the state."""
+"""Example cluster driver in Python, to copy: web pages, and one node with state."""

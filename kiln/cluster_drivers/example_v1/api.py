@@ -1,4 +1,4 @@
-"""What users may ask of this driver alone: ``kiln x example_v1 pages``."""
+"""Verbs of this driver: ``kiln x example_v1 pages``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pages(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> M
 verbs = {
     'pages': Verb(
         run=pages,
-        help='Show where the pages are.',
-        parameters=(Parameter(name='group', help='Only nodes of this group.'),),
+        help='Show the addresses of the pages.',
+        parameters=(Parameter(name='group', help='Show only nodes of this group.'),),
     )
 }

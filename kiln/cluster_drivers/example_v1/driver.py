@@ -1,4 +1,4 @@
-"""What the driver is; each of its parts has a file of its own."""
+"""The driver class; each of its parts has its own file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.cluster_drivers.values import Context, PlannedChange
 from kiln.clusters.exceptions import Problem
 from kiln.clusters.models import Cluster
 
-# From beside this file, so that a copy of the folder works wherever it is.
+# Relative imports, so that a copy of the folder works anywhere.
 from . import api
 from . import version as manifest
 from .monitor import ExampleMonitor
@@ -18,7 +18,7 @@ from .template_def import ExampleTemplateDefinition
 
 
 class Driver(NodeClusterDriver):
-    """Builds clusters of nodes that each show a page."""
+    """Builds clusters in which each node serves a page."""
 
     name = manifest.driver
     version = manifest.version
@@ -26,23 +26,23 @@ class Driver(NodeClusterDriver):
     verbs = api.verbs
 
     def get_template_definition(self) -> ExampleTemplateDefinition:
-        """Return the templates, and what fills them in."""
+        """Return the templates and the values for them."""
         return ExampleTemplateDefinition()
 
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> tuple[Problem, ...]:
-        """Say so where a cluster would have no node that keeps its state."""
+        """Report a cluster without a node for its state."""
         problems = tuple(super().validate(context, cluster, plan))
         groups = cluster.spec.groups
         if groups and not any(group.shape.count for group in groups):
-            problems += (Problem(message='one node at least keeps the state', path='nodegroups'),)
+            problems += (Problem(message='at least one node must keep the state', path='nodegroups'),)
         return problems
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:
-        """Return what counts the nodes that do their work."""
+        """Return the monitor that counts ready nodes."""
         return ExampleMonitor(context, cluster)
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:
-        """Return who never lets the node go that keeps the state."""
+        """Return the scale manager that never removes the node with the state."""
         return ExampleScaleManager(context, cluster)

@@ -1,4 +1,4 @@
-"""How much of a cluster does its work."""
+"""Monitor of the share of ready nodes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kiln.clusters.models import NodeState
 
 
 class ExampleMonitor(Monitor):
-    """Counts nodes; a real one would ask them, within the deadline."""
+    """Counts nodes; a real monitor would poll them, within the deadline."""
 
     metrics = (
-        Metric('nodes', 'nodes', 'Nodes that are there.'),
-        Metric('ready', 'share', 'The share of them that does its work.'),
+        Metric('nodes', 'nodes', 'Existing nodes.'),
+        Metric('ready', 'share', 'The share of nodes that are ready.'),
     )
 
     def pull(self) -> Mapping[str, float | None]:
-        """Return both numbers; of no nodes there is no share."""
+        """Return both numbers; without nodes, the share is unknown."""
         nodes = self.context.nodes
         ready = sum(node.state is NodeState.READY for node in nodes)
         return {'nodes': len(nodes), 'ready': ready / len(nodes) if nodes else None}

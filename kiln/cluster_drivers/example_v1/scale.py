@@ -1,4 +1,4 @@
-"""Which nodes may go."""
+"""Scale manager that keeps the node with the state."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kiln.clusters.spec import NodeGroupSpec
 
 
 class ExampleScaleManager(DefaultScaleManager):
-    """Keeps the oldest node of the cluster: the state is there."""
+    """Keeps the oldest node of the cluster, which has the state."""
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the others in the order in which they come."""
+        """Return the other nodes in the given order."""
         everyone = (*self.context.nodes, *nodes)
         oldest = min(everyone, key=lambda node: (node.created_at, node.id), default=None)
         may_go = [node for node in nodes if oldest is None or node.id != oldest.id]

@@ -1,4 +1,4 @@
-"""How the templates are filled in."""
+"""Template definition: parameters, files and outputs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from kiln.cluster_drivers.templates.mappings import FileMapping, OutputMapping, 
 
 
 class ExampleTemplateDefinition(TemplateDefinition):
-    """A script that starts the page's server, and a file with what it shows."""
+    """A script that starts a web server, and a file with the content of the page."""
 
     def __init__(self) -> None:
         super().__init__(Path(__file__).parent / 'templates', 'start.sh')
         self.add_parameter(
             ParameterMapping(
                 name='port', type=ParameterType.INTEGER, default=8080, minimum=1, maximum=65_535,
-                help='Where each node shows its page.',
+                help='The port on which each node serves its page.',
             )
         )  # fmt: skip
         self.add_parameter(
-            ParameterMapping(name='greeting', default='Hello', help='What the page says.')
+            ParameterMapping(name='greeting', default='Hello', help='The text of the page.')
         )
         self.add_parameter(ParameterMapping(name='host', source='node.name'))
         self.add_file(FileMapping(path='/etc/kiln-example.json', template='example.json'))
         self.add_output(
             OutputMapping(
                 name='pages', text='http://{{ node.address }}:{{ port }}/', each=True,
-                help='Where the pages are.',
+                help='The addresses of the pages.',
             )
         )  # fmt: skip

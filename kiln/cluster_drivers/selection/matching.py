@@ -1,6 +1,6 @@
-"""Table of candidates: how closely each driver fits a kind of cluster, or why it is out.
+"""Table of candidates: how closely each driver fits a type of cluster.
 
-Pure. The same drivers give the same table, in whatever order they were installed.
+Pure. The same drivers give the same table, whatever the order of installation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.exceptions import ConfigurationError
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Preference:
-    """The drivers that a site prefers for a type of cluster, the first most."""
+    """The drivers that a site prefers for a type of cluster, most preferred first."""
 
     cluster_type: ClusterType
     drivers: tuple[str, ...]
@@ -24,9 +24,9 @@ class Preference:
 
     @classmethod
     def parse(cls, text: str) -> Preference:
-        """Return what 'vm, ubuntu, kubernetes: first_v1, second_v1' says; ``*`` is any.
+        """Parse 'vm, ubuntu, kubernetes: first_v1, second_v1'; ``*`` is any.
 
-        :raises ConfigurationError: it is written otherwise.
+        :raises ConfigurationError: the text has another form.
         """
         kind, _, names = text.rpartition(':')
         words = [word.strip() for word in kind.strip(' ()').split(',')]
@@ -51,7 +51,7 @@ class Preference:
 
 
 def preferences_of(options: Any) -> list[Preference]:
-    """Return the preferences in the options of [clusters]; the first that applies counts.
+    """Return the preferences in the options of [clusters]; the first match counts.
 
     :raises ConfigurationError: a preference cannot be read.
     """
@@ -62,36 +62,36 @@ def preferences_of(options: Any) -> list[Preference]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """One version of one driver, judged for a kind of cluster."""
+    """One version of one driver, compared with a kind of cluster."""
 
     driver: DriverRecord
     #: How closely each of its offers fits; see :meth:`Kind.closeness`.
     fits: tuple[tuple[int, ...], ...]
-    #: Why it cannot be chosen, as the end of a sentence; empty where it can.
+    #: Why it cannot be chosen, as the end of a sentence; empty if it can.
     out: str
-    #: The lowest is preferred by the site.
+    #: The site's preference; the lowest rank is chosen.
     rank: int
-    #: Why the site prefers it; empty where no preference names it.
+    #: Why the site prefers it; empty if no preference names it.
     preferred: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """All installed drivers, by name and version, judged for a kind of cluster."""
+    """All installed drivers, by name and version, compared with a kind of cluster."""
 
     kind: Kind
     rows: tuple[Candidate, ...]
 
     @property
     def left(self) -> list[Candidate]:
-        """The drivers that can be chosen: no other one fits more closely."""
+        """The drivers that can be chosen: no other driver fits more closely."""
         return [row for row in self.rows if not row.out]
 
 
 def judge(
     records: Iterable[DriverRecord], kind: Kind, preferences: Iterable[Preference] = ()
 ) -> Table:
-    """Return all drivers with how closely they fit a kind of cluster, or why they are out."""
+    """Return for all drivers how closely they fit, or why they cannot be chosen."""
     ordered = in_order(records)
     newest = current(ordered)
     rivals = [fit for one in newest for fit in _fits(one, kind)]
@@ -114,18 +114,18 @@ def judge(
 
 
 def in_order(records: Iterable[DriverRecord]) -> list[DriverRecord]:
-    """Return records by name and version, however they came."""
+    """Return records sorted by name and version."""
     return sorted(records, key=lambda one: (one.name, one.recency, one.origin, one.digest))
 
 
 def current(records: Iterable[DriverRecord]) -> list[DriverRecord]:
-    """Return of each driver the version that new clusters get."""
+    """Return the version of each driver that new clusters get."""
     newest = {one.name: one for one in in_order(records) if one.state is DriverState.ACTIVE}
     return list(newest.values())
 
 
 def why_unused(record: DriverRecord) -> str:
-    """Return why a driver is out of use, and what would change that, as the end of a sentence."""
+    """Return why a driver is not in use and what to do, as the end of a sentence."""
     match record.state:
         case DriverState.BETA:
             return f'{record.version} is installed but beta. Add it to enabled_beta_drivers.'
@@ -156,7 +156,7 @@ def _out(
         return f'{driver.version} does not build {kind}. It provides: {provided}.'
     if driver not in newest:
         return (
-            f'{driver.version} is not its newest version. Ask for {driver.name}=={driver.version}.'
+            f'{driver.version} is not its newest version. Request {driver.name}=={driver.version}.'
         )
     if all(any(_beats(rival, fit) for rival in rivals) for fit in fits):
         return f'{driver.version} fits less closely than another driver.'
@@ -164,5 +164,5 @@ def _out(
 
 
 def _beats(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return whether an offer is closer in some word and less close in none."""
+    """Return True if an offer is closer in a word and less close in no word."""
     return one != other and all(mine >= theirs for mine, theirs in zip(one, other, strict=True))

@@ -18,9 +18,9 @@ class PinState(enum.StrEnum):
     """The state of a pinned driver."""
 
     INTACT = 'intact'
-    #: The same driver, to the last byte, from another origin.
+    #: The same files from another origin.
     MOVED = 'moved'
-    #: Changed without a new version: not what the cluster was made with.
+    #: Changed without a new version since the cluster was created.
     CHANGED = 'changed'
     BROKEN = 'broken'
     MISSING = 'missing'
@@ -34,15 +34,15 @@ class PinCheck:
     state: PinState
     #: For people; empty for an intact driver.
     message: str = ''
-    #: The driver that serves the cluster; None where none can.
+    #: The driver that serves the cluster; None if no driver can.
     record: DriverRecord | None = None
 
 
 def check_pin(pin: DriverPin, records: Iterable[DriverRecord]) -> PinCheck:
     """Return the driver that serves a cluster, and whether it has changed.
 
-    What keeps a driver from new clusters, such as being disabled, does not count
-    here: the operator decides whether that holds for existing clusters, too.
+    Obstacles for new clusters, such as a disabled driver, do not count here: the
+    operator decides whether they apply to existing clusters, too.
     """
     named = [record for record in in_order(records) if record.name == pin.name]
     sound = [
@@ -58,13 +58,13 @@ def check_pin(pin: DriverPin, records: Iterable[DriverRecord]) -> PinCheck:
         message = f'{exact[0]} now comes from {exact[0].origin}, and came from {pin.origin}.'
         return PinCheck(pin=pin, state=PinState.MOVED, message=message, record=exact[0])
     if not at_home and len(sound) != 1:
-        # None, or several from elsewhere: which of them the cluster had is unknown.
+        # None, or several from other origins: the driver of the cluster is unknown.
         return _lost(pin, named)
     record = (at_home or sound)[0]
     message = (
         f'{record} ({record.origin}) has changed without a new version: digest '
-        f'{record.digest}, was {pin.digest}. Give what changed a version of its own, and put '
-        'the former back.'
+        f'{record.digest}, was {pin.digest}. Give the changed driver a new version, and put '
+        'the former driver back.'
     )
     return PinCheck(pin=pin, state=PinState.CHANGED, message=message, record=record)
 
@@ -78,7 +78,7 @@ def _lost(pin: DriverPin, named: list[DriverRecord]) -> PinCheck:
             return PinCheck(pin=pin, state=PinState.BROKEN, message=message)
     others = ', '.join(f'{record.version or "?"} ({record.origin})' for record in named) or 'none'
     message = (
-        f'{wanted} is not installed. Of {pin.name} there is: {others}. Install it again, or '
+        f'{wanted} is not installed. Installed versions of {pin.name}: {others}. Install it again, or '
         'move the cluster: kiln cluster migrate-driver.'
     )
     return PinCheck(pin=pin, state=PinState.MISSING, message=message)

@@ -1,4 +1,4 @@
-"""Refusals to choose a cluster driver: what was asked for, where, and what to do."""
+"""Errors of driver selection: the request, its source, and what to do."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def unknown(wish: Wish, table: Table) -> ClusterDriverUnknown:
         meant = f' Did you mean {" or ".join(close)}?' if close else ''
         told = f'is not installed.{meant} Installed: {", ".join(names) or "none"}.'
     return ClusterDriverUnknown(
-        f'Cluster driver "{wish.name}" {told} It was asked for by {wish.source}.'
+        f'Cluster driver "{wish.name}" {told} It was requested by {wish.source}.'
     )
 
 
 def unusable(wish: Wish, named: Candidate, table: Table) -> ClusterDriverUnusable:
-    """Return the error for a driver that is installed and out of use."""
+    """Return the error for a driver that is installed but not in use."""
     instead = _names(table.left)
     return ClusterDriverUnusable(
         f'Cluster driver "{wish.name}" {named.out}'
         f'{f" Or choose one of: {instead}." if instead else ""} '
-        f'It was asked for by {wish.source}.'
+        f'It was requested by {wish.source}.'
     )
 
 
 def mismatch(wish: Wish, named: Candidate, table: Table) -> ClusterDriverMismatch:
-    """Return the error for a driver that does not build what is wanted."""
+    """Return the error for a driver that does not build the kind of cluster."""
     return ClusterDriverMismatch(
         f'Cluster driver "{wish.name}" {named.out} '
-        f'Drivers that do: {_names(table.left) or "none"}. It was asked for by {wish.source}.'
+        f'Drivers that do: {_names(table.left) or "none"}. It was requested by {wish.source}.'
     )
 
 
@@ -59,7 +59,7 @@ def nobody(table: Table) -> NoClusterDriver:
     told = [f'No cluster driver builds {table.kind}.']
     usable = current(row.driver for row in table.rows)
     if not usable:
-        told.append('None is in use.')
+        told.append('No driver is in use.')
     elif nearest := _nearest(table.kind, usable):
         told.append(f'Nearest: {"; ".join(nearest)}.')
     told += [f'"{row.driver.name}" would, but {row.out}' for row in table.rows if row.fits]
@@ -90,22 +90,22 @@ def ambiguous(table: Table) -> AmbiguousClusterDriver:
 
 
 def undecided(table: Table) -> str:
-    """Return which drivers build a kind of cluster equally well."""
+    """Return a message with the drivers that build a kind of cluster equally well."""
     offers = ' and '.join(f'{row.driver} ({row.driver.origin})' for row in table.left)
     return f'Several cluster drivers build {table.kind}: {offers}.'
 
 
 def without_distro(image: Image | None) -> ImageWithoutDistro:
-    """Return the error for an image that does not say what system it has."""
+    """Return the error for an image without a distro property."""
     first, *others = DISTRO_PROPERTIES
     if image is None:
         return ImageWithoutDistro(
-            'There is no image to tell the distro, without which a cluster driver cannot be '
-            'matched. Name an image, or a driver that builds on any.'
+            'Without an image the distro is unknown, and a cluster driver cannot be matched. '
+            'Name an image, or a driver that builds on any distro.'
         )
     return ImageWithoutDistro(
-        f'{str(image).capitalize()} has no distro, without which a cluster driver cannot be '
-        f'matched. Set its property {first}, such as {first}=ubuntu '
+        f'{str(image).capitalize()} has no distro, so a cluster driver cannot be matched. '
+        f'Set its property {first}, such as {first}=ubuntu '
         f'({" and ".join(others)} are also read), or name a driver as NAME:OS.'
     )
 

@@ -1,6 +1,6 @@
-"""Requests for a cluster driver: the kind of cluster, and drivers asked for by name.
+"""Requests for a cluster driver: the kind of cluster, and drivers by name.
 
-Pure. A request has the last word, then the template, then the image.
+Pure. A request takes precedence, then the template, then the image.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kiln.clusters.models import DriverPin
 from kiln.models import AmphoraType
 
 DRIVER_PROPERTIES = ('kiln_driver', 'magnum_driver')
-#: The last is meant for libosinfo, and read where the others are missing.
+#: The last belongs to libosinfo, and is read if the others are missing.
 DISTRO_PROPERTIES = ('kiln_distro', 'magnum_distro', 'os_distro')
 VARIANT_PROPERTY = 'os_variant'
 _PROPERTIES = (*DRIVER_PROPERTIES, *DISTRO_PROPERTIES, VARIANT_PROPERTY)
 
-# Names that drivers of Magnum go by, and that libosinfo does not know: the
+# Distro names of Magnum's drivers that libosinfo does not define: the
 # distribution of each, and its variant.
 _ALIASES = {'fedora-coreos': ('fedora', 'coreos'), 'fedora-atomic': ('fedora', 'atomic')}
 
@@ -35,7 +35,7 @@ _WISH = re.compile(
 
 @dataclasses.dataclass(slots=True)
 class Trace:
-    """The steps of a choice and its notices, noted down as it goes on."""
+    """The steps of a choice and its notices, recorded while choosing."""
 
     steps: list[str] = dataclasses.field(default_factory=list)
     #: What a user should know, or change, although a driver was chosen.
@@ -44,7 +44,7 @@ class Trace:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What a cluster or its template asks for; None is left open."""
+    """Request of a cluster or its template; None leaves the value open."""
 
     #: 'name', 'name==1.2.*' or 'name:os'.
     driver: str | None = None
@@ -64,13 +64,13 @@ class Image:
         return f'image {self.name} {self.id}' if self.name else f'image {self.id}'
 
     def only_what_counts(self) -> Image:
-        """Return the image with only those properties that a choice depends on."""
+        """Return the image with only the properties that affect the choice."""
         counting = {name: text for name, text in self.properties.items() if name in _PROPERTIES}
         return dataclasses.replace(self, properties=counting)
 
 
 class Said(NamedTuple):
-    """One thing that is said about the driver, and where."""
+    """One requested value and its source."""
 
     #: A field of a request, or a property of an image.
     name: str
@@ -84,12 +84,12 @@ class Said(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """A driver that is asked for by name."""
+    """A driver requested by name."""
 
     name: str
-    #: Where it is asked for, as in :class:`Said`.
+    #: The source of the request, as in :class:`Said`.
     source: str
-    #: '1.2.0' or '1.2.*'; None is the newest.
+    #: '1.2.0' or '1.2.*'; None means the newest.
     version: str | None = None
     os: str | None = None
 
@@ -98,22 +98,22 @@ class Wish:
 
     @classmethod
     def read(cls, text: str, source: str) -> Wish:
-        """Return what 'name', 'name==1.2.*' or 'name:os' asks for.
+        """Parse 'name', 'name==1.2.*' or 'name:os'.
 
-        :raises ClusterDriverUnknown: the text is none of these.
+        :raises ClusterDriverUnknown: the text has another form.
         """
         if not (parts := _WISH.fullmatch(text.strip())):
             raise ClusterDriverUnknown(
                 f'No cluster driver is called "{text}". Write NAME, NAME==1.2.* or NAME:OS. '
-                f'It was asked for by {source}.'
+                f'It was requested by {source}.'
             )
         return cls(source=source, **parts.groupdict())
 
     def admits(self, driver: DriverRecord | DriverPin) -> bool:
-        """Return whether a driver is the one that is asked for, in a version asked for."""
+        """Return True if a driver has the requested name and version."""
         asked = (self.version or WILDCARD).split('.')
         if asked[-1] != WILDCARD:
-            # 1.2 means 1.2.0, and not every version that begins with it.
+            # 1.2 means 1.2.0, not every version that begins with 1.2.
             asked += ['0'] * (3 - len(asked))
         return self.name == driver.name and all(
             ours in (WILDCARD, theirs)
@@ -122,22 +122,22 @@ class Wish:
 
 
 class Kind(NamedTuple):
-    """The kind of cluster that is wanted: the names of each word, the most precise first."""
+    """The requested kind of cluster: the names for each word, the most precise first."""
 
     server_type: tuple[str, ...]
-    #: Without a name, only a driver for any system fits.
+    #: If empty, only a driver for any system fits.
     os: tuple[str, ...]
-    #: None where it does not matter.
+    #: None if any coe fits.
     coe: tuple[str, ...] | None
 
     @classmethod
     def of(cls, cluster_type: ClusterType) -> Kind:
-        """Return the kind that a type stands for; only ``*`` fits its ``*``."""
+        """Return the kind for a cluster type; only ``*`` fits its ``*``."""
         server_type, system, coe = cluster_type
         return cls((server_type,), system_names(system), (coe,))
 
     def cluster_types(self) -> list[ClusterType]:
-        """Return the types that have these names, the most precise first."""
+        """Return the cluster types with these names, the most precise first."""
         names = [some or (WILDCARD,) for some in self]
         return [ClusterType(*words) for words in itertools.product(*names)]
 
@@ -145,7 +145,7 @@ class Kind(NamedTuple):
         return str(self.cluster_types()[0])
 
     def closeness(self, offered: ClusterType) -> tuple[int, ...]:
-        """Return for each word of an offer how closely it fits; negative is not at all."""
+        """Return for each word of an offer how closely it fits; negative means no fit."""
         return tuple(map(_closeness, offered, self))
 
     def differences(self, offered: ClusterType) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _closeness(offered: str, names: tuple[str, ...] | None) -> int:
 
 
 def system_names(distro: str, variant: str = '') -> tuple[str, ...]:
-    """Return the names under which drivers may know a system, the most precise first."""
+    """Return the names that drivers can use for a system, the most precise first."""
     if f'{distro}-{variant}' in _ALIASES:
         distro = f'{distro}-{variant}'
     if distro in _ALIASES:
@@ -170,7 +170,7 @@ def system_names(distro: str, variant: str = '') -> tuple[str, ...]:
 
 
 def read(request: Request, template: Request, image: Image | None) -> Iterator[Said]:
-    """Yield all that is said about the driver, what counts most first."""
+    """Yield all requested values, in order of precedence."""
     for asking, source in ((request, 'the request'), (template, 'the template')):
         for name, text in dataclasses.asdict(asking).items():
             if text:
@@ -186,14 +186,14 @@ def _first(said: Iterable[Said], *names: str) -> Said | None:
 
 
 def read_wishes(said: Sequence[Said]) -> Iterator[Wish]:
-    """Yield the drivers that are asked for by name; the first has the last word.
+    """Yield the drivers requested by name, in order of precedence.
 
-    :raises ClusterDriverUnknown: a wish cannot be read.
+    :raises ClusterDriverUnknown: a request cannot be parsed.
     """
     for one in said:
         if one.name in ('driver', *DRIVER_PROPERTIES):
             yield Wish.read(one.text, one.source)
-    # At some sites the distro of an image is 'driver:os'; others have a URL there.
+    # At some sites the distro of an image is 'driver:os'; at others it is a URL.
     distro = _first(said, *DISTRO_PROPERTIES)
     if distro and (parts := _WISH.fullmatch(distro.text)) and parts['os']:
         yield Wish(source=distro.source, **parts.groupdict())
@@ -202,14 +202,14 @@ def read_wishes(said: Sequence[Said]) -> Iterator[Wish]:
 def read_kind(
     said: Sequence[Said], wishes: Iterable[Wish], image: Image | None, trace: Trace
 ) -> Kind:
-    """Return the kind of cluster that is wanted, and note where each part is said."""
+    """Return the requested kind of cluster, and record the source of each part."""
     systems = _systems(said, wishes, image, trace)
     coe = _first(said, 'coe')
-    machine = _first(said, 'server_type') or Said('', AmphoraType.VM.value, 'nobody says')
+    machine = _first(said, 'server_type') or Said('', AmphoraType.VM.value, 'not requested')
     called, _, _ = ClusterType.of(machine.text, WILDCARD, WILDCARD)
     kind = Kind((called,), systems, (coe.text,) if coe else None)
     trace.steps += [
-        f'coe: {coe or "any (nobody says)"}',
+        f'coe: {coe or "any (not requested)"}',
         f'server_type: {called} ({machine.source})',
         f'wanted: {kind}',
     ]
@@ -223,7 +223,7 @@ def _systems(
     of_variant = variant.text if variant else ''
     for wish in wishes:
         if wish.os:
-            # Some drivers have their name in the os that they provide, too.
+            # Some drivers include their name in the os that they provide.
             names = (*system_names(wish.os, of_variant), f'{wish.name}:{wish.os}')
             trace.steps.append(f'distro: {wish.os} ({wish.source})')
             if distro and distro.text not in names:
@@ -232,7 +232,7 @@ def _systems(
                 )
             return names
     if not distro:
-        trace.steps.append(f'distro: none ({image or "there is no image"})')
+        trace.steps.append(f'distro: none ({image or "no image"})')
         return ()
     trace.steps.append(f'distro: {distro}')
     if distro.name == 'os_distro':
@@ -242,10 +242,10 @@ def _systems(
 
 def _libosinfo(distro: Said) -> Iterator[str]:
     _, text, source = distro
-    yield f'{source} is meant for libosinfo. Set kiln_distro={text} as well.'
+    yield f'{source} belongs to libosinfo. Set kiln_distro={text} as well.'
     if text in _ALIASES:
         system, variant = _ALIASES[text]
         yield (
-            f'{source} says {text}, which libosinfo does not know: it is read as '
+            f'{source} says {text}, which libosinfo does not define: it is read as '
             f'{system}, variant {variant}. Set os_distro={system} beside kiln_distro={text}.'
         )

@@ -1,8 +1,8 @@
-"""Choice of the driver for a cluster: made once, with its reasons, and pinned.
+"""Selection of the driver of a new cluster: chosen once, explained, pinned.
 
-Pure. The same inputs give the same choice, in whatever order the drivers were installed.
-Nothing is guessed: two drivers that fit equally well, with nothing to decide between
-them, are an error that names both.
+Pure. The same inputs give the same choice, whatever the order of installation. Nothing
+is guessed: two drivers that fit equally well, without a preference between them, are an error
+that names both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOTHING_ASKED = Request()
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """The driver of a cluster, and how it was chosen."""
+    """The driver of a cluster, and the steps of the choice."""
 
     pin: DriverPin
     wanted: ClusterType
@@ -68,8 +68,8 @@ def resolve(
 ) -> Decision:
     """Choose the driver of a new cluster.
 
-    :raises DriverSelectionError: none can be chosen; its ``steps`` record how far the
-        choice had come.
+    :raises DriverSelectionError: no driver can be chosen; ``steps`` of the error has the
+        steps up to the failure.
     """
     said, trace = list(read(request, template, image)), Trace()
     wishes = list(read_wishes(said))
@@ -93,7 +93,7 @@ def resolve(
 
 
 def explain(outcome: Decision | DriverSelectionError) -> list[str]:
-    """Return, line by line, how a choice came about and what came of it."""
+    """Return the steps and the outcome of a choice, one line each."""
     if isinstance(outcome, DriverSelectionError):
         return [*outcome.steps, f'error {outcome.code}: {outcome}']
     pin = outcome.pin
@@ -102,7 +102,7 @@ def explain(outcome: Decision | DriverSelectionError) -> list[str]:
 
 
 def pin_of(record: DriverRecord) -> DriverPin:
-    """Return what binds a cluster to a driver."""
+    """Return the pin of a cluster to a driver."""
     return DriverPin(
         name=record.name, version=record.version, origin=record.origin, digest=record.digest
     )
@@ -112,7 +112,7 @@ def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Tr
     wish, *others = wishes
     trace.steps.append(f'driver: {wish} ({wish.source})')
     trace.notices += [
-        f'{other.source} asks for driver {other}; {wish.source} asks for {wish}, and wins.'
+        f'{other.source} requests driver {other}; {wish.source} requests {wish} and takes precedence.'
         for other in others
         if other.name != wish.name
     ]
@@ -128,19 +128,19 @@ def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Tr
         if not table.kind.os and ('os',) in misses:
             raise refusals.without_distro(image)
         raise refusals.mismatch(wish, newest, table)
-    trace.steps.append(_chosen(newest.driver, f'asked for by {wish.source}'))
+    trace.steps.append(_chosen(newest.driver, f'requested by {wish.source}'))
     return newest
 
 
 def _matched(table: Table, image: Image | None, trace: Trace) -> Candidate:
     candidates = ', '.join(str(row.driver) for row in table.left) or 'none'
-    trace.steps += ['driver: nobody names one', f'candidates: {candidates}']
+    trace.steps += ['driver: not requested by name', f'candidates: {candidates}']
     if not table.left:
         raise refusals.nobody(table) if table.kind.os else refusals.without_distro(image)
     first = min(table.left, key=lambda row: row.rank)
     why = first.preferred if len(table.left) > 1 else 'no other fits as closely'
     if not why:
-        trace.steps.append('preferences: none for any of them')
+        trace.steps.append('preferences: none for these drivers')
         raise refusals.ambiguous(table)
     trace.steps.append(_chosen(first.driver, why))
     return first
@@ -153,7 +153,7 @@ def _chosen(driver: DriverRecord, why: str) -> str:
 def _surprises(chosen: Candidate, table: Table, wish: Wish | None) -> Iterator[str]:
     driver, systems = chosen.driver, table.kind.os
     unused = (
-        f'{driver} is used, for "{row.driver.name}" {row.out}'
+        f'{driver} is used, because "{row.driver.name}" {row.out}'
         for row in table.rows
         if row.driver.name == driver.name and row.driver.recency > driver.recency
         if wish is None or wish.admits(row.driver)
@@ -162,24 +162,24 @@ def _surprises(chosen: Candidate, table: Table, wish: Wish | None) -> Iterator[s
     closest = max(of_system for _, of_system, _ in chosen.fits)
     built = systems[-closest] if closest else WILDCARD
     if closest < len(systems) and built in system_names(systems[0]):
-        yield f'{driver} builds {built}, of which {systems[0]} is a variant.'
+        yield f'{driver} builds {built}; {systems[0]} is a variant of {built}.'
 
 
 class Conflict(NamedTuple):
-    """Drivers with nothing to decide between them."""
+    """Drivers that fit equally well, without a preference."""
 
     message: str
     drivers: tuple[DriverRecord, ...]
-    #: What all of them build; None where they are one driver, installed twice.
+    #: The type that all of them build; None for one driver installed twice.
     cluster_type: ClusterType | None = None
 
 
 def conflicts(
     records: Iterable[DriverRecord], preferences: Sequence[Preference] = ()
 ) -> list[Conflict]:
-    """Return what is left for an operator to decide; with none, no choice is ambiguous.
+    """Return the conflicts that an operator must decide; if empty, no choice is ambiguous.
 
-    A cluster that leaves its coe open is the exception: many drivers may fit it.
+    The exception is a cluster that leaves its coe open: many drivers can fit it.
     """
     ordered = in_order(records)
     installed_twice: dict[tuple[str, str], list[DriverRecord]] = {}
@@ -199,13 +199,13 @@ def conflicts(
 
 
 def _overlaps(records: Iterable[DriverRecord]) -> set[ClusterType]:
-    """Return the widest types of cluster that two drivers both build."""
+    """Return the widest types of cluster that two drivers share."""
     offers = [(record.name, offered) for record in records for offered in record.provides]
     return {
         ClusterType(*words)
         for (mine, one), (theirs, other) in itertools.combinations(offers, 2)
         if mine != theirs
-        # Of two words that meet, the one that both fit is the more precise.
+        # If two words match, both drivers fit the more precise word.
         for words in itertools.product(*zip(one, other, strict=True))
         if not any(map(Kind.of(ClusterType(*words)).differences, (one, other)))
     }

@@ -1,4 +1,4 @@
-"""How a driver's templates are loaded, and matched to what kiln knows of a cluster."""
+"""Template definition of a cluster driver: loading, checks and rendering."""
 
 from __future__ import annotations
 
@@ -37,18 +37,17 @@ M = TypeVar('M', bound=Mapped)
 class TemplateDefinition:
     """The templates of a driver, and the mappings that fill them in.
 
-    It is made, completed by ``add_parameter``, ``add_file`` and ``add_output``, and
-    loaded and checked as a whole when its driver is opened. From then on it is only
-    read, by as many threads as there are.
+    Create it, and complete it with ``add_parameter``, ``add_file`` and ``add_output``. It is
+    loaded and checked as a whole when the driver is opened, and only read afterwards, by
+    any number of threads.
     """
 
     def __init__(
         self, directory: Path, user_data: str | None = None, *, spot: Spot | None = None
     ) -> None:
-        """Name the directory of the templates, and the one of the user data.
+        """Set the directory of the templates, and the template of the user data.
 
-        A ``spot`` is where something is written; the line that calls where it is not
-        given.
+        A ``spot`` is the position of a declaration; the default is the line of the caller.
         """
         self._directory = directory
         self._user_data = user_data
@@ -62,7 +61,7 @@ class TemplateDefinition:
         if user_data is not None:
             self._used[user_data] = spot or _caller()
 
-    # ---- made -------------------------------------------------------------
+    # ---- create -----------------------------------------------------------
 
     def add_parameter(self, mapping: ParameterMapping, *, spot: Spot | None = None) -> None:
         """Map a name in the templates to a parameter of clusters, or to a fact."""
@@ -75,7 +74,7 @@ class TemplateDefinition:
         self._used.setdefault(mapping.template, spot)
 
     def add_output(self, mapping: OutputMapping, *, spot: Spot | None = None) -> None:
-        """Tell people something of the cluster once nodes of it are ready."""
+        """Show a text to users once nodes of the cluster are ready."""
         self._add(self.outputs, 'output', mapping.name, mapping, spot or _caller())
 
     def _add(self, known: dict[str, M], kind: str, name: str, mapping: M, spot: Spot) -> None:
@@ -86,14 +85,14 @@ class TemplateDefinition:
         known[name] = mapping
         self._spots[kind, name] = spot
 
-    # ---- loaded ------------------------------------------------------------
+    # ---- load --------------------------------------------------------------
 
     def load(self, *, overrides: Path | None = None) -> None:
-        """Read the templates, and return if each can be filled in whoever the cluster is.
+        """Read the templates, and check that each can be filled in for any cluster.
 
-        :param overrides: A directory of templates that take the place of those of the
-            same names.
-        :raises InvalidClusterDriver: some cannot; all mistakes are told.
+        :param overrides: A directory of templates that replace the driver's templates
+            of the same names.
+        :raises InvalidClusterDriver: a template cannot; all mistakes are reported.
         """
         problems = list(self._mistakes)
         self._templates = {
@@ -106,7 +105,7 @@ class TemplateDefinition:
         if overrides is None or not overrides.is_dir():
             problems += self._unused()
         else:
-            # An operator's template need not use all that the driver's does.
+            # An operator's template need not use every parameter.
             problems += self._strangers(overrides)
         if problems:
             raise InvalidClusterDriver(problems)
@@ -126,7 +125,7 @@ class TemplateDefinition:
             except OSError as exc:
                 wrong = f'cannot be read: {exc.strerror}'
             except ValueError:
-                wrong = 'is no text in UTF-8'
+                wrong = 'is not UTF-8 text'
         if wrong:
             problems.append(spot.problem(f'template {name!r} {wrong}'))
         return TextTemplate(text, file=str(path))
@@ -154,7 +153,7 @@ class TemplateDefinition:
                 )
 
     def _strangers(self, overrides: Path) -> Iterator[Problem]:
-        # A template under a wrong name would change nothing, and nobody would know.
+        # A template under a wrong name would silently have no effect.
         names = ', '.join(sorted(self._templates)) or 'none'
         for path in sorted(overrides.rglob('*')):
             if path.is_file() and path.relative_to(overrides).as_posix() not in self._templates:
@@ -164,44 +163,44 @@ class TemplateDefinition:
 
     @property
     def digest(self) -> str:
-        """Changes with the templates in use and with where they go."""
+        """Digest of the templates in use and of their destinations."""
         parts = [self._user_data, sorted(self.files.items(), key=str)]
         texts = sorted((name, one.text) for name, one in self._templates.items())
         return hashlib.sha256(repr((parts, texts)).encode()).hexdigest()
 
     @property
     def joins(self) -> bool:
-        """Whether a node is given a token with which it may join."""
+        """True if nodes receive a token to join with."""
         return any(one.source == JOIN_TOKEN for one in self.parameters.values()) or any(
             JOIN_TOKEN in one.names for one in self._templates.values()
         )
 
-    # ---- filled in --------------------------------------------------------
+    # ---- render -----------------------------------------------------------
 
     def get_params(self, context: Context, cluster: Cluster, node: Node) -> Mapping[str, Any]:
         """Return the value of each parameter for one node; the narrower scope wins.
 
-        A secret is the name that it has in the store; what nobody has given is None.
+        A secret parameter has the name of its secret; a parameter without a value is None.
         """
         return self._facts_and_params(context, cluster, node)[1]
 
     def get_env_files(
         self, context: Context, cluster: Cluster, node: Node
     ) -> tuple[InjectedFile, ...]:
-        """Return the files that are put on one machine.
+        """Return the files for one machine.
 
-        :raises ClusterDriverError: a value or secret is missing, or cannot stand in its place.
+        :raises ClusterDriverError: a value or secret is missing, or does not fit its place.
         """
         return self._files(
             self._known(context, node, *self._facts_and_params(context, cluster, node))
         )
 
     def extract_definition(self, context: Context, cluster: Cluster, node: Node) -> Definition:
-        """Return everything that the templates say of one node.
+        """Return the rendered templates of one node.
 
-        The same for each call, unless a secret or the cluster has changed since.
+        The same for each call, unless a secret or the cluster changes.
 
-        :raises ClusterDriverError: a value or secret is missing, or cannot stand in its place.
+        :raises ClusterDriverError: a value or secret is missing, or does not fit its place.
         """
         found, params = self._facts_and_params(context, cluster, node)
         known = self._known(context, node, found, params)
@@ -211,9 +210,9 @@ class TemplateDefinition:
         return Definition(user_data=user_data, files=self._files(known), params=params)
 
     def get_outputs(self, context: Context, cluster: Cluster) -> Mapping[str, Any]:
-        """Return what people are told of the cluster; None is for what is not there yet.
+        """Return the outputs of the cluster; None for an output without a ready node.
 
-        :raises ClusterDriverError: an address cannot stand in the text.
+        :raises ClusterDriverError: a value does not fit into the text.
         """
         found: dict[str, Any] = {}
         for name, mapping in self.outputs.items():
@@ -265,12 +264,12 @@ class TemplateDefinition:
             for mapping in self.files.values()
         )
 
-    # ---- what owners of clusters give -------------------------------------
+    # ---- check the values of owners ---------------------------------------
 
     def value_problems(self, context: Context, cluster: Cluster, group: str) -> Iterator[Problem]:
-        """Yield what is wrong with the parameters of a group, before any node is made.
+        """Yield the problems in the parameters of a group, before any node is built.
 
-        Secrets are fetched to see that they are there.
+        Secrets are fetched to check that they exist.
         """
         found = context.effective(cluster, group)
         wrong = False
@@ -294,7 +293,7 @@ class TemplateDefinition:
             yield from self._trial(context, cluster, group)
 
     def _trial(self, context: Context, cluster: Cluster, group: str) -> Iterator[Problem]:
-        """Fill everything in for a node that will never be."""
+        """Render everything for a node that is never built."""
         node = Node(
             id='trial', cluster_id=cluster.id, group=group, name='trial', place=Place(), backend=''
         )
@@ -314,7 +313,7 @@ def _value(mapping: ParameterMapping, given: Mapping[str, Any]) -> Any:
 
 def _group_path(cluster: Cluster, group: str) -> str:
     names = [one.name for one in cluster.spec.groups]
-    # As in the file, where groups are a list; one that its template brings has no place there.
+    # As in the cluster file, where groups are a list; a group of the template is not there.
     return f'nodegroups[{names.index(group)}]' if group in names else f'template.{group}'
 
 
@@ -329,6 +328,6 @@ def _path_of(cluster: Cluster, group: str, name: str, origins: Mapping[str, Scop
 
 
 def _caller() -> Spot:
-    """Return the line that called the method that asks."""
+    """Return the position of the caller's caller."""
     frame = sys._getframe(2)
     return Spot(frame.f_code.co_filename, frame.f_lineno)

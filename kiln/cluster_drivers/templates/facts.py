@@ -1,4 +1,6 @@
-"""What templates know without being told: facts about a site, a cluster and a node; pure."""
+"""Facts for templates: values of the site, the cluster and the node.
+
+Pure."""
 
 from __future__ import annotations
 
@@ -12,24 +14,24 @@ from kiln.clusters.spec import MachineSpec
 #: The one fact that is a secret.
 JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
 
-#: What every template knows of the node that it is filled in for.
+#: The facts that every template can use.
 FACTS = frozenset(
     {
         'site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.name', 'group.role',
         'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', JOIN_TOKEN,
     }
 )  # fmt: skip
-#: What the text of an output knows of the ready node that it is made of, beside the
-#: parameters that are no secrets.
+#: The facts about a ready node that the text of an output can use, beside the
+#: parameters that are not secret.
 OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address'}
 
 
 def facts(
     context: Context, cluster: Cluster, node: Node, machine: MachineSpec, *, joins: bool
 ) -> Mapping[str, Any]:
-    """Return the facts for the templates of one node, with a join token where it joins.
+    """Return the facts for the templates of one node, with a join token if ``joins``.
 
-    :raises ClusterDriverError: the site has no key to make a token with.
+    :raises ClusterDriverError: the site has no key for tokens.
     """
     group = context.group(cluster, node.group)
     template = context.template

@@ -1,9 +1,8 @@
-"""The language of templates: values in text, and nothing else.
+"""Template language: text with placeholders for values, without conditions or loops.
 
-``{{ name }}`` stands for a value that is harmless wherever it stands, such as a name
-or an address; any other value is refused there. ``{{ name | json }}``,
-``{{ name | shell }}`` and ``{{ name | base64 }}`` take every value, and quote it.
-``{{ "{{" }}`` is two braces.
+``{{ name }}`` accepts a value that needs no quotes anywhere, such as a name or an
+address, and refuses any other value. ``{{ name | json }}``, ``{{ name | shell }}`` and
+``{{ name | base64 }}`` accept every value, and quote it. ``{{ "{{" }}`` gives two braces.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from kiln.clusters.exceptions import ClusterDriverError, Problem
 
 _PLACEHOLDER = re.compile(r'\{\{( *"\{\{" *|.*?)(?:\}\}|(?=\n|\{\{)|\Z)')
 _EXPRESSION = re.compile(r' *(?:"(\{\{)"|([a-z]\w*(?:\.[a-z]\w*)*)(?: *\| *(\w+))?) *', re.ASCII)
-# Nothing that any place gives a meaning to: no space, quote, comma or dollar; nor
-# a colon at the end, which makes a key in YAML, nor a dash before, an option in a shell.
+# No character with a meaning in any language: no space, quote, comma or dollar; no
+# colon at the end (a key in YAML), and no dash at the start (an option in a shell).
 _HARMLESS = re.compile(r'(?:[A-Za-z0-9_./](?:[A-Za-z0-9_./:@+-]*[A-Za-z0-9_./@+-])?)?')
-# What YAML cannot hold as it is, or takes for the end of a line.
+# Characters that YAML must escape, or reads as the end of a line.
 _UNPRINTABLE = re.compile('[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]')
 
 
 class Unfit(ValueError):
-    """A value cannot stand where it should; the text says why, and never quotes it."""
+    """A value does not fit its place; the text has the reason, and never the value."""
 
 
 class Placeholder(NamedTuple):
-    """One place for a value."""
+    """One placeholder in a template."""
 
     name: str
     filter: str
@@ -49,7 +48,7 @@ def plain(value: Any) -> str:
 
 
 def as_it_is(value: Any) -> str:
-    """Return a value that needs no quotes anywhere."""
+    """Return a value as text, if it needs no quotes anywhere."""
     text = plain(value)
     if not _HARMLESS.fullmatch(text):
         raise Unfit('has characters that need quotes: use | json, | shell or | base64')
@@ -57,7 +56,7 @@ def as_it_is(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON that is YAML, too, and one line."""
+    """Return a value as one line of JSON that is also YAML."""
     return _UNPRINTABLE.sub(lambda found: f'\\u{ord(found[0]):04x}', _dumped(value))
 
 
@@ -69,14 +68,14 @@ def _dumped(value: Any) -> str:
 
 
 def as_shell(value: Any) -> str:
-    """Return a value as one word of a shell."""
+    """Return a value as one shell word."""
     if b'\0' in _encoded(value):
         raise Unfit('has a character that no shell can take: use | base64')
     return shlex.quote(plain(value))
 
 
 def as_base64(value: Any) -> str:
-    """Return the bytes of a value in letters that are harmless."""
+    """Return the bytes of a value in base64."""
     return base64.b64encode(_encoded(value)).decode()
 
 
@@ -84,7 +83,7 @@ def _encoded(value: Any) -> bytes:
     try:
         return plain(value).encode()
     except UnicodeEncodeError:
-        raise Unfit('has half a character, which is no text') from None
+        raise Unfit('has half a character, which is not text') from None
 
 
 FILTERS: Mapping[str, Callable[[Any], str]] = {
@@ -93,18 +92,18 @@ FILTERS: Mapping[str, Callable[[Any], str]] = {
 
 
 class TextTemplate:
-    """A text with places for values; reading it never fails, see :attr:`mistakes`."""
+    """A text with placeholders; parsing never fails, see :attr:`mistakes`."""
 
     def __init__(self, text: str, *, file: str = '') -> None:
         self.text, self.file = text, file
         self.placeholders: list[Placeholder] = []
-        #: What is wrong with it, whatever the values are.
+        #: The mistakes in the template, whatever the values are.
         self.mistakes: list[Problem] = []
         self._lines = [0, *(found.end() for found in re.finditer('\n', text))]
         for found in _PLACEHOLDER.finditer(text):
             expression = _EXPRESSION.fullmatch(found[1]) if found[0].endswith('}}') else None
             if expression is None:
-                self.wrong(found.start(), 'this is no {{ name }} and no {{ name | filter }}')
+                self.wrong(found.start(), 'this is neither {{ name }} nor {{ name | filter }}')
                 continue
             _, name, quoting = expression.groups()
             if quoting and quoting not in FILTERS:
@@ -112,21 +111,21 @@ class TextTemplate:
             self.placeholders.append(
                 Placeholder(name or '', quoting or '', found.start(), found.end())
             )
-        #: All that it wants to know.
+        #: The names of all values that it uses.
         self.names = frozenset(one.name for one in self.placeholders if one.name)
 
     def problem(self, offset: int, message: str) -> Problem:
-        """Return a mistake at a place of the text."""
+        """Return a mistake at an offset of the text."""
         line = bisect.bisect_right(self._lines, offset)
         column = offset - self._lines[line - 1] + 1
         return Problem(message=message, file=self.file, line=line, column=column)
 
     def wrong(self, offset: int, message: str) -> None:
-        """Note a mistake at a place of the text."""
+        """Record a mistake at an offset of the text."""
         self.mistakes.append(self.problem(offset, message))
 
     def unknown(self, known: frozenset[str]) -> Iterator[Problem]:
-        """Yield a problem for each name that is not known."""
+        """Yield a problem for each unknown name."""
         for one in self.placeholders:
             if one.name and one.name not in known:
                 close = difflib.get_close_matches(one.name, known, n=1)
@@ -134,7 +133,7 @@ class TextTemplate:
                 yield self.problem(one.start, f'nothing is called {one.name!r} here{hint}')
 
     def unfit(self, values: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a problem for each value that cannot stand where it should."""
+        """Yield a problem for each value that does not fit its place."""
         for one in self.placeholders:
             try:
                 self._filled(one, values)
@@ -142,9 +141,9 @@ class TextTemplate:
                 yield self.problem(one.start, f'{one.name} {exc}')
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Return the text with its values.
+        """Return the text with the values filled in.
 
-        :raises ClusterDriverError: a value cannot stand where it should.
+        :raises ClusterDriverError: a value does not fit its place.
         """
         parts, at = [], 0
         for one in self.placeholders:

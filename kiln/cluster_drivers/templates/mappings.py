@@ -1,4 +1,4 @@
-"""What links a driver's templates to kiln: frozen values."""
+"""Mappings of a driver's templates: parameters, files and outputs, as frozen values."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ _OWNER = re.compile(r'[a-z_][a-z0-9_-]{0,31}(?::[a-z_][a-z0-9_-]{0,31})?')
 
 
 class Spot(NamedTuple):
-    """Where something is written."""
+    """Position of a declaration in a file."""
 
     file: str
     line: int
     column: int = 1
 
     def problem(self, message: str) -> Problem:
-        """Return a mistake that is there."""
+        """Return a mistake at this position."""
         return Problem(message=message, file=self.file, line=self.line, column=self.column)
 
 
 class Mapped(Protocol):
-    """A value that goes under a name, and knows when it cannot be."""
+    """A declaration under a name, with a check for contradictions."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield the field and a sentence on it."""
+        """Yield a field and a message for each contradiction."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ParameterMapping(Parameter):
-    """A name in templates, and where its value comes from.
+    """A name in templates, and the source of its value.
 
-    ``source`` is one of :data:`~kiln.cluster_drivers.templates.facts.FACTS`. Without one it is
-    the parameter of that name: from the node group, else the cluster, else its
-    template, else the default.
+    ``source`` is one of :data:`~kiln.cluster_drivers.templates.facts.FACTS`. Without a
+    source, the value is the parameter of that name: from the node group, else the cluster,
+    else its template, else the default.
     """
 
     source: str | None = None
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield the field and a sentence on it where the mapping itself cannot be."""
+        """Yield a field and a message for each contradiction in the mapping."""
         yield from super(ParameterMapping, self).contradictions()
         if self.source is not None and self.source not in FACTS:
             yield 'source', f'nothing is called {self.source!r} here'
@@ -58,7 +58,7 @@ class ParameterMapping(Parameter):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FileMapping:
-    """A file on each machine, and the template that it is made of."""
+    """A file on each machine, and the template of its content."""
 
     path: str = ''
     template: str = ''
@@ -66,32 +66,32 @@ class FileMapping:
     owner: str = 'root'
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield the field and a sentence on it where the mapping itself cannot be."""
+        """Yield a field and a message for each contradiction in the mapping."""
         pure = PurePosixPath(self.path)
         if not pure.is_absolute() or '..' in pure.parts or self.path != str(pure):
             yield 'path', 'it must be the absolute path of a file'
         if not 0 <= self.mode <= 0o7777:
-            yield 'mode', 'it must be at most 7777, to the base 8'
+            yield 'mode', 'it must be at most 7777, in octal'
         if not _OWNER.fullmatch(self.owner):
             yield 'owner', 'it must be the name of a user, or of a user and a group: root:adm'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class OutputMapping:
-    """What people are told of a cluster, made of its ready nodes."""
+    """Output of a cluster: text for users about its ready nodes."""
 
     name: str = ''
-    #: In the language of templates; it knows the parameters that are
-    #: no secrets, and :data:`~kiln.cluster_drivers.templates.facts.OUTPUT_FACTS`.
+    #: In the template language, with the parameters that are not secret and
+    #: :data:`~kiln.cluster_drivers.templates.facts.OUTPUT_FACTS`.
     text: str = '{{ node.address }}'
-    #: Only nodes of groups of this role count; None is any.
+    #: Only nodes of groups with this role count; None means any role.
     role: str | None = None
-    #: A list with a text for each node; else the text of the oldest.
+    #: True for a list with a text for each node; else the text of the oldest node.
     each: bool = False
     help: str = ''
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield the field and a sentence on it where the mapping itself cannot be."""
+        """Yield a field and a message for each contradiction in the mapping."""
         if not NAME.fullmatch(self.name):
             yield 'name', NAMING
         for problem in TextTemplate(self.text).mistakes:
@@ -100,9 +100,9 @@ class OutputMapping:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Definition:
-    """Everything that the templates say of one node."""
+    """The rendered templates of one node."""
 
     user_data: bytes | None = dataclasses.field(repr=False)
     files: tuple[InjectedFile, ...]
-    #: A secret is the name that it has in the store.
+    #: A secret parameter has the name of its secret in the store.
     params: Mapping[str, Any] = dataclasses.field(repr=False)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Filled in for {{ node.id }}. Values go into variables, and from there anywhere.
+# Rendered for {{ node.id }}. Assign values to variables, then use the variables anywhere.
 PORT={{ port | shell }}
 HOST={{ host | shell }}
 

@@ -26,7 +26,7 @@ class Candidates(unittest.TestCase):
             {
                 'any_v1 1.0.0': '1.0.0 fits less closely than another driver.',
                 'k8s_ubuntu_v1 1.0.0': (
-                    '1.0.0 is not its newest version. Ask for k8s_ubuntu_v1==1.0.0.'
+                    '1.0.0 is not its newest version. Request k8s_ubuntu_v1==1.0.0.'
                 ),
                 'k8s_ubuntu_v1 2.0.1': '',
                 'off_v1 1.0.0': '1.0.0 is disabled: it is in disabled_drivers.',

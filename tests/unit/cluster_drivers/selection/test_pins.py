@@ -40,7 +40,7 @@ class Pins(unittest.TestCase):
         self.assertEqual(
             'k8s_ubuntu_v1 2.0.1 (directory /usr/share/kiln/drivers/k8s_ubuntu_v1) has changed '
             'without a new version: digest edited, was digest of k8s_ubuntu_v1 2.0.1. '
-            'Give what changed a version of its own, and put the former back.',
+            'Give the changed driver a new version, and put the former back.',
             found.message,
         )
 

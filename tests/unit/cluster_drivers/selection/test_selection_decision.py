@@ -39,7 +39,7 @@ class Records(Choosing):
             [
                 'distro: ubuntu (property os_distro of image ubuntu-24.04 7c1e)',
                 'coe: kubernetes (the template)',
-                'server_type: vm (nobody says)',
+                'server_type: vm (not requested)',
                 'wanted: (vm, ubuntu, kubernetes)',
                 'driver: nobody names one',
                 'candidates: k8s_ubuntu_v1 2.0.1',

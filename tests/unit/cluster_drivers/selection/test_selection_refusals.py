@@ -28,7 +28,7 @@ class Refusals(Choosing):
         self.assertEqual(
             'Cluster driver "k8s_capi_helm" is not installed. '
             'Did you mean "k8s_capi_helm_v1"? Installed: k8s_capi_helm_v1, swarm_atomic_v1. '
-            'It was asked for by property magnum_driver of image ubuntu-24.04 7c1e.',
+            'It was requested by property magnum_driver of image ubuntu-24.04 7c1e.',
             said,
         )
         said = self.refused(ClusterDriverUnknown, request=Request(driver='x'))
@@ -56,7 +56,7 @@ class Refusals(Choosing):
                 self.assertIn('NAME==1.2.*', said)
 
     def test_e2_a_driver_out_of_use_with_what_to_do_and_what_to_take_instead(self):
-        told = 'It was asked for by the request.'
+        told = 'It was requested by the request.'
         for state, reason, words in (
             ('beta', 'beta', '1.0.0 is installed but beta. Add it to enabled_beta_drivers.'),
             (
@@ -89,7 +89,7 @@ class Refusals(Choosing):
         self.assertEqual(
             'Cluster driver "swarm_atomic_v1" 1.0.0 does not build (vm, ubuntu, kubernetes). '
             'It provides: (vm, fedora-atomic, swarm). '
-            'Drivers that do: k8s_capi_helm_v1, k8s_ubuntu_v1. It was asked for by the request.',
+            'Drivers that do: k8s_capi_helm_v1, k8s_ubuntu_v1. It was requested by the request.',
             said,
         )
 
@@ -110,7 +110,7 @@ class Refusals(Choosing):
         said = self.refused(NoClusterDriver, off, SWARMS)
         self.assertIn('"k8s_v2" would, but 1.0.0 is disabled: it is in disabled_drivers.', said)
         self.assertIn('differs in os and coe', said)
-        self.assertIn('None is in use.', self.refused(NoClusterDriver, off))
+        self.assertIn('No driver is in use.', self.refused(NoClusterDriver, off))
 
     def test_e4_without_a_coe_does_not_count_it_as_a_difference(self):
         said = self.refused(NoClusterDriver, SWARMS, request=Request())

@@ -49,7 +49,7 @@ class Versions(Choosing):
         flatcar = image(kiln_distro='flatcar')
         said = self.refused(NoClusterDriver, old, *self.versions, image=flatcar)
         self.assertIn(
-            '"k8s_v1" would, but 0.9.0 is not its newest version. Ask for k8s_v1==0.9.0.', said
+            '"k8s_v1" would, but 0.9.0 is not its newest version. Request k8s_v1==0.9.0.', said
         )
 
     def test_an_older_version_for_a_newer_one_out_of_use_is_noticed(self):

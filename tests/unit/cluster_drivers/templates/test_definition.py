@@ -226,7 +226,7 @@ class Loading(TemplateCase):
                 (here, "parameter 'unused' is in no template"),
                 (here, "parameter 'Bad' is in no template"),
                 (here, "file 'etc', path: it must be the absolute path of a file"),
-                (here, "file 'etc', mode: it must be at most 7777, to the base 8"),
+                (here, "file 'etc', mode: it must be at most 7777, in octal"),
                 (here, "file 'etc', owner: it must be the name of a user, or of a user and a "
                  "group: root:adm"),
                 (here, "file '/a' is there twice"),
