@@ -1,4 +1,4 @@
-"""Commands that judge drivers without running them: check, explain, lint."""
+"""Commands that check drivers without running them: check, explain, lint."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _PROBLEM = COLUMNS.index('problem')
 class Check(KilnLister):
     """Check drivers: broken ones, conflicts, changes without a new version.
 
-    The exit status is 1 where anything is wrong, so a site can run it before it is
-    changed, and whoever ships a driver after each build, for that driver alone. Of all
-    drivers, those that only need an extra to be installed are listed, and are no failure.
+    The exit status is 1 if anything is wrong: a site can run it before a change, and the
+    author of a driver after each build, for that driver alone. Among all drivers, a driver
+    that only needs an extra to be installed is listed, but is not a failure.
     """
 
     arguments = (
@@ -42,13 +42,13 @@ class Check(KilnLister):
         argument(
             '--state',
             metavar='FILE',
-            help='Keep the digests of the cluster drivers here, and tell of those that have '
-            'changed since the last run without a new version.',
+            help='Keep the digests of the cluster drivers in this file, and report drivers that '
+            'have changed since the last run without a new version.',
         ),
         argument(
             '--clusters',
             action='store_true',
-            help='Tell, too, of clusters whose driver is gone, or is not what it was.',
+            help='Also report clusters whose driver is gone or has changed.',
         ),
     )
 
@@ -72,7 +72,7 @@ class Check(KilnLister):
             rows += Digests(Path(parsed_args.state)).turn(records)
         if parsed_args.clusters:
             rows += self._of_clusters(catalogue, None if name is None else records)
-        # Whoever asks for one driver wants to have it.
+        # A driver that was named is wanted, so a missing extra is a failure.
         if any(name is not None or row[_PROBLEM] != NOT_INSTALLED for row in rows):
             self.status = ExitCode.UNFORESEEN
         return COLUMNS, [cells(row) for row in rows]
@@ -95,17 +95,17 @@ class Check(KilnLister):
 
 
 class Digests:
-    """What each cluster driver was at the last run, in a file."""
+    """File with the digest of each cluster driver at the last run."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def turn(self, records: Any) -> list[list[Any]]:
-        """Return a row for each that has changed silently; remember those that are new.
+        """Return a row for each driver changed without a new version; store new drivers.
 
-        One that has changed is told of until it has a new version, or is as it was.
+        A changed driver is reported until it has a new version, or the old content again.
 
-        :raises UsageError: the file is no such file, or cannot be written.
+        :raises UsageError: the file has no digests, or cannot be written.
         """
         former = self._load()
         now = {str(one): one.digest for one in records if one.digest and one.version}
@@ -126,7 +126,7 @@ class Digests:
             raise UsageError(f'Cannot read {self._path}: {exc.strerror}.') from exc
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise UsageError(
-                f'Cannot use {self._path}: it holds no digests. Remove it, or name another.'
+                f'Cannot use {self._path}: it has no digests. Remove it, or name another file.'
             ) from exc
 
     def _save(self, digests: Mapping[str, str]) -> None:
@@ -137,18 +137,18 @@ class Digests:
 
 
 class Explain(KilnCommand):
-    """Explain which cluster driver a cluster would get, step by step; nothing is made.
+    """Explain step by step which cluster driver a cluster would get; create nothing.
 
-    The exit status is 2 where none can be chosen.
+    The exit status is 2 if no driver can be chosen.
     """
 
     arguments = (
-        argument('--driver', metavar='NAME', help='As the request names it: NAME, NAME==1.2.*.'),
-        argument('--coe', help='What the cluster is to run.'),
-        argument('--server-type', metavar='TYPE', help='What it is to run on (default: vm).'),
-        argument('--template', metavar='NAME', help='A template of the store.'),
+        argument('--driver', metavar='NAME', help='Requested driver: NAME, NAME==1.2.*.'),
+        argument('--coe', help='What the cluster runs, such as kubernetes.'),
+        argument('--server-type', metavar='TYPE', help='What it runs on (default: vm).'),
+        argument('--template', metavar='NAME', help='A template in the store.'),
         argument(
-            '--image', metavar='ID', help='An image of the backend, which is asked about it.'
+            '--image', metavar='ID', help='An image of the backend; its properties are read from there.'
         ),
         argument(
             '--property',
@@ -156,8 +156,8 @@ class Explain(KilnCommand):
             type=pair,
             default=[],
             metavar='KEY=VALUE',
-            help='A property of the image, such as kiln_distro=ubuntu, instead of asking; '
-            'may be repeated.',
+            help='A property of the image, such as kiln_distro=ubuntu, instead of those in '
+            'the backend; repeatable.',
         ),
         TEXT_FORMAT,
     )
@@ -210,9 +210,9 @@ class Explain(KilnCommand):
 
 
 class Lint(KilnCommand):
-    """Tell all mistakes in the folder of a cluster driver, each with its place.
+    """Report all mistakes in the folder of a cluster driver, each with its place.
 
-    The exit status is 1 where there are any.
+    The exit status is 1 if there are mistakes.
     """
 
     arguments = (argument('path', metavar='PATH', help='The folder.'), TEXT_FORMAT)
@@ -222,7 +222,7 @@ class Lint(KilnCommand):
 
         folder = Path(parsed_args.path)
         if not folder.is_dir():
-            raise UsageError(f'Cannot lint {folder}: it is no directory.')
+            raise UsageError(f'Cannot lint {folder}: it is not a directory.')
         found = mistakes_in(folder)
         self.write_as(
             parsed_args.formatter,
@@ -235,9 +235,9 @@ class Lint(KilnCommand):
 def _of_compute(name: str | None) -> Iterator[list[Any]]:
     found = [one for one in installed_drivers() if name in (None, one.name)]
     if name is not None and not found:
-        load_compute_driver(name)  # says which there are
+        load_compute_driver(name)  # its error lists the installed drivers
     for one in found:
-        # Nothing but the kit loads a bench, so only whoever asks for one driver cares.
+        # Only the conformance kit loads a bench, so check it only for a named driver.
         wrong = one.error if one.error or name is None else _wrong_bench(name)
         if wrong is not None:
             problem = NOT_INSTALLED if one.install else BROKEN
@@ -268,7 +268,7 @@ def _of_cluster(
     elif active or (even_unused and record.state is not DriverState.CONFLICT):
         try:
             with driver_errors(record.name, 'open'):
-                # Whoever names a driver that is out of use wants to know all the same.
+                # A named driver is checked even if it is not in use.
                 loaded = (
                     catalogue.load(record) if active else catalogue.load_pinned(pin_of(record))
                 )
@@ -297,5 +297,5 @@ def _conflicts(catalogue: Catalogue, settings: Any, among: Collection[str]) -> I
 def _changed(record: DriverRecord, former: str) -> str:
     return (
         f'{record} ({record.origin}) has changed without a new version: digest '
-        f'{record.digest}, was {former}. Raise its version, or put the former back.'
+        f'{record.digest}, was {former}. Raise its version, or put the former version back.'
     )

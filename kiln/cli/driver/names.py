@@ -1,4 +1,4 @@
-"""Drivers of both kinds by name: one family for those who type commands."""
+"""Lookup of compute and cluster drivers by name, for the commands."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from kiln.cluster_drivers.records import DriverRecord
 
 KINDS = ('compute', 'cluster')
-#: The state of a driver that needs nothing but an extra to be installed.
+#: The state of a driver that only needs an extra to be installed.
 NOT_INSTALLED = 'not installed'
 BROKEN = 'broken'
 
 
 def catalogue_of(settings: Any) -> Catalogue:
-    """Return the cluster drivers that the configuration leads to."""
+    """Discover the cluster drivers of the configuration."""
     from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
 
     return discover(DiscoverySettings.from_options(settings.clusters))
 
 
 def kind_of(settings: Any, name: str, kind: str | None = None) -> str:
-    """Return the kind of a driver of a name.
+    """Return the kind of a named driver.
 
-    :raises DriverNotFound: neither kind has one; the message lists all.
-    :raises UsageError: both have one.
+    :raises DriverNotFound: no driver has the name; the message lists all drivers.
+    :raises UsageError: a driver of each kind has the name.
     """
     if kind is not None:
         return kind
@@ -50,9 +50,9 @@ def kind_of(settings: Any, name: str, kind: str | None = None) -> str:
 
 
 def cluster_record(settings: Any, text: str) -> DriverRecord:
-    """Return the version of a cluster driver that is meant, the newest that can be used.
+    """Return the newest usable version of a named cluster driver.
 
-    :raises ClusterDriverUnknown: there is none.
+    :raises ClusterDriverUnknown: no such driver or version is installed.
     """
     from kiln.cluster_drivers.records import DriverState
     from kiln.cluster_drivers.selection.request import Wish
@@ -68,10 +68,10 @@ def cluster_record(settings: Any, text: str) -> DriverRecord:
 
 
 def class_of_cluster(settings: Any, record: DriverRecord) -> type[ClusterDriver]:
-    """Return the class of a cluster driver, whether new clusters may have it or not.
+    """Return the class of a cluster driver, whether it is in use or not.
 
     :raises ClusterDriverUnusable: its code cannot be imported.
-    :raises InvalidClusterDriver: its files are wrong; each mistake is told.
+    :raises InvalidClusterDriver: its files are wrong; each mistake is reported.
     """
     from kiln.cluster_drivers.selection.selection import pin_of
 
@@ -79,7 +79,7 @@ def class_of_cluster(settings: Any, record: DriverRecord) -> type[ClusterDriver]
 
 
 def with_its_code(catalogue: Catalogue, record: DriverRecord) -> DriverRecord:
-    """Return a record with what importing the driver shows, where it may be used."""
+    """Return a record after importing an ACTIVE driver; BROKEN if the import fails."""
     from kiln.cluster_drivers.records import DriverState
     from kiln.clusters.exceptions import ClusterDriverUnusable
 

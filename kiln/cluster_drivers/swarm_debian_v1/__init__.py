@@ -1,1 +1,1 @@
-"""Docker Swarm on Debian: managers and workers, joined and kept in order over their engines."""
+"""Docker Swarm on Debian: joins, drains and repairs managers and workers."""

@@ -1,4 +1,4 @@
-"""What users may ask of this driver alone: ``kiln x swarm_debian_v1 VERB CLUSTER``."""
+"""Verbs of this driver: ``kiln x swarm_debian_v1 VERB CLUSTER``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_DAYS = 3650
 
 
 def nodes(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the list of the swarm, and a warning where its majority is at stake."""
+    """Return the nodes of the swarm, and a warning if its quorum is at risk."""
     with view_of(context, cluster).manager() as manager:
         peers = manager.peers()
     shown: dict[str, Any] = {
@@ -38,7 +38,7 @@ def nodes(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> M
 def services(
     context: Context, cluster: Cluster, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return each service, and how many of its tasks run."""
+    """Return each service with the number of its running tasks."""
     with view_of(context, cluster).manager() as manager:
         found, tasks = manager.services(), manager.tasks()
     return {
@@ -48,7 +48,7 @@ def services(
 
 
 def tokens(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Make all tokens useless that anybody may have; those of kiln are used once anyway."""
+    """Rotate the join tokens, which invalidates all old ones; kiln uses each token once."""
     with view_of(context, cluster).manager() as manager:
         for role in Role:
             manager.rotate_token(manager.swarm(), role)
@@ -58,7 +58,7 @@ def tokens(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> 
 def certificates(
     context: Context, cluster: Cluster, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Begin to give each node a new certificate within the swarm; services go on."""
+    """Start to renew the swarm certificate of each node; services continue."""
     with view_of(context, cluster).manager() as manager:
         manager.rotate_authority(manager.swarm())
     return {'rotating': 'the authority of the swarm'}
@@ -67,11 +67,11 @@ def certificates(
 def docker_context(
     context: Context, cluster: Cluster, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Write a new certificate for a person, and a context for docker that uses it."""
+    """Write a new certificate for a person, and a Docker context that uses it."""
     view = view_of(context, cluster)
     addresses = [node.address for node in view.managers if node.address]
     if not addresses:
-        raise ClusterDriverError(f'Cluster {cluster.name} has no manager with an address yet.')
+        raise ClusterDriverError(f'Cluster {cluster.name} has no manager with an address.')
     authority = authority_of(context, cluster)
     papers = authority.for_person(arguments['name'], SYSTEM_CLOCK.time(), arguments['days'])
     host = addresses[0]
@@ -87,7 +87,10 @@ def docker_context(
 
 
 def recover(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Go on with one manager where the majority is lost for ever; what the others knew is."""
+    """Continue with one manager after a permanent loss of quorum.
+
+    Changes that only the other managers have are lost, too.
+    """
     view = view_of(context, cluster)
     named = [node for node in view.managers if arguments['node'] in (node.name, node.id)]
     if not named:
@@ -97,7 +100,7 @@ def recover(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) ->
         )
     if view.works():
         raise ClusterDriverError(
-            f'The managers of {cluster.name} agree with each other: nothing is to be recovered.',
+            f'The managers of {cluster.name} have a quorum: there is nothing to recover.',
             'Replace single nodes instead.',
         )
     with view.engine(named[0]) as engine:
@@ -106,25 +109,25 @@ def recover(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) ->
 
 
 verbs = {
-    'nodes': Verb(run=nodes, help='Show the list of the swarm.'),
-    'services': Verb(run=services, help='Show services, and how many of their tasks run.'),
-    'tokens': Verb(run=tokens, help='Make all join tokens useless that anybody may have.'),
+    'nodes': Verb(run=nodes, help='Show the nodes of the swarm.'),
+    'services': Verb(run=services, help='Show services with the number of their running tasks.'),
+    'tokens': Verb(run=tokens, help='Rotate the join tokens, which invalidates all old ones.'),
     'certificates': Verb(run=certificates, help='Renew the certificates within the swarm.'),
     'context': Verb(
         run=docker_context,
-        help='Write a certificate and a context for docker.',
+        help='Write a certificate and a Docker context.',
         parameters=(
-            Parameter(name='to', required=True, help='Folder to write; made where it is not.'),
-            Parameter(name='name', default='user', help='For whom the certificate is.'),
+            Parameter(name='to', required=True, help='Folder to write to; created if missing.'),
+            Parameter(name='name', default='user', help='Name of the person in the certificate.'),
             Parameter(
                 name='days', type=ParameterType.INTEGER, default=365, minimum=1,
-                maximum=_LONGEST_DAYS, help='How long the certificate is good for.',
+                maximum=_LONGEST_DAYS, help='Days for which the certificate is valid.',
             ),
         ),
     ),
     'recover': Verb(
         run=recover,
-        help='Go on with one manager where the majority is lost for ever.',
-        parameters=(Parameter(name='node', required=True, help='Manager that is to go on.'),),
+        help='Continue with one manager after a permanent loss of quorum.',
+        parameters=(Parameter(name='node', required=True, help='Manager to continue with.'),),
     ),
 }  # fmt: skip

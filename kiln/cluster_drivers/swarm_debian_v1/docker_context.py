@@ -1,4 +1,4 @@
-"""A context for docker's own command: who it talks to, and what it proves itself with."""
+"""Docker context for ``docker context import``: endpoint, certificates and key."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .pki import Papers
 def write_context(
     folder: Path, name: str, endpoint: str, authority: bytes, papers: Papers
 ) -> Path:
-    """Write certificates, a key, and an archive of all for ``docker context import``.
+    """Write certificates, a key and their archive for ``docker context import``.
 
-    The folder and all in it can be read by their owner alone. Written anew where they
-    are there already. Return the archive.
+    Only the owner can read the folder and its files. Existing files are replaced. Return
+    the path of the archive.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = {'ca.pem': authority, 'cert.pem': papers.certificate, 'key.pem': papers.key}
@@ -37,7 +37,7 @@ def write_context(
 
 
 def _write(path: Path, content: bytes) -> None:
-    # One that is there may be readable by others, and would stay so.
+    # An existing file might be readable by others, and would stay so.
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'wb') as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""What the driver is; each of its parts has a file of its own."""
+"""The driver class; each of its parts has its own file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster, Node, Operation
 from kiln.models import InjectedFile
 
-# From beside this file, so that a copy of the folder works wherever it is.
+# Relative imports, so that a copy of the folder works anywhere.
 from . import api, joining, leaving, planned, tending
 from . import version as manifest
 from .line import Refused, Silent
@@ -31,24 +31,24 @@ from .view import NoManager, View
 
 
 class Driver(NodeClusterDriver):
-    """Builds Docker Swarms: groups of role ``control`` are managers, all others workers."""
+    """Builds Docker Swarms: nodes of role ``control`` are managers, all others workers."""
 
     name = manifest.driver
     version = manifest.version
     provides = manifest.provides
     verbs = api.verbs
-    # Nobody is told of a manager on its way: kiln leads each node to one.
+    # Machines need no address of a manager: kiln makes each node join.
     control_first = False
 
     def get_template_definition(self) -> SwarmTemplateDefinition:
-        """Return the templates, and what fills them in."""
+        """Return the templates and the values for them."""
         return SwarmTemplateDefinition()
 
     def bootstrap(self, context: Context, cluster: Cluster, node: Node) -> Bootstrap:
-        """Return an engine's configuration, and an authority that is good for it alone.
+        """Return an engine's configuration, and a certificate authority for this engine only.
 
-        No token to join with is among it: who reads what a machine was given cannot
-        join, and cannot give an engine orders.
+        It contains no join token: a reader of a machine's files can neither join the
+        swarm nor control an engine.
         """
         given = super().bootstrap(context, cluster, node)
         authority = authority_of(context, cluster)
@@ -60,35 +60,35 @@ class Driver(NodeClusterDriver):
         return dataclasses.replace(given, files=(*given.files, *files))
 
     def is_ready(self, context: Context, cluster: Cluster, node: Node) -> Readiness:
-        """Have a node join the swarm, and return whether a manager lists it as wanted."""
+        """Make a node join the swarm; return READY once a manager lists it as desired."""
         try:
             return joining.ready(self.view(context, cluster), node)
-        # Of a node that boots nothing has failed: it is asked again soon, and not later
-        # and later.
+        # A booting node has not failed: return "not ready", so that it is polled again soon
+        # and without a growing delay.
         except (Silent, Refused, NoManager) as exc:
             return Readiness.not_yet(exc.reason)
 
     def drain(self, context: Context, cluster: Cluster, node: Node) -> Drained:
-        """Have a node leave the swarm, its tasks first, and return whether it has."""
+        """Move a node's tasks away and remove it from the swarm; return done once removed."""
         try:
             return leaving.drained(self.view(context, cluster), node)
         except (Silent, Refused, NoManager) as exc:
             return Drained(done=False, reason=exc.reason)
 
     def tend(self, context: Context, cluster: Cluster) -> None:
-        """Keep the list of a swarm as it is wanted, and say where it is not, or has no quorum."""
+        """Keep the nodes of the swarm as desired; report deviations and a missing quorum."""
         tending.tend(self.view(context, cluster))
 
     def post_create_cluster(
         self, context: Context, cluster: Cluster, operation: Operation
     ) -> None:
-        """Take off the list who died on the way."""
+        """Remove nodes from the swarm that died during the creation."""
         self._tidy(context, cluster)
 
     def post_update_cluster(
         self, context: Context, cluster: Cluster, operation: Operation
     ) -> None:
-        """Take off the list who is gone."""
+        """Remove deleted nodes from the swarm."""
         self._tidy(context, cluster)
 
     def _tidy(self, context: Context, cluster: Cluster) -> None:
@@ -97,30 +97,30 @@ class Driver(NodeClusterDriver):
             left = leaving.reap(view, manager, manager.peers())
         if left:
             names = ', '.join(one.hostname for one in left)
-            raise ClusterDriverError(f'{names} is still in the list of the swarm.', retryable=True)
+            raise ClusterDriverError(f'{names} is still in the swarm.', retryable=True)
 
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[Problem]:
-        """Say so where a swarm could not be, or would lose its quorum."""
+        """Report a swarm that is impossible, or that would lose its quorum."""
         problems = tuple(super().validate(context, cluster, plan))
         return (*problems, *planned.problems(context, cluster, plan))
 
     def rotate_ca_certificate(self, context: Context, cluster: Cluster) -> None:
-        """Begin to give each node a new certificate within the swarm; tasks go on."""
+        """Start to renew the swarm certificate of each node; tasks continue."""
         with self.view(context, cluster).manager() as manager:
             manager.rotate_authority(manager.swarm())
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:
-        """Return what asks a manager how the swarm is."""
+        """Return the monitor that polls a manager."""
         return SwarmMonitor(context, cluster, self.view(context, cluster))
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:
-        """Return who lets those go first that have the least to do."""
+        """Return the scale manager that removes the least loaded nodes first."""
         return SwarmScaleManager(context, cluster, self.view(context, cluster))
 
     def view(self, context: Context, cluster: Cluster) -> View:
-        """Return a cluster as a call sees it; nobody is asked anything yet."""
+        """Return the view of a cluster for one call; send no request."""
         return view_of(context, cluster, self.template_definition.get_params)
 
 

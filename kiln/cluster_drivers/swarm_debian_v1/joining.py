@@ -1,4 +1,4 @@
-"""How a node comes to be in the swarm, and is known to be: by looks that each go on."""
+"""Joining of nodes: each poll continues until the node is in the swarm."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .line import Refused
 from .values import NODE, EngineInfo, Membership, Peer, Role
 from .view import NoManager, View
 
-#: Parallel joins make each other's tokens useless, and then there is a new one at once.
+#: Parallel joins invalidate each other's tokens; a new token is available at once.
 _TOKENS = 5
 
 
 def ready(view: View, node: Node) -> Readiness:
-    """Go as far as it goes now, and return whether a node is one of the swarm.
+    """Continue the join as far as possible now; return READY once a node is in the swarm.
 
-    May be repeated at any moment, after a crash of anybody too: what is next follows
-    from what the engines say.
+    Repeatable at any time, also after a crash of any process: the next action follows from
+    the state that the engines report.
 
     :raises Silent: an engine does not answer.
-    :raises Refused: one will not, be it that somebody else was faster.
+    :raises Refused: an engine refused, for example because another process was faster.
     """
     if not node.address:
-        return Readiness.not_yet('it has no address yet')
+        return Readiness.not_yet('it has no address')
     with view.engine(node) as engine:
         info = engine.info()
         if rules.joins_now(info, view.managers):
@@ -40,12 +40,12 @@ def ready(view: View, node: Node) -> Readiness:
 
 
 def _join(view: View, node: Node, engine: Engine, info: EngineInfo) -> str:
-    """Have a node join, or found, the swarm; return why that must wait, if it must."""
+    """Make a node join or found the swarm; return the reason if that must wait."""
     role = view.role(node)
     try:
         with view.manager(besides=node) as manager:
             if role is Role.MANAGER:
-                # A dead one counts for the quorum until it is off the list.
+                # A dead manager counts for the quorum until it is removed from the swarm.
                 reap(view, manager, manager.peers())
             if info.membership is not Membership.INACTIVE:
                 engine.leave(force=True)
@@ -70,7 +70,7 @@ def _join_through(role: Role, engine: Engine, manager: Engine) -> None:
         try:
             engine.join(manager, token)
         except Refused:
-            # With a token that is still good it would be refused again.
+            # With a token that is still valid, the engine would refuse again.
             if not left or token == used or manager.swarm().tokens[role] == token:
                 raise
             used = token
@@ -79,19 +79,20 @@ def _join_through(role: Role, engine: Engine, manager: Engine) -> None:
 
 
 def _settle(view: View, node: Node, engine: Engine, info: EngineInfo) -> Readiness:
-    """See to it that the swarm has a node as it is wanted, and return whether it has."""
+    """Bring a joined node to its desired role and labels; return READY once it has them."""
     with view.manager() as manager:
         peers = manager.peers()
         mine = next((one for one in peers if one.id == info.peer_id), None)
         if mine is None and info.manages:
             return Readiness.failed('it manages another swarm than the other managers')
         if mine is None:
-            # It was taken off the list. Between the two requests nobody else finds it free.
+            # It was removed from the swarm. Both requests follow at once, so that no other process
+            # finds the engine outside a swarm.
             engine.leave(force=True)
             _join_through(view.role(node), engine, manager)
-            return Readiness.not_yet('the swarm did not know it any more, and it has joined again')
+            return Readiness.not_yet('it was no longer in the swarm, and has joined again')
         if mine.labels.get(NODE, node.id) != node.id:
-            return Readiness.failed('its engine says that it is another node of the swarm')
+            return Readiness.failed('its engine is labelled as another node of the swarm')
         if NODE not in mine.labels:
             _forget_token(manager, view.role(node))
         mine = _as_wanted(view, node, manager, mine)
@@ -102,10 +103,10 @@ def _settle(view: View, node: Node, engine: Engine, info: EngineInfo) -> Readine
 
 
 def _forget_token(manager: Engine, role: Role) -> None:
-    """Make the token useless with which a node has joined, before anybody relies on it.
+    """Rotate the token with which a node has joined, because others might have read it.
 
-    Who has it may have read it anywhere. That this was done is known by the labels, which
-    are set after it: so after a crash in between it is done once more.
+    The labels are set after the rotation, and mark it as done: after a crash in between,
+    the token is rotated once more.
     """
     used = manager.swarm().tokens[role]
     for left in reversed(range(_TOKENS)):
@@ -115,7 +116,7 @@ def _forget_token(manager: Engine, role: Role) -> None:
         try:
             manager.rotate_token(swarm, role)
         except Refused:
-            # Something else of the swarm was changed in between.
+            # The swarm was changed in between.
             if not left:
                 raise
 

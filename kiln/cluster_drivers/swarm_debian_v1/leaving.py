@@ -1,4 +1,4 @@
-"""How a node leaves the swarm, and how the list forgets who will never come back."""
+"""Leaving of nodes: drain of a node, and removal of dead nodes from the swarm."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from .view import View
 
 
 def drained(view: View, node: Node) -> Drained:
-    """Go as far as it goes now, and return whether a node has left the swarm.
+    """Continue the drain as far as possible now; return done once a node has left the swarm.
 
-    Its tasks go elsewhere first; a manager becomes a worker first, and only where a
-    majority is left. Of a swarm that goes as a whole, nobody has to leave.
+    Its tasks move away first. A manager is demoted to worker first, and only if the other
+    managers keep a majority. If the whole swarm is deleted, no node has to leave.
 
-    It is taken off the list, and its own engine is not told: one that believes to be in
-    a swarm founds none, whoever asks it to, until its machine is away or it joins anew.
+    The node is removed from the swarm, and its own engine is not notified: an engine that
+    believes that it is in a swarm refuses to found one, until its machine is deleted or it
+    joins again.
 
-    :raises NoManager: there is no manager to do it with; it stays what it is.
-    :raises Refused: a manager will not, be it that somebody else was faster.
+    :raises NoManager: no manager answers; the node stays as it is.
+    :raises Refused: a manager refused, for example because another process was faster.
     """
     if view.ending:
         return DRAINED
@@ -38,24 +39,24 @@ def drained(view: View, node: Node) -> Drained:
 
 
 def _still(manager: Engine, peers: Iterable[Peer], peer: Peer) -> str:
-    """Return what keeps a node in the swarm; empty once it is off the list."""
+    """Return why a node is still in the swarm; empty once it is removed."""
     if peer.role is Role.MANAGER and (reason := rules.why_not_demoted(peers, peer)):
         return f'It stays a manager: {reason}.'
     if (peer.role, peer.availability) != (Role.WORKER, 'drain'):
         manager.change(peer, {**peer.spec, 'Role': 'worker', 'Availability': 'drain'})
     if peer.ready and (busy := sum(task.there for task in manager.tasks(peer))):
-        return f'{busy} tasks have not stopped there yet.'
+        return f'{busy} tasks on it have not stopped.'
     if peer.reachable:
-        return 'It has not stopped being a manager yet.'
+        return 'It is still a manager.'
     manager.remove(peer)
     return ''
 
 
 def reap(view: View, manager: Engine, peers: Iterable[Peer]) -> list[Peer]:
-    """Take off the list who is dead and no node of kiln's any more, and joins given up.
+    """Remove dead nodes that are no longer kiln's, and abandoned joins, from the swarm.
 
-    Return who is left: a manager is demoted first, which takes the swarm a moment, and
-    of some the swarm does not know yet that they are dead.
+    Return the nodes that are left: demoting a manager takes the swarm a moment, and some
+    dead nodes are not detected as dead at once.
     """
     peers, known = tuple(peers), {node.id for node in view.nodes}
     left = rules.lingering(peers, known)

@@ -1,7 +1,7 @@
-"""Requests to the engine of one node, over TLS in which both sides prove who they are.
+"""Requests to the Docker Engine of one node, over mutual TLS.
 
-Python's own HTTP and TLS are enough, and say what a client library would not: whose
-certificate it has to be, whatever the address is. See decision 0029.
+Python's own HTTP and TLS suffice, and unlike a client library they can check the identity
+in the certificate independently of the address. See decision 0029.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kiln.clusters.models import Node
 from .pki import Authority, identity
 
 PORT = 2376
-#: A look takes no longer, so that a dead node does not hold up the others.
+#: The limit of one request, so that a dead node does not delay the others.
 LOOK_S = 2.0
 
 
 class Silent(ClusterDriverError):
-    """An engine does not answer, or is not the one that it should be."""
+    """An engine does not answer, or has another identity than expected."""
 
     code = 'engine_silent'
     remedy = (
-        'See whether the machine runs, and its network and security groups let kiln in; it is '
-        'asked again.'
+        'Check that the machine runs, and that its network and security groups admit kiln; '
+        'kiln polls it again.'
     )
 
     def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
@@ -38,37 +38,37 @@ class Silent(ClusterDriverError):
 
 
 class Refused(ClusterDriverError):
-    """An engine answers that it will not."""
+    """An engine refuses a request."""
 
     code = 'engine_refused'
-    remedy = 'Read what the engine says; it is asked again where that can help.'
+    remedy = 'Read the reason that the engine gives; kiln retries where that can help.'
 
     def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
         super().__init__(reason, hint, retryable)
 
 
 class Line(Protocol):
-    """To whom requests are made; used by one thread, and closed by who opened it."""
+    """A connection to an engine; used by one thread, and closed by the code that opened it."""
 
     def ask(
         self, method: str, path: str, body: object = None, *, timeout_s: float = LOOK_S
     ) -> Any:
-        """Make a request; return what is answered, as plain data.
+        """Send a request; return the response as plain data.
 
-        :raises Silent: there was no answer; what was asked may have been done.
-        :raises Refused: the engine will not; nothing was done.
+        :raises Silent: no response; the request might have been carried out.
+        :raises Refused: the engine refused; nothing was done.
         """
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
 def trust(authority: Authority) -> ssl.SSLContext:
-    """Return how kiln proves itself, and whom it believes, in one cluster."""
+    """Return kiln's TLS context for one cluster: its certificate, and the CA to trust."""
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     papers = authority.kiln
-    # Python reads a key from files alone; this one never comes to be on a disk.
+    # Python reads keys only from files; this file is never on a disk.
     file = os.memfd_create('kiln-swarm')
     try:
         os.write(file, papers.certificate + papers.key)
@@ -79,7 +79,7 @@ def trust(authority: Authority) -> ssl.SSLContext:
 
 
 class TlsLine:
-    """A line to the engine of one attempt of a node, and to nobody else at its address."""
+    """A connection to the engine of one attempt of a node, and to no other at its address."""
 
     def __init__(self, node: Node, tls: ssl.SSLContext, *, port: int = PORT) -> None:
         self._node = node
@@ -88,7 +88,7 @@ class TlsLine:
     def ask(
         self, method: str, path: str, body: object = None, *, timeout_s: float = LOOK_S
     ) -> Any:
-        """Make a request; return what is answered."""
+        """Send a request; return the response."""
         name, connection = self._node.name, self._connection
         timeout_s = _within(timeout_s)
         connection.timeout = timeout_s
@@ -103,9 +103,9 @@ class TlsLine:
         except ssl.SSLCertVerificationError as exc:
             self.close()
             raise Silent(
-                f'At the address of node {name} is an engine that is not its own: '
+                f'The engine at the address of node {name} is not the engine of this node: '
                 f'{exc.verify_message}.',
-                'If it stays so, replace the node.',
+                'If this persists, replace the node.',
             ) from exc
         except (OSError, http.client.HTTPException) as exc:
             self.close()
@@ -116,23 +116,23 @@ class TlsLine:
         return _read(said, name)
 
     def close(self) -> None:
-        """Hang up; the next request opens the line again."""
+        """Close the connection; the next request opens it again."""
         self._connection.close()
 
 
 class _Connection(http.client.HTTPSConnection):
-    """A connection to an address, which must prove another name than that."""
+    """A connection whose certificate must name the node, not the address."""
 
     def __init__(self, node: Node, tls: ssl.SSLContext, port: int) -> None:
         super().__init__(node.address or '', port, context=tls)
         self._tls, self._identity = tls, identity(node)
 
     def connect(self) -> None:
-        """Open the line."""
+        """Open the connection."""
         plain = socket.create_connection((self.host, self.port), self.timeout)
         try:
             self.sock = self._tls.wrap_socket(plain, server_hostname=self._identity)
-        # Nobody else knows of it yet, whatever went wrong.
+        # No other code has the socket yet, so close it here.
         except BaseException:
             plain.close()
             raise
@@ -148,11 +148,11 @@ def _read(said: bytes, name: str) -> Any:
     try:
         return json.loads(said) if said.strip() else None
     except ValueError:
-        raise Silent(f'The engine of node {name} answers what is no JSON.') from None
+        raise Silent(f'The engine of node {name} responds with text that is not JSON.') from None
 
 
 def _message(said: bytes) -> str:
     try:
         return str(json.loads(said)['message']).rstrip('.')
     except (ValueError, KeyError, TypeError):
-        return said.decode(errors='replace')[:200] or 'it does not say why'
+        return said.decode(errors='replace')[:200] or 'no reason given'

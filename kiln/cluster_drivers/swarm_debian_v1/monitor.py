@@ -1,4 +1,4 @@
-"""How a swarm is, and how much of it is taken."""
+"""Monitor of a swarm: nodes, services, tasks and reservations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .view import View
 
 
 class SwarmMonitor(Monitor):
-    """Asks one manager; where none answers, nothing is known."""
+    """Polls one manager; if none answers, all values are unknown."""
 
     metrics = (
-        Metric('nodes', 'nodes', 'Nodes on the list of the swarm.'),
-        Metric('nodes_ready', 'nodes', 'Those that are ready.'),
-        Metric('managers_reachable', 'nodes', 'Managers that the others reach.'),
-        Metric('services', 'services', 'Services that are wanted.'),
-        Metric('tasks_running', 'tasks', 'Containers of services that run.'),
+        Metric('nodes', 'nodes', 'Nodes of the swarm.'),
+        Metric('nodes_ready', 'nodes', 'Nodes that are ready.'),
+        Metric('managers_reachable', 'nodes', 'Managers that the other managers reach.'),
+        Metric('services', 'services', 'Desired services.'),
+        Metric('tasks_running', 'tasks', 'Running containers of services.'),
         Metric('cpu_reserved', 'share', 'The share of all processors that tasks have reserved.'),
         Metric('memory_reserved', 'share', 'The share of all memory that tasks have reserved.'),
     )
@@ -30,7 +30,7 @@ class SwarmMonitor(Monitor):
         self._view = view
 
     def pull(self) -> Mapping[str, float | None]:
-        """Return what a manager tells now."""
+        """Return the values that a manager reports now."""
         with self._view.manager() as manager:
             peers, tasks, services = manager.peers(), manager.tasks(), manager.services()
         ready = [peer for peer in peers if peer.ready]

@@ -1,4 +1,4 @@
-"""How a cluster's authority, engines and view are come by, from a context alone."""
+"""Factories for a cluster's authority, engines and view, from a context."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .view import Params, View
 
 
 def authority_of(context: Context, cluster: Cluster) -> Authority:
-    """Return who vouches in a cluster.
+    """Return the certificate authority of a cluster.
 
-    :raises ClusterError: the cluster's key cannot be had.
+    :raises ClusterError: the cluster's key is not available.
     """
     return Authority(context.join_key(), cluster.id, cluster.created_at)
 
 
 def view_of(context: Context, cluster: Cluster, params: Params | None = None) -> View:
-    """Return a cluster as a call sees it; nobody is asked anything yet."""
+    """Return the view of a cluster for one call; send no request."""
     return View(context, cluster, params or _no_params, open_engine)
 
 
 def open_engine(context: Context, cluster: Cluster, node: Node) -> Engine:
-    """Return a way to the engine of a node; nothing is asked yet."""
+    """Return the client of a node's engine; send no request."""
     tls = _trust(context.join_key(), cluster.id, cluster.created_at)
     return Engine(TlsLine(node, tls), node.address or '')
 
 
 @functools.lru_cache(maxsize=256)
 def _trust(key: bytes, cluster_id: str, since: float) -> ssl.SSLContext:
-    # Reading keys takes longer than a look, and each look needs them.
+    # Reading keys takes longer than a request, and each request needs them.
     return trust(Authority(key, cluster_id, since))
 
 
 def _no_params(context: Context, cluster: Cluster, node: Node) -> dict[str, object]:
-    raise AssertionError(f'nobody asks here what {node.name} is to be')
+    raise AssertionError(f'this view has no parameters for {node.name}')

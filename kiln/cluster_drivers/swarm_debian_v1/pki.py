@@ -1,8 +1,8 @@
-"""The certificates of a cluster, all made of its one key; only home of cryptography here.
+"""Certificates of a cluster, derived from its key; the only user of cryptography.
 
-The same key gives the same bytes for ever, so nothing of this is kept anywhere. Each
-node gets an authority of its own, which can vouch for that one node and for no client:
-with it the node makes a certificate for whatever addresses it has.
+The same key always gives the same bytes, so no certificate is stored. Each node gets its
+own certificate authority, which can sign for that node only and for no client: with it
+the node creates a certificate for its current addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kiln.clusters.models import Node
 
-#: A clock on a machine that was only just started may be behind.
+#: The clock of a newly started machine can be behind.
 _SKEW = datetime.timedelta(hours=1)
 _FOR_AS_LONG_AS_IT_LIVES = datetime.timedelta(days=20 * 365)
 _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
@@ -35,12 +35,12 @@ class Papers:
 
 
 def identity(node: Node) -> str:
-    """Return the name that the engine of one attempt of a node proves to have."""
+    """Return the certificate name of the engine of one attempt of a node."""
     return f'{node.id}.{node.attempt}.kiln'
 
 
 class Authority:
-    """Vouches for the nodes of one cluster, and for whom their engines obey."""
+    """Certificate authority of one cluster: for its engines, and for their clients."""
 
     def __init__(self, key: bytes, cluster_id: str, since: float) -> None:
         self._key, self._cluster_id = key, cluster_id
@@ -48,7 +48,7 @@ class Authority:
 
     @functools.cached_property
     def certificate(self) -> bytes:
-        """What all of the cluster believe in, in PEM."""
+        """The CA certificate that the whole cluster trusts, in PEM."""
         return _pem(self._root)
 
     def for_node(self, node: Node) -> Papers:
@@ -63,12 +63,12 @@ class Authority:
 
     @functools.cached_property
     def kiln(self) -> Papers:
-        """What kiln itself shows to the engines."""
+        """The client certificate of kiln itself."""
         key = self._derived('kiln')
         return _papers(self._builder('kiln', key, _CLIENT), key, self._signer)
 
     def for_person(self, name: str, now: float, days: int) -> Papers:
-        """Return a new key for a person, good for so many days; another for each call."""
+        """Return a new certificate and key for a person, valid for some days; new per call."""
         key = Ed25519PrivateKey.generate()
         since = _moment(now)
         builder = self._builder(
@@ -76,7 +76,7 @@ class Authority:
         ).serial_number(x509.random_serial_number())
         return _papers(builder, key, self._signer)
 
-    # ---- how they are made -----------------------------------------------------
+    # ---- creation ----------------------------------------------------------------
 
     @functools.cached_property
     def _signer(self) -> Ed25519PrivateKey:
@@ -100,7 +100,7 @@ class Authority:
         since: datetime.datetime | None = None,
         until: datetime.datetime | None = None,
     ) -> x509.CertificateBuilder:
-        """Return a certificate to be signed; ``usages`` is empty for the root alone."""
+        """Return a certificate to sign; ``usages`` is empty only for the root."""
         since = since or self._since
         issuer = x509.SubjectKeyIdentifier.from_public_key(self._signer.public_key())
         builder = (
@@ -130,13 +130,13 @@ class Authority:
         return builder
 
     def _name(self, name: str) -> x509.Name:
-        # Longer than 64 no common name may be, and none needs to be: it is for people.
+        # A common name has at most 64 characters; it is only for people, so cut it.
         attributes = [(NameOID.ORGANIZATION_NAME, self._cluster_id), (NameOID.COMMON_NAME, name)]
         return x509.Name([x509.NameAttribute(oid, text[:64]) for oid, text in attributes])
 
     def _serial(self, name: str) -> int:
         digest = hashlib.sha256(f'{self._cluster_id}\0{name}'.encode()).digest()
-        # Positive, and short enough for all who read certificates.
+        # Positive, and short enough for all X.509 parsers.
         return int.from_bytes(digest[:15]) | 1
 
 

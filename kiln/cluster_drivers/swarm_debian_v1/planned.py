@@ -1,4 +1,6 @@
-"""What of a plan a swarm would not survive; pure."""
+"""Check of a plan against the quorum of the swarm.
+
+Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from .view import CONTROL
 
 
 def problems(context: Context, cluster: Cluster, plan: PlannedChange) -> Iterator[Problem]:
-    """Yield why a plan must not be begun; nothing is asked of anybody.
+    """Yield the reasons why a plan must not start; send no request.
 
-    A plan counts, and does not look: what a majority is just now, each step sees.
+    The check only counts nodes of the plan; each action checks the current majority.
     """
 
     def controls(group: str) -> bool:
@@ -29,21 +31,21 @@ def problems(context: Context, cluster: Cluster, plan: PlannedChange) -> Iterato
     elif count % 2 == 0:
         yield Problem(
             message=f'{count} managers survive no more failures than {count - 1}, and agree '
-            f'more slowly: have an odd number',
+            f'more slowly: use an odd number',
             path='nodegroups',
         )
     for group in groups:
-        # Two that go at once would each count on the other.
+        # Two managers that leave at once would each count on the other.
         if group.strategy.max_unavailable.of(group.shape.count) > max(0, (count - 1) // 2):
             yield Problem(
-                message=f'max_unavailable of {group.strategy.max_unavailable} would take the '
-                f'majority of {count} managers away',
+                message=f'max_unavailable of {group.strategy.max_unavailable} would break the '
+                f'majority of {count} managers',
                 path=f'nodegroups[{group.name}].strategy',
             )
     if count == 1 and any(group.reset for group in plan.groups if controls(group.name)):
         yield Problem(
-            message=f'the only manager cannot leave the swarm for a {plan.kind.value}: have '
-            f'three, or name workers',
+            message=f'the only manager cannot leave the swarm for a {plan.kind.value}: use '
+            f'three managers, or name workers',
             path='nodegroups',
         )
     yield from _lost(context, plan, controls)
@@ -52,7 +54,7 @@ def problems(context: Context, cluster: Cluster, plan: PlannedChange) -> Iterato
 def _lost(
     context: Context, plan: PlannedChange, controls: Callable[[str], bool]
 ) -> Iterator[Problem]:
-    """Yield that too few of the managers would work once the plan is done."""
+    """Yield a problem if too few managers would work after the plan."""
     there = [node for node in context.nodes if controls(node.group) and not node.doomed]
     going = {node.id for group in plan.groups for node in group.removed}
     stay = [node for node in there if node.id not in going]
@@ -61,7 +63,7 @@ def _lost(
     after = len(stay) + come
     if len(stay) < len(there) and after - len(dead) < rules.majority(after):
         yield Problem(
-            message=f'{len(dead)} of the managers that stay do not work, so the swarm would '
-            f'lose its quorum: have them replaced first',
+            message=f'{len(dead)} of the remaining managers do not work, so the swarm would '
+            f'lose its quorum: replace them first',
             path='nodegroups',
         )

@@ -1,15 +1,18 @@
-"""Who founds a swarm, who may leave it, and who is taken off its list; pure.
+"""Rules of a swarm: founding, joining, demotion and removal of nodes.
 
-**There is one swarm.** Only :func:`why_not_found` lets one be founded, and only in a
-cluster none of whose operations has succeeded yet, by its oldest manager, where none of
-the others was ever ready and each that may have joined says that it is in no swarm. The managers
-that are oldest in two views of a cluster are the same, unless the first of them is
-gone, and its machine with it: nodes are born in the order of their times, and a node is
-gone when its backend says that its machine is. What a process still sends that has
-lost the cluster therefore reaches the same machine, which is in a swarm by then and
-refuses, or none, since who takes its address cannot prove to be it. What is left is a
-process that sleeps from before the second manager was born until the first is reset:
-only then is that one, for the moment between leaving and joining, free to found.
+Pure. **A cluster has one swarm.** Only :func:`why_not_found` allows a node to found a swarm:
+the oldest manager of a cluster without any successful operation, if no other node was
+ever ready, and each manager that might have joined reports that it is not in a swarm.
+
+Two views of a cluster have the same oldest manager, unless the first view's oldest manager
+is gone together with its machine: nodes are created in the order of their times, and a node is gone
+when its backend reports that the machine is gone. Therefore a late request of a process that
+has lost the cluster reaches the same machine, which is in a swarm by then and refuses; or it
+reaches no engine, because a machine that took over the address cannot prove its identity.
+
+One case remains: a process that sleeps from before the creation of the second manager until the
+first manager is reset. Only then can the first manager found a swarm, in the moment between
+leaving and joining.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ _NEW = frozenset(
         NodeState.FAILED,
     }
 )
-#: Seconds after which a join is given up whose node the swarm has no description of.
+#: Seconds after which a join counts as abandoned if the swarm has no data about its node.
 JOIN_S = 120.0
-#: Nobody has had them join yet.
+#: Nodes in these states have not been made to join.
 _NEVER_ASKED = frozenset({NodeState.PLANNED, NodeState.BUILDING, NodeState.BOOTING})
 
 
@@ -49,39 +52,39 @@ def why_not_found(
     nodes: Iterable[Node],
     seen: Mapping[str, EngineInfo],
 ) -> str:
-    """Return why a manager must not found a swarm; empty where it is the one that does.
+    """Return why a manager must not found a swarm; empty if it must found the swarm.
 
-    :param managers: all that are not gone, itself among them.
-    :param nodes: all nodes that are not gone.
-    :param seen: what the engines of other managers say, as far as they answer.
+    :param managers: All existing managers, including this one.
+    :param nodes: All existing nodes.
+    :param seen: The reports of the other managers' engines that answer.
     """
     names = {one.id: one.name for one in managers}
     if active := [key for key, info in seen.items() if info.membership is not Membership.INACTIVE]:
-        return f'{names[active[0]]} is in a swarm, but cannot take others in now'
+        return f'{names[active[0]]} is in a swarm, but cannot admit other nodes now'
     if cluster.former is not None:
         return (
-            'no manager of the swarm answers, and kiln founds no second one; '
+            'no manager of the swarm answers, and kiln does not found a second swarm; '
             'see "kiln x swarm_debian_v1 recover"'
         )
     oldest = by_age(managers)[0]
     if oldest.id != node.id:
-        return f'{oldest.name} is to found the swarm'
+        return f'{oldest.name} must found the swarm'
     silent = [
         one.name
         for one in managers
         if one.id not in (node.id, *seen) and one.address and one.state not in _NEVER_ASKED
     ]
     if silent:
-        return f'{silent[0]} does not answer, and may be in a swarm'
+        return f'{silent[0]} does not answer, and might be in a swarm'
     if old := [one.name for one in nodes if one.id != node.id and one.state not in _NEW]:
-        return f'{old[0]} has been in a swarm, and no manager of that answers'
+        return f'{old[0]} has been in a swarm, and no manager of that swarm answers'
     return ''
 
 
 def joins_now(info: EngineInfo, managers: Iterable[Node]) -> bool:
-    """Return whether an engine is to join: it is in no swarm, or waits for a manager in vain.
+    """Return True if an engine must join: it is in no swarm, or its join can never end.
 
-    An engine that joins keeps to one manager. If that one goes meanwhile, it waits for ever.
+    A joining engine uses one manager only, and waits forever if that manager disappears.
     """
     if info.membership is not Membership.PENDING:
         return info.membership in (Membership.INACTIVE, Membership.ERROR)
@@ -90,12 +93,12 @@ def joins_now(info: EngineInfo, managers: Iterable[Node]) -> bool:
 
 
 def majority(count: int) -> int:
-    """Return how many of so many managers must agree."""
+    """Return how many of ``count`` managers are a majority."""
     return count // 2 + 1
 
 
 def why_not_demoted(peers: Iterable[Peer], peer: Peer) -> str:
-    """Return why a manager must stay one; empty where the others can do without it."""
+    """Return why a manager must not be demoted; empty if the others keep a majority."""
     others = [one for one in peers if one.role is Role.MANAGER and one.id != peer.id]
     reached = sum(one.reachable and one.ready for one in others)
     if not others:
@@ -103,57 +106,56 @@ def why_not_demoted(peers: Iterable[Peer], peer: Peer) -> str:
     if reached < majority(len(others)):
         return (
             f'without it {reached} of {len(others)} managers could be reached, and '
-            f'{majority(len(others))} must'
+            f'{majority(len(others))} are needed'
         )
     return ''
 
 
 def strays(peers: Iterable[Peer], known: Collection[str]) -> list[Peer]:
-    """Return who is on the list and no node of kiln's any more, workers first.
+    """Return the dead nodes of the swarm that are no longer kiln's, workers first.
 
-    :param known: the ids of all nodes that are not gone. A node that is up is left
-        alone, for it may be younger than this knowledge; so are nodes that somebody
-        else has joined.
+    :param known: The ids of all existing nodes. A node that is up is not returned, because
+        it can be newer than this list; nor is a node that was not joined by kiln.
     """
     there = list(peers)
     up = {one.node_id for one in there if one.ready}
     found = [
         one
         for one in there
-        # One that joined anew, with an empty disk, has left its old entry behind.
+        # A node that joined again with an empty disk has left its old entry behind.
         if one.node_id and not one.ready and (one.node_id not in known or one.node_id in up)
     ]
     return sorted(found, key=lambda one: (one.role is Role.MANAGER, one.id))
 
 
 def unfinished(peers: Iterable[Peer]) -> list[Peer]:
-    """Return the entries of joins under way, or given up: they have no description."""
+    """Return the entries of running or abandoned joins: they have no description."""
     return [one for one in peers if not one.hostname and not one.ready]
 
 
 def lingering(peers: Iterable[Peer], known: Collection[str]) -> list[Peer]:
-    """Return who is no node of kiln's any more, and up as far as the swarm knows.
+    """Return the nodes that are no longer kiln's but still ready according to the swarm.
 
-    It hears of a death only when some heartbeats are missing.
+    The swarm detects a dead node only after some missing heartbeats.
     """
     return [one for one in peers if one.node_id and one.ready and one.node_id not in known]
 
 
 def lost_quorum(peers: Iterable[Peer]) -> str:
-    """Return for people that one more dead manager is one too many; else empty."""
+    """Return a warning if the loss of one more manager would lose the quorum; else empty."""
     managers = [one for one in peers if one.role is Role.MANAGER]
     reached = sum(one.reachable for one in managers)
     if len(managers) > 2 and reached == majority(len(managers)):
-        return f'{reached} of {len(managers)} managers are reached, and none may fail now'
+        return f'{reached} of {len(managers)} managers are reachable; if another fails, the quorum is lost'
     return ''
 
 
 def changed_spec(
     peer: Peer, *, role: Role, availability: str, labels: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
-    """Return the spec that a node is to have; None where it has it.
+    """Return the desired spec of a node; None if the node has it.
 
-    Labels that others have set stay, but those of kiln are kiln's.
+    Labels of others stay; labels that begin with ``kiln.`` are replaced.
     """
     others = {name: value for name, value in peer.labels.items() if not name.startswith(_OURS)}
     spec = {
@@ -168,9 +170,9 @@ _OURS = NODE.partition('.')[0] + '.'
 
 
 def why_not_ready(peer: Peer) -> str:
-    """Return what is lacking before a node counts as one of its swarm."""
+    """Return why a node is not ready in its swarm; empty if it is ready."""
     if not peer.ready:
-        return 'the swarm does not see it as ready yet'
+        return 'the swarm does not report it as ready'
     if peer.role is Role.MANAGER and not peer.reachable:
-        return 'the other managers do not reach it yet'
+        return 'the other managers do not reach it'
     return ''

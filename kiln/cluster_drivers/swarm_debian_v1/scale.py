@@ -1,4 +1,4 @@
-"""Which nodes may go."""
+"""Scale manager of a swarm: order in which nodes are removed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .view import View
 
 
 class SwarmScaleManager(ScaleManager):
-    """Lets those go first that do not work, then those with the fewest tasks.
+    """Removes nodes that are not ready first, then nodes with the fewest tasks.
 
-    The leader of the managers goes last. Of a swarm that does not answer, nodes go in
-    the order of the group's rules.
+    The leader of the managers is removed last. If the swarm does not answer, nodes are
+    removed in the order of the group's rules.
     """
 
     def __init__(self, context: Context, cluster: Cluster, view: View) -> None:
@@ -26,7 +26,7 @@ class SwarmScaleManager(ScaleManager):
         self._view = view
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the nodes in the order in which they should go; asks a manager twice."""
+        """Return the nodes in the order of removal; send two requests to a manager."""
         try:
             with self._view.manager() as manager:
                 peers, tasks = manager.peers(), manager.tasks()

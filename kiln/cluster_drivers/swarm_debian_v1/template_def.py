@@ -1,4 +1,4 @@
-"""How the templates are filled in."""
+"""Template definition of Swarm nodes: parameters, files and outputs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import FileMapping, OutputMapping, ParameterMapping
 
-#: Where a machine has what it proves itself with.
+#: The folder of the certificates and keys on a machine.
 HOME = '/etc/kiln-swarm'
 
 
 class SwarmTemplateDefinition(TemplateDefinition):
-    """The engine's configuration, a certificate for it at each start, and the first start.
+    """The engine's configuration, its certificate at each start, and the first boot.
 
-    A machine may be given five files, so what has no secrets is in the user data.
+    A machine takes at most five files, so content without secrets is in the user data.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class SwarmTemplateDefinition(TemplateDefinition):
         self.add_output(
             OutputMapping(
                 name='api', text='tcp://{{ node.address }}:2376', role='control', each=True,
-                help='Where managers take calls, over TLS.',
+                help='The API addresses of the managers, over TLS.',
             )
         )  # fmt: skip
 
@@ -38,27 +38,27 @@ class SwarmTemplateDefinition(TemplateDefinition):
             ),
             ParameterMapping(
                 name='availability', default='active', choices=('active', 'pause', 'drain'),
-                help='Whether nodes take tasks; managers that only manage are drained.',
+                help='Whether nodes take tasks; set drain for managers that only manage.',
             ),
             ParameterMapping(
                 name='registry_mirrors', type=ParameterType.LIST, default=(),
-                help='URLs that are asked for images before their own registries.',
+                help='URLs of mirrors that are tried before the registry of an image.',
             ),
             ParameterMapping(
                 name='insecure_registries', type=ParameterType.LIST, default=(),
-                help='Registries that may be spoken to without TLS.',
+                help='Registries that can be used without TLS.',
             ),
             ParameterMapping(
                 name='log_max_size', default='10m',
-                help='What the log of a container may take before a new file is begun.',
+                help='Size of a container log file before a new file is started.',
             ),
             ParameterMapping(
                 name='log_max_files', type=ParameterType.INTEGER, default=3, minimum=1,
-                help='Files of the log of a container that are kept.',
+                help='Number of log files that are kept for each container.',
             ),
             ParameterMapping(
                 name='install', type=ParameterType.BOOLEAN, default=True,
-                help='Install Docker from the Debian of the image where the image lacks it.',
+                help='Install Docker from the Debian archive if the image lacks it.',
             ),
             ParameterMapping(name='node_name', source='node.name'),
         ):  # fmt: skip

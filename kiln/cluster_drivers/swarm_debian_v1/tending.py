@@ -1,4 +1,4 @@
-"""How a swarm on which nobody works stays as it is wanted."""
+"""Repair of an idle swarm: dead nodes, labels and availability."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .view import View
 
 
 class Unwell(ClusterDriverError):
-    """A swarm answers, and is not as it should be."""
+    """A swarm answers, but is not as desired."""
 
     code = 'swarm_unwell'
-    remedy = 'See "kiln x swarm_debian_v1 nodes", and replace a node that stays so.'
+    remedy = 'See "kiln x swarm_debian_v1 nodes", and replace a node that stays wrong.'
 
 
 def tend(view: View) -> None:
-    """Take off the list who is dead, and have each node be in it as it is wanted.
+    """Remove dead nodes from the swarm, and keep every other node in it as desired.
 
-    Where all is right that takes three requests; safe to repeat.
+    If everything is right, it takes three requests. Repeatable.
 
-    :raises NoManager: no manager can be asked, or they are too few to agree.
-    :raises Unwell: some nodes are not in order, and how that is.
+    :raises NoManager: no manager answers, or the managers have no quorum.
+    :raises Unwell: some nodes are wrong; the message has the reasons.
     """
     with view.manager() as manager:
         peers = manager.peers()
         reap(view, manager, peers)
         mine = {peer.node_id: peer for peer in peers if peer.ready}
         out = list(_corrected(view, manager, mine))
-    # To ask one that has fallen out what is wrong is what brings it back.
+    # The readiness poll makes a lost node join again, so polling it also repairs it.
     wrong = [reason for node in out if (reason := _why_out(view, node))]
     if warning := rules.lost_quorum(peers):
         wrong.append(warning)
@@ -45,7 +45,7 @@ def tend(view: View) -> None:
 
 
 def _corrected(view: View, manager: Engine, mine: dict[str, Peer]) -> Iterator[Node]:
-    """Give each node the labels and the availability that it is to have; yield who is out."""
+    """Set the desired labels and availability; yield the nodes that are not in the swarm."""
     for node in view.nodes:
         if node.doomed or node.state is not NodeState.READY:
             continue

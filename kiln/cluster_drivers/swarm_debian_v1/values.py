@@ -1,4 +1,4 @@
-"""What is known of a swarm, as its engines tell it: frozen values, read from plain data."""
+"""State of a swarm as its engines report it: frozen values from JSON data."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import enum
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-#: The labels by which a swarm shows what is whose at kiln.
+#: The labels that link nodes of a swarm to kiln's nodes, groups and zones.
 NODE, GROUP, ZONE = 'kiln.node', 'kiln.group', 'kiln.zone'
 
 
 class Role(enum.StrEnum):
-    """What a node is in a swarm."""
+    """Role of a node in a swarm."""
 
     MANAGER = 'manager'
     WORKER = 'worker'
 
 
 class Membership(enum.StrEnum):
-    """Whether an engine is in a swarm, as it says itself."""
+    """Membership of an engine in a swarm, as the engine reports it."""
 
     INACTIVE = 'inactive'
     PENDING = 'pending'
@@ -30,22 +30,22 @@ class Membership(enum.StrEnum):
 
 
 class EngineInfo(NamedTuple):
-    """What an engine says of itself."""
+    """State that an engine reports."""
 
     membership: Membership
-    #: Its name in the swarm; another one each time it joins.
+    #: Its id in the swarm; different after each join.
     peer_id: str
-    #: Whether it is a manager, and can be asked about the swarm.
+    #: True if it is a manager and answers requests about the swarm.
     manages: bool
     error: str
-    #: The addresses of the managers that it knows; of the one that it joins through.
+    #: The addresses of its known managers; while joining, of the one it joins through.
     managers: tuple[str, ...] = ()
     #: Seconds since the epoch, by its own clock.
     now: float = 0.0
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> EngineInfo:
-        """Return what the answer to ``/info`` says."""
+        """Parse the response to ``/info``."""
         swarm = data.get('Swarm') or {}
         remotes = swarm.get('RemoteManagers') or ()
         return cls(
@@ -67,14 +67,14 @@ class Swarm:
     """A swarm as a whole."""
 
     id: str
-    #: What an update must name, so that none is lost.
+    #: The version that an update must name, so that no update is lost.
     index: int
     spec: Mapping[str, Any] = dataclasses.field(repr=False)
     tokens: Mapping[str, str] = dataclasses.field(repr=False)
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Swarm:
-        """Return what the answer to ``/swarm`` says."""
+        """Parse the response to ``/swarm``."""
         tokens = data.get('JoinTokens') or {}
         return cls(
             id=data['ID'],
@@ -86,16 +86,16 @@ class Swarm:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Peer:
-    """A node as the swarm has it in its list."""
+    """A node in the list of the swarm."""
 
     id: str
     index: int
     spec: Mapping[str, Any] = dataclasses.field(repr=False)
-    #: The id of the node at kiln; empty for one that others have joined.
+    #: The id of kiln's node; empty for a node that was not joined by kiln.
     node_id: str
     hostname: str
     ready: bool
-    #: Of a manager: whether the others reach it.
+    #: For a manager: True if the other managers reach it.
     reachable: bool
     leader: bool
     cpus: float
@@ -105,22 +105,22 @@ class Peer:
 
     @property
     def role(self) -> Role:
-        """What it is to be; it may still be becoming it."""
+        """The desired role; the change to it can still be running."""
         return Role(self.spec.get('Role', 'worker'))
 
     @property
     def availability(self) -> str:
-        """Whether it takes tasks: active, pause or drain."""
+        """Availability for tasks: active, pause or drain."""
         return str(self.spec.get('Availability', 'active'))
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels that managers have given it."""
+        """The labels set by managers."""
         return self.spec.get('Labels') or {}
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Peer:
-        """Return what an entry of the answer to ``/nodes`` says."""
+        """Parse an entry of the response to ``/nodes``."""
         described, spec = data.get('Description') or {}, data['Spec']
         manager = data.get('ManagerStatus') or {}
         has = described.get('Resources') or {}
@@ -129,7 +129,7 @@ class Peer:
             id=data['ID'],
             index=data['Version']['Index'],
             spec=spec,
-            # One that died before it was labelled still says itself what it was.
+            # A node that died before it was labelled still has the label of its engine.
             node_id=(spec.get('Labels') or {}).get(NODE) or said.get(NODE, ''),
             hostname=described.get('Hostname', ''),
             ready=(data.get('Status') or {}).get('State') == 'ready',
@@ -142,11 +142,11 @@ class Peer:
 
 
 class Task(NamedTuple):
-    """A container that a service is to have."""
+    """A desired container of a service."""
 
     peer_id: str
     service_id: str
-    #: Whether it takes place on its node: it is about to run, runs, or has not stopped yet.
+    #: True if it occupies its node: it is about to run, runs, or has not stopped.
     there: bool
     running: bool
     cpus: float
@@ -154,7 +154,7 @@ class Task(NamedTuple):
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Task:
-        """Return what an entry of the answer to ``/tasks`` says."""
+        """Parse an entry of the response to ``/tasks``."""
         state = (data.get('Status') or {}).get('State', '')
         reserved = ((data.get('Spec') or {}).get('Resources') or {}).get('Reservations') or {}
         return cls(

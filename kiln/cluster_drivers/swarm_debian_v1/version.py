@@ -1,4 +1,4 @@
-"""Which driver this is; read without being run."""
+"""Name, version and cluster types of the driver; read without being executed."""
 
 version = '1.0.0'
 driver = 'swarm_debian_v1'

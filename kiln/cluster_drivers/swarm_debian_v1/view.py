@@ -1,4 +1,4 @@
-"""A cluster as one call of the driver sees it: its nodes, and ways to their engines."""
+"""View of a cluster for one call of the driver: its nodes and their engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .engine import Engine
 from .line import Refused, Silent
 from .values import GROUP, NODE, ZONE, EngineInfo, Membership, Role
 
-#: Groups of this role are those that the engine of kiln makes first.
+#: The role of the groups that kiln's engine builds first.
 CONTROL = 'control'
 
 Params = Callable[[Context, Cluster, Node], Mapping[str, Any]]
@@ -23,7 +23,7 @@ Open = Callable[[Context, Cluster, Node], Engine]
 
 
 class NoManager(ClusterDriverError):
-    """No manager can be asked; ``seen`` is what the engines of some said of themselves."""
+    """No manager answers with a quorum; ``seen`` has the states that engines reported."""
 
     code = 'no_manager'
     remedy = 'Bring a majority of the managers back, or see "kiln x swarm_debian_v1 recover".'
@@ -34,55 +34,55 @@ class NoManager(ClusterDriverError):
 
 
 class View:
-    """One cluster at one moment; used by one thread."""
+    """A cluster at one point in time; used by one thread."""
 
     def __init__(self, context: Context, cluster: Cluster, params: Params, open_: Open) -> None:
         self.context, self.cluster = context, cluster
         self._params, self._open = params, open_
 
-    # ---- its nodes ---------------------------------------------------------------
+    # ---- nodes -------------------------------------------------------------------
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All that are not gone."""
+        """All existing nodes."""
         return self.context.nodes
 
     @property
     def managers(self) -> list[Node]:
-        """Those that are to be managers, the oldest first."""
+        """The nodes that should be managers, the oldest first."""
         return rules.by_age(one for one in self.nodes if self.role(one) is Role.MANAGER)
 
     @property
     def ending(self) -> bool:
-        """Whether every manager is to go, and the swarm with them."""
+        """True if all managers, and so the swarm, are to be removed."""
         return all(one.doomed or one.state.leaving for one in self.managers)
 
     def role(self, node: Node) -> Role:
-        """Return what a node is to be."""
+        """Return the desired role of a node."""
         group = self.context.group(self.cluster, node.group)
         return Role.MANAGER if group.role == CONTROL else Role.WORKER
 
     def availability(self, node: Node) -> str:
-        """Return whether a node is to take tasks."""
+        """Return the desired availability of a node."""
         return str(self._params(self.context, self.cluster, node)['availability'])
 
     def labels(self, node: Node) -> Mapping[str, str]:
-        """Return the labels that a node is to have in the swarm."""
+        """Return the desired labels of a node in the swarm."""
         own = self._params(self.context, self.cluster, node)['labels'] or {}
         zone = {ZONE: node.place.zone} if node.place.zone else {}
         return {**{name: str(own[name]) for name in own}, **zone, GROUP: node.group, NODE: node.id}
 
-    # ---- their engines -----------------------------------------------------------
+    # ---- engines -----------------------------------------------------------------
 
     def engine(self, node: Node) -> Engine:
-        """Return a way to the engine of a node; nothing is asked yet."""
+        """Return the client of a node's engine; send no request."""
         return self._open(self.context, self.cluster, node)
 
     @contextlib.contextmanager
     def manager(self, *, besides: Node | None = None) -> Iterator[Engine]:
-        """Give a manager that has a quorum behind it, the oldest that answers.
+        """Open a manager with a quorum, the oldest that answers.
 
-        :raises NoManager: there is none.
+        :raises NoManager: no manager answers with a quorum.
         """
         seen: dict[str, EngineInfo] = {}
         reasons: list[str] = []
@@ -96,7 +96,7 @@ class View:
                         engine.swarm()
                         found = True
                     else:
-                        reasons.append(f'{node.name} is {info.membership} in no swarm yet')
+                        reasons.append(f'{node.name} does not manage a swarm (state {info.membership})')
                         found = False
                 except (Silent, Refused) as exc:
                     reasons.append(exc.reason.rstrip('.'))
@@ -104,12 +104,12 @@ class View:
                 if found:
                     yield engine
                     return
-        error = NoManager(f'No manager can be asked: {"; ".join(reasons) or "there is none"}.')
+        error = NoManager(f'No manager answers: {"; ".join(reasons) or "none exists"}.')
         error.seen = seen
         raise error
 
     def works(self) -> bool:
-        """Return whether there is a manager with a quorum behind it."""
+        """Return True if a manager with a quorum answers."""
         with contextlib.suppress(NoManager), self.manager():
             return True
         return False

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the certificate of this node's engine, for its name and for the addresses that it
-# has now. The authority next to it is good for this one name, and for servers only.
+# Creates the certificate of this node's engine, for its name and its current addresses.
+# The authority next to it can sign only for this name, and only server certificates.
 set -eu
 umask 077
 cd /etc/kiln-swarm
