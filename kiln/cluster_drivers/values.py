@@ -56,16 +56,19 @@ class NoSecrets:
     def get(self, name: str) -> str:
         """Raise: this site has no store of secrets."""
         raise ClusterDriverError(
-            'This site has no store of secrets.', 'Configure a store, such as a directory of files.'
+            'This site has no store of secrets.',
+            'Configure a store, such as a directory of files.',
         )
 
 
 def _no_key() -> bytes:
-    raise ClusterDriverError('There is no key here that nodes could join with.')
+    raise ClusterDriverError('This site has no key for the join tokens of nodes.')
 
 
 def _no_console(node: Node) -> str:
-    raise ClusterDriverError(f'Cannot read the console of node {node.name}: nobody can show it.')
+    raise ClusterDriverError(
+        f'Cannot read the console of node {node.name}: no compute driver shows it here.'
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,9 @@ class Explain(KilnCommand):
         argument('--server-type', metavar='TYPE', help='What it runs on (default: vm).'),
         argument('--template', metavar='NAME', help='A template in the store.'),
         argument(
-            '--image', metavar='ID', help='An image of the backend; its properties are read from there.'
+            '--image',
+            metavar='ID',
+            help='An image of the backend; its properties are read from there.',
         ),
         argument(
             '--property',

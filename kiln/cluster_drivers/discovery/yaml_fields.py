@@ -106,7 +106,8 @@ FILE = Record(
     Field(name='template', kind=_TEMPLATE, required=True, help='The template of its content.'),
     Field(name='mode', kind=Mode(), help='Its permissions.', also=('permissions',)),
     Field(
-        name='owner', kind=Text('the name of a user, or USER:GROUP'), help='Its user, or user and group.'
+        name='owner', kind=Text('the name of a user, or USER:GROUP'),
+        help='Its user, or user and group.'
     ),
     settle=settled(FileMapping),
     file=_FILE,
@@ -119,7 +120,8 @@ OUTPUT = Record(
         name='text', kind=Paragraphs(),
         help='The text for one ready node, in the language of templates.',
     ),
-    Field(name='role', kind=Text('the role of a group'), help='The role of the group that a node must be in.'),
+    Field(name='role', kind=Text('the role of a group'),
+        help='The role of the group that a node must be in.'),
     Field(
         name='each', kind=Flag(), help='Whether it is a list with a text for each node, and not '
         'the text for the oldest.',

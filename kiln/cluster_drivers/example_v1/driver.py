@@ -36,7 +36,9 @@ class Driver(NodeClusterDriver):
         problems = tuple(super().validate(context, cluster, plan))
         groups = cluster.spec.groups
         if groups and not any(group.shape.count for group in groups):
-            problems += (Problem(message='at least one node must keep the state', path='nodegroups'),)
+            problems += (
+                Problem(message='at least one node must keep the state', path='nodegroups'),
+            )
         return problems
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:

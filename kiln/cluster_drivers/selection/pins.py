@@ -78,7 +78,7 @@ def _lost(pin: DriverPin, named: list[DriverRecord]) -> PinCheck:
             return PinCheck(pin=pin, state=PinState.BROKEN, message=message)
     others = ', '.join(f'{record.version or "?"} ({record.origin})' for record in named) or 'none'
     message = (
-        f'{wanted} is not installed. Installed versions of {pin.name}: {others}. Install it again, or '
-        'move the cluster: kiln cluster migrate-driver.'
+        f'{wanted} is not installed. Installed versions of {pin.name}: {others}. '
+        'Install it again, or move the cluster: kiln cluster migrate-driver.'
     )
     return PinCheck(pin=pin, state=PinState.MISSING, message=message)

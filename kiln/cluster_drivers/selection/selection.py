@@ -112,7 +112,8 @@ def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Tr
     wish, *others = wishes
     trace.steps.append(f'driver: {wish} ({wish.source})')
     trace.notices += [
-        f'{other.source} requests driver {other}; {wish.source} requests {wish} and takes precedence.'
+        f'{other.source} requests driver {other}; {wish.source} requests {wish} and '
+        f'takes precedence.'
         for other in others
         if other.name != wish.name
     ]

@@ -104,7 +104,7 @@ def recover(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) ->
             'Replace single nodes instead.',
         )
     with view.engine(named[0]) as engine:
-        engine.found(anew=bool(engine.info().peer_id))
+        engine.found(force_new=bool(engine.info().peer_id))
     return {'manager': named[0].name}
 
 

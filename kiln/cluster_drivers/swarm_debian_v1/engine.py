@@ -45,12 +45,12 @@ class Engine:
         """Return the state that the engine reports."""
         return EngineInfo.read(self._line.ask('GET', '/info'))
 
-    def found(self, *, anew: bool = False) -> None:
+    def found(self, *, force_new: bool = False) -> None:
         """Make the engine initialize a swarm.
 
-        :param anew: Continue the current swarm, with the engine as its only manager.
+        :param force_new: Continue the current swarm, with the engine as its only manager.
         """
-        body = {**_bind(self.address), 'ForceNewCluster': anew}
+        body = {**_bind(self.address), 'ForceNewCluster': force_new}
         self._line.ask('POST', '/swarm/init', body, timeout_s=_JOIN_S)
 
     def join(self, manager: Engine, token: str) -> None:

@@ -1,6 +1,7 @@
 """Check of a plan against the quorum of the swarm.
 
-Pure."""
+Pure.
+"""
 
 from __future__ import annotations
 

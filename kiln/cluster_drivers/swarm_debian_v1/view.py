@@ -96,7 +96,9 @@ class View:
                         engine.swarm()
                         found = True
                     else:
-                        reasons.append(f'{node.name} does not manage a swarm (state {info.membership})')
+                        reasons.append(
+                            f'{node.name} does not manage a swarm (state {info.membership})'
+                        )
                         found = False
                 except (Silent, Refused) as exc:
                     reasons.append(exc.reason.rstrip('.'))

@@ -1,6 +1,4 @@
-"""Facts for templates: values of the site, the cluster and the node.
-
-Pure."""
+"""Facts for templates: values of the site, the cluster and the node; pure."""
 
 from __future__ import annotations
 

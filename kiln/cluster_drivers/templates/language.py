@@ -107,7 +107,7 @@ class TextTemplate:
                 continue
             _, name, quoting = expression.groups()
             if quoting and quoting not in FILTERS:
-                self.wrong(found.start(), f'there is no filter {quoting!r}: json, shell or base64')
+                self.wrong(found.start(), f'unknown filter {quoting!r}: use json, shell or base64')
             self.placeholders.append(
                 Placeholder(name or '', quoting or '', found.start(), found.end())
             )

@@ -74,7 +74,9 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
     import yaml
 
     yield from _refused(
-        template, 'shell', 'this is not a shell script: use | json, or put the script in its own file'
+        template,
+        'shell',
+        'this is not a shell script: use | json, or put the script in its own file',
     )
     try:
         spans = list(_spans(_masked(template)))
