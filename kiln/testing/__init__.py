@@ -1,1 +1,1 @@
-"""What kiln ships for testing drivers and controllers; kiln itself never imports it."""
+"""Test tools for driver and controller authors; kiln itself never imports them."""

@@ -12,7 +12,7 @@ _PATIENCE_S = 0.05
 
 
 class _Alarm:
-    """One waiter, to be notified at a moment of virtual time."""
+    """A thread that waits for a point in virtual time."""
 
     __slots__ = ('condition', 'due')
 
@@ -22,7 +22,7 @@ class _Alarm:
 
 
 class VirtualClock:
-    """A clock whose seconds take no real time, and pass only in :meth:`advance`."""
+    """A clock whose time takes no real time and passes only in :meth:`advance`."""
 
     def __init__(self, epoch: float = 1_700_000_000.0) -> None:
         self._now = 0.0
@@ -32,7 +32,7 @@ class VirtualClock:
         self._order = itertools.count()
 
     def monotonic(self) -> float:
-        """Return the virtual seconds since this clock was made."""
+        """Return the virtual seconds since this clock was created."""
         return self._now
 
     def time(self) -> float:
@@ -40,7 +40,7 @@ class VirtualClock:
         return self._epoch + self._now
 
     def step(self, seconds: float) -> None:
-        """Set the wall clock forward or back; monotonic time does not notice."""
+        """Set the wall clock forward or back; monotonic time does not change."""
         self._epoch += seconds
 
     def sleep(self, seconds: float) -> None:
@@ -52,7 +52,7 @@ class VirtualClock:
                 self.wait(condition, due - self._now)
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
-        """Wait on a held condition; return False where virtual time ran out."""
+        """Wait on a held condition; return False if the virtual timeout expired."""
         if timeout is None:
             return condition.wait()
         with self._lock:
@@ -61,15 +61,15 @@ class VirtualClock:
                 return False
             alarm = _Alarm(due, condition)
             heapq.heappush(self._alarms, (due, next(self._order), alarm))
-        # advance() must hold the condition to notify it, and we hold it until
-        # wait() lets go: so the alarm cannot ring before this thread waits.
+        # advance() must hold the condition to notify it, and this thread holds the
+        # condition until wait() releases it, so no notification is lost.
         condition.wait()
         alarm.condition = None
         return self._now < due
 
     @property
     def waiting(self) -> int:
-        """How many threads wait for time to pass."""
+        """Number of threads that wait for time to pass."""
         with self._lock:
             return sum(alarm.condition is not None for _, _, alarm in self._alarms)
 
@@ -80,7 +80,7 @@ class VirtualClock:
             return self._alarms[0][0] - self._now if self._alarms else None
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass, and wake each waiter at its own moment."""
+        """Let virtual time pass, and wake each waiter when its time comes."""
         with self._lock:
             target = self._now + seconds
         while True:
@@ -103,17 +103,17 @@ class VirtualClock:
         step_s: float = 1.0,
         real_timeout_s: float = 120.0,
     ) -> None:
-        """Let time pass step by step until ``done()``; fail after some real seconds."""
+        """Advance step by step until ``done()`` is true; fail after ``real_timeout_s``."""
         give_up = time.monotonic() + real_timeout_s
         while not done():
             if time.monotonic() > give_up:
                 raise AssertionError(
-                    f'not so after {self._now:.0f} virtual and {real_timeout_s:.0f} real seconds'
+                    f'not done after {self._now:.0f} virtual and {real_timeout_s:.0f} real seconds'
                 )
             waiting = self.waiting
             self.advance(step_s)
-            # The threads that were woken need real time to act on it. Most
-            # wait again when they have; some end, and are not waited for long.
+            # Woken threads need real time to run. Most of them wait again
+            # afterwards; some end, so the wait for them is short.
             patience = time.monotonic() + _PATIENCE_S
             time.sleep(0.0005)
             while self.waiting < waiting and time.monotonic() < patience:

@@ -1,7 +1,7 @@
 """Faulty drivers: a correct driver, made slow, failing or flapping on purpose.
 
-They stand where the trouble of a backend would come from, so that a test shows
-how the guards above, or a controller, handle it.
+They take the place of a troubled backend, so that a test shows how the guards
+above, or a controller, handle the trouble.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kiln.compute_drivers.calls import Call
 from kiln.exceptions import AmphoraComputeError, ServiceUnavailable
 from kiln.wrappers.base import DriverWrapper
 
-#: Makes the error of a call that fails.
+#: Returns the error of a call that fails.
 MakeError = Callable[[Call], AmphoraComputeError]
 
 _ALL = frozenset(Call)
@@ -23,11 +23,11 @@ _ALL = frozenset(Call)
 
 def unavailable(call: Call) -> AmphoraComputeError:
     """Return the error of a backend that is out of service."""
-    return ServiceUnavailable(f'Cannot {call.label}: the backend is down, as the test wants it.')
+    return ServiceUnavailable(f'Cannot {call.label}: the backend is down, as the test requests.')
 
 
 class FaultyDriver(DriverWrapper):
-    """Base: passes calls on to a correct driver, and disturbs ``calls`` before."""
+    """Base class: passes calls on to a correct driver, and disturbs ``calls`` first."""
 
     def __init__(self, inner: AmphoraComputeDriver, *, calls: Collection[Call] = _ALL) -> None:
         super().__init__(inner)
@@ -35,10 +35,10 @@ class FaultyDriver(DriverWrapper):
 
     def disturb(self, call: Call) -> None:
         """Take time, or raise; the call goes on when this returns."""
-        raise NotImplementedError(f'{type(self).__name__} must have disturb().')
+        raise NotImplementedError(f'{type(self).__name__} must implement disturb().')
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Disturb the call if it is one of those, then pass it on."""
+        """Disturb the call if it is one of ``calls``, then pass it on."""
         if call in self.calls:
             self.disturb(call)
         return self.inner.perform(call, *args)
@@ -75,19 +75,19 @@ class FailingDriver(FaultyDriver):
         self._late = late
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Fail a call before it is passed on, or lose its result after."""
+        """Fail a call before it is passed on, or lose its result afterwards."""
         if self._late and self.broken and call in self.calls:
             self.inner.perform(call, *args)
         return super().perform(call, *args)
 
     def disturb(self, call: Call) -> None:
-        """Raise, unless repaired meanwhile."""
+        """Raise while ``broken``."""
         if self.broken:
             raise self._error(call)
 
 
 class FlappingDriver(FaultyDriver):
-    """Fails ``fails`` calls, serves ``serves``, and begins again."""
+    """Fails ``fails`` calls, serves ``serves`` calls, and starts over."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class FlappingDriver(FaultyDriver):
         calls: Collection[Call] = _ALL,
     ) -> None:
         super().__init__(inner, calls=calls)
-        # One step of a cycle is atomic, so each turn goes to exactly one thread.
+        # next() of a cycle is atomic, so each item goes to exactly one thread.
         self._turns = itertools.cycle([True] * fails + [False] * serves)
         self._error = error
 
     def disturb(self, call: Call) -> None:
-        """Raise if it is the turn of a failure."""
+        """Raise if this call is to fail."""
         if next(self._turns):
             raise self._error(call)

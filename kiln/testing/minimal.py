@@ -23,7 +23,7 @@ class MinimalDriver(AmphoraComputeDriver):
         self._lock = threading.Lock()
 
     def _build(self, request: BuildRequest) -> str:
-        # One hold of the lock for the look and for the build: two threads with
+        # Look up and build under one hold of the lock: two threads with
         # one key must get one instance.
         with self._lock:
             for known in self._amphorae.values():
@@ -55,7 +55,7 @@ class MinimalDriver(AmphoraComputeDriver):
             if amphora_id in self._amphorae:
                 return self._amphorae[amphora_id]
         raise InstanceNotFoundError(
-            f'Cannot find amphora {amphora_id}: there is none of that id.', amphora_id=amphora_id
+            f'Cannot find amphora {amphora_id}: no amphora has that id.', amphora_id=amphora_id
         )
 
     def _list(self, owner: str) -> Iterable[Amphora]:

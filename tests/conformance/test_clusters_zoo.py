@@ -43,7 +43,7 @@ class Zoo(unittest.TestCase):
             driver = f'{animals.__name__}:Patient'
             soon_s = animals.PATIENCE_S
 
-        result = show(Judged('test_whether_a_node_is_ready_is_said_soon'), 'Answers', 'x')
+        result = show(Judged('test_readiness_of_a_node_is_reported_soon'), 'Answers', 'x')
         self.assertIs(BehaviourOutcome.FAILED, result.outcome)
         self.assertIn('look once, never wait', result.reason)
 

@@ -1,13 +1,13 @@
-"""The conformance kit for cluster drivers: every promise of the contract, as a test.
+"""Conformance kit for cluster drivers: every promise of the contract, as a test.
 
-An author writes one class, and has all of it judged by any test runner::
+A driver author writes one class, which any test runner can run::
 
     class AcmeConformance(ClusterDriverConformance, unittest.TestCase):
         driver = 'drivers/acme_v1'
 
-and :class:`CrashConformance` in the same way, which kills the processes at work at each
-commit of each operation. :func:`run_cluster_conformance` runs both without a test runner,
-and returns a report; so does ``kiln driver test PATH``.
+and a second one in the same way with :class:`CrashConformance`, which kills the worker
+processes at each commit of each operation. :func:`run_cluster_conformance` runs both
+without a test runner and returns a report; so does ``kiln driver test PATH``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported where it is used: the process that shows that a driver gives a node the
-    # same as another one needs neither engine nor store, which take three times as long.
+    # Imported on first use: the process that compares the bootstrap data of a driver needs
+    # neither the engine nor the store, which would triple its start-up time.
     if name not in _HOMES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)

@@ -1,4 +1,4 @@
-"""What a node is given, as a short text: another process must come to the same."""
+"""Fingerprint of the bootstrap data of nodes, to compare between processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.testing.clusters.subjects import find_driver
 
 
 def fingerprint(driver: NodeClusterDriver, cluster: Cluster) -> str:
-    """Return what changes with anything that the nodes of a cluster are given."""
+    """Return a digest of all that the nodes of a cluster are given."""
     whole = hashlib.sha256()
     for number in (1, 2):
         node = samples.node(cluster.id, number)
@@ -27,7 +27,7 @@ def fingerprint(driver: NodeClusterDriver, cluster: Cluster) -> str:
 
 
 def main() -> None:
-    """Print the fingerprint of a driver, whose parameters come pickled on stdin."""
+    """Print the fingerprint of a driver; read its pickled parameters from stdin."""
     driver_class = find_driver(sys.argv[1])
     parameters = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the kit itself
     cluster = samples.cluster(driver_class, MachineSpec(parameters=parameters), 3)

@@ -1,4 +1,4 @@
-"""What every behaviour of the kit stands on: a driver, and a cluster to try it with."""
+"""Base fixture of the kit for cluster drivers: a driver, and a cluster to try it."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from kiln.testing.clusters.simulation.site import Site
 from kiln.testing.clusters.subjects import find_driver
 
 if TYPE_CHECKING:
-    # For the type checker only: a real base would have every test runner
-    # collect the kit itself wherever a vendor imports it.
+    # For the type checker only: with a real base every test runner
+    # would collect the kit itself wherever a vendor imports it.
     _Behaviours = unittest.TestCase
 else:
     _Behaviours = object
 
 
 class ClusterFixture(_Behaviours):
-    """The author's side of the kit: which driver, and what it may set beside it."""
+    """The attributes of the kit that an author sets: the driver, and options."""
 
     #: A directory, ``module:Class``, or the name of an installed driver.
     driver: str = ''
-    #: Of its parameters, those for which no value that fits the declaration will do.
+    #: Values of parameters that need more than a value that fits the declaration.
     parameters: Mapping[str, Any] = MappingProxyType({})
-    #: How machines are made, on a backend that is not simulated.
+    #: Machine specification, for a backend that is not simulated.
     machine: MachineSpec = MachineSpec()
-    #: The role of the nodes, where it must be another one than most have.
+    #: The role of the nodes, where the driver needs another than the default.
     role: str = 'worker'
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
-    #: Seconds within which every answer must come.
+    #: Seconds within which every call must return.
     soon_s: float = 5.0
-    #: Seconds that a look is told to take at most; what answers to nobody waits as long.
+    #: Deadline in seconds that a poll is given; a poll that gets no answer waits this long.
     look_s: float = 2.5
     #: Seconds within which an operation must end.
     within_s: float = 60.0
@@ -55,66 +55,68 @@ class ClusterFixture(_Behaviours):
     def setUp(self) -> None:
         super().setUp()
         if not self.driver:
-            raise NotImplementedError(f'{type(self).__name__} must say which driver it judges.')
+            raise NotImplementedError(
+                f'{type(self).__name__} must set driver to the driver that it judges.'
+            )
         self.driver_class = find_driver(self.driver)
 
-    # ---- what is asked about -----------------------------------------------------
+    # ---- subjects of calls -------------------------------------------------------
 
     def nodes_driver(self) -> NodeClusterDriver:
-        """Return the driver, if it is one of nodes."""
+        """Return the driver; not shown if it is not a NodeClusterDriver."""
         opened = self.driver_class.open()
         if not isinstance(opened, NodeClusterDriver):
             raise CannotBeShown('the driver has an engine of its own')
         return opened
 
     def filled_machine(self, opened: ClusterDriver) -> MachineSpec:
-        """Return how machines are made, with all that the driver needs to know."""
+        """Return a machine specification with all that the driver requires."""
         given = MachineSpec(parameters=dict(self.parameters))
         return samples.filled(opened, samples.merged(self.machine, given))
 
     def a_cluster(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
-        """Return a cluster as the store would have it."""
+        """Return a cluster as the store would return it."""
         machine = samples.merged(
             self.filled_machine(opened), MachineSpec(parameters=dict(parameters))
         )
         return samples.of_role(samples.cluster(self.driver_class, machine, 3), self.role)
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
-        """Return the arguments with which every method is called: context and cluster."""
+        """Return the arguments that every method takes: context and cluster."""
         given: Context = samples.context(*(samples.node('kit-1', i) for i in (1, 2, 3)))
         return {'context': given, 'cluster': self.a_cluster(opened)}
 
     @contextlib.contextmanager
     def soon(self, call: str) -> Iterator[None]:
-        """Fail unless what happens inside is over soon."""
+        """Fail unless the block ends within ``soon_s``."""
         started = time.monotonic()
         yield
         took_s = time.monotonic() - started
-        self.assertLess(took_s, self.soon_s, f'{call} took {took_s:.1f} s: look once, never wait.')
+        self.assertLess(took_s, self.soon_s, f'{call} took {took_s:.1f} s: poll once, never wait.')
 
     # ---- where clusters are built ------------------------------------------------
 
     def site(self, folder: Path) -> Site:
-        """Return where clusters are built; override it for another backend."""
+        """Return the site where clusters are built; override it for another backend."""
         return Site(folder=folder, driver=self.driver)
 
     def course(self, folder: Path, count: int) -> Course:
-        """Return a cluster of so many nodes at a site of its own."""
+        """Return the course of a cluster of ``count`` nodes at a site of its own."""
         opened = self.nodes_driver()
         machine = self.filled_machine(opened)
         if samples.needs_secrets(opened, machine):
-            raise CannotBeShown('it needs a secret, of which the site of the kit has none')
+            raise CannotBeShown('it needs a secret, and the site of the kit has no secrets')
         return Course(
             site=self.site(folder), driver_class=self.driver_class, machine=machine,
             other=self.other, count=count, within_s=self.within_s,
         )  # fmt: skip
 
     def needs(self, *rows: Row) -> None:
-        """Show nothing where the driver cannot do one of these."""
+        """Skip the behaviour if the driver lacks the capability for an operation."""
         for row in rows:
             if row.cap is not None and row.cap not in self.driver_class.capabilities:
                 raise CannotBeShown(f'the driver cannot {row.cap.value}')
 
     def new_folder(self) -> Path:
-        """Return a folder that is gone after the behaviour."""
+        """Return a folder that is removed after the behaviour."""
         return Path(self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-kit-')))

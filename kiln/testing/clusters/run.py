@@ -1,4 +1,4 @@
-"""Runs the kit for cluster drivers without a test runner, and reports what came out."""
+"""Runner of the kit for cluster drivers that returns a report."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def run_cluster_conformance(
 
     :param driver: A directory, ``module:Class``, or the name of an installed driver.
     :param select: Names or subjects of behaviours, with wildcards.
-    :param parameters: Values where none that fits the declaration will do.
-    :param crashes: How many processes die at random; None is a few.
+    :param parameters: Values of parameters that need more than a value of their type.
+    :param crashes: Number of processes killed at random; None uses the default, a few.
     :param thorough: Kill at each commit of each operation, not at some of them.
-    :param progress: Hears of each behaviour as it comes out.
-    :raises ClusterError: there is no such driver, or its files are wrong.
+    :param progress: Called with the result of each behaviour as it ends.
+    :raises ClusterError: the driver does not exist, or its files are wrong.
     """
     find_driver(driver)
     attributes: dict[str, Any] = {
@@ -59,7 +59,7 @@ def run_cluster_conformance(
 def behaviours(
     select: Iterable[str] | None = None,
 ) -> Iterator[tuple[type[ClusterFixture], str, list[str]]]:
-    """Return each suite with its subject and the names of its behaviours, in order."""
+    """Yield each suite with its subject and the names of its behaviours, in order."""
     wanted = None if select is None else tuple(select)
     for suite in (*ClusterDriverConformance.__bases__, *CrashConformance.__bases__):
         subject = (suite.__doc__ or '').partition('.')[0]

@@ -1,4 +1,4 @@
-"""What a driver is asked with: a cluster, its nodes, values that fit its parameters; pure."""
+"""Sample arguments for cluster drivers: clusters, nodes, parameter values; pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, S
 
 #: The group that clusters of the kit consist of.
 GROUP = 'work'
-#: What every secret of the kit is; where it is found, a secret has leaked.
-SECRET = 'kit-secret-5f0c7a'  # noqa: S105  # none of anybody's
+#: The value of every secret of the kit; wherever it is found, a secret has leaked.
+SECRET = 'kit-secret-5f0c7a'  # noqa: S105  # not a real secret
 JOIN_KEY = b'k' * 32
 
 
 class KitSecrets:
-    """A store that has a secret of every name, always the same."""
+    """A secret store that returns the same secret for every name."""
 
     def get(self, name: str) -> str:
         return SECRET
@@ -48,7 +48,7 @@ def group(count: int) -> NodeGroupSpec:
 def cluster(
     driver_class: type[ClusterDriver], machine: MachineSpec, count: int, *, id_: str = 'kit-1'
 ) -> Cluster:
-    """Return a cluster as somebody may ask for it."""
+    """Return a sample cluster that uses a driver."""
     provided = from_class(driver_class).provides or ()
     coe = next((one.coe for one in provided if one.coe != WILDCARD), None)
     spec = ClusterSpec(name='kit', coe=coe, groups=(group(count),), machine=machine)
@@ -56,7 +56,7 @@ def cluster(
 
 
 def of_role(cluster: Cluster, role: str) -> Cluster:
-    """Return a cluster whose nodes have a role."""
+    """Return a copy of a cluster whose nodes have a role."""
     groups = tuple(dataclasses.replace(one, role=role) for one in cluster.spec.groups)
     return dataclasses.replace(cluster, spec=dataclasses.replace(cluster.spec, groups=groups))
 
@@ -71,7 +71,7 @@ def node(cluster_id: str, number: int = 1) -> Node:
 
 
 def merged(machine: MachineSpec, other: MachineSpec) -> MachineSpec:
-    """Return how machines are made if what the other one says wins."""
+    """Return a machine specification; set fields of ``other`` take precedence."""
     given = {
         field.name: getattr(other, field.name)
         for field in dataclasses.fields(MachineSpec)
@@ -82,7 +82,7 @@ def merged(machine: MachineSpec, other: MachineSpec) -> MachineSpec:
 
 
 def filled(driver: ClusterDriver, machine: MachineSpec) -> MachineSpec:
-    """Return how machines are made, with a value for all that the driver insists on."""
+    """Return a machine specification with a value for each required parameter."""
     if not isinstance(driver, NodeClusterDriver):
         return machine
     needed = {
@@ -94,7 +94,7 @@ def filled(driver: ClusterDriver, machine: MachineSpec) -> MachineSpec:
 
 
 def needs_secrets(driver: ClusterDriver, machine: MachineSpec) -> bool:
-    """Whether a node cannot be built without a secret of the site."""
+    """Return True if a node cannot be built without a secret of the site."""
     return isinstance(driver, NodeClusterDriver) and any(
         one.secret and machine.parameters.get(name) is not None
         for name, one in driver.template_definition.parameters.items()

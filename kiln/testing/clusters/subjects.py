@@ -1,4 +1,4 @@
-"""From what an author writes to the class of the driver that is judged."""
+"""Lookup of the driver class to test, by directory, import path or name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kiln.clusters.exceptions import ClusterDriverUnknown, ClusterDriverUnusable
 
 @functools.cache
 def find_driver(reference: str) -> type[ClusterDriver]:
-    """Return the class of a driver; the same one for each call.
+    """Return the class of a driver; the same class for each call.
 
-    :param reference: A directory, ``module:Class``, or the name of one that is installed.
-    :raises InvalidClusterDriver: the files of a directory are wrong; each mistake is told.
-    :raises ClusterDriverUnknown: there is none.
+    :param reference: A directory, ``module:Class``, or the name of an installed driver.
+    :raises InvalidClusterDriver: the files of a directory are wrong; names each mistake.
+    :raises ClusterDriverUnknown: no installed driver has that name.
     :raises ClusterDriverUnusable: its code cannot be imported.
     """
     if Path(reference).is_dir():
@@ -29,7 +29,7 @@ def find_driver(reference: str) -> type[ClusterDriver]:
     if ':' in reference:
         try:
             found: Any = pkgutil.resolve_name(reference)
-        # The code of an author may raise anything.
+        # The code of an author can raise anything.
         except Exception as exc:
             raise ClusterDriverUnusable(
                 f'Cannot judge {reference}: {type(exc).__name__}: {exc}.'
@@ -39,9 +39,9 @@ def find_driver(reference: str) -> type[ClusterDriver]:
 
 
 def class_in(folder: Path) -> type[ClusterDriver]:
-    """Return the class of the driver that a folder is.
+    """Return the class of the driver in a folder.
 
-    :raises InvalidClusterDriver: its files are wrong; each mistake is told.
+    :raises InvalidClusterDriver: its files are wrong; names each mistake.
     :raises ClusterDriverUnusable: its code cannot be imported.
     """
     folder = folder.resolve()
@@ -72,5 +72,5 @@ def _installed(name: str) -> type[ClusterDriver]:
 
 def _checked(reference: str, found: object) -> type[ClusterDriver]:
     if not isinstance(found, type) or not issubclass(found, ClusterDriver):
-        raise ClusterDriverUnusable(f'Cannot judge {reference}: {found!r} is no ClusterDriver.')
+        raise ClusterDriverUnusable(f'Cannot judge {reference}: {found!r} is not a ClusterDriver.')
     return found

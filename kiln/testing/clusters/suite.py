@@ -1,4 +1,4 @@
-"""All behaviours of a cluster driver for which nobody has to die, in one suite."""
+"""Conformance suite of cluster drivers, without the crash tests."""
 
 from __future__ import annotations
 

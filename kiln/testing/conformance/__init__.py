@@ -1,4 +1,4 @@
-"""The conformance kit: every promise of the compute contract, as a test.
+"""Conformance kit for compute drivers: every promise of the contract, as a test.
 
 A vendor writes one class::
 
@@ -6,9 +6,9 @@ A vendor writes one class::
         def make_driver(self):
             return AcmeDriver(...)
 
-and :class:`FaultConformance` beside it where the backend can be made to fail.
-What a driver is to be tried with, its faults among it, is its :class:`Bench`.
-:func:`run_conformance` runs the same against a driver that is handed in, and
+and a second one with :class:`FaultConformance` where the backend can be made to fail.
+A :class:`Bench` has the values to test a driver with, and its faults.
+:func:`run_conformance` runs the same behaviours against a given driver and
 returns a report.
 """
 

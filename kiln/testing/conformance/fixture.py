@@ -1,4 +1,4 @@
-"""What every behaviour of the kit stands on: a driver, time, and a clean end."""
+"""Base fixture of the kit for compute drivers: driver, time, and cleanup."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from kiln.testing.conformance.samples import ask
 from kiln.testing.conformance.wording import in_words
 
 if TYPE_CHECKING:
-    # For the type checker only: a real base would have every test runner
-    # collect the kit itself wherever a vendor imports it.
+    # For the type checker only: with a real base every test runner
+    # would collect the kit itself wherever a vendor imports it.
     _Behaviours = unittest.TestCase
 else:
     _Behaviours = object
@@ -42,27 +42,27 @@ _LONGEST_STEP_S = 5.0
 
 
 class ConformanceFixture(_Behaviours):
-    """The vendor's side of the kit: ``make_driver``, and what it may set beside it.
+    """The part of the kit that a vendor fills in: ``make_driver``, and options.
 
-    What is not set here is taken from the driver's own bench, if it names one.
+    Options that are not set here are taken from the driver's own bench, if it names one.
     """
 
-    #: Arguments every build needs on this backend: flavor, image, networks.
+    #: Arguments that every build needs on this backend: flavor, image, networks.
     build_arguments: Mapping[str, Any] = MappingProxyType({})
-    #: Ports that hang nowhere, and networks, to try attaching with.
+    #: Unattached ports, and networks, for tests of attaching.
     port_ids: Sequence[str] = ()
     network_ids: Sequence[str] = ()
-    #: The clock that effects happen on; None is the driver's own. One that can
-    #: ``advance`` is advanced, and no real time is spent on waiting.
+    #: The clock of the backend's effects; None is the driver's own. A clock that can
+    #: ``advance`` is advanced, so that waiting takes no real time.
     clock: Clock | None = None
-    #: Seconds within which what was started must have taken effect.
+    #: Seconds within which every effect must have taken place.
     timeout_s: float = 600.0
     #: Seconds within which every call must return.
     soon_s: float = 5.0
-    #: Seconds that a build gets which is to miss its deadline; enough to be agreed to.
+    #: Timeout in seconds of a build that must miss its deadline; enough to be accepted.
     short_s: float = 2.0
-    #: Begins the names and keys of all that is built; what begins otherwise
-    #: is somebody else's and never touched.
+    #: Prefix of the names and keys of all that is built; anything without it
+    #: belongs to others and is never touched.
     prefix: str = ''
 
     driver: AmphoraComputeDriver
@@ -70,14 +70,14 @@ class ConformanceFixture(_Behaviours):
 
     def make_driver(self) -> AmphoraComputeDriver:
         """Return a driver of the backend under test; called for each behaviour."""
-        raise NotImplementedError(f'{type(self).__name__} must have make_driver().')
+        raise NotImplementedError(f'{type(self).__name__} must implement make_driver().')
 
     def make_compute(self, driver: AmphoraComputeDriver) -> Compute:
-        """Return a driver behind its guards; a fixture that judges other guards has its own."""
+        """Return a driver behind its guards; override it to test other guards."""
         return Compute(driver)
 
     def setUp(self) -> None:
-        """Open a driver, and see to it that nothing stays behind."""
+        """Open a driver, and register the cleanup of everything that is built."""
         super().setUp()
         self.prefix = self.prefix or f'kit-{uuid.uuid4().hex[:8]}'
         self.other_owner: str = sweep.other_owner(self.prefix)
@@ -95,25 +95,25 @@ class ConformanceFixture(_Behaviours):
     # ---- building --------------------------------------------------------
 
     def new_key(self) -> str:
-        """Return a name, and build key, that nothing has yet."""
+        """Return an unused name, which is also an unused build key."""
         return f'{self.prefix}-{uuid.uuid4().hex[:8]}'
 
     def kind(self) -> AmphoraType:
-        """Return a type that the backend builds, a virtual machine if it can."""
+        """Return a type that the backend builds; a virtual machine if it can."""
         kinds = self.driver.limits.amphora_types
         return AmphoraType.VM if AmphoraType.VM in kinds else min(kinds)
 
     def arguments(self, **given: Any) -> dict[str, Any]:
-        """Return arguments of a build that the backend should accept."""
+        """Return arguments of a build that the backend must accept."""
         key = self.new_key()
         base = {'amphora_type': self.kind(), 'build_key': key, 'name': key}
         if str(given.get('build_key')).startswith(self.prefix):
-            # Built again with the same key, it is to be the same in all else too.
+            # A build with the same key must be the same in all other arguments too.
             base['name'] = given['build_key']
         return {**base, **self.build_arguments, **given}
 
     def build(self, **given: Any) -> str:
-        """Build an instance and return its id; it may not be active yet."""
+        """Build an instance and return its id; the instance might still be building."""
         amphora_id = self.driver.build(**self.arguments(**given))
         self._made.append(amphora_id)
         return amphora_id
@@ -125,7 +125,7 @@ class ConformanceFixture(_Behaviours):
         return amphora_id
 
     def described(self, **given: Any) -> Amphora:
-        """Build an instance, and return what the backend says of it."""
+        """Build an instance, and return its description from the backend."""
         return self.driver.get_amphora(amphora_id=self.build(**given))
 
     def build_for_other(self, **given: Any) -> str:
@@ -144,33 +144,35 @@ class ConformanceFixture(_Behaviours):
         return group
 
     def unknown_id(self) -> str:
-        """Return an id, in a shape every backend takes, that nothing has."""
+        """Return an unused id in a form that every backend takes."""
         return str(uuid.uuid4())
 
     # ---- time ------------------------------------------------------------
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass; on a clock for tests that takes none."""
+        """Let time pass; a test clock is advanced and takes no real time."""
         sweep.pass_time(self.time, seconds)
 
     def eventually(
         self, so: Callable[[], bool], sentence: str, seen: Callable[[], str] = str
     ) -> None:
-        """Wait until something is so; fail with the sentence if it never is.
+        """Wait until a condition holds; fail with the sentence if it never does.
 
-        ``seen`` returns what the last look saw instead, in words; the failure ends with it.
+        ``seen`` returns in words what the last poll saw instead; the failure ends with it.
         """
         deadline = Deadline.after(self.timeout_s, self.time)
         step_s = _FIRST_STEP_S
         while not so():
             if deadline.passed:
                 told = f' Seen instead: {words}.' if (words := seen()) else ''
-                self.fail(f'After {self.timeout_s:g} s it is still not so that {sentence}.{told}')
+                self.fail(
+                    f'After {self.timeout_s:g} s it is still not true that {sentence}.{told}'
+                )
             self.pass_time(step_s)
             step_s = min(step_s * 1.25, _LONGEST_STEP_S)
 
     def becomes(self, look: Callable[[], T], wanted: Callable[[T], bool], sentence: str) -> T:
-        """Wait until a look sees what is wanted, and return it; fail with what it saw last."""
+        """Poll until the result is as desired, and return it; fail with the last result."""
         last: list[T] = []
 
         def so() -> bool:
@@ -181,7 +183,7 @@ class ConformanceFixture(_Behaviours):
         return last[0]
 
     def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
-        """Wait until an instance rests in a state, and return its status."""
+        """Wait until an instance is in a state without a task, and return its status."""
 
         def rests(status: ComputeStatus) -> bool:
             if status.state is State.ERROR is not state:
@@ -192,23 +194,23 @@ class ConformanceFixture(_Behaviours):
         return self.becomes(look, rests, f'amphora {amphora_id} is {state.value}')
 
     def seen(self, amphora_id: str) -> ComputeStatus | None:
-        """Return the status of an instance, or None where the backend does not know its id."""
+        """Return the status of an instance, or None if the backend does not know its id."""
         try:
             return self.driver.status(amphora_id)
         except InstanceNotFoundError:
             return None
 
     def exists(self, amphora_id: str) -> bool:
-        """Whether the backend knows an instance by its id, and not as deleted."""
+        """Return True if the backend knows the instance, and not as deleted."""
         return not is_gone(self.seen(amphora_id))
 
     def gone(self, amphora_id: str, sentence: str = 'a deleted instance is gone') -> None:
-        """Wait until the backend knows an instance no more."""
+        """Wait until the backend no longer knows an instance."""
         self.becomes(lambda: self.seen(amphora_id), is_gone, sentence)
 
     @contextlib.contextmanager
     def soon(self, call: str) -> Iterator[None]:
-        """Fail unless what happens inside is over soon, on either clock."""
+        """Fail unless the block ends within ``soon_s`` on both clocks."""
         clocks = (SYSTEM_CLOCK, self.time)
         started = [clock.monotonic() for clock in clocks]
         yield
@@ -220,7 +222,7 @@ class ConformanceFixture(_Behaviours):
     # ---- threads, abilities ----------------------------------------------
 
     def at_once(self, *actions: Callable[[], T]) -> list[T]:
-        """Do all of it at one moment, each on a thread of its own."""
+        """Run all actions at the same time, each on its own thread."""
         barrier = threading.Barrier(len(actions))
 
         def act(action: Callable[[], T]) -> T:
@@ -231,14 +233,14 @@ class ConformanceFixture(_Behaviours):
             return [future.result() for future in [pool.submit(act, one) for one in actions]]
 
     def assert_refused(self, ability: Ability) -> None:
-        """Fail unless the driver refuses what it lacks, and says what and who."""
+        """Fail unless the driver refuses an ability it lacks and names both in the error."""
         with self.assertRaises(UnsupportedOperation) as caught:
             ask(self.driver, ability, self.unknown_id())
         self.assertIsInstance(caught.exception, NotImplementedError)
         self.assertIn(ability.value, str(caught.exception))
         self.assertIn(self.driver.name, str(caught.exception))
 
-    # ---- the end ---------------------------------------------------------
+    # ---- cleanup ---------------------------------------------------------
 
     def _sweep(self) -> None:
         sweep.sweep(self.driver, self.prefix, self._made)
@@ -247,7 +249,7 @@ class ConformanceFixture(_Behaviours):
 
 
 def is_gone(seen: ComputeStatus | Amphora | None) -> bool:
-    """Whether a look found no instance, or one that is said to be deleted."""
+    """Return True if a poll found no instance, or a deleted one."""
     return seen is None or seen.state is State.DELETED
 
 
@@ -256,7 +258,7 @@ _Behaviour = Callable[[_F], None]
 
 
 def needs(*abilities: Ability) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
-    """Where the driver lacks one of these, show instead that it is refused."""
+    """Show that the driver refuses each of these abilities that it lacks."""
 
     def decorate(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
         @functools.wraps(behaviour)
@@ -273,7 +275,7 @@ def needs(*abilities: Ability) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
 
 
 def takes(**option: Any) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
-    """Where the backend has no notion of an option, show instead that it is refused."""
+    """Show that an option is refused where the backend does not support it."""
 
     def decorate(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
         @functools.wraps(behaviour)

@@ -1,4 +1,4 @@
-"""A driver behind kiln's guards, and calls that are held for as long as a behaviour needs."""
+"""Fixture with a driver behind kiln's guards, and a gate that holds its calls."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from kiln.wrappers.circuit.breaker import BreakerDriver
 from kiln.wrappers.executor.executor import ExecutorDriver
 from kiln.wrappers.operations.operation import Operation
 
-#: Of the time that behaviours go by, and real seconds in which other threads use it.
+#: Seconds to advance in each step, and real seconds to let other threads run.
 _STEP_S, _REAL_STEP_S = 0.05, 0.001
-#: What takes a backend's time may come in longer steps.
+#: Step in seconds while waiting for the backend.
 _LONG_STEP_S = 0.25
-#: The guards that a Compute adds; none can be around a driver twice.
+#: The guards that a Compute adds; a driver cannot have the same guard twice.
 _GUARDS = (BreakerDriver, ExecutorDriver)
 
 
 class Gate(DriverWrapper):
-    """Holds some calls until it is released; closed, it leaves the driver open for others."""
+    """Holds some calls until it is released; ``close`` leaves the driver open."""
 
     def __init__(self, inner: AmphoraComputeDriver, held: frozenset[Call]) -> None:
         super().__init__(inner)
@@ -38,7 +38,7 @@ class Gate(DriverWrapper):
 
     @property
     def entered(self) -> bool:
-        """Whether a call is held, or was."""
+        """True once a call was held."""
         return self._entered.is_set()
 
     def release(self) -> None:
@@ -46,25 +46,25 @@ class Gate(DriverWrapper):
         self._released.set()
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on, once it may pass."""
+        """Pass a call on; a held call waits for the release."""
         if call in self._held:
             self._entered.set()
             self._released.wait()
         return super().perform(call, *args)
 
     def close(self) -> None:
-        """Leave the driver to the behaviour."""
+        """Leave the driver open; the behaviour closes it."""
 
 
 class GuardedFixture(ConformanceFixture):
-    """The words for what happens to builds behind the guards."""
+    """Fixture for builds behind the guards."""
 
     def behind_guards(self, *held: Call) -> tuple[Compute, Gate]:
-        """Return the driver behind guards, and the gate at which these calls are held."""
+        """Return the driver behind guards, and the gate that holds these calls."""
         gate = Gate(without_guards(self.driver), frozenset(held))
         compute = self.make_compute(gate)
         self.addCleanup(compute.close, 0.0)
-        # Before that: no thread of a pool is to hang in a call.
+        # Runs before the close, so that no thread of a pool hangs in a call.
         self.addCleanup(gate.release)
         return compute, gate
 
@@ -77,34 +77,34 @@ class GuardedFixture(ConformanceFixture):
         return compute.build(**arguments, until=Until.ACTIVE, timeout=seconds)
 
     def comes(self, so: Callable[[], bool], sentence: str, *, step_s: float = _STEP_S) -> None:
-        """Let time pass until other threads have made something so."""
-        # Real time, as they do nothing in any other.
+        """Let time pass until other threads have made a condition true."""
+        # Real time, as other threads make progress in real time only.
         deadline = Deadline.after(self.timeout_s)
         while not so():
             if deadline.passed:
-                self.fail(f'After {self.timeout_s:g} s it is still not so that {sentence}.')
+                self.fail(f'After {self.timeout_s:g} s it is still not true that {sentence}.')
             self.pass_time(step_s)
             time.sleep(_REAL_STEP_S)
 
     def error_of(self, operation: Operation[Any]) -> BaseException | None:
-        """Return the error of an operation once it is done, or None where it has none."""
+        """Wait for an operation; return its error, or None if it succeeded."""
         done = f'the operation on {operation.subject} is done'
         self.comes(operation.done, done, step_s=_LONG_STEP_S)
         return operation.exception(0)
 
     def begin_to_close(self, compute: Compute) -> threading.Thread:
-        """Close on another thread, which ends when all is cleaned up or given up."""
+        """Close on another thread, which ends when cleanup is done or abandoned."""
         thread = threading.Thread(target=compute.close, args=(self.timeout_s,), daemon=True)
         thread.start()
         return thread
 
     def close_guards(self, compute: Compute) -> None:
-        """Close, and return when all is cleaned up or given up."""
+        """Close, and return when cleanup is done or abandoned."""
         thread = self.begin_to_close(compute)
         self.comes(lambda: not thread.is_alive(), 'the guards are closed', step_s=_LONG_STEP_S)
 
     def assert_still(self, state: State, amphora_id: str, what: str) -> None:
-        """Fail unless an instance is in a state after something that was not to touch it."""
+        """Fail unless an instance is still in a state after something unrelated."""
         seen = self.seen(amphora_id)
         if seen is None or seen.state is not state:
             now = 'gone' if seen is None else in_words(seen)
@@ -112,7 +112,7 @@ class GuardedFixture(ConformanceFixture):
 
 
 def without_guards(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:
-    """Return the outermost part of a driver that has none of a Compute's guards."""
+    """Return the outermost layer of a driver below the guards of a Compute."""
     outermost, layer = driver, driver
     while isinstance(layer, DriverWrapper):
         if isinstance(layer, _GUARDS):

@@ -1,4 +1,4 @@
-"""One sample call for each ability, on something that does not exist."""
+"""Sample calls, one for each ability, on something that does not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.models import Ability, Resource
 
 _Ask = Callable[[AmphoraComputeDriver, str], Any]
 
-#: What is asked by id; groups are apart, as creating one would succeed.
+#: Calls by instance id; calls for groups are separate, as creating a group would succeed.
 OF_INSTANCES: Mapping[Ability, _Ask] = {
     Ability.SUSPEND: lambda driver, id_: driver.suspend(id_),
     Ability.RESUME: lambda driver, id_: driver.resume(id_),

@@ -1,4 +1,4 @@
-"""All behaviours that can be shown on any driver, in one suite."""
+"""Conformance suite of compute drivers, without the fault behaviours."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ComputeDriverConformance(
     Values,
     Abilities,
 ):
-    """Judges a compute driver; to be mixed into a TestCase that has ``make_driver``.
+    """Judges a compute driver; mix it into a TestCase that has ``make_driver``.
 
-    An ability or an option that the driver lacks is not skipped: it is shown
-    to be refused.
+    An ability or an option that the driver lacks is not skipped: the suite
+    checks that it is refused.
     """

@@ -1,4 +1,4 @@
-"""Removes what a run of the kit has built, and nothing else."""
+"""Cleanup of the instances that a run of the kit has built."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def other_owner(prefix: str) -> str:
 
 
 def pass_time(clock: Clock, seconds: float) -> None:
-    """Let time pass; on a clock for tests that takes none."""
+    """Let time pass; a test clock is advanced and takes no real time."""
     getattr(clock, 'advance', clock.sleep)(seconds)
 
 
 def sweep(driver: AmphoraComputeDriver, prefix: str, known: Iterable[str] = ()) -> list[str]:
-    """Have all deleted that bears the prefix, or is known to; return their ids."""
+    """Delete all known instances and all with the prefix; return their ids."""
     doomed = dict.fromkeys(known)
     for owner in (driver.owner, other_owner(prefix)):
         doomed |= dict.fromkeys(_listed(driver, prefix, owner))
@@ -36,7 +36,7 @@ def sweep(driver: AmphoraComputeDriver, prefix: str, known: Iterable[str] = ()) 
 def remains(
     driver: AmphoraComputeDriver, prefix: str, clock: Clock, timeout_s: float
 ) -> tuple[str, ...]:
-    """Sweep until nothing is left, and return what is left after that time."""
+    """Sweep until nothing is left or time runs out; return the ids of what is left."""
     deadline = Deadline.after(timeout_s, clock)
     while (left := sweep(driver, prefix)) and not deadline.passed:
         pass_time(clock, _STEP_S)
@@ -44,12 +44,12 @@ def remains(
 
 
 def clear(delete: Callable[[str], None], id_: str) -> None:
-    """Delete one thing; a failure is logged, as the run has its verdict already."""
+    """Delete one object; a failure is only logged, as the verdict is already known."""
     try:
         delete(id_)
-    # A wrong driver may raise anything.
+    # A wrong driver can raise anything.
     except Exception as exc:
-        LOG.warning('Conformance run may leave %s behind: %s', id_, exc)
+        LOG.warning('Conformance run might leave %s behind: %s', id_, exc)
 
 
 def _listed(driver: AmphoraComputeDriver, prefix: str, owner: str) -> list[str]:
@@ -61,5 +61,5 @@ def _listed(driver: AmphoraComputeDriver, prefix: str, owner: str) -> list[str]:
         ]
     # As above.
     except Exception as exc:
-        LOG.warning('Conformance run cannot see what it leaves behind: %s', exc)
+        LOG.warning('Conformance run cannot list what it leaves behind: %s', exc)
         return []

@@ -1,4 +1,4 @@
-"""Words for what a look at a backend saw, for the sentence of a failure."""
+"""Wording of polled backend states, for failure messages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 
 from kiln.models import Amphora, ComputeStatus
 
-#: Characters of what has no words of its own, such as an answer of many parts.
+#: Maximum characters of a value without its own wording, such as a long list.
 _MOST = 200
 
 
 def in_words(seen: object) -> str:
-    """Return what was seen as words: of an instance, its state and what it is busy with."""
+    """Return a polled value as words; for an instance, its state, task and fault."""
     if isinstance(seen, (ComputeStatus, Amphora)):
         return ', '.join(_of_instance(seen))
     if isinstance(seen, str):
@@ -25,7 +25,7 @@ def in_words(seen: object) -> str:
 
 def _of_instance(seen: ComputeStatus | Amphora) -> Iterator[str]:
     yield seen.state.value
-    # A description has neither.
+    # An Amphora has neither attribute.
     for name in ('task_state', 'fault'):
         if told := getattr(seen, name, None):
             yield f'with {name} {str(told)!r}'

@@ -47,7 +47,7 @@ class Matrix(unittest.TestCase):
             def site(self, folder):
                 return DoublingSite(folder=folder, driver=self.driver)
 
-        case = Crashes('test_a_creation_killed_at_any_commit_ends_as_if_it_had_not_been')
+        case = Crashes('test_a_creation_killed_at_any_commit_ends_as_if_undisturbed')
         try:
             result = show(case, 'Crashes', 'x')
         finally:

@@ -1,4 +1,4 @@
-"""What a driver answers: the same for each call, soon, and without secrets in the open."""
+"""Behaviours of driver answers: repeatable, prompt, and free of secrets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kiln.testing.clusters.fingerprint import fingerprint
 from kiln.testing.clusters.fixture import ClusterFixture
 
 _PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
-#: Another process may be slow to begin, on a machine that has much else to do.
+#: Starting another process can be slow on a busy machine.
 _LONGEST_S = 600
 _CREATED = PlannedChange(
     kind=OperationKind.CREATE,
@@ -49,7 +49,7 @@ class Answers(ClusterFixture):
 
     # ---- what a machine is given -------------------------------------------------
 
-    def test_a_node_is_given_the_same_by_each_call_about_one_attempt(self) -> None:
+    def test_bootstrap_of_one_attempt_is_the_same_in_each_call(self) -> None:
         opened = self.nodes_driver()
         node = samples.node('kit-1')
         first = opened.bootstrap(**self.asked(opened), node=node)
@@ -58,15 +58,15 @@ class Answers(ClusterFixture):
         other = self.nodes_driver()
         self.assertEqual(first, other.bootstrap(**self.asked(other), node=node))
 
-    def test_a_node_is_given_the_same_by_another_process(self) -> None:
+    def test_bootstrap_is_the_same_in_another_process(self) -> None:
         opened = self.nodes_driver()
         cluster = self.a_cluster(opened)
-        # Where an order is left to chance, it is another one there.
+        # An order that depends on hashing differs under this seed.
         environment = {
             **os.environ, 'PYTHONHASHSEED': '4711',
             'PYTHONPATH': os.pathsep.join(filter(None, sys.path)),
         }  # fmt: skip
-        done = subprocess.run(  # noqa: S603  # ourselves
+        done = subprocess.run(  # noqa: S603  # this interpreter
             [sys.executable, '-c', _PROGRAM, self.driver], env=environment, timeout=_LONGEST_S,
             capture_output=True, input=pickle.dumps(dict(cluster.spec.machine.parameters)),
             check=False,
@@ -84,7 +84,7 @@ class Answers(ClusterFixture):
         tokens = {opened.bootstrap(**of, node=one).join_token for one in (node, again)}
         self.assertEqual({join_token(of['context'], one) for one in (node, again)}, tokens)
 
-    def test_what_a_node_is_given_is_no_more_than_backends_take(self) -> None:
+    def test_what_a_node_is_given_fits_the_limits_of_backends(self) -> None:
         opened = self.nodes_driver()
         given = opened.bootstrap(**self.asked(opened), node=samples.node('kit-1'))
         arguments = {
@@ -94,7 +94,7 @@ class Answers(ClusterFixture):
         }
         validation.build_request(NoopDriver.limits, arguments, owner='kit')
 
-    def test_without_a_value_that_it_needs_nothing_is_built(self) -> None:
+    def test_nothing_is_built_without_a_required_parameter(self) -> None:
         opened = self.nodes_driver()
         needed = [
             name for name, one in opened.template_definition.parameters.items() if one.required
@@ -108,7 +108,7 @@ class Answers(ClusterFixture):
 
     # ---- secrets -----------------------------------------------------------------
 
-    def test_secrets_are_neither_logged_nor_told(self) -> None:
+    def test_secrets_are_neither_logged_nor_shown(self) -> None:
         opened = self.nodes_driver()
         names = [name for name, one in opened.template_definition.parameters.items() if one.secret]
         cluster = self.a_cluster(opened, **dict.fromkeys(names, 'kit'))
@@ -127,52 +127,52 @@ class Answers(ClusterFixture):
         for secret in hidden:
             self.assertEqual([], [line for line in told if secret in line])
 
-    # ---- looks -------------------------------------------------------------------
+    # ---- polls -------------------------------------------------------------------
 
-    def test_whether_a_node_is_ready_is_said_soon(self) -> None:
+    def test_readiness_of_a_node_is_reported_soon(self) -> None:
         opened = self.nodes_driver()
         self._look(Readiness, lambda node: opened.is_ready(**self.asked(opened), node=node))
 
-    def test_whether_a_node_is_drained_is_said_soon(self) -> None:
+    def test_draining_of_a_node_is_reported_soon(self) -> None:
         opened = self.nodes_driver()
         self._look(Drained, lambda node: opened.drain(**self.asked(opened), node=node))
 
     def _look(self, kind: type, look: Callable[[Node], object]) -> None:
         node = samples.node('kit-1')
         for one in (node, dataclasses.replace(node, address=None)):
-            with self.soon('The look'), deadline_scope(Deadline.after(self.look_s)):
+            with self.soon('The poll'), deadline_scope(Deadline.after(self.look_s)):
                 try:
                     found = look(one)
                 except KilnError:
-                    continue  # counts as "not yet"
+                    continue  # counts as not ready or not drained
             self.assertIsInstance(found, kind)
 
-    def test_a_cluster_is_tended_by_its_deadline_and_trouble_is_told_as_an_error(self) -> None:
+    def test_tending_ends_by_its_deadline_and_reports_trouble_as_an_error(self) -> None:
         opened = self.nodes_driver()
         with self.soon('Tending'), deadline_scope(Deadline.after(self.look_s)):
             try:
                 opened.tend(**self.asked(opened))
             except ClusterDriverError as exc:
-                self.assertTrue(exc.reason, 'people are told what is wrong')
+                self.assertTrue(exc.reason, 'the error has a reason that operators can read')
 
     def test_measuring_never_waits_and_never_fails(self) -> None:
         opened = self.driver_class.open()
         monitor = opened.get_monitor(**self.asked(opened))
         if monitor is None:
             return
-        with self.soon('The pull'):
+        with self.soon('Reading the monitor'):
             readings = Gauge(monitor, timeout_s=self.look_s).read()
         self.assertEqual([one.name for one in monitor.metrics], [
             one.metric.name for one in readings
         ])  # fmt: skip
 
-    # ---- what is wanted, and what people are told --------------------------------
+    # ---- validation and reports --------------------------------------------------
 
-    def test_nothing_is_wrong_with_a_cluster_that_is_as_it_should_be(self) -> None:
+    def test_a_valid_cluster_has_no_problems(self) -> None:
         opened = self.driver_class.open()
         self.assertEqual([], list(opened.validate(**self.asked(opened), plan=_CREATED)))
 
-    def test_to_validate_has_no_effect(self) -> None:
+    def test_validating_has_no_effect(self) -> None:
         opened = self.driver_class.open()
         of = {**self.asked(opened), 'plan': _CREATED}
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
@@ -180,27 +180,27 @@ class Answers(ClusterFixture):
         self.assertEqual(found[0], found[1])
         self.assertEqual(before, (set(threading.enumerate()), pickle.dumps(of['cluster'])))
 
-    def test_a_parameter_that_it_does_not_have_is_told(self) -> None:
+    def test_an_unknown_parameter_is_reported(self) -> None:
         opened = self.nodes_driver()
         wrong = self.a_cluster(opened, no_such_parameter=1)
         found = list(opened.validate(context=samples.context(), cluster=wrong, plan=_CREATED))
         self.assertTrue(all(isinstance(one, Problem) for one in found))
         self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
 
-    def test_what_people_are_told_is_plain_data(self) -> None:
+    def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()
         report = opened.update_cluster_status(**self.asked(opened))
         if report is not None:
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs))
 
-    def test_nodes_that_may_go_are_nodes_there_are(self) -> None:
+    def test_the_removal_order_names_existing_nodes(self) -> None:
         opened = self.driver_class.open()
         of = self.asked(opened)
         nodes = of['context'].nodes
         with deadline_scope(Deadline.after(self.look_s)):
             order = list(opened.get_scale_manager(**of).order(samples.group(1), nodes))
-        self.assertEqual(len(order), len({node.id for node in order}), 'one is named twice')
+        self.assertEqual(len(order), len({node.id for node in order}), 'a node is named twice')
         self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})
 
     def test_answers_can_be_sent_to_another_process(self) -> None:
@@ -220,7 +220,7 @@ def _answers(opened: NodeClusterDriver, of: Any, node: Node) -> list[object]:
 
 
 class _Heard(logging.Handler):
-    """Keeps all that is logged, at every level that is on."""
+    """Keeps every message logged at an enabled level."""
 
     def __init__(self) -> None:
         super().__init__()

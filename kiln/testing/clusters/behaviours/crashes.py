@@ -18,14 +18,14 @@ from kiln.testing.clusters.simulation import operations
 from kiln.testing.clusters.simulation.course import Ending
 from kiln.testing.clusters.simulation.operations import LIFE, Row
 
-#: Beyond the number of commits of any operation here.
+#: More commits than any operation here has.
 _MANY = 80
-#: Random kills are at one of the first commits, as many as an operation on two nodes has.
+#: Random kills hit one of the first commits: as many as an operation on two nodes has.
 _LIKELY = 12
-#: For each kind of cloud trouble, the number of random choices without any.
+#: Number of random choices without faults, for each kind of cloud trouble.
 _CALM = 2
 
-#: What a cloud can do to the first process that works on an operation.
+#: Faults of the cloud that the first process of an operation meets.
 TROUBLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         'answers are lost': ('build:lose_answer:times=2', 'delete:lose_answer:times=2'),
@@ -44,13 +44,13 @@ TROUBLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 class CrashFixture(ClusterFixture):
     """A cluster, and processes that can crash while they work on it."""
 
-    #: How many nodes a cluster begins with.
+    #: Initial number of nodes of a cluster.
     count: int = 2
 
     _server: ClassVar[ForkServer | None] = None
 
     def setUp(self) -> None:
-        """Make a place for clusters, and start the fork server of the class."""
+        """Create a folder for clusters, and start the fork server of the class."""
         super().setUp()
         of = type(self)
         course = self.course(self.new_folder(), self.count)
@@ -73,32 +73,32 @@ class CrashFixture(ClusterFixture):
 class AtCommits(CrashFixture):
     """Crashes at commits."""
 
-    #: Operations that are killed at each of their commits; the others at some.
+    #: Operations that are killed at each of their commits; other operations at some commits.
     exhaustive: frozenset[OperationKind] = frozenset(OperationKind)
-    #: The others are killed at one of so many commits.
+    #: Other operations are killed at every ``stride``-th commit.
     stride: int = 4
 
     # ---- at every commit ---------------------------------------------------------
 
-    def test_a_creation_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_a_creation_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE])
 
-    def test_a_resize_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_a_resize_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE, operations.RESIZE])
 
-    def test_an_upgrade_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_an_upgrade_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE, operations.UPGRADE])
 
-    def test_a_replacement_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_a_replacement_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE, operations.REPLACE])
 
-    def test_a_reboot_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_a_reboot_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE, operations.REBOOT])
 
-    def test_a_rebuild_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_a_rebuild_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE, operations.REBUILD])
 
-    def test_a_deletion_killed_at_any_commit_ends_as_if_it_had_not_been(self) -> None:
+    def test_a_deletion_killed_at_any_commit_ends_as_if_undisturbed(self) -> None:
         self._killed_everywhere([operations.CREATE, operations.DELETE])
 
     def _killed_everywhere(self, rows: Sequence[Row]) -> None:
@@ -111,18 +111,18 @@ class AtCommits(CrashFixture):
                     break
                 crashed += 1
             else:
-                self.fail(f'To {rows[-1].title} takes more than {_MANY} commits.')
-            self.assertGreater(crashed, 0, f'No process died {where} a commit.')
+                self.fail(f'Operation "{rows[-1].title}" takes more than {_MANY} commits.')
+            self.assertGreater(crashed, 0, f'No process was killed {where} a commit.')
 
     # ---- under trouble -----------------------------------------------------------
 
-    def test_who_wakes_up_after_another_has_taken_over_changes_nothing(self) -> None:
+    def test_a_worker_that_wakes_up_after_a_takeover_changes_nothing(self) -> None:
         for rows in ([operations.CREATE], [operations.CREATE, operations.REPLACE]):
             for number in range(1, _MANY, self.stride):
                 if not self._same(rows, CrashPoint(number=number, by=signal.SIGSTOP)):
                     break
 
-    def test_whatever_the_cloud_does_meanwhile_the_end_is_the_same(self) -> None:
+    def test_faults_of_the_cloud_during_a_crash_do_not_change_the_end(self) -> None:
         for title, faults in TROUBLES.items():
             for rows in ([operations.CREATE], [operations.CREATE, operations.DELETE]):
                 with self.subTest(title):
@@ -132,15 +132,15 @@ class AtCommits(CrashFixture):
     # ---- what is checked ---------------------------------------------------------
 
     def _right(self, rows: Sequence[Row]) -> None:
-        """Check that the operation ends right without a crash."""
+        """Check that the last operation ends correctly without a crash."""
         self.needs(*rows)
         self._check_right(self.trials.undisturbed(rows))
 
     def _same(self, rows: Sequence[Row], *points: CrashPoint) -> int:
-        """Check that the operation ends as it would undisturbed; return how many crashed."""
+        """Check that the end is the same as without a crash; return the number of crashes."""
         label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
         trial = self.trials.disturbed(rows, *points)
-        # In words first; the rest of what differs follows from it.
+        # Checked first, as its words explain all other differences.
         self.assertEqual((), trial.ending.wrongs, label)
         self.assertEqual(self.trials.undisturbed(rows), trial.ending, label)
         return trial.crashed
@@ -149,15 +149,15 @@ class AtCommits(CrashFixture):
 class AtRandom(CrashFixture):
     """Crashes at random."""
 
-    #: How many processes crash at random points, drawn from the seed.
+    #: Number of processes that crash at random points, drawn from the seed.
     crashes: int = int(os.environ.get('KILN_CRASHES', '6'))
     seed: int = int(os.environ.get('KILN_CRASH_SEED', '11'))
-    #: The operations of a life, and what the cloud can do meanwhile.
+    #: The operations of the life of a cluster, and the faults that the cloud can have.
     life: tuple[Row, ...] = LIFE
     troubles: Mapping[str, tuple[str, ...]] = TROUBLES
 
-    def test_however_often_it_is_killed_it_ends_right(self) -> None:
-        dice = random.Random(self.seed)  # noqa: S311  # a test's
+    def test_random_kills_do_not_change_the_end(self) -> None:
+        dice = random.Random(self.seed)  # noqa: S311  # for tests only
         folder = self.trials.new()
         rows = [row for row in self.life if row.cap in (None, *self.driver_class.capabilities)]
         expected = [self.trials.go_on(folder, row).ending for row in rows]
@@ -190,4 +190,4 @@ class AtRandom(CrashFixture):
 
 
 class CrashConformance(AtCommits, AtRandom):
-    """kill -9 leads to the same end as if it had not been; see the package."""
+    """kill -9 at any commit leads to the same end as no kill; see the package."""

@@ -1,4 +1,4 @@
-"""What a driver says of itself: true, complete, and known without making one."""
+"""Behaviours of driver declarations: true, complete, known without opening."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Declaration(ClusterFixture):
         if manifest_of(home) is not None:
             self.assertEqual([], [str(one) for one in mistakes_in(home)])
 
-    def test_what_it_provides_is_known_without_making_one(self) -> None:
+    def test_what_it_provides_is_known_without_opening_it(self) -> None:
         known = from_class(self.driver_class).provides
         opened: Any = self.driver_class.open()
         self.assertEqual(known, from_class(type(opened)).provides)
 
-    def test_its_name_and_version_are_written_as_all_are(self) -> None:
+    def test_its_name_and_version_are_well_formed(self) -> None:
         self.assertRegex(self.driver_class.name, f'^{NAME.pattern}$')
         self.assertRegex(self.driver_class.version, f'^{VERSION.pattern}$')
 
-    def test_its_files_say_the_same_of_it_as_its_class(self) -> None:
+    def test_its_files_and_its_class_agree(self) -> None:
         known = from_class(self.driver_class)
         written = manifest_of(home_of(self.driver_class))
         if written is not None:
@@ -57,7 +57,7 @@ class Declaration(ClusterFixture):
         can = (overridden | by_engine) - self.driver_class.missing_capabilities
         self.assertEqual(can, self.driver_class.capabilities)
 
-    def test_what_it_cannot_do_is_refused_before_anything_is_done(self) -> None:
+    def test_missing_capabilities_are_refused_before_anything_is_done(self) -> None:
         opened = self.driver_class.open()
         for cap in sorted(set(METHODS) - self.driver_class.capabilities - {Cap.MONITOR}):
             for name in METHODS[cap]:
@@ -65,24 +65,24 @@ class Declaration(ClusterFixture):
                     getattr(opened, name)(**self.asked(opened), **_arguments(name))
                 self.assertIn(self.driver_class.name, str(caught.exception))
 
-    def test_nothing_is_called_almost_like_a_member_of_the_contract(self) -> None:
+    def test_no_method_is_named_almost_like_a_member_of_the_contract(self) -> None:
         members = {name for name in dir(NodeClusterDriver) if not name.startswith('_')}
         for name, value in inspect.getmembers(self.driver_class, callable):
             if name.startswith('_') or name in members:
                 continue
             near = difflib.get_close_matches(name, members, n=1, cutoff=_ALIKE)
-            self.assertEqual([], near, f'{value!r} is called by nobody; is {near} meant?')
+            self.assertEqual([], near, f'{value!r} is never called; did you mean {near}?')
 
-    def test_it_may_be_opened_again_and_again(self) -> None:
+    def test_it_can_be_opened_repeatedly(self) -> None:
         first, second = self.driver_class.open(), self.driver_class.open()
         self.assertIsNot(first, second)
         if isinstance(first, NodeClusterDriver) and isinstance(second, NodeClusterDriver):
             self.assertEqual(first.template_definition.digest, second.template_definition.digest)
 
-    def test_its_verbs_say_what_they_do_and_take(self) -> None:
+    def test_its_verbs_document_their_effect_and_parameters(self) -> None:
         for name, verb in self.driver_class.verbs.items():
             with self.subTest(name):
-                self.assertTrue(verb.help, 'say in help what it does')
+                self.assertTrue(verb.help, 'set help to what the verb does')
                 for one in verb.parameters:
                     self.assertEqual([], list(one.contradictions()), one.name)
 

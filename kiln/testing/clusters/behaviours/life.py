@@ -1,4 +1,4 @@
-"""What becomes of clusters that the engine builds with a driver, on a simulated cloud."""
+"""Lifecycle behaviours of clusters that the engine builds on a simulated cloud."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Life(ClusterFixture):
         self._become(operations.CREATE, _COUNT)
         self._become(operations.GROW, _COUNT + 1)
 
-    def test_a_named_node_goes_from_the_middle_and_no_other_is_touched(self) -> None:
+    def test_a_named_node_is_removed_and_no_other_is_touched(self) -> None:
         self._become(operations.CREATE, _COUNT)
         self._become(operations.SHRINK, _COUNT - 1)
 
-    def test_an_upgrade_makes_every_node_anew(self) -> None:
+    def test_an_upgrade_replaces_every_node(self) -> None:
         self._become(operations.CREATE, _COUNT)
         before = {node.id for node in self._nodes()}
         self._become(operations.UPGRADE, _COUNT)
@@ -46,7 +46,7 @@ class Life(ClusterFixture):
         self._become(operations.CREATE, _COUNT)
         self._all_reset(operations.REBOOT)
 
-    def test_a_rebuild_makes_every_machine_anew_in_its_place(self) -> None:
+    def test_a_rebuild_rebuilds_every_machine_in_place(self) -> None:
         self._become(operations.CREATE, _COUNT)
         self._all_reset(operations.REBUILD)
 
@@ -60,12 +60,12 @@ class Life(ClusterFixture):
         self.assertEqual(_COUNT, len(receipt.holdings))
         self.assertEqual((), receipt.abandoned)
 
-    # ---- how it is done ----------------------------------------------------------
+    # ---- helpers -----------------------------------------------------------------
 
     at: Course
 
     def setUp(self) -> None:
-        """Make a site for the cluster."""
+        """Create a site for the cluster."""
         super().setUp()
         self.at = self.course(self.new_folder(), _COUNT)
 
@@ -80,7 +80,7 @@ class Life(ClusterFixture):
         self.assertEqual({node.id for node in self._nodes()}, done)
 
     def _become(self, row: Row, count: int) -> Operation:
-        """Have an operation done, and check that all is as it should be then."""
+        """Run an operation, and check nodes, machines and the store afterwards."""
         self.needs(row)
         with opened(self.at.site) as store:
             before = self.at.nodes(store)
@@ -104,7 +104,9 @@ class Life(ClusterFixture):
             for node in before
             if node.id in spared and now.get(node.id) != node.compute_id
         ]
-        self.assertEqual([], touched, f'To {row.title} touched nodes that it should not.')
+        self.assertEqual(
+            [], touched, f'Operation "{row.title}" changed nodes that it must not change.'
+        )
 
     def _nodes(self) -> list[Node]:
         with opened(self.at.site) as store:
@@ -113,5 +115,9 @@ class Life(ClusterFixture):
     def _ended(self, store: Store, operation: Operation) -> None:
         end = time.monotonic() + self.within_s
         while not store.operations.get(operation.id).state.ended:
-            self.assertLess(time.monotonic(), end, f'{operation.kind.value} does not end')
+            self.assertLess(
+                time.monotonic(),
+                end,
+                f'{operation.kind.value} did not end within {self.within_s:g} s',
+            )
             time.sleep(_POLL_S)

@@ -1,1 +1,1 @@
-"""Runs whose processes are killed at a commit."""
+"""Crash runs: operations whose processes are killed at a commit."""

@@ -16,21 +16,21 @@ from kiln.db.store import Store
 from kiln.testing.clusters.simulation.site import Site
 
 _POLL_S = 0.01
-#: Its parent gives up earlier.
+#: The parent process gives up earlier.
 _LONGEST_S = 120.0
 BEFORE, AFTER = 'before', 'after'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CrashPoint:
-    """Where a process crashes, and which faults of the cloud it meets; can be pickled."""
+    """The commit at which a process crashes, and the faults it meets; can be pickled."""
 
-    #: Before or after which of its commits it gets the signal; 0 is never.
+    #: Number of the commit before or after which it gets the signal; 0 is never.
     where: str = AFTER
     number: int = 0
     #: SIGSTOP makes a zombie worker: it can be woken, and does not notice the gap.
     by: int = signal.SIGKILL
-    #: What the cloud does to this process alone, as Fault.parse reads it.
+    #: Faults of the cloud for this process alone, in the syntax of Fault.parse.
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -67,8 +67,8 @@ class CrashingStore:
         return any(self._store.operations.open(cluster.id) for cluster in clusters)
 
     def _crash(self) -> None:
-        # Only this thread takes the signal: another one would continue for a moment,
-        # and could be stopped while it holds a lock of the database.
+        # The signal is sent to this thread: with any other receiver this thread would run on for
+        # a moment, and could be stopped while it holds a lock of the database.
         signal.pthread_kill(threading.get_ident(), self._crash_point.by)
 
 

@@ -1,7 +1,7 @@
 """Fork server for crash tests: starts processes in milliseconds.
 
-It forks them from a process that has everything imported. A process that forks must have
-no other threads. A test runner has some, so a program of its own forks.
+It forks them from a process that has imported everything. A process that forks must have
+no other threads. A test runner has some, so a separate program forks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _PROGRAM = 'from kiln.testing.clusters.crash_runs.fork_server import main; main(
 
 
 class ForkServer:
-    """Runs processes at sites, one after the other; for one thread.
+    """Runs processes at sites, one after the other; not thread-safe.
 
     ``with ForkServer('nodes_v1') as server: server.run(site, crash_point)``
     """
 
     def __init__(self, driver: str) -> None:
-        self._program = subprocess.Popen(  # noqa: S603  # ourselves
+        self._program = subprocess.Popen(  # noqa: S603  # this interpreter
             [sys.executable, '-c', _PROGRAM, driver],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -41,15 +41,15 @@ class ForkServer:
         self.close()
 
     def run(self, site: Site, crash_point: CrashPoint) -> tuple[int, int]:
-        """Run a process; return its id and how it ended.
+        """Run a process; return its id and its end.
 
-        That is its exit status, the negative number of the signal that ended it, or
-        -SIGSTOP where it was stopped and can be woken.
+        The end is its exit status, the negative number of the signal that killed it, or
+        -SIGSTOP if it was stopped and can be woken.
         """
         return self._request(site, crash_point)
 
     def wake(self, pid: int) -> int:
-        """Let a stopped process continue; return how it ended."""
+        """Let a stopped process continue; return its end, as ``run`` does."""
         return self._request(pid)[1]
 
     def close(self) -> None:
@@ -67,10 +67,10 @@ class ForkServer:
 
 def main() -> None:
     """Run the program: a driver as argument, requests on stdin, results on stdout."""
-    # What a driver prints must not be taken for a result.
+    # Output that a driver prints must not mix with results.
     with os.fdopen(os.dup(1), 'wb') as results:
         os.dup2(2, 1)
-        # The modules of the driver are imported once, here.
+        # Import the modules of the driver once, before any fork.
         simulated(sys.argv[1]).open()
         stopped: set[int] = set()
         try:
@@ -87,7 +87,7 @@ def _serve(requests: IO[bytes], results: IO[bytes], stopped: set[int]) -> None:
             words = pickle.load(requests)  # noqa: S301  # from our parent
         except EOFError:
             return
-        # A stopped process to wake; or a site and a crash point.
+        # One word is the id of a stopped process; two are a site and a crash point.
         pid = _woken(*words) if len(words) == 1 else _forked(*words)
         stopped.discard(pid)
         _, status = os.waitpid(pid, os.WUNTRACED)

@@ -1,4 +1,4 @@
-"""Crash trials: operations whose processes crash, and how they end."""
+"""Crash trials: operations whose processes crash, and their ends."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Trial:
     """The result of an operation."""
 
     ending: Ending
-    #: How many of its processes crashed, and did not end by themselves before.
+    #: Number of its processes that reached their crash point.
     crashed: int
 
 
 class Trials:
-    """Runs operations, with crashes, in folders below one of its own."""
+    """Runs operations, with crashes, in subfolders of the folder of its site."""
 
     def __init__(self, course: Course, server: ForkServer) -> None:
         self._course = course
@@ -37,11 +37,11 @@ class Trials:
         self._made = 0
 
     def undisturbed(self, rows: Sequence[Row]) -> Ending:
-        """Return how the last of some operations ends without a crash."""
+        """Return the end of the last operation when nothing crashes."""
         return self._stage(rows)[1]
 
     def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Trial:
-        """Run some operations, the last of them in processes with these crash points."""
+        """Run some operations; the last one runs in processes with these crash points."""
         *before, row = rows
         folder = self._copy(self._stage(before)[0] if before else None)
         try:
@@ -71,7 +71,7 @@ class Trials:
             crashed += status != 0
             if status == -signal.SIGSTOP:
                 stopped.append(pid)
-        # They have not noticed the gap, and continue where they were.
+        # Stopped processes have not noticed the gap, and continue where they were.
         for pid in stopped:
             self._expect(self._server.wake(pid), UNDISTURBED)
         return crashed
@@ -79,8 +79,8 @@ class Trials:
     def _expect(self, status: int, point: CrashPoint) -> None:
         if status not in _EXPECTED:
             raise AssertionError(
-                f'A process ({point}) ended with {status}: it could not finish, or failed. '
-                f'Its last words are on stderr.'
+                f'A process ({point}) ended with {status}: it failed or did not finish in time. '
+                f'Its error is on stderr.'
             )
 
     def _stage(self, rows: Sequence[Row]) -> tuple[Path, Ending]:

@@ -1,1 +1,1 @@
-"""A simulated site, and the course of one cluster on it."""
+"""Simulated site, and the course of one cluster on it."""

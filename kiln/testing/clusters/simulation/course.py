@@ -1,4 +1,4 @@
-"""One cluster from its creation to its receipt: what is asked of it, and what it has become."""
+"""Course of one cluster from creation to receipt: operations and their endings."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from kiln.testing.clusters.simulation.site import Site
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
-    """What cloud and store say once an operation has ended; equal where nothing differs.
+    """State of cloud and store after an operation; equal if nothing differs.
 
-    What no two lives have alike, such as ids, is not in it.
+    Values that differ between two lives, such as ids, are left out.
     """
 
     operation: str
-    #: Why it failed; empty where it did not.
+    #: Why the operation failed; empty if it did not fail.
     cause: str
     generation: int
-    #: Of each node that is not gone: its group, flavor, zone, state and build.
+    #: Group, flavor, zone, state and build attempt of each node that is not gone.
     nodes: tuple[tuple[Any, ...], ...]
-    #: How many nodes were there before the operation, with the machines they have.
+    #: Number of nodes that are the same, with the same machine, as before the operation.
     kept: int
-    #: Of each machine of the cloud: its flavor, image and state; its zone may be the
-    #: cloud's choice.
+    #: Flavor, image and state of each machine of the cloud; the zone is left out, as the
+    #: cloud can choose it.
     machines: tuple[tuple[Any, ...], ...]
-    #: Nodes with two machines or none, machines of nobody, holes in the receipt.
+    #: Nodes with two machines or no machine, orphaned machines, gaps in the receipt.
     wrongs: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Course:
-    """A cluster at a site, and what is wanted of it. All of it may be called again."""
+    """A cluster at a site, and its desired state; every method can be called repeatedly."""
 
     site: Site
     driver_class: Any
     machine: MachineSpec
     #: What differs after an upgrade.
     other: MachineSpec
-    #: How many nodes it begins with.
+    #: Initial number of nodes.
     count: int = 2
-    #: Seconds until an operation is given up.
+    #: Seconds until an operation is abandoned.
     within_s: float = 60.0
 
-    # ---- what is asked ---------------------------------------------------------
+    # ---- submitting operations -------------------------------------------------
 
     def ask(self, store: Store, row: Row) -> Operation:
-        """Enter an operation, as somebody does who needs no conductor for it."""
+        """Submit an operation to the store; needs no conductor."""
         now = time.time()
         nodes = self.nodes(store)
         wish = row.wish(nodes)
@@ -97,22 +97,22 @@ class Course:
             doomed=dict.fromkeys(doomed, 'asked for'),
         )  # fmt: skip
 
-    # ---- what there is ---------------------------------------------------------
+    # ---- reading the state -----------------------------------------------------
 
     def id_(self, store: Store) -> str:
-        """Return the id of the cluster, or of one that is to be."""
+        """Return the id of the cluster, or a new id if the cluster does not exist."""
         there = store.clusters.list()
         return there[0].id if there else str(uuid.uuid4())
 
     def nodes(self, store: Store) -> list[Node]:
-        """Return the nodes that are not gone, the oldest first."""
+        """Return the nodes that are not gone, oldest first."""
         there = store.clusters.list()
         found = store.nodes.of(there[0].id) if there else ()
         alive = [node for node in found if node.state is not NodeState.GONE]
         return sorted(alive, key=lambda node: (node.created_at, node.name))
 
     def ending(self, store: Store, operation: Operation, before: Sequence[Node]) -> Ending:
-        """Return what has become of everything, now that an operation has ended."""
+        """Return the state of everything after an operation has ended."""
         ended = store.operations.get(operation.id)
         there = store.clusters.list()
         nodes = self.nodes(store)
@@ -142,16 +142,20 @@ class Course:
         there = {one.id for one in machines}
         yield from (f'node {node.name} has no machine' for node in nodes
                     if node.compute_id not in there)  # fmt: skip
-        yield from (f"machine {one.name} is nobody's" for one in machines if one.id not in known)
+        yield from (
+            f'machine {one.name} belongs to no node' for one in machines if one.id not in known
+        )
         holdings = store.receipts.holdings(operation.cluster_id)
         held = {one.id for one in holdings if one.gone_at is None}
-        yield from (f'the store knows nothing of machine {one}' for one in sorted(there - held))
-        yield from (f'the store has not seen {one} go' for one in sorted(held - there))
+        yield from (f'the store has no record of machine {one}' for one in sorted(there - held))
+        yield from (
+            f'the store has no record that machine {one} is gone' for one in sorted(held - there)
+        )
 
 
 @contextlib.contextmanager
 def opened(site: Site) -> Iterator[Store]:
-    """Open the store of a site, and close it."""
+    """Open the store of a site, and close it on exit."""
     with contextlib.closing(site.open_store()) as store:
         yield store
 

@@ -1,4 +1,4 @@
-"""What is asked of a cluster in its life, as a table; a new kind of operation is a new row."""
+"""Table of the operations of a cluster; a new kind of operation is a new row."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """What somebody asks of the one group that a cluster of the kit has."""
+    """Desired change of the one group that a cluster of the kit has."""
 
-    #: How many nodes there are to be; None where that does not change.
+    #: Desired number of nodes; None if it does not change.
     count: int | None = None
-    #: Whether nodes are to be made in another way.
+    #: True if the machine specification of the nodes changes.
     renewed: bool = False
-    #: Ids of the nodes that are to go.
+    #: Ids of the nodes to remove.
     doomed: tuple[str, ...] = ()
     args: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One operation: what is asked, and whom it must not touch."""
+    """One operation: the desired change, and the nodes that it must not touch."""
 
     kind: OperationKind
-    #: In words, for reports.
+    #: Title for reports.
     title: str
-    #: What is asked, given the nodes there are, the oldest first.
+    #: Returns the desired change, given the existing nodes, oldest first.
     wish: Callable[[Sequence[Node]], Wish]
-    #: Of these nodes, the ids of those that must still be what they were: the same
-    #: node, the same machine.
+    #: Returns the ids of the nodes that must stay unchanged: the same node, the same
+    #: machine.
     spared: Callable[[Sequence[Node]], frozenset[str]]
-    #: What a driver must be able to do; None is what all can.
+    #: The capability that the driver needs; None if every driver can do it.
     cap: Cap | None = None
 
 
@@ -73,7 +73,7 @@ SHRINK = Row(
     wish=lambda nodes: Wish(count=len(nodes) - 1, doomed=(_middle(nodes).id,)),
     spared=_all_but_the_middle,
 )
-#: Nodes come and a named one goes, in one operation.
+#: Adds nodes and removes a named one in one operation.
 RESIZE = Row(
     kind=OperationKind.RESIZE,
     title='resize',
@@ -94,7 +94,7 @@ REPLACE = Row(
     wish=lambda nodes: Wish(args={'replace': (_middle(nodes).id,)}),
     spared=_all_but_the_middle,
 )
-#: The machines stay what they are; that each was reset is in the journal.
+#: The machines stay the same; the journal records that each was reset.
 REBOOT = Row(
     kind=OperationKind.REBOOT,
     title='reboot',
@@ -111,7 +111,7 @@ REBUILD = Row(
 )
 DELETE = Row(kind=OperationKind.DELETE, title='delete', wish=lambda nodes: Wish(), spared=_none)
 
-#: A whole life, in its order: the rows that random kills go through.
+#: The whole life of a cluster, in order: the operations that random kills interrupt.
 LIFE: tuple[Row, ...] = (
     CREATE, REBOOT, RESIZE, REBUILD, UPGRADE, REPLACE, DELETE,
 )  # fmt: skip

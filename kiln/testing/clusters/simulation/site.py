@@ -1,4 +1,4 @@
-"""A site whose cloud and store are files, so that both outlive the processes at work there."""
+"""Simulated site whose cloud and store are files that outlive its processes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.watcher.watcher import WatcherSettings
 
-#: Fast, so that a life is short; as long as it must be for one step to be under way
+#: Fast, so that tests are short; slow enough that one step is under way
 #: while the next is written.
 SETTINGS = EngineSettings(lease_s=0.25, quiesce_s=0.1, poll_s=0.03, settle_s=0.03)
 STACK = StackSettings(
-    # Nobody waits for a cloud that is away for a moment only.
+    # Short, as the simulated cloud is unavailable for a moment only.
     circuit=CircuitSettings(open_s=0.1, open_max_s=0.2),
     executor=ExecutorSettings(first_delay_s=0.02, max_delay_s=0.1, cleanup_grace_s=0.1),
     watcher=WatcherSettings(interval_s=0.02, max_interval_s=0.1),
@@ -44,15 +44,15 @@ _WORKERS = 4
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Site:
-    """What all processes that work on the same clusters have in common; can be pickled.
+    """Settings shared by all processes that work on the same clusters; can be pickled.
 
-    As it is, machines are made on a simulated cloud in the same folder. For another
+    By default machines are built on a simulated cloud in the same folder. For another
     backend override ``open_backend`` and ``machines``.
     """
 
-    #: Holds the store, and the cloud where that is simulated.
+    #: Holds the store, and the simulated cloud.
     folder: Path
-    #: What ``find_driver`` takes.
+    #: A reference that ``find_driver`` takes.
     driver: str
     settings: EngineSettings = SETTINGS
     #: Seconds; see NoopCloud.
@@ -64,23 +64,23 @@ class Site:
     #: The backend of all nodes.
     backend = 'noop'
 
-    # ---- what there is ---------------------------------------------------------
+    # ---- store and cloud -------------------------------------------------------
 
     def open_store(self) -> Store:
-        """Open the store; whoever opened it closes it."""
+        """Open the store; the caller closes it."""
         return open_store(f'sqlite:///{self.folder}/kiln.db')
 
     def open_backend(self, faults: Sequence[str] = ()) -> Compute:
-        """Open the backend, with faults that this process alone meets."""
+        """Open the backend, with faults for this process alone."""
         return Compute(NoopDriver(cloud=self._cloud(faults)), settings=STACK)
 
     def machines(self) -> tuple[Amphora, ...]:
-        """Return what the cloud itself says there is, whoever made it."""
+        """Return all machines of the cloud, including those that kiln did not build."""
         with contextlib.closing(self._cloud()) as cloud:
             return cloud.instances()
 
     def at(self, folder: Path) -> Site:
-        """Return the site with all it has in another folder."""
+        """Return the same site in another folder."""
         return dataclasses.replace(self, folder=folder)
 
     def _cloud(self, faults: Sequence[str] = ()) -> NoopCloud:
@@ -90,11 +90,11 @@ class Site:
             faults=[Fault.parse(text) for text in faults],
         )  # fmt: skip
 
-    # ---- who works there -------------------------------------------------------
+    # ---- conductor -------------------------------------------------------------
 
     @contextlib.contextmanager
     def conducting(self, store: Any, faults: Sequence[str] = ()) -> Iterator[Conductor]:
-        """Have a conductor of this process work on what the store holds."""
+        """Run a conductor in this process on the clusters of the store."""
         backends = Backends(lambda name: self.open_backend(faults), default=self.backend)
         with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
             parts = Parts(
@@ -111,22 +111,22 @@ class Site:
 
 
 class _One:
-    """A site that has one cluster driver."""
+    """Driver registry with one cluster driver."""
 
     def __init__(self, reference: str) -> None:
         self._driver = simulated(reference).open()
 
     def open(self, pin: DriverPin) -> NodeClusterDriver:
-        """Return it, whatever the pin."""
+        """Return the driver for any pin."""
         return self._driver
 
 
 @functools.cache
 def simulated(reference: str) -> type[NodeClusterDriver]:
-    """Return a driver for a cloud in whose machines nothing runs.
+    """Return a driver for a cloud whose machines run nothing.
 
-    Whoever looks into one would wait for ever, so where a driver does, the answer is
-    that all is well. What does not look into machines stays as it is.
+    A driver that polls inside machines would wait forever, so its polls are replaced by
+    ones that report success. Everything else of the driver stays as it is.
 
     :raises ClusterDriverUnusable: kiln's engine does not build its clusters.
     """
@@ -144,7 +144,7 @@ def simulated(reference: str) -> type[NodeClusterDriver]:
         changes['is_ready'] = _is_ready
     if driver_class.drain is not NodeClusterDriver.drain:
         changes['drain'] = _drain
-    # Where nothing has to change it is the driver itself that is shown.
+    # If nothing has to change, the driver itself is tested.
     return type(driver_class.__name__, (driver_class,), changes) if changes else driver_class
 
 

@@ -1,1 +1,1 @@
-"""Runs the kit without a test runner, and reports the result."""
+"""Runner of the kit without a test runner, and its report."""

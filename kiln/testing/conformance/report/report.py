@@ -1,4 +1,4 @@
-"""What a run of the kit found, as data and as text."""
+"""Conformance report, as data and as text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 
 class BehaviourOutcome(enum.StrEnum):
-    """How a behaviour came out."""
+    """Outcome of a behaviour."""
 
     PASSED = 'passed'
     FAILED = 'failed'
-    # Neither: there was no means to have it happen.
+    # Neither passed nor failed: the test environment could not show it.
     NOT_SHOWN = 'not_shown'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class BehaviourResult:
-    """One behaviour, and how it came out."""
+    """Result of one behaviour."""
 
     name: str
     sentence: str
@@ -32,22 +32,22 @@ class BehaviourResult:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConformanceReport:
-    """Every behaviour that was asked for, in the order of the kit."""
+    """Results of all selected behaviours, in the order of the kit."""
 
     driver: str
     results: tuple[BehaviourResult, ...]
-    #: Ids of what this run built and could not remove.
+    #: Ids of instances that this run built and could not remove.
     left_behind: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether something was shown, nothing failed and nothing was left."""
+        """True if a behaviour passed, none failed, and nothing was left behind."""
         return bool(self.of(BehaviourOutcome.PASSED)) and not self.of(
             BehaviourOutcome.FAILED
         ) | set(self.left_behind)
 
     def of(self, outcome: BehaviourOutcome) -> frozenset[str]:
-        """Return the names of the behaviours that came out so."""
+        """Return the names of the behaviours with an outcome."""
         return frozenset(one.name for one in self.results if one.outcome is outcome)
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class ConformanceReport:
         }
 
     def render(self) -> str:
-        """Return the report as text for people, by subject."""
+        """Return the report as text, grouped by subject."""
         return '\n'.join(self._lines())
 
     def _lines(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Runs the kit without a test runner, and reports what came out."""
+"""Runner of the kit for compute drivers that returns a report."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ def run_conformance(
 ) -> ConformanceReport:
     """Judge a driver by every behaviour of the kit, or by those selected.
 
-    ``make_driver`` is called for each behaviour; the backend may be a live
-    one: names and keys of all that is built begin alike, only such instances
-    are touched, and they are deleted whatever happens. What is not given of
-    arguments, ports, networks and ``faults``, which make the backend of a
-    driver fail, is taken from the driver's bench. ``guards`` puts a driver behind
-    its guards, for what is promised of builds there. ``select`` has names or
-    subjects, with wildcards; ``progress`` hears of each behaviour as it comes
-    out.
+    ``make_driver`` is called for each behaviour. The backend can be live: the names and
+    keys of all instances of a run have one prefix, only these instances are touched,
+    and they are deleted even if the run fails. Arguments, ports, networks and
+    ``faults`` (which make the backend of a driver fail) default to the driver's
+    bench. ``guards`` puts a driver behind its guards, to test what is promised of
+    builds there. ``select`` has names or subjects, with wildcards; ``progress`` is
+    called with the result of each behaviour as it ends.
 
     :raises DriverLoadError: the driver names a bench that cannot be imported.
     """
@@ -68,7 +67,7 @@ def run_conformance(
     Given.port_ids, Given.network_ids = port_ids, network_ids
 
     with contextlib.closing(make_driver()) as driver:
-        # One that is not there is one error, not one of each behaviour.
+        # A missing bench is reported once, not by each behaviour.
         bench_of(driver)
     results = []
     try:
@@ -79,7 +78,7 @@ def run_conformance(
             if progress is not None:
                 progress(result)
     except BaseException:
-        # Stopped half-way: nobody waits for the deletes, but they are sent.
+        # Interrupted: send the deletes, but do not wait for them.
         with contextlib.closing(make_driver()) as driver:
             sweep(driver, Given.prefix)
         raise
@@ -91,7 +90,7 @@ def run_conformance(
 def behaviours(
     select: Iterable[str] | None = None,
 ) -> Iterator[tuple[type[ConformanceFixture], str, str]]:
-    """Return suite, subject and name of each behaviour, in the order of the kit."""
+    """Yield suite, subject and name of each behaviour, in the order of the kit."""
     wanted = None if select is None else tuple(select)
     for suite in (*ComputeDriverConformance.__bases__, FaultConformance):
         subject = (suite.__doc__ or '').partition('.')[0]

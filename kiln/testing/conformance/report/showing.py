@@ -1,4 +1,4 @@
-"""How one behaviour is run without a test runner, and what is made of its end."""
+"""Runner of one behaviour that turns its end into a result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kiln.testing.conformance.report.report import BehaviourOutcome, BehaviourRe
 
 
 def fits(pattern: str, subject: str, name: str) -> bool:
-    """Whether a pattern means a behaviour: by its name, or by its subject."""
+    """Return True if a pattern matches a behaviour by name or by subject."""
     return any(fnmatch.fnmatchcase(one, pattern) for one in (subject, subject.lower(), name))
 
 
 class _Verdict(unittest.TestResult):
-    """Hears how one test case ends."""
+    """Collects the outcome of one test case."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,26 +24,26 @@ class _Verdict(unittest.TestResult):
         self.reason = ''
 
     def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
-        """Note an error of the driver, or of the behaviour's own making."""
+        """Record an error of the driver or of the behaviour."""
         self._fail(f'{type(err[1]).__name__}: {err[1]}')
 
     def addFailure(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
-        """Note a promise that was not kept."""
+        """Record a broken promise."""
         self._fail(str(err[1]))
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
-        """Note that there was no means to show it."""
+        """Record that the behaviour cannot be shown here."""
         self.outcome, self.reason = BehaviourOutcome.NOT_SHOWN, f'Cannot be shown here: {reason}.'
 
     def addSubTest(  # noqa: N802
         self, test: unittest.TestCase, subtest: unittest.TestCase, err: _Error | None
     ) -> None:
-        """Note what went wrong with one of several things that were tried."""
+        """Record the failure of a subtest."""
         if err is not None:
             self._fail(f'{subtest._subDescription()}: {err[1]}')  # type: ignore[attr-defined]
 
     def _fail(self, reason: str) -> None:
-        # The first thing that goes wrong tells more than what follows from it.
+        # The first failure explains more than its consequences.
         if self.outcome is not BehaviourOutcome.FAILED:
             self.outcome, self.reason = BehaviourOutcome.FAILED, reason
 
@@ -52,13 +52,13 @@ _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, 
 
 
 def show(case: unittest.TestCase, subject: str, name: str) -> BehaviourResult:
-    """Run one behaviour, and return how it came out."""
+    """Run one behaviour, and return its result."""
     verdict = _Verdict()
     started = time.monotonic()
     try:
         case.run(verdict)
     except BaseException:
-        # Ctrl-C passes the test case by, cleanups and all.
+        # Ctrl-C skips the cleanups of the test case.
         case.doCleanups()
         raise
     return BehaviourResult(
