@@ -16,7 +16,7 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a proxy until a signal ends it; print each exchange, and the sum."""
+    """Run a proxy until a signal ends it; print each exchange, and the totals."""
     parser = argparse.ArgumentParser(
         prog='python -m kiln.testing.proxy',
         description='Stands between HTTP clients and a server, and produces faults.',
@@ -24,7 +24,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument('--upstream', required=True, metavar='URL', help='the server')
     parser.add_argument('--port', type=int, default=0, help='port to listen on; 0 is any free one')
-    parser.add_argument('--seed', type=int, default=0, help='decides which requests a chance hits')
+    parser.add_argument(
+        '--seed', type=int, default=0, help='seed of the random choice of requests'
+    )
     parser.add_argument(
         '--fault',
         action='append',
@@ -40,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for text in args.fault:
             proxy.add(rule_text.rule(text))
         with proxy:
-            _print(f'{proxy.url} stands before {args.upstream}')
+            _print(f'{proxy.url} forwards to {args.upstream}')
             signal.sigwait(_STOP)
     except (OSError, ValueError) as exc:
         parser.error(str(exc))

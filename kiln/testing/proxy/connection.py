@@ -18,7 +18,7 @@ class NoAnswer(Exception):
 
 
 class Connection:
-    """A client, its own connection to the server, and one request after the other.
+    """A client, its own connection to the server, and its requests in sequence.
 
     Because of the pairing nobody notices the proxy: a request is sent to the server
     once and never again, and no answer can go to another client.

@@ -51,7 +51,7 @@ class Request:
 
     @property
     def query(self) -> str:
-        """What follows the question mark."""
+        """The query string, without the question mark."""
         return self.target.partition('?')[2]
 
     @property
@@ -112,10 +112,10 @@ class Exchange:
 
 
 class Fault:
-    """Something that is done to an exchange."""
+    """A fault that is applied to an exchange."""
 
     async def play(self, visit: Visit) -> None:
-        """Do it; when this returns, the exchange is over."""
+        """Apply the fault; when this returns, the exchange is over."""
         raise NotImplementedError
 
 

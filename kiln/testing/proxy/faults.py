@@ -33,7 +33,7 @@ class Delay(Fault):
 
     before: float = 0.0
     after: float = 0.0
-    #: What the client then gets.
+    #: The fault to continue with.
     then: Fault = Serve()
 
     async def play(self, visit: Visit) -> None:
@@ -100,7 +100,7 @@ class Truncate(Fault):
 
 @dataclasses.dataclass(frozen=True)
 class Trickle(Fault):
-    """An answer whose body comes slowly, so many bytes at a time."""
+    """An answer whose body is sent slowly, a few bytes at a time."""
 
     size: int = 1
     every: float = 0.1

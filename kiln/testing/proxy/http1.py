@@ -1,7 +1,7 @@
 """Reader of HTTP/1.1 messages; keeps every byte of a message as it was sent.
 
-The proxy needs nothing except Python, so it does not use h11, which also takes
-six times as long for a small exchange.
+The proxy has no dependencies, so it does not use h11, which also takes six times
+as long for a small exchange.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _RESET_ON_CLOSE = struct.pack('ii', 1, 0)
 
 
 class Peer(asyncio.Protocol):
-    """A client or the server; taken as gone once it sends no more.
+    """A client or the server; considered gone once it stops sending.
 
     To a client that has given up, a server looks no different, and clients that
     only close their sending half are rare.

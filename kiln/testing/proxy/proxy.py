@@ -49,7 +49,7 @@ class FaultProxy:
         """
         parts = urllib.parse.urlsplit(upstream_url)
         if parts.scheme != 'http' or not parts.hostname:
-            raise ValueError(f'Cannot stand before {upstream_url!r}: it is not an http:// URL.')
+            raise ValueError(f'Cannot forward to {upstream_url!r}: it is not an http:// URL.')
         self._upstream = (parts.hostname, parts.port or 80)
         self._path = parts.path.rstrip('/')
         self._port = port
@@ -108,7 +108,7 @@ class FaultProxy:
         self._run(self._server.up)
 
     def release(self) -> None:
-        """End everything that hangs now: those connections are closed."""
+        """Close all connections that hang now."""
         self._run(self._server.release)
 
     def _run(self, work: Callable[[], None]) -> None:
@@ -130,7 +130,7 @@ class FaultProxy:
         times: int | None = None,
         chance: float = 1.0,
     ) -> Rule:
-        """Make a rule; the first rule that has a fault for a request decides.
+        """Add a rule; the first rule that has a fault for a request decides.
 
         ``path`` is a regular expression for the whole path, where version,
         project and query do not count: ``/servers/[^/]+``. Several faults are
@@ -143,8 +143,8 @@ class FaultProxy:
         """Add a rule after the others."""
         with self._changed:
             self._rules_made += 1
-            # A generator for each rule: whatever other rules do, the n-th request
-            # that this rule fits has the same luck in every run.
+            # One generator for each rule, so that the n-th request that this rule
+            # matches has the same result in every run, whatever other rules do.
             rule.join(self._remove, f'{self._seed}/{self._rules_made}')
             self._rules = (*self._rules, rule)
         return rule
@@ -181,7 +181,7 @@ class FaultProxy:
         *,
         seconds: float = 10.0,
     ) -> bool:
-        """Wait until so many such requests have arrived; return False if time ran out."""
+        """Wait until ``count`` matching requests arrived; return False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count(method, path) >= count, seconds)
 
@@ -200,7 +200,7 @@ class FaultProxy:
     # ---- in the proxy's thread -------------------------------------------------
 
     def _live(self) -> None:
-        # Beside the loop itself, a runner closes the tasks and threads of faults.
+        # A runner closes the loop, and also the tasks and threads of faults.
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             self._loop.run_forever()
             runner.run(self._server.close())
@@ -232,8 +232,8 @@ class FaultProxy:
         except NoAnswer as exc:
             LOG.warning('No answer to %s %s: %s', request.method, request.target, exc)
             client.reset()
-        except Exception:  # a mistake in a fault or rule must not look like a hang
-            LOG.exception('The script fails at %s %s', request.method, request.target)
+        except Exception:  # an error in a fault or rule must not look like a hang
+            LOG.exception('A fault or rule failed on %s %s', request.method, request.target)
             client.reset()
         finally:
             with self._changed:
@@ -245,7 +245,7 @@ class FaultProxy:
 
 @contextlib.contextmanager
 def fault_proxies(urls: Mapping[str, str]) -> Iterator[dict[str, FaultProxy]]:
-    """Put a proxy before each of several services that name one another, as a catalogue does.
+    """Put a proxy before each of several services that link to each other, as a catalogue does.
 
     URLs in their answers lead to the proxies again, so a client that was given
     the URL of one of them stays behind them all.

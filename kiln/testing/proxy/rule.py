@@ -15,27 +15,27 @@ Predicate = Callable[[Request], bool]
 
 @dataclasses.dataclass(eq=False)
 class Rule:
-    """A fault, or several in turn, for the requests that fit; a ``with`` block removes it."""
+    """A fault, or several in turn, for matching requests; a ``with`` block removes it."""
 
     faults: Fault | Sequence[Fault]
     method: str | None = None
     #: A regular expression for the whole path, without version, project and query.
     path: str | None = None
     when: Predicate | None = None
-    #: So many fitting requests pass before the first fault.
+    #: Number of matching requests that pass before the first fault.
     skip: int = 0
-    #: So many meet a fault, and later ones pass.
+    #: Number of requests that meet a fault; later requests pass.
     times: int | None = None
-    #: How probable it is that a fitting request meets a fault.
+    #: Probability that a matching request meets a fault.
     chance: float = 1.0
-    #: How many requests fitted while the rule was not used up, and how many met a fault.
+    #: Numbers of requests that matched before the rule was used up, and that met a fault.
     seen: int = dataclasses.field(default=0, init=False)
     hits: int = dataclasses.field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._matches = matcher(self.method, self.path)
         self._remove: Callable[[Rule], None] | None = None
-        self._random = random.Random()  # noqa: S311 - luck, not secrecy
+        self._random = random.Random()  # noqa: S311 - not for secrets
         if not isinstance(self.faults, Fault):
             in_turn = len(self.faults)
             self.times = in_turn if self.times is None else min(self.times, in_turn)
@@ -47,7 +47,7 @@ class Rule:
         self.remove()
 
     def join(self, remove: Callable[[Rule], None], seed: str) -> None:
-        """Keep how a proxy removes this rule; ``seed`` decides which requests a chance hits."""
+        """Store the callback that removes this rule; ``seed`` seeds the random choices."""
         self._remove = remove
         self._random.seed(seed)
 

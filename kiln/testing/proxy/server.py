@@ -28,7 +28,7 @@ class Server:
         :raises OSError: the port is taken.
         """
         # This socket never listens. It keeps the port ours while the proxy is
-        # down, and the kernel refuses connections to it as to any dead server.
+        # down, and the kernel refuses connections as for any stopped server.
         self._claim = _bound(port)
         self.port: int = self._claim.getsockname()[1]
         self._loop = loop
@@ -37,7 +37,7 @@ class Server:
         self._listening: asyncio.Task[None] | None = None
         self._comeback: asyncio.TimerHandle | None = None
         self._clients: dict[Peer, asyncio.Task[None]] = {}
-        #: Done, and replaced, when everything that hangs is to end.
+        #: Completed, and replaced, to end everything that hangs.
         self.released: asyncio.Future[None] = self._loop.create_future()
         self.up()
 
@@ -60,7 +60,7 @@ class Server:
             client.reset()
 
     def refuse(self, seconds: float, *, accept: bool) -> None:
-        """Go down for some seconds; a proxy that is down already stays as it is."""
+        """Go down for some seconds; no effect if the proxy is already down."""
         if self._open:
             self.down(accept=accept)
             self._comeback = self._loop.call_later(seconds, self.up)
@@ -111,7 +111,7 @@ class Server:
 
 
 def _bound(port: int) -> socket.socket:
-    """Return a socket that has a port and does nothing with it."""
+    """Return a socket that is bound to a port and does not listen."""
     sock = socket.socket()
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -49,7 +49,7 @@ def path(sees):
 
 FILES = 'config_drive_files'
 LENIENT = [
-    ('TakesAnyType', 'a_type_that_is_none_is_refused', 'amphora_type', lambda v: v == 'abacus'),
+    ('TakesAnyType', 'an_unknown_type_is_refused', 'amphora_type', lambda v: v == 'abacus'),
     (
         'TakesTypesOfOthers',
         'a_type_that_is_not_on_offer_is_refused',
@@ -58,7 +58,7 @@ LENIENT = [
     ),
     (
         'IgnoresOptions',
-        'an_option_the_backend_has_no_notion_of_is_refused',
+        'an_unsupported_option_is_refused',
         'image_id',
         lambda v: True,
     ),
@@ -85,7 +85,7 @@ LENIENT = [
     ),
     (
         'TakesNumbers',
-        'metadata_that_is_no_mapping_of_strings_is_refused',
+        'metadata_that_is_not_a_mapping_of_strings_is_refused',
         'metadata',
         lambda v: v == {'a': 1},
     ),
@@ -103,7 +103,7 @@ LENIENT = [
     ),
     (
         'TakesAnyTimeout',
-        'a_timeout_that_is_no_positive_number_is_refused',
+        'a_timeout_that_is_not_a_positive_number_is_refused',
         'timeout',
         lambda v: v == 'soon',
     ),
@@ -113,7 +113,7 @@ LENIENT = [
         FILES,
         path(lambda v: v == 'etc/motd'),
     ),
-    ('TakesWaysUp', 'a_path_that_leads_upwards_is_refused', FILES, path(lambda v: '..' in v)),
+    ('TakesWaysUp', 'a_path_with_parent_references_is_refused', FILES, path(lambda v: '..' in v)),
     (
         'TakesNumbersForFiles',
         'a_file_that_is_neither_text_nor_bytes_is_refused',
@@ -128,7 +128,7 @@ LENIENT = [
     ),
     (
         'TakesEndlessFiles',
-        'a_file_without_end_is_refused',
+        'an_endless_file_is_refused',
         FILES,
         content(lambda v: type(v).__name__ == 'Endless'),
     ),
@@ -143,11 +143,11 @@ PICKY = [
     ('NeedsAName', 'an_instance_that_was_given_no_name_has_one', 'name', lambda v: v is None),
     (
         'NeedsTypesAsTypes',
-        'a_type_may_be_given_as_a_plain_word',
+        'a_type_can_be_given_as_a_plain_string',
         'amphora_type',
         lambda v: v == 'vm' and not isinstance(v, AmphoraType),
     ),
-    ('KnowsNoTimeout', 'a_build_may_be_given_a_timeout', 'timeout', lambda v: v == 120),
+    ('KnowsNoTimeout', 'a_build_can_be_given_a_timeout', 'timeout', lambda v: v == 120),
     ('TakesOneFile', 'as_many_files_as_allowed_are_taken', FILES, lambda v: len(v) == 5),
     (
         'TakesSmallFiles',
@@ -155,24 +155,24 @@ PICKY = [
         FILES,
         content(lambda v: isinstance(v, bytes) and len(v) == 10240),
     ),
-    ('ReadsOnlyAscii', 'a_file_may_be_text', FILES, content(lambda v: v == 'Grüße')),
-    ('ReadsOnlyText', 'a_file_may_be_bytes', FILES, content(lambda v: v == bytes(range(256)))),
+    ('ReadsOnlyAscii', 'a_file_can_be_text', FILES, content(lambda v: v == 'Grüße')),
+    ('ReadsOnlyText', 'a_file_can_be_bytes', FILES, content(lambda v: v == bytes(range(256)))),
     (
         'ReadsOnlyBytes',
-        'a_file_may_be_an_open_file',
+        'a_file_can_be_an_open_file',
         FILES,
         content(lambda v: isinstance(v, io.StringIO)),
     ),
     (
         'KnowsNoModes',
-        'a_file_may_have_a_mode_and_an_owner',
+        'a_file_can_have_a_mode_and_an_owner',
         FILES,
         lambda v: v == {'/etc/key.pem': (b'Hello', 0o600, 'root')},
     ),
-    ('TakesNothingEmpty', 'a_file_may_be_empty', FILES, content(lambda v: v == b'')),
+    ('TakesNothingEmpty', 'a_file_can_be_empty', FILES, content(lambda v: v == b'')),
     (
         'NeedsTextToStart',
-        'user_data_may_be_text_or_bytes_or_an_open_file',
+        'user_data_can_be_text_or_bytes_or_an_open_file',
         'user_data',
         lambda v: v == b'\x1f\x8b\x00',
     ),

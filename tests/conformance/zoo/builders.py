@@ -127,7 +127,7 @@ class KeepsKeysToItself(MinimalAnimal):
 
 @caught_by(
     'test_the_owner_is_kept_on_the_instance',
-    'test_a_list_has_only_what_has_its_owner',
+    'test_a_list_has_only_instances_of_its_owner',
     'test_an_instance_is_described_alike_wherever_it_is_found',
 )
 class KeepsOwnersToItself(MinimalAnimal):

@@ -9,9 +9,9 @@ from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
 
 @caught_by(
     'test_deleting_again_is_a_success',
-    'test_deleting_what_is_gone_is_a_success',
-    'test_deleting_what_never_was_is_a_success',
-    'test_many_threads_may_delete_one_instance',
+    'test_deleting_an_instance_that_is_gone_is_a_success',
+    'test_deleting_an_unknown_instance_is_a_success',
+    'test_many_threads_can_delete_one_instance',
 )
 class DeletesOnlyWhatIs(MinimalAnimal):
     """Takes a delete of what is gone for a failure."""
@@ -159,7 +159,7 @@ class Buries(MinimalAnimal):
         super()._delete(amphora_id)
 
 
-@caught_by('test_a_deleted_instance_cannot_be_got', 'test_an_id_is_not_used_again')
+@caught_by('test_a_deleted_instance_cannot_be_fetched', 'test_an_id_is_not_used_again')
 class DescribesTheDead(Buries):
     """Describes by its id what is gone."""
 

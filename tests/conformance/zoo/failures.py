@@ -51,7 +51,7 @@ class TakesSilenceForNo(Failing):
         raise error
 
 
-@caught_by('test_a_build_whose_answer_was_lost_is_to_be_repeated_by_its_key')
+@caught_by('test_a_build_whose_answer_was_lost_advises_repeating_it')
 class TakesLossForFailure(Failing):
     """Advises to wait for something after a lost answer, where only a look will do."""
 
@@ -95,7 +95,7 @@ class SwallowsRefusals(Failing):
         raise error
 
 
-@caught_by('test_a_rate_limit_says_when_to_come_back')
+@caught_by('test_a_rate_limit_says_when_to_retry')
 class DoesNotSayWhen(Failing):
     """Says that it is asked too often, and not until when."""
 
@@ -105,7 +105,7 @@ class DoesNotSayWhen(Failing):
         raise error
 
 
-@caught_by('test_a_used_up_quota_is_told_from_other_failures')
+@caught_by('test_an_exhausted_quota_differs_from_other_failures')
 class KnowsNoQuota(Failing):
     """Has one error for all that a backend refuses."""
 
@@ -115,7 +115,7 @@ class KnowsNoQuota(Failing):
         raise error
 
 
-@caught_by('test_a_lack_of_room_is_told_from_other_failures')
+@caught_by('test_a_lack_of_capacity_differs_from_other_failures')
 class TakesRoomForQuota(Failing):
     """Takes a full cloud for a used up quota."""
 
@@ -153,7 +153,7 @@ class SwallowsErrorsOfDeletes(NoopAnimal):
             return
 
 
-@caught_by('test_a_backend_that_fails_is_not_taken_for_an_instance_that_is_gone')
+@caught_by('test_a_failing_backend_is_not_taken_for_a_deleted_instance')
 class TakesFailureForGone(NoopAnimal):
     """Takes an answer that is none for "there is none"."""
 
@@ -164,7 +164,7 @@ class TakesFailureForGone(NoopAnimal):
             raise InstanceNotFoundError(f'Cannot find {amphora_id}.') from exc
 
 
-@caught_by('test_a_backend_that_fails_is_not_taken_for_one_without_instances')
+@caught_by('test_a_failing_backend_is_not_taken_for_an_empty_one')
 class ListsNothingWhereItFails(NoopAnimal):
     """Takes a list that failed for an empty one."""
 
@@ -175,7 +175,7 @@ class ListsNothingWhereItFails(NoopAnimal):
             return []
 
 
-@caught_by('test_a_backend_that_fails_is_not_taken_for_one_without_the_key')
+@caught_by('test_a_failing_backend_is_not_taken_for_one_without_the_key')
 class FindsNothingWhereItFails(NoopAnimal):
     """Is certain that there is none where it could not look."""
 
@@ -192,7 +192,7 @@ class Instant(NoopAnimal):
     cloud_options = MappingProxyType({})
 
 
-@caught_by('test_an_instance_that_does_not_come_up_is_not_called_active')
+@caught_by('test_an_instance_that_does_not_come_up_is_not_reported_active')
 class CallsAllActive(Instant):
     """Calls an instance active as soon as its build was accepted."""
 

@@ -14,10 +14,10 @@ from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.executor.settings import ExecutorSettings
 from tests.conformance.zoo.species import caught_by
 
-_LEAVES_WHAT_RUNS = 'test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs'
-_SAYS_IT_IS_SUSPENDED = 'test_a_repeated_build_says_at_once_that_its_instance_is_suspended'
-_CANCELLED_LEAVES_NOTHING = 'test_a_cancelled_build_leaves_no_instance_that_nobody_knows'
-_FAILED_LEAVES_NOTHING = 'test_a_build_that_fails_later_leaves_no_instance_that_nobody_knows'
+_LEAVES_WHAT_RUNS = 'test_a_repeated_build_that_fails_leaves_the_running_instance'
+_SAYS_IT_IS_SUSPENDED = 'test_a_repeated_build_reports_at_once_that_its_instance_is_suspended'
+_CANCELLED_LEAVES_NOTHING = 'test_a_cancelled_build_leaves_no_orphaned_instance'
+_FAILED_LEAVES_NOTHING = 'test_a_build_that_fails_later_leaves_no_orphaned_instance'
 
 
 class RemovesAfterErrors(Compute):

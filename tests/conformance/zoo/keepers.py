@@ -9,7 +9,7 @@ from kiln.wrappers.base import DriverWrapper
 from tests.conformance.zoo.species import NoopAnimal, caught_by
 
 
-@caught_by('test_an_instance_that_reboots_is_known_to_have_run')
+@caught_by('test_a_rebooting_instance_is_known_to_have_run')
 class TakesAStartForABuild(NoopAnimal):
     """Says of what boots that it is being built, and not that it has run."""
 
@@ -20,7 +20,7 @@ class TakesAStartForABuild(NoopAnimal):
         return found
 
 
-@caught_by('test_a_repeated_build_says_at_once_that_its_instance_is_suspended')
+@caught_by('test_a_repeated_build_reports_at_once_that_its_instance_is_suspended')
 class BuildsWhatRestsAnew(NoopAnimal):
     """Removes what is suspended, and builds another in its place."""
 
@@ -31,7 +31,7 @@ class BuildsWhatRestsAnew(NoopAnimal):
         return super()._build(request)
 
 
-@caught_by('test_a_repeated_build_whose_answer_was_lost_leaves_the_instance_that_runs')
+@caught_by('test_a_repeated_build_whose_answer_was_lost_leaves_the_running_instance')
 class CleansUpWhatItFound(NoopAnimal):
     """Removes what has the key of a build that failed, whoever built it."""
 
@@ -45,7 +45,7 @@ class CleansUpWhatItFound(NoopAnimal):
             raise
 
 
-@caught_by('test_a_build_that_fails_later_leaves_no_instance_that_nobody_knows')
+@caught_by('test_a_build_that_fails_later_leaves_no_orphaned_instance')
 class FindsOnlyWhatIsWell(NoopAnimal):
     """Does not find by its key what is in error."""
 
@@ -55,9 +55,9 @@ class FindsOnlyWhatIsWell(NoopAnimal):
 
 
 @caught_by(
-    'test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs',
-    'test_an_instance_that_reboots_is_known_to_have_run',
-    'test_an_instance_that_runs_is_not_said_never_to_have_run',
+    'test_a_repeated_build_that_fails_leaves_the_running_instance',
+    'test_a_rebooting_instance_is_known_to_have_run',
+    'test_a_running_instance_is_not_reported_as_never_served',
     'test_an_instance_is_described_alike_wherever_it_is_found',
 )
 class RemembersWhatItBuilt(DriverWrapper):

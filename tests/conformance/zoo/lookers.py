@@ -26,11 +26,11 @@ class ListsWithOverlap(MinimalAnimal):
 
 @caught_by(
     'test_a_list_of_an_owner_without_instances_is_empty',
-    'test_a_list_of_another_owner_leaves_out_what_this_site_has',
-    'test_a_key_does_not_find_what_another_owner_has',
-    'test_a_name_does_not_find_what_another_owner_has',
-    'test_a_list_leaves_out_what_another_owner_has',
-    'test_changes_leave_out_what_another_owner_has',
+    'test_a_list_of_another_owner_leaves_out_instances_of_this_site',
+    'test_a_key_does_not_find_an_instance_of_another_owner',
+    'test_a_name_does_not_find_an_instance_of_another_owner',
+    'test_a_list_leaves_out_instances_of_another_owner',
+    'test_changes_leave_out_instances_of_another_owner',
 )
 class ListsAllWhereNoneFits(MinimalAnimal):
     """Takes an empty filter for none."""
@@ -76,7 +76,7 @@ class IgnoresTheName(MinimalAnimal):
         return super().get_amphora(amphora_name, amphora_id)
 
 
-@caught_by('test_a_name_does_not_find_what_another_owner_has')
+@caught_by('test_a_name_does_not_find_an_instance_of_another_owner')
 class FindsNamesOfOthers(MinimalAnimal):
     """Finds by name whatever there is, whoever owns it."""
 
@@ -84,7 +84,7 @@ class FindsNamesOfOthers(MinimalAnimal):
         return [one for one in self._amphorae.values() if one.name == name]
 
 
-@caught_by('test_a_key_does_not_find_what_another_owner_has')
+@caught_by('test_a_key_does_not_find_an_instance_of_another_owner')
 class FindsKeysOfOthers(MinimalAnimal):
     """Finds by key whatever there is, whoever owns it."""
 
@@ -93,8 +93,8 @@ class FindsKeysOfOthers(MinimalAnimal):
 
 
 @caught_by(
-    'test_statuses_leave_out_what_does_not_exist',
-    'test_statuses_of_nothing_that_exists_are_empty',
+    'test_statuses_leave_out_unknown_instances',
+    'test_statuses_of_unknown_instances_are_empty',
     'test_a_deleted_instance_is_left_out_of_statuses',
 )
 class InventsStatuses(MinimalAnimal):
@@ -106,8 +106,8 @@ class InventsStatuses(MinimalAnimal):
 
 
 @caught_by(
-    'test_statuses_leave_out_what_does_not_exist',
-    'test_statuses_of_nothing_that_exists_are_empty',
+    'test_statuses_leave_out_unknown_instances',
+    'test_statuses_of_unknown_instances_are_empty',
     'test_a_deleted_instance_is_left_out_of_statuses',
 )
 class RaisesForOneMissing(MinimalAnimal):
@@ -117,7 +117,7 @@ class RaisesForOneMissing(MinimalAnimal):
         return {id_: self._status(id_) for id_ in amphora_ids}
 
 
-@caught_by('test_statuses_tell_of_nothing_that_was_not_asked_for')
+@caught_by('test_statuses_include_only_requested_instances')
 class TellsMoreThanAsked(MinimalAnimal):
     """Answers every question with all it knows."""
 
@@ -126,7 +126,7 @@ class TellsMoreThanAsked(MinimalAnimal):
         return {one.id: one.status(now) for one in self._list(self.owner)}
 
 
-@caught_by('test_statuses_bear_the_id_they_are_filed_under')
+@caught_by('test_statuses_are_keyed_by_their_id')
 class MixesUpStatuses(MinimalAnimal):
     """Pairs ids with answers that came in another order."""
 
@@ -136,10 +136,10 @@ class MixesUpStatuses(MinimalAnimal):
 
 
 @caught_by(
-    'test_changes_tell_of_an_instance_that_was_built_since',
-    'test_changes_tell_of_the_state_that_an_instance_has_reached',
-    'test_changes_of_one_instance_are_told_beside_those_of_another',
-    'test_changes_are_told_again_to_who_asks_with_an_old_cursor',
+    'test_changes_include_an_instance_built_since',
+    'test_changes_include_the_state_an_instance_has_reached',
+    'test_changes_of_several_instances_are_returned_together',
+    'test_an_old_cursor_returns_its_changes_again',
 )
 class LosesChanges(NoopAnimal):
     """Tells of deletions only, once it has told of everything."""
@@ -150,9 +150,9 @@ class LosesChanges(NoopAnimal):
 
 
 @caught_by(
-    'test_changes_tell_of_an_instance_that_was_built_since',
-    'test_changes_tell_of_the_state_that_an_instance_has_reached',
-    'test_changes_of_one_instance_are_told_beside_those_of_another',
+    'test_changes_include_an_instance_built_since',
+    'test_changes_include_the_state_an_instance_has_reached',
+    'test_changes_of_several_instances_are_returned_together',
 )
 class LosesWhatIsDone(NoopAnimal):
     """Tells that a build is under way, and passes by its end."""
@@ -165,7 +165,7 @@ class LosesWhatIsDone(NoopAnimal):
         return dataclasses.replace(changes, statuses=tuple(begun))
 
 
-@caught_by('test_changes_of_one_instance_are_told_beside_those_of_another')
+@caught_by('test_changes_of_several_instances_are_returned_together')
 class LosesChangesBesideDeletions(NoopAnimal):
     """Tells either what changed or what is going, and loses the other."""
 
@@ -177,7 +177,7 @@ class LosesChangesBesideDeletions(NoopAnimal):
         return dataclasses.replace(changes, statuses=tuple(going))
 
 
-@caught_by('test_changes_are_told_again_to_who_asks_with_an_old_cursor')
+@caught_by('test_an_old_cursor_returns_its_changes_again')
 class TellsChangesOnce(NoopAnimal):
     """Takes what it has told once for known, whatever the cursor says."""
 
@@ -194,7 +194,7 @@ class TellsChangesOnce(NoopAnimal):
         return dataclasses.replace(changes, statuses=tuple(news))
 
 
-@caught_by('test_changes_tell_of_an_instance_that_was_deleted_since')
+@caught_by('test_changes_include_an_instance_deleted_since')
 class NeverTellsOfTheGone(NoopAnimal):
     """Leaves deletions for its callers to infer."""
 
@@ -202,7 +202,7 @@ class NeverTellsOfTheGone(NoopAnimal):
         return dataclasses.replace(super()._changes(since), gone=())
 
 
-@caught_by('test_changes_never_tell_that_a_living_instance_is_gone')
+@caught_by('test_changes_never_report_a_living_instance_as_gone')
 class TakesTheUnreadyForGone(NoopAnimal):
     """Tells that what is not active is gone."""
 
@@ -212,7 +212,7 @@ class TakesTheUnreadyForGone(NoopAnimal):
         return dataclasses.replace(changes, gone=(*changes.gone, *unready))
 
 
-@caught_by('test_changes_leave_out_what_another_owner_has')
+@caught_by('test_changes_leave_out_instances_of_another_owner')
 class TellsOfOthersChanges(MinimalAnimal):
     """Tells of everything in the backend, whoever owns it."""
 
@@ -222,7 +222,7 @@ class TellsOfOthersChanges(MinimalAnimal):
         return dataclasses.replace(super()._changes(since), statuses=everything)
 
 
-@caught_by('test_the_empty_cursor_tells_of_every_instance')
+@caught_by('test_the_empty_cursor_returns_every_instance')
 class NeverSaysItIsComplete(NoopAnimal):
     """Leaves its callers in doubt whether they have seen everything."""
 
@@ -230,7 +230,7 @@ class NeverSaysItIsComplete(NoopAnimal):
         return dataclasses.replace(super()._changes(since), complete=False)
 
 
-@caught_by('test_a_look_at_the_backend_changes_nothing')
+@caught_by('test_a_health_check_changes_nothing')
 class ChecksByBuilding(MinimalAnimal):
     """Looks whether the backend works by having it work."""
 
@@ -241,7 +241,7 @@ class ChecksByBuilding(MinimalAnimal):
         return super()._check()
 
 
-@caught_by('test_a_look_at_the_backend_tells_its_health')
+@caught_by('test_a_health_check_reports_the_backend_healthy')
 class ChecksNothing(MinimalAnimal):
     """Takes the right answer to its look for a failure."""
 
@@ -249,7 +249,7 @@ class ChecksNothing(MinimalAnimal):
         return dataclasses.replace(super()._check(), healthy=False)
 
 
-@caught_by('test_looking_waits_for_nothing')
+@caught_by('test_reads_return_at_once')
 class WaitsInItsList(NoopAnimal):
     """Waits until nothing is being built before it answers."""
 
@@ -286,7 +286,7 @@ class TrustsItsMemory(NoopAnimal):
         self._seen.pop(amphora_id, None)
 
 
-@caught_by('test_statuses_tell_of_every_instance_asked_for')
+@caught_by('test_statuses_include_every_requested_instance')
 class TellsOfTwo(MinimalAnimal):
     """Answers for so many as its backend takes in one request."""
 
@@ -294,7 +294,7 @@ class TellsOfTwo(MinimalAnimal):
         return super()._statuses(amphora_ids[:2])
 
 
-@caught_by('test_statuses_say_what_a_status_says')
+@caught_by('test_statuses_agree_with_a_single_status')
 class TellsLessOfMany(MinimalAnimal):
     """Does not look at the state where it is asked for many."""
 
@@ -303,7 +303,7 @@ class TellsLessOfMany(MinimalAnimal):
         return {id_: dataclasses.replace(one, state=State.UNKNOWN) for id_, one in found}
 
 
-@caught_by('test_statuses_tell_when_they_were_observed')
+@caught_by('test_statuses_have_their_time_of_observation')
 class ForgetsWhenItLookedAtMany(MinimalAnimal):
     """Does not say when it looked where it is asked for many."""
 
@@ -312,7 +312,7 @@ class ForgetsWhenItLookedAtMany(MinimalAnimal):
         return {id_: dataclasses.replace(one, observed_at=0.0) for id_, one in found}
 
 
-@caught_by('test_each_answer_has_a_cursor_that_can_be_asked_with')
+@caught_by('test_each_result_has_a_usable_cursor')
 class GivesNumbersForCursors(MinimalAnimal):
     """Gives a cursor that it does not take."""
 
@@ -323,7 +323,7 @@ class GivesNumbersForCursors(MinimalAnimal):
         return super().changes(str(since) if isinstance(since, int) else since)
 
 
-@caught_by('test_a_cursor_that_is_at_hand_tells_of_what_is_built_from_then_on')
+@caught_by('test_a_current_cursor_covers_later_builds')
 class GivesACursorOfItsOwnThatTellsNothing(NoopAnimal):
     """Has a cursor at hand, and nothing to tell since."""
 
@@ -343,7 +343,7 @@ class _TellsInShort(MinimalAnimal):
         return 'now'
 
 
-_in_short = caught_by('test_those_who_reached_a_state_since_a_cursor_are_told_in_short')
+_in_short = caught_by('test_reached_lists_instances_that_reached_a_state_since_a_cursor')
 
 
 @_in_short
@@ -363,8 +363,8 @@ class TellsInShortOfNobody(_TellsInShort):
 
 
 @caught_by(
-    'test_those_who_reached_a_state_since_a_cursor_are_told_in_short',
-    'test_a_cursor_that_is_at_hand_tells_of_what_is_built_from_then_on',
+    'test_reached_lists_instances_that_reached_a_state_since_a_cursor',
+    'test_a_current_cursor_covers_later_builds',
 )
 class TellsInShortOnceAndThenNothing(GivesACursorOfItsOwnThatTellsNothing):
     """Leaves to its changes what they do not tell."""

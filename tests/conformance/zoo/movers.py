@@ -118,7 +118,7 @@ class StealsPorts(NoopAnimal):
 
 
 @caught_by(
-    'test_an_attachment_tells_instance_and_port',
+    'test_an_attachment_names_instance_and_port',
     'test_attaching_a_port_again_is_a_success',
 )
 class ForgetsThePort(NoopAnimal):
@@ -129,7 +129,7 @@ class ForgetsThePort(NoopAnimal):
 
 
 @caught_by(
-    'test_detaching_a_port_that_hangs_nowhere_is_a_success',
+    'test_detaching_an_unattached_port_is_a_success',
     'test_detaching_a_port_again_is_a_success',
 )
 class DetachesOnlyWhatHangs(NoopAnimal):
@@ -161,7 +161,7 @@ class ForgetsTheGroup(NoopAnimal):
 
 @caught_by(
     'test_deleting_a_server_group_again_is_a_success',
-    'test_deleting_a_server_group_that_never_was_is_a_success',
+    'test_deleting_an_unknown_server_group_is_a_success',
 )
 class DeletesOnlyGroupsThatAre(NoopAnimal):
     """Takes a delete of a group that is gone for a failure."""
@@ -314,7 +314,7 @@ class ForgetsThePortOfANetwork(NoopAnimal):
 
 
 @caught_by(
-    'test_detaching_a_network_that_hangs_nowhere_is_a_success',
+    'test_detaching_an_unattached_network_is_a_success',
     'test_detaching_a_network_again_is_a_success',
 )
 class DetachesOnlyNetworksThatHang(NoopAnimal):
@@ -348,7 +348,7 @@ class HasOneGroup(NoopAnimal):
         return dataclasses.replace(self._only, name=name)
 
 
-@caught_by('test_resources_can_be_told_apart')
+@caught_by('test_listed_resources_are_distinct')
 class ListsResourcesTwice(NoopAnimal):
     """Lists the same resources once for each way in which they are this site's."""
 
@@ -356,7 +356,7 @@ class ListsResourcesTwice(NoopAnimal):
         return [*super()._list_resources(owner)] * 2
 
 
-@caught_by('test_a_deleted_resource_is_listed_no_more')
+@caught_by('test_a_deleted_resource_is_no_longer_listed')
 class DeletesNoResource(NoopAnimal):
     """Says that it deletes a resource, and leaves it at that."""
 

@@ -45,7 +45,7 @@ class Missing(MinimalAnimal):
             raise self.lament(exc) from None
 
 
-@caught_by('test_a_status_tells_when_it_was_observed')
+@caught_by('test_a_status_has_its_time_of_observation')
 class ForgetsWhenItLooked(MinimalAnimal):
     """Says of nothing when it was observed."""
 
@@ -53,7 +53,7 @@ class ForgetsWhenItLooked(MinimalAnimal):
         return self._get(amphora_id).status(0.0)
 
 
-@caught_by('test_an_instance_that_runs_is_not_said_never_to_have_run')
+@caught_by('test_a_running_instance_is_not_reported_as_never_served')
 class ForgetsThatItRan(Describing):
     """Says of each instance that it has never run."""
 
@@ -61,7 +61,7 @@ class ForgetsThatItRan(Describing):
         return dataclasses.replace(amphora, served=False)
 
 
-@caught_by('test_an_instance_that_is_not_active_yet_is_not_said_to_have_run')
+@caught_by('test_a_building_instance_is_not_reported_as_served')
 class CallsABuildServed(NoopAnimal):
     """Says of each instance that it has run."""
 
@@ -69,7 +69,7 @@ class CallsABuildServed(NoopAnimal):
         return dataclasses.replace(super()._get(amphora_id), served=True)
 
 
-@caught_by('test_a_status_that_was_just_asked_for_is_not_stale')
+@caught_by('test_a_status_that_was_just_requested_is_not_stale')
 class AlwaysStale(MinimalAnimal):
     """Calls each answer old."""
 
@@ -77,7 +77,7 @@ class AlwaysStale(MinimalAnimal):
         return dataclasses.replace(super()._status(amphora_id), stale=True)
 
 
-@caught_by('test_a_status_bears_the_id_it_was_asked_for')
+@caught_by('test_a_status_has_the_requested_id')
 class ShoutsIds(MinimalAnimal):
     """Gives an id in another form than it takes it."""
 
@@ -102,7 +102,7 @@ class FindsFaultWithAll(Describing):
         return dataclasses.replace(amphora, fault='none')
 
 
-@caught_by('test_states_are_of_the_one_vocabulary')
+@caught_by('test_states_are_members_of_the_state_enum')
 class SpeaksItsOwnLanguage(MinimalAnimal):
     """Answers in the backend's words."""
 
@@ -120,7 +120,7 @@ class ReturnsObjects(Describing):
         return dataclasses.replace(amphora, raw={'created': moment})
 
 
-@caught_by('test_changing_an_answer_changes_nothing_in_the_backend')
+@caught_by('test_changing_a_returned_value_changes_nothing_in_the_backend')
 class ReturnsItsOwnRecord(Describing):
     """Hands out the record that it keeps itself."""
 
@@ -138,8 +138,8 @@ class VendorAmphora(Amphora):
 
 
 @caught_by(
-    'test_an_instance_is_described_by_the_contract_s_own_value',
-    'test_a_list_is_of_the_contract_s_own_values',
+    'test_an_instance_is_an_amphora_of_the_contract',
+    'test_a_list_has_values_of_the_contract',
 )
 class ReturnsItsOwnKind(Describing):
     """Returns values of a class of its own."""
@@ -169,7 +169,7 @@ class RaisesWhatCannotTravel(Missing):
         return error
 
 
-@caught_by('test_an_error_names_what_it_is_about')
+@caught_by('test_an_error_names_its_subject')
 class RaisesWithoutSubject(Missing):
     """Says that something is not found, and not what."""
 
@@ -185,7 +185,7 @@ class ThinksItMayCome(Missing):
         return InstanceNotFoundError(str(error), amphora_id=error.amphora_id, retryable=True)
 
 
-@caught_by('test_an_error_advises_what_its_other_facts_allow')
+@caught_by('test_the_advice_of_an_error_agrees_with_its_other_facts')
 class ContradictsItself(Missing):
     """Advises to wait for what it says no repeat can bring."""
 
@@ -263,7 +263,7 @@ class LearnsAsItGoes(NoopAnimal):
         return super()._build(request)
 
 
-@caught_by('test_a_refusal_can_be_foretold')
+@caught_by('test_a_refusal_is_known_in_advance')
 class ForetellsNothing(MinimalAnimal):
     """Says beforehand that it will refuse nothing."""
 
@@ -310,7 +310,7 @@ class VendorStatus(ComputeStatus):
     """A status with more to it."""
 
 
-@caught_by('test_a_status_is_the_contract_s_own_value')
+@caught_by('test_a_status_is_a_value_of_the_contract')
 class ReturnsItsOwnStatus(MinimalAnimal):
     """Returns a status of a class of its own."""
 
@@ -322,7 +322,7 @@ class ReturnsItsOwnStatus(MinimalAnimal):
 STATUS_FACTS = tuple(one.name for one in dataclasses.fields(ComputeStatus))
 
 
-@caught_by('test_addresses_are_the_contract_s_own_values')
+@caught_by('test_addresses_are_values_of_the_contract')
 class ReturnsAddressesAsText(Describing):
     """Returns bare addresses."""
 
@@ -338,7 +338,7 @@ class HasTwoNames(MinimalAnimal):
         return dataclasses.replace(super().capabilities(), driver='Acme Cloud')
 
 
-@caught_by('test_capabilities_tell_the_abilities')
+@caught_by('test_capabilities_list_the_abilities')
 class BoastsOfMore(MinimalAnimal):
     """Tells of an ability that it does not have."""
 

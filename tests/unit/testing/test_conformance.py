@@ -90,8 +90,8 @@ class ReportTest(unittest.TestCase):
 
     def test_it_knows_every_behaviour_by_name_sentence_and_subject(self):
         shown = {one.name: one for one in self.report.results}
-        result = shown['test_deleting_what_never_was_is_a_success']
-        self.assertEqual(result.sentence, 'deleting what never was is a success')
+        result = shown['test_deleting_an_unknown_instance_is_a_success']
+        self.assertEqual(result.sentence, 'deleting an unknown instance is a success')
         self.assertEqual(result.subject, 'Deleting')
         self.assertIs(result.outcome, BehaviourOutcome.PASSED)
         self.assertGreaterEqual(len(shown), 80)
@@ -183,13 +183,13 @@ class RunTest(QuietTestCase):
 
         told = {
             'test_a_deleted_instance_has_no_status': 'active',
-            'test_a_deleted_instance_cannot_be_got': 'active',
+            'test_a_deleted_instance_cannot_be_fetched': 'active',
             'test_a_deleted_instance_is_not_listed': 'active',
             'test_a_deleted_instance_is_not_found_by_its_name': 'active',
             'test_a_deleted_instance_is_not_found_by_its_key': 'active',
             'test_a_deleted_instance_is_left_out_of_statuses': 'active',
             'test_an_instance_that_reboots_can_be_deleted': "active, with task_state 'rebooting'",
-            'test_changes_tell_of_an_instance_that_was_deleted_since': 'nothing',
+            'test_changes_include_an_instance_deleted_since': 'nothing',
             'test_a_detached_port_can_be_attached_elsewhere': 'it is refused: Cannot attach port',
             'test_a_deleted_instance_leaves_no_resource_behind': 'port ',
         }
@@ -210,7 +210,7 @@ class RunTest(QuietTestCase):
 
         report = run_conformance(
             lambda: Silent(cloud=NoopCloud(clock=VirtualClock())),
-            select=['test_changes_tell_of_an_instance_that_was_built_since'],
+            select=['test_changes_include_an_instance_built_since'],
         )
         self.assertIn('Seen instead: nothing.', report.results[0].reason)
 
@@ -223,7 +223,7 @@ class RunTest(QuietTestCase):
                 raise NotImplementedError
 
         names = (
-            'test_an_attachment_tells_instance_and_port',
+            'test_an_attachment_names_instance_and_port',
             'test_an_attached_network_brings_a_port',
         )
         report = run_conformance(WithPorts, select=names)
@@ -287,7 +287,7 @@ class UnfinishedFixtureTest(unittest.TestCase):
             make_driver = staticmethod(MinimalDriver)
 
         with self.assertRaisesRegex(CannotBeShown, 'no faults are offered'):
-            Faultless('test_a_lack_of_room_is_told_from_other_failures').setUp()
+            Faultless('test_a_lack_of_capacity_differs_from_other_failures').setUp()
 
     def test_faults_that_nobody_wrote_cannot_be_shown(self):
         report = run_conformance(MinimalDriver, faults=lambda driver: Faults(), select=['faults'])

@@ -1,4 +1,4 @@
-"""What a driver promises of itself: abilities as data, and the contract's shape."""
+"""Behaviours of abilities and of the shape of the contract."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Abilities(ConformanceFixture):
     def test_capabilities_name_the_driver(self) -> None:
         self.assertEqual(self.driver.capabilities().driver, self.driver.name)
 
-    def test_capabilities_tell_the_abilities(self) -> None:
+    def test_capabilities_list_the_abilities(self) -> None:
         self.assertEqual(self.driver.capabilities().abilities, self.driver.abilities)
         self.assertLessEqual(self.driver.abilities, frozenset(Ability))
 
@@ -45,7 +45,9 @@ class Abilities(ConformanceFixture):
             try:
                 answer = ask(self.driver, ability, self.unknown_id())
             except UnsupportedOperation:
-                self.fail(f'{ability.value} is among the abilities, and is refused as lacking')
+                self.fail(
+                    f'{ability.value} is among the abilities, but calls of it are refused as unsupported'
+                )
             except AmphoraComputeError:
                 continue
             if isinstance(answer, ServerGroup):
@@ -61,7 +63,7 @@ class Abilities(ConformanceFixture):
             with self.assertRaises(UnsupportedOperation):
                 ask(self.driver, ability, amphora_id)
 
-    def test_a_refusal_can_be_foretold(self) -> None:
+    def test_a_refusal_is_known_in_advance(self) -> None:
         for call in Call:
             lacking = call.ability is not None and call.ability not in self.driver.abilities
             foretold = self.driver.refusal(call)
@@ -86,9 +88,9 @@ class Abilities(ConformanceFixture):
         driver.close()
 
     def assert_same_signature(self, name: str, method: object) -> None:
-        """Fail unless a method can be called in all the ways the contract says.
+        """Fail unless a method accepts every call that the contract allows.
 
-        More arguments than the contract has do no harm where nobody must give them.
+        Additional arguments are allowed if they have defaults.
         """
         own, contract = shape(getattr(type(self.driver), name)), shape(method)
         more = own[len(contract) :]

@@ -1,4 +1,4 @@
-"""What checking arguments promises: wrong ones are refused, and nothing is built."""
+"""Behaviours of argument checks: wrong arguments are refused, nothing is built."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kiln.testing.conformance.fixture import ConformanceFixture, takes
 class Arguments(ConformanceFixture):
     """Arguments."""
 
-    def test_a_type_that_is_none_is_refused(self) -> None:
+    def test_an_unknown_type_is_refused(self) -> None:
         self.assert_not_built(amphora_type='abacus')
 
     def test_a_type_that_is_not_on_offer_is_refused(self) -> None:
         for kind in sorted(frozenset(AmphoraType) - self.driver.limits.amphora_types):
             self.assert_not_built(amphora_type=kind)
 
-    def test_an_option_the_backend_has_no_notion_of_is_refused(self) -> None:
+    def test_an_unsupported_option_is_refused(self) -> None:
         samples: dict[str, Any] = {
             'metadata': {'a': 'b'},
             'config_drive_files': {'/etc/motd': 'Hello'},
@@ -52,7 +52,7 @@ class Arguments(ConformanceFixture):
         self.assert_not_built(network_ids=['one', 'one'])
 
     @takes(metadata={'purpose': 'kit'})
-    def test_metadata_that_is_no_mapping_of_strings_is_refused(self) -> None:
+    def test_metadata_that_is_not_a_mapping_of_strings_is_refused(self) -> None:
         for metadata in (['a'], {'a': 1}, {1: 'a'}):
             self.assert_not_built(metadata=metadata)
 
@@ -65,7 +65,7 @@ class Arguments(ConformanceFixture):
         items = range(self.driver.limits.max_metadata_items + 1)
         self.assert_not_built(metadata={f'item-{i}': 'x' for i in items})
 
-    def test_a_timeout_that_is_no_positive_number_is_refused(self) -> None:
+    def test_a_timeout_that_is_not_a_positive_number_is_refused(self) -> None:
         for timeout in (0, -1, 'soon'):
             with self.assertRaises(InvalidRequest):
                 self.build(timeout=timeout)
@@ -77,12 +77,12 @@ class Arguments(ConformanceFixture):
             with self.assertRaises(InvalidRequest):
                 ask('')
 
-    def test_an_id_that_is_no_string_is_refused(self) -> None:
+    def test_an_id_that_is_not_a_string_is_refused(self) -> None:
         for ask in (self.driver.status, self.driver.delete):
             with self.assertRaises(InvalidRequest):
                 ask(7)  # type: ignore[arg-type]
 
-    def test_a_cursor_that_is_no_string_is_refused(self) -> None:
+    def test_a_cursor_that_is_not_a_string_is_refused(self) -> None:
         with self.assertRaises(InvalidRequest):
             self.driver.changes(None)  # type: ignore[arg-type]
 
@@ -90,7 +90,7 @@ class Arguments(ConformanceFixture):
         with self.assertRaises(InvalidRequest):
             self.driver.list_amphorae(owner='some body')
 
-    def test_arguments_may_be_given_by_position_in_the_order_of_the_founding_note(self) -> None:
+    def test_arguments_can_be_given_by_position_in_the_order_of_the_founding_note(self) -> None:
         given = self.arguments()
         amphora_id = self.driver.build(
             given['amphora_type'],
@@ -107,8 +107,10 @@ class Arguments(ConformanceFixture):
         self.assertTrue(self.exists(amphora_id))
 
     def assert_not_built(self, **wrong: Any) -> None:
-        """Fail unless a build is refused, and nothing came of it."""
+        """Fail unless a build is refused and builds nothing."""
         key = self.new_key()
         with self.assertRaises(InvalidBuildRequest):
             self.build(**{'build_key': key, **wrong})
-        self.assertIsNone(self.driver.find_build(key), f'{sorted(wrong)} was refused, and built')
+        self.assertIsNone(
+            self.driver.find_build(key), f'{sorted(wrong)} was refused, but an instance was built'
+        )

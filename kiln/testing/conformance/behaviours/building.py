@@ -1,4 +1,4 @@
-"""What a build promises: one instance for each key, as it was asked for."""
+"""Behaviours of builds: one instance for each key, as requested."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ class Building(ConformanceFixture):
         for kind in sorted(self.driver.limits.amphora_types):
             self.assertIs(self.described(amphora_type=kind).amphora_type, kind)
 
-    def test_a_type_may_be_given_as_a_plain_word(self) -> None:
+    def test_a_type_can_be_given_as_a_plain_string(self) -> None:
         self.assertIs(self.described(amphora_type=self.kind().value).amphora_type, self.kind())
 
-    def test_a_build_may_be_given_a_timeout(self) -> None:
+    def test_a_build_can_be_given_a_timeout(self) -> None:
         self.assertTrue(self.exists(self.build(timeout=self.timeout_s)))
 
     def test_a_key_that_another_owner_used_is_free(self) -> None:

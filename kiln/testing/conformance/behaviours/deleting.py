@@ -1,4 +1,4 @@
-"""What a delete promises: it can be repeated, and deleted is gone everywhere."""
+"""Behaviours of deletes: repeatable, and the instance is gone everywhere."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Deleting(ConformanceFixture):
             'status() of a deleted instance raises InstanceNotFoundError',
         )
 
-    def test_a_deleted_instance_cannot_be_got(self) -> None:
+    def test_a_deleted_instance_cannot_be_fetched(self) -> None:
         amphora_id = self.deleted()
         self.becomes(
             lambda: self.got(amphora_id=amphora_id),
             is_gone,
-            'a deleted instance cannot be got by its id',
+            'a deleted instance cannot be fetched by its id',
         )
 
     def test_a_deleted_instance_is_not_listed(self) -> None:
@@ -72,12 +72,12 @@ class Deleting(ConformanceFixture):
         amphora_id = self.deleted()
         self.driver.delete(amphora_id)
 
-    def test_deleting_what_is_gone_is_a_success(self) -> None:
+    def test_deleting_an_instance_that_is_gone_is_a_success(self) -> None:
         amphora_id = self.deleted()
         self.gone(amphora_id)
         self.driver.delete(amphora_id)
 
-    def test_deleting_what_never_was_is_a_success(self) -> None:
+    def test_deleting_an_unknown_instance_is_a_success(self) -> None:
         self.driver.delete(self.unknown_id())
 
     def test_deleting_one_instance_leaves_the_others(self) -> None:
@@ -86,7 +86,7 @@ class Deleting(ConformanceFixture):
         self.gone(amphora_id)
         self.assertTrue(self.exists(other))
 
-    def test_an_instance_that_was_just_asked_for_can_be_deleted(self) -> None:
+    def test_an_instance_that_was_just_requested_can_be_deleted(self) -> None:
         amphora_id = self.build()
         self.driver.delete(amphora_id)
         self.gone(amphora_id)
@@ -99,26 +99,26 @@ class Deleting(ConformanceFixture):
     def test_an_instance_that_reboots_can_be_deleted(self) -> None:
         self.deleted_after(self.driver.reboot)
 
-    def test_a_delete_may_be_given_a_timeout(self) -> None:
+    def test_a_delete_can_be_given_a_timeout(self) -> None:
         amphora_id = self.build()
         self.driver.delete(amphora_id, timeout=self.timeout_s)
         self.gone(amphora_id)
 
     def got(self, *name: str, **by: str) -> Amphora | None:
-        """Return what the backend says of an instance, or None where there is none."""
+        """Return the description of an instance, or None if it does not exist."""
         try:
             return self.driver.get_amphora(*name, **by)
         except InstanceNotFoundError:
             return None
 
     def deleted(self, **given: str) -> str:
-        """Build an instance, have it deleted, and return its id."""
+        """Build an instance, delete it, and return its id."""
         amphora_id = self.build_active(**given)
         self.driver.delete(amphora_id)
         return amphora_id
 
     def deleted_after(self, act: Callable[[str], None]) -> None:
-        """Delete an instance to which something else is being done."""
+        """Delete an instance while another operation on it is in progress."""
         amphora_id = self.build_active()
         act(amphora_id)
         self.driver.delete(amphora_id)

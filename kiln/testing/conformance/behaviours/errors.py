@@ -1,4 +1,4 @@
-"""What errors promise: facts a program can act on, and no secret in them."""
+"""Behaviours of errors: facts that a program can act on, and no secrets."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from kiln.exceptions import (
 )
 from kiln.testing.conformance.fixture import ConformanceFixture
 
-SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, to be looked for
+SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, and searched for
 
 
 class Errors(ConformanceFixture):
     """Errors and secrets."""
 
-    def test_an_error_carries_what_a_controller_must_know(self) -> None:
+    def test_an_error_carries_the_facts_a_controller_needs(self) -> None:
         error = self.not_found()
         self.assertIsInstance(error.code, str)
         self.assertIsInstance(error.retryable, bool)
         self.assertIsInstance(error.outcome, Outcome)
         self.assertIsInstance(error.circuit, Verdict)
 
-    def test_an_error_advises_what_its_other_facts_allow(self) -> None:
+    def test_the_advice_of_an_error_agrees_with_its_other_facts(self) -> None:
         error = self.not_found()
         self.assertIsInstance(error.advice, Advice)
         self.assertEqual(error.advice.again, error.retryable)
@@ -42,7 +42,7 @@ class Errors(ConformanceFixture):
         self.assertEqual(error.backend, self.driver.name)
         self.assertTrue(error.operation)
 
-    def test_an_error_names_what_it_is_about(self) -> None:
+    def test_an_error_names_its_subject(self) -> None:
         unknown = self.unknown_id()
         error = self.not_found(unknown)
         self.assertIn(unknown, (error.amphora_id, *str(error).replace(':', ' ').split()))
@@ -96,13 +96,13 @@ class Errors(ConformanceFixture):
             self.assertNotIn(SECRET, f'{error} {error!r} {error.to_dict()}')
 
     def not_found(self, amphora_id: str | None = None) -> AmphoraComputeError:
-        """Return the error that any driver can be made to give."""
+        """Return an error that any driver can raise: not found."""
         with self.assertRaises(InstanceNotFoundError) as caught:
             self.driver.status(amphora_id or self.unknown_id())
         return caught.exception
 
     def build_with_secrets(self) -> str:
-        """Build with a secret in all that the backend takes and must not show."""
+        """Build with a secret in every argument that the backend takes and must not show."""
         secrets = {
             'user_data': f'#!/bin/sh\npassword={SECRET}\n',
             'config_drive_files': {'/etc/key.pem': (SECRET, 0o600, 'root')},
@@ -113,7 +113,7 @@ class Errors(ConformanceFixture):
 
 @contextlib.contextmanager
 def everything_logged() -> Iterator[io.StringIO]:
-    """Gather what is logged, down to the level where secrets slip out."""
+    """Collect log messages of all levels, as secrets often leak at debug level."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""What suspending, resuming, rebooting and rebuilding promise."""
+"""Behaviours of suspend, resume, reboot, rebuild and console log."""
 
 from __future__ import annotations
 

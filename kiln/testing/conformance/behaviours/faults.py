@@ -1,4 +1,4 @@
-"""What holds when the backend fails; shown where faults can be had on demand."""
+"""Behaviours under backend faults, for backends with faults on demand."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _RETRY_AFTER_S = 0.25
 class FaultConformance(GuardedFixture):
     """Faults.
 
-    To be mixed in beside the other behaviours, by a vendor whose backend can
-    be made to fail. A guard around a driver may absorb a fault, so each
-    behaviour takes a success for an answer, and then looks whether it is one.
+    A vendor whose backend can be made to fail mixes it into a second test case.
+    A guard around a driver can absorb a fault, so each behaviour accepts a
+    success, and then checks that the effect took place.
     """
 
     def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
-        """Return what makes the backend of this driver fail: its bench."""
+        """Return the faults of the backend; by default the driver's bench."""
         return self.bench
 
     def setUp(self) -> None:
         super().setUp()
         self.faults = self.make_faults(self.driver)
         if type(self.faults) in (Faults, Bench):
-            raise CannotBeShown('no faults are offered')
+            raise CannotBeShown('the bench offers no faults')
 
     def test_a_build_whose_answer_was_lost_says_so_and_names_its_key(self) -> None:
         key = self.new_key()
@@ -49,7 +49,7 @@ class FaultConformance(GuardedFixture):
             self.assertIsInstance(error, BuildOutcomeUnknown)
             self.assertEqual((error.build_key, error.outcome), (key, Outcome.UNKNOWN))
 
-    def test_a_build_whose_answer_was_lost_is_to_be_repeated_by_its_key(self) -> None:
+    def test_a_build_whose_answer_was_lost_advises_repeating_it(self) -> None:
         self.faults.lose_answer(Call.BUILD)
         error = self.build_error(self.new_key())
         if error is not None:
@@ -68,12 +68,12 @@ class FaultConformance(GuardedFixture):
         self.assertEqual(self.with_key(key), [self.build(build_key=key)])
         self.assertEqual(len(self.with_key(key)), 1)
 
-    def test_a_repeated_build_whose_answer_was_lost_leaves_the_instance_that_runs(self) -> None:
+    def test_a_repeated_build_whose_answer_was_lost_leaves_the_running_instance(self) -> None:
         key = self.new_key()
         amphora_id = self.build_active(build_key=key)
         self.faults.lose_answer(Call.BUILD)
         self.build_error(key)
-        self.assert_still(State.ACTIVE, amphora_id, 'A repeated build lost its answer')
+        self.assert_still(State.ACTIVE, amphora_id, 'The answer to a repeated build was lost')
 
     def test_a_refused_build_says_that_nothing_was_done(self) -> None:
         self.faults.refuse(Call.BUILD)
@@ -102,7 +102,7 @@ class FaultConformance(GuardedFixture):
         except AmphoraComputeError:
             self.assertTrue(self.exists(amphora_id))
         else:
-            self.gone(amphora_id, 'what was deleted is gone')
+            self.gone(amphora_id, 'a deleted instance is gone')
 
     def test_a_delete_whose_answer_was_lost_can_be_repeated(self) -> None:
         amphora_id = self.build_active()
@@ -114,43 +114,43 @@ class FaultConformance(GuardedFixture):
             except AmphoraComputeError as exc:
                 error = exc
         self.assertIsNone(error)
-        self.gone(amphora_id, 'what was deleted is gone')
+        self.gone(amphora_id, 'a deleted instance is gone')
 
-    def test_a_rate_limit_says_when_to_come_back(self) -> None:
+    def test_a_rate_limit_says_when_to_retry(self) -> None:
         self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S)
         error = self.build_error(self.new_key())
         if error is not None:
             self.assertIsInstance(error, RateLimited)
             self.assertEqual(error.retry_after, _RETRY_AFTER_S)
 
-    def test_a_used_up_quota_is_told_from_other_failures(self) -> None:
+    def test_an_exhausted_quota_differs_from_other_failures(self) -> None:
         self.faults.exhaust_quota()
         error = self.build_error(self.new_key())
         self.assertIsInstance(error, QuotaExceeded)
 
-    def test_a_lack_of_room_is_told_from_other_failures(self) -> None:
+    def test_a_lack_of_capacity_differs_from_other_failures(self) -> None:
         self.faults.exhaust_capacity()
         error = self.build_error(self.new_key())
         self.assertIsInstance(error, InsufficientCapacity)
 
     def test_a_build_that_fails_later_ends_in_error_with_its_reason(self) -> None:
         amphora_id = self.failed()
-        self.assertIn('the kit says so', self.driver.status(amphora_id).fault or '')
+        self.assertIn('the kit failed it', self.driver.status(amphora_id).fault or '')
 
-    def test_a_build_that_fails_later_leaves_no_instance_that_nobody_knows(self) -> None:
+    def test_a_build_that_fails_later_leaves_no_orphaned_instance(self) -> None:
         key = self.new_key()
-        self.faults.fail_build('the kit says so')
+        self.faults.fail_build('the kit failed it')
         compute, _ = self.behind_guards()
         error = self.error_of(self.start_build(compute, build_key=key))
         self.close_guards(compute)
         if not isinstance(error, AmphoraComputeError):
-            self.fail(f'a build that is to fail ends with {error!r}')
-        # A driver that cannot tell whether it ever ran has it left, and named.
+            self.fail(f'a build that was made to fail ended with {error!r}')
+        # A driver that cannot know if the instance ever ran leaves it, and names it in the error.
         known = [error.amphora_id] if error.outcome is Outcome.APPLIED else []
         self.becomes(
             lambda: self.with_key(key),
             lambda left: left in ([], known),
-            'what a failed build has made is gone, or its error says what is left',
+            'the instance of a failed build is gone, or the error names it',
         )
 
     def test_an_instance_in_error_is_listed(self) -> None:
@@ -160,9 +160,9 @@ class FaultConformance(GuardedFixture):
     def test_an_instance_in_error_can_be_deleted(self) -> None:
         amphora_id = self.failed()
         self.driver.delete(amphora_id)
-        self.gone(amphora_id, 'what was deleted is gone')
+        self.gone(amphora_id, 'a deleted instance is gone')
 
-    def test_an_instance_that_does_not_come_up_is_not_called_active(self) -> None:
+    def test_an_instance_that_does_not_come_up_is_not_reported_active(self) -> None:
         self.faults.stall_build()
         amphora_id = self.build()
         self.pass_time(0.1)
@@ -171,9 +171,9 @@ class FaultConformance(GuardedFixture):
     def test_an_instance_that_vanished_is_noticed(self) -> None:
         amphora_id = self.build_active()
         self.faults.vanish(amphora_id)
-        self.gone(amphora_id, 'what vanished is gone')
+        self.gone(amphora_id, 'a vanished instance is gone')
 
-    def test_a_backend_that_fails_is_not_taken_for_an_instance_that_is_gone(self) -> None:
+    def test_a_failing_backend_is_not_taken_for_a_deleted_instance(self) -> None:
         amphora_id = self.build_active()
         for call in (Call.STATUS, Call.GET):
             self.faults.refuse(call)
@@ -181,11 +181,13 @@ class FaultConformance(GuardedFixture):
                 self.driver.status(amphora_id)
                 self.driver.get_amphora(amphora_id=amphora_id)
             except InstanceNotFoundError:
-                self.fail(f'{call.label} failed, and the driver says that the instance is gone')
+                self.fail(
+                    f'{call.label} failed, and the driver reported that the instance is gone'
+                )
             except AmphoraComputeError:
                 continue
 
-    def test_a_backend_that_fails_is_not_taken_for_one_without_instances(self) -> None:
+    def test_a_failing_backend_is_not_taken_for_an_empty_one(self) -> None:
         amphora_id = self.build_active()
         self.faults.refuse(Call.LIST)
         try:
@@ -194,7 +196,7 @@ class FaultConformance(GuardedFixture):
             return
         self.assertIn(amphora_id, listed)
 
-    def test_a_backend_that_fails_is_not_taken_for_one_without_the_key(self) -> None:
+    def test_a_failing_backend_is_not_taken_for_one_without_the_key(self) -> None:
         key = self.new_key()
         self.build_active(build_key=key)
         self.faults.refuse(Call.FIND_BUILD)
@@ -202,7 +204,9 @@ class FaultConformance(GuardedFixture):
             found: Amphora | None = self.driver.find_build(key)
         except AmphoraComputeError:
             return
-        self.assertIsNotNone(found, 'a build is said not to exist by who could not look')
+        self.assertIsNotNone(
+            found, 'find_build() returned None although the backend could not be read'
+        )
 
     def test_no_secret_is_in_the_error_of_a_failed_build(self) -> None:
         self.faults.lose_answer(Call.BUILD)
@@ -213,17 +217,20 @@ class FaultConformance(GuardedFixture):
         self.assertNotIn(SECRET, f'{error} {error!r} {error and error.to_dict()}')
 
     def build_error(self, key: str, **given: object) -> AmphoraComputeError | None:
-        """Build, and return the error; where there is none, it must be true."""
+        """Build, and return the error, or None if the build verifiably succeeded."""
         try:
             amphora_id = self.build(build_key=key, **given)
         except AmphoraComputeError as exc:
             return exc
-        self.assertTrue(self.exists(amphora_id), 'a build is said to be done, and was not')
+        self.assertTrue(
+            self.exists(amphora_id),
+            'a build was reported as done, but its instance does not exist',
+        )
         return None
 
     def failed(self) -> str:
-        """Build an instance that ends in error."""
-        self.faults.fail_build('the kit says so')
+        """Build an instance that ends in error, and return its id."""
+        self.faults.fail_build('the kit failed it')
         try:
             amphora_id = self.build()
         except AmphoraBuildError as exc:

@@ -1,4 +1,4 @@
-"""What injected files and user data promise: their forms and their limits."""
+"""Behaviours of injected files and user data: their forms and limits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from kiln.exceptions import InvalidBuildRequest, UserDataTooLarge
 from kiln.testing.conformance.fixture import ConformanceFixture
 
-#: What the contract allows at most, whatever a backend could take.
+#: Maximum that the contract allows, even if a backend could take more.
 _MOST_FILES = 5
 _MOST_FILE_BYTES = 10 * 1024
 
 
 class Endless:
-    """A file that never ends, and that nobody can read to its end."""
+    """An endless file, which fails when it is read without a size."""
 
     def read(self, size: int = -1) -> bytes:
-        """Return as many bytes as are asked for."""
+        """Return as many bytes as requested."""
         if size < 0:
-            raise MemoryError('somebody reads a file without end')
+            raise MemoryError('an endless file was read without a size')
         return bytes(size)
 
 
@@ -42,40 +42,40 @@ class Files(ConformanceFixture):
     def test_a_file_of_the_greatest_size_is_taken(self) -> None:
         self.builds_with_files({'/etc/large': b'x' * self.driver.limits.max_file_bytes})
 
-    def test_a_file_may_be_text(self) -> None:
+    def test_a_file_can_be_text(self) -> None:
         self.builds_with_files({'/etc/motd': 'Grüße'})
 
-    def test_a_file_may_be_bytes(self) -> None:
+    def test_a_file_can_be_bytes(self) -> None:
         self.builds_with_files({'/etc/motd': bytes(range(256))})
 
-    def test_a_file_may_be_an_open_file(self) -> None:
+    def test_a_file_can_be_an_open_file(self) -> None:
         self.builds_with_files(
             {'/etc/motd': io.BytesIO(b'Hello'), '/etc/issue': io.StringIO('Hello')}
         )
 
-    def test_a_file_may_have_a_mode_and_an_owner(self) -> None:
+    def test_a_file_can_have_a_mode_and_an_owner(self) -> None:
         self.builds_with_files({'/etc/key.pem': (b'Hello', 0o600, 'root')})
 
-    def test_a_file_may_be_empty(self) -> None:
+    def test_a_file_can_be_empty(self) -> None:
         self.builds_with_files({'/etc/empty': b''})
 
     def test_the_size_of_text_is_counted_in_bytes(self) -> None:
         self.refused_files({'/etc/large': 'ü' * self.driver.limits.max_file_bytes})
 
-    def test_a_file_without_end_is_refused(self) -> None:
+    def test_an_endless_file_is_refused(self) -> None:
         self.refused_files({'/etc/large': Endless()})
 
     def test_a_path_that_is_not_absolute_is_refused(self) -> None:
         self.refused_files({'etc/motd': 'x'})
 
-    def test_a_path_that_leads_upwards_is_refused(self) -> None:
+    def test_a_path_with_parent_references_is_refused(self) -> None:
         self.refused_files({'/etc/../motd': 'x'})
 
     def test_a_file_that_is_neither_text_nor_bytes_is_refused(self) -> None:
         self.refused_files({'/etc/motd': 7})
         self.refused_files({'/etc/motd': ('x', 'rw', 'root')})
 
-    def test_user_data_may_be_text_or_bytes_or_an_open_file(self) -> None:
+    def test_user_data_can_be_text_or_bytes_or_an_open_file(self) -> None:
         for user_data in ('#!/bin/sh\n', b'\x1f\x8b\x00', io.BytesIO(b'#!/bin/sh\n')):
             self.builds_with(user_data=user_data)
 
@@ -92,11 +92,11 @@ class Files(ConformanceFixture):
             self.build(user_data={'a': 'b'})
 
     def builds_with_files(self, files: dict[str, Any]) -> None:
-        """Build with files, or see them refused where the backend takes none."""
+        """Build with files, or check that they are refused if unsupported."""
         self.builds_with(config_drive_files=files)
 
     def builds_with(self, **given: Any) -> None:
-        """Build with an option, or see it refused where the backend has none."""
+        """Build with an option, or check that it is refused if unsupported."""
         if self.driver.limits.refused_options.isdisjoint(given):
             self.assertTrue(self.exists(self.build(**given)))
         else:
@@ -104,7 +104,7 @@ class Files(ConformanceFixture):
                 self.build(**given)
 
     def refused_files(self, files: dict[str, Any]) -> None:
-        """Fail unless a build with such files is refused, and makes nothing."""
+        """Fail unless a build with these files is refused and builds nothing."""
         key = self.new_key()
         with self.assertRaises(InvalidBuildRequest):
             self.build(build_key=key, config_drive_files=files)

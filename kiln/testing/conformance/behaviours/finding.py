@@ -1,4 +1,4 @@
-"""What looking for one instance promises, by name, id or build key."""
+"""Behaviours of lookups of one instance, by name, id or build key."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Finding(ConformanceFixture):
         try:
             twins.append(self.build(name=name))
         except BuildConflict:
-            # A backend that gives each name once has no such choice to make.
+            # A backend with unique names never has an ambiguous name.
             self.assertEqual(self.driver.get_amphora(name).id, twins[0])
             return
         with self.assertRaises(AmbiguousInstanceError) as caught:
@@ -65,7 +65,7 @@ class Finding(ConformanceFixture):
         for amphora_id in twins:
             self.assertIn(amphora_id, str(caught.exception))
 
-    def test_a_look_up_by_nothing_is_refused(self) -> None:
+    def test_a_lookup_without_criteria_is_refused(self) -> None:
         with self.assertRaises(InvalidRequest):
             self.driver.get_amphora()
 
@@ -79,12 +79,12 @@ class Finding(ConformanceFixture):
         self.build()
         self.assertIsNone(self.driver.find_build(self.new_key()))
 
-    def test_a_key_does_not_find_what_another_owner_has(self) -> None:
+    def test_a_key_does_not_find_an_instance_of_another_owner(self) -> None:
         key = self.new_key()
         self.build_for_other(build_key=key)
         self.assertIsNone(self.driver.find_build(key))
 
-    def test_a_name_does_not_find_what_another_owner_has(self) -> None:
+    def test_a_name_does_not_find_an_instance_of_another_owner(self) -> None:
         name = self.new_key()
         self.build_for_other(name=name)
         with self.assertRaises(InstanceNotFoundError):

@@ -1,4 +1,4 @@
-"""What server groups and resources beside instances promise."""
+"""Behaviours of server groups and of resources other than instances."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Groups(ConformanceFixture):
         self.driver.delete_server_group(group.id)
 
     @needs(Ability.DELETE_SERVER_GROUP)
-    def test_deleting_a_server_group_that_never_was_is_a_success(self) -> None:
+    def test_deleting_an_unknown_server_group_is_a_success(self) -> None:
         self.driver.delete_server_group(self.unknown_id())
 
     @needs(Ability.CREATE_SERVER_GROUP, Ability.DELETE_SERVER_GROUP)
@@ -57,7 +57,7 @@ class Groups(ConformanceFixture):
         self.assertEqual(list(self.driver.list_resources(f'{self.prefix}-nobody')), [])
 
     @needs(Ability.LIST_RESOURCES)
-    def test_resources_can_be_told_apart(self) -> None:
+    def test_listed_resources_are_distinct(self) -> None:
         self.build_active()
         self.build_active()
         listed = [(resource.kind, resource.id) for resource in self.driver.list_resources()]
@@ -75,13 +75,13 @@ class Groups(ConformanceFixture):
         )
 
     @needs(Ability.LIST_RESOURCES, Ability.DELETE_RESOURCE, Ability.CREATE_SERVER_GROUP)
-    def test_a_deleted_resource_is_listed_no_more(self) -> None:
+    def test_a_deleted_resource_is_no_longer_listed(self) -> None:
         resource = self.resource()
         self.driver.delete_resource(resource)
         self.becomes(
             lambda: self.resources() & {(resource.kind, resource.id)},
             lambda listed: not listed,
-            'a deleted resource is listed no more',
+            'a deleted resource is no longer listed',
         )
 
     @needs(Ability.LIST_RESOURCES, Ability.DELETE_RESOURCE, Ability.CREATE_SERVER_GROUP)
@@ -96,13 +96,13 @@ class Groups(ConformanceFixture):
             self.driver.delete_resource(foreign)
 
     def resources(self) -> set[tuple[str, str]]:
-        """Return what this site has beside instances."""
+        """Return the resources of this site other than instances."""
         return {(resource.kind, resource.id) for resource in self.driver.list_resources()}
 
     def resource(self) -> Resource:
-        """Make a resource that may go: a server group without members."""
+        """Create a resource that can be deleted: a server group without members."""
         group = self.new_group()
         for resource in self.driver.list_resources():
             if resource.id == group.id:
                 return resource
-        raise CannotBeShown('server groups are no resources of this backend')
+        raise CannotBeShown('this backend does not list server groups as resources')

@@ -1,4 +1,4 @@
-"""What validating promises: it tells beforehand what a build would say."""
+"""Behaviours of validation: it predicts the result of a build."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Offers(ConformanceFixture):
     def test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them(self) -> None:
         zones = list(self.driver.list_zones())
         self.assertEqual(sorted(set(zones)), sorted(zones))
-        # A backend that takes any name for a zone has none to list.
+        # A backend that takes any zone name has no zones to list.
         if zones and (zone := self.described().availability_zone):
             self.assertIn(zone, zones)
 
     def compare_unknown(self, argument: str, validate: Callable[[str], object]) -> None:
-        """Ask for what there should not be, in both ways, and compare the answers."""
+        """Validate and build with something unknown, and compare the results."""
         unknown = self.unknown_id()
         try:
             validate(unknown)
@@ -72,5 +72,5 @@ class Offers(ConformanceFixture):
             with self.assertRaises(InvalidBuildRequest):
                 self.build(**{argument: unknown})
         else:
-            # A backend may take any; then its builds must take it as well.
+            # A backend can accept any name; then its builds must accept it as well.
             self.build(**{argument: unknown})

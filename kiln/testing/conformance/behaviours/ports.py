@@ -1,4 +1,4 @@
-"""What attaching and detaching ports and networks promises."""
+"""Behaviours of attaching and detaching ports and networks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Ports(ConformanceFixture):
     """Ports and networks."""
 
     @needs(Ability.ATTACH_PORT)
-    def test_an_attachment_tells_instance_and_port(self) -> None:
+    def test_an_attachment_names_instance_and_port(self) -> None:
         amphora_id, port_id = self.build_active(), self.port_id()
         attachment = self.driver.attach_port(amphora_id, port_id)
         self.assertIsInstance(attachment, Attachment)
@@ -48,10 +48,10 @@ class Ports(ConformanceFixture):
         first, second, port_id = self.build_active(), self.build_active(), self.port_id()
         self.driver.attach_port(first, port_id)
         self.driver.delete(first)
-        self.comes_free(port_id, second, 'a deleted user frees its port')
+        self.comes_free(port_id, second, 'a deleted instance frees its port')
 
     @needs(Ability.DETACH_PORT)
-    def test_detaching_a_port_that_hangs_nowhere_is_a_success(self) -> None:
+    def test_detaching_an_unattached_port_is_a_success(self) -> None:
         self.driver.detach_port(self.build_active(), self.port_id())
 
     @needs(Ability.ATTACH_PORT, Ability.DETACH_PORT)
@@ -85,23 +85,23 @@ class Ports(ConformanceFixture):
         self.driver.detach_network(amphora_id, network_id)
 
     @needs(Ability.DETACH_NETWORK)
-    def test_detaching_a_network_that_hangs_nowhere_is_a_success(self) -> None:
+    def test_detaching_an_unattached_network_is_a_success(self) -> None:
         self.driver.detach_network(self.build_active(), self.network_id())
 
     def port_id(self) -> str:
-        """Return a port that hangs nowhere."""
+        """Return an unattached port."""
         if not self.port_ids:
-            raise CannotBeShown('the fixture names no free port (port_ids)')
+            raise CannotBeShown('the fixture has no unattached ports (port_ids)')
         return self.port_ids[0]
 
     def network_id(self) -> str:
         """Return a network that can be attached."""
         if not self.network_ids:
-            raise CannotBeShown('the fixture names no network (network_ids)')
+            raise CannotBeShown('the fixture has no networks (network_ids)')
         return self.network_ids[0]
 
     def comes_free(self, port_id: str, amphora_id: str, sentence: str) -> None:
-        """Wait until a port that may still be in use can be attached to an instance."""
+        """Wait until a port that might still be in use can be attached to an instance."""
 
         def look() -> str:
             try:

@@ -1,7 +1,7 @@
-"""What holds of builds that are repeated, cancelled or late, behind kiln's guards.
+"""Behaviours of repeated, cancelled and late builds behind kiln's guards.
 
-A machine that was ever reported ACTIVE disappears only when somebody asks for its delete,
-and no build that comes to nothing leaves a machine that nobody knows.
+An instance that was ever reported ACTIVE disappears only on an explicit delete, and a
+failed build leaves no orphaned instance.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from kiln.testing.conformance.fixture import needs
 from kiln.testing.conformance.guarded import GuardedFixture
 from kiln.testing.conformance.wording import in_words
 
-#: Little of it: on a virtual clock it is over else before a thread has sent anything.
+#: Short, or the deadline passes on a virtual clock before a thread has sent anything.
 _STEP_S = 0.001
-#: All that would show that an instance is active.
+#: All calls that could show that an instance is active.
 _LOOKS = frozenset(Call) - {Call.BUILD, Call.FIND_BUILD, Call.DELETE}
 
 
 class Repeating(GuardedFixture):
     """Builds that come to nothing."""
 
-    def test_a_repeated_build_that_comes_to_nothing_leaves_the_instance_that_runs(self) -> None:
+    def test_a_repeated_build_that_fails_leaves_the_running_instance(self) -> None:
         key = self.new_key()
         amphora_id = self.build_active(build_key=key)
         for what, ends in (
             ('was cancelled', self.repeat_and_cancel),
-            ('saw nothing until its deadline', self.repeat_until_late),
+            ('saw no state until its deadline', self.repeat_until_late),
             ('was ended by a close', self.repeat_and_close),
         ):
-            with self.subTest(f'one that {what}'):
+            with self.subTest(f'a build that {what}'):
                 ends(key)
                 self.assert_still(State.ACTIVE, amphora_id, f'A repeated build {what}')
 
     @needs(Ability.SUSPEND)
-    def test_a_repeated_build_says_at_once_that_its_instance_is_suspended(self) -> None:
+    def test_a_repeated_build_reports_at_once_that_its_instance_is_suspended(self) -> None:
         key = self.new_key()
         amphora_id = self.build_active(build_key=key)
         self.driver.suspend(amphora_id)
@@ -43,22 +43,22 @@ class Repeating(GuardedFixture):
         compute, _ = self.behind_guards()
         error = self.error_of(self.start_build(compute, build_key=key))
         self.close_guards(compute)
-        self.assert_still(State.SUSPENDED, amphora_id, 'A build was repeated')
+        self.assert_still(State.SUSPENDED, amphora_id, 'The build was repeated')
         self.assertIsInstance(error, BuildNotRunning)
         for fact in (amphora_id, key, State.SUSPENDED.value):
             self.assertIn(fact, str(error))
 
     @needs(Ability.REBOOT)
-    def test_an_instance_that_reboots_is_known_to_have_run(self) -> None:
+    def test_a_rebooting_instance_is_known_to_have_run(self) -> None:
         key = self.new_key()
         self.driver.reboot(self.build_active(build_key=key))
         found = self.driver.find_build(key)
-        self.assertIsNotNone(found, 'it is not found by its key')
-        # Under a key of a caller's own, what never ran may be removed.
+        self.assertIsNotNone(found, 'find_build() does not find the instance by its key')
+        # With a build key from the caller, kiln may remove an instance that never ran.
         if found is not None and not found.past_building:
-            self.fail(f'it is {in_words(found)}, and served is {found.served}')
+            self.fail(f'the instance is {in_words(found)}, and served is {found.served}')
 
-    def test_a_cancelled_build_leaves_no_instance_that_nobody_knows(self) -> None:
+    def test_a_cancelled_build_leaves_no_orphaned_instance(self) -> None:
         name = self.new_key()
         compute, gate = self.behind_guards(Call.BUILD)
         operation = self.start_build(compute, build_key=None, name=name)
@@ -69,7 +69,7 @@ class Repeating(GuardedFixture):
 
         def left() -> list[str]:
             found = [one.id for one in self.driver.list_amphorae() if one.name == name]
-            # Their key, by which others are swept, is not of this run.
+            # The key does not have the prefix by which the sweep finds other instances.
             self._made.extend(found)
             return found
 
@@ -85,12 +85,12 @@ class Repeating(GuardedFixture):
         self.close_guards(compute)
 
     def repeat_until_late(self, key: str) -> None:
-        """Repeat a build, and let its time pass while nothing can be seen."""
+        """Repeat a build, and let its deadline pass while no state can be read."""
         compute, gate = self.behind_guards(*_LOOKS)
         operation = self.start_build(compute, build_key=key, timeout=self.short_s)
         self.comes(
             lambda: operation.amphora_id is not None or operation.done(),
-            'a build is agreed to',
+            'a build is accepted',
             step_s=_STEP_S,
         )
         self.error_of(operation)
@@ -102,7 +102,7 @@ class Repeating(GuardedFixture):
         compute, gate = self.behind_guards(Call.BUILD)
         self.start_build(compute, build_key=key)
         self.comes(lambda: gate.entered, 'a build is sent')
-        # It waits in line behind the first, so it ends once no more is sent.
+        # Queued behind the first, so it ends when the close stops sending calls.
         waiting = self.start_build(compute, build_key=key)
         thread = self.begin_to_close(compute)
         self.error_of(waiting)

@@ -1,4 +1,4 @@
-"""What a status promises: one vocabulary, and the truth at the time of asking."""
+"""Behaviours of status: states of the contract, true when requested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class States(ConformanceFixture):
     def test_a_new_instance_becomes_active(self) -> None:
         self.assertIs(self.settle(self.build()).state, State.ACTIVE)
 
-    def test_an_active_instance_that_rests_is_ready(self) -> None:
+    def test_an_active_instance_without_a_task_is_ready(self) -> None:
         self.assertTrue(self.settle(self.build()).ready)
 
     def test_an_active_instance_has_no_fault(self) -> None:
@@ -32,49 +32,49 @@ class States(ConformanceFixture):
         self.pass_time(0.1)
         self.assertIs(self.driver.status(amphora_id).state, State.ACTIVE)
 
-    def test_an_instance_that_runs_is_not_said_never_to_have_run(self) -> None:
+    def test_a_running_instance_is_not_reported_as_never_served(self) -> None:
         key = self.new_key()
         amphora_id = self.build_active(build_key=key)
-        # Under a key of a caller's own, what never ran may be removed.
+        # With a build key from the caller, kiln may remove an instance that never ran.
         for found in (self.driver.get_amphora(amphora_id=amphora_id), self.driver.find_build(key)):
-            # That it is found by its key is another behaviour's claim.
+            # Another behaviour covers that the instance is found by its key.
             self.assertIsNot(found and found.served, False)
 
-    def test_an_instance_that_is_not_active_yet_is_not_said_to_have_run(self) -> None:
+    def test_a_building_instance_is_not_reported_as_served(self) -> None:
         described = self.described()
         if described.state in (State.PENDING, State.BUILDING):
             self.assertIsNot(described.served, True)
 
-    def test_states_are_of_the_one_vocabulary(self) -> None:
+    def test_states_are_members_of_the_state_enum(self) -> None:
         amphora_id = self.build()
         self.assertIsInstance(self.driver.status(amphora_id).state, State)
         self.assertIsInstance(self.driver.get_amphora(amphora_id=amphora_id).state, State)
 
-    def test_a_status_bears_the_id_it_was_asked_for(self) -> None:
+    def test_a_status_has_the_requested_id(self) -> None:
         amphora_id = self.build()
         self.assertEqual(self.driver.status(amphora_id).amphora_id, amphora_id)
 
-    def test_a_status_and_a_description_give_one_state(self) -> None:
+    def test_a_status_and_a_description_agree_on_the_state(self) -> None:
         amphora_id = self.build_active()
         described = self.driver.get_amphora(amphora_id=amphora_id).state
         self.assertEqual(described, self.driver.status(amphora_id).state)
 
-    def test_a_status_tells_when_it_was_observed(self) -> None:
+    def test_a_status_has_its_time_of_observation(self) -> None:
         amphora_id = self.build()
         before = self.time.time()
         observed_at = self.driver.status(amphora_id).observed_at
-        # A wall clock may be set back a little meanwhile.
+        # A wall clock can be set back a little in between.
         self.assertGreaterEqual(observed_at, before - 1.0)
         self.assertLessEqual(observed_at, self.time.time() + 1.0)
 
-    def test_statuses_tell_when_they_were_observed(self) -> None:
+    def test_statuses_have_their_time_of_observation(self) -> None:
         amphora_id = self.build()
         before = self.time.time()
         for status in self.driver.statuses([amphora_id]).values():
             self.assertGreaterEqual(status.observed_at, before - 1.0)
             self.assertLessEqual(status.observed_at, self.time.time() + 1.0)
 
-    def test_a_status_that_was_just_asked_for_is_not_stale(self) -> None:
+    def test_a_status_that_was_just_requested_is_not_stale(self) -> None:
         self.assertFalse(self.driver.status(self.build()).stale)
 
     def test_an_unknown_id_has_no_status(self) -> None:
@@ -83,6 +83,6 @@ class States(ConformanceFixture):
 
     def test_the_time_of_creation_is_in_seconds_since_the_epoch(self) -> None:
         created_at = self.described().created_at
-        # Backends need not know it, and their clocks need not agree with ours.
+        # A backend might not know it, and its clock can differ from the local one.
         if created_at is not None:
             self.assertLess(abs(created_at - self.time.time()), _DAY_S)

@@ -1,4 +1,4 @@
-"""What holds when many threads ask at once, and how soon each call returns."""
+"""Behaviours of concurrent calls, and the time until each call returns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Threads(ConformanceFixture):
         self.assertEqual(len(set(built)), _THREADS)
         self.assertTrue(all(self.exists(amphora_id) for amphora_id in built))
 
-    def test_many_threads_may_delete_one_instance(self) -> None:
+    def test_many_threads_can_delete_one_instance(self) -> None:
         amphora_id = self.build()
         self.at_once(*[functools.partial(self.driver.delete, amphora_id)] * _THREADS)
         self.gone(amphora_id)
 
-    def test_looking_is_possible_while_others_build_and_delete(self) -> None:
+    def test_reads_succeed_during_builds_and_deletes(self) -> None:
         stays = self.build()
 
         def change() -> list[bool]:
@@ -41,7 +41,9 @@ class Threads(ConformanceFixture):
             return [stays in {one.id for one in self.driver.list_amphorae()} for _ in range(5)]
 
         for seen in self.at_once(*[change, look] * (_THREADS // 2)):
-            self.assertTrue(all(seen), 'a list left out an instance while others came and went')
+            self.assertTrue(
+                all(seen), 'a list left out an instance during builds and deletes of others'
+            )
 
     def test_a_build_returns_before_its_effect(self) -> None:
         with self.soon('build'):
@@ -52,7 +54,7 @@ class Threads(ConformanceFixture):
         with self.soon('delete'):
             self.driver.delete(amphora_id)
 
-    def test_looking_waits_for_nothing(self) -> None:
+    def test_reads_return_at_once(self) -> None:
         name = self.new_key()
         amphora_id = self.build(name=name)
         looks: tuple[Callable[[], object], ...] = (

@@ -1,4 +1,4 @@
-"""What the values promise that a driver returns: frozen, plain, and a caller's own."""
+"""Behaviours of returned values: frozen, plain data, owned by the caller."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kiln.testing.conformance.fixture import ConformanceFixture, takes
 class Values(ConformanceFixture):
     """Values."""
 
-    def test_an_instance_is_described_by_the_contract_s_own_value(self) -> None:
+    def test_an_instance_is_an_amphora_of_the_contract(self) -> None:
         self.assertIs(type(self.described()), Amphora)
 
-    def test_a_status_is_the_contract_s_own_value(self) -> None:
+    def test_a_status_is_a_value_of_the_contract(self) -> None:
         self.assertIs(type(self.driver.status(self.build())), ComputeStatus)
 
-    def test_changes_are_the_contract_s_own_values(self) -> None:
+    def test_changes_are_values_of_the_contract(self) -> None:
         self.build()
         changes = self.driver.changes()
         self.assertIs(type(changes), Changes)
         self.assertEqual({type(status) for status in changes.statuses}, {ComputeStatus})
 
-    def test_a_list_is_of_the_contract_s_own_values(self) -> None:
+    def test_a_list_has_values_of_the_contract(self) -> None:
         self.build()
         self.assertEqual({type(one) for one in self.driver.list_amphorae()}, {Amphora})
 
@@ -40,7 +40,7 @@ class Values(ConformanceFixture):
             with self.assertRaises(dataclasses.FrozenInstanceError):
                 setattr(value, dataclasses.fields(value)[0].name, None)
 
-    def test_an_id_can_be_given_back(self) -> None:
+    def test_a_returned_id_can_be_passed_back(self) -> None:
         amphora_id = self.build()
         self.assertEqual(validation.check_text('amphora_id', amphora_id), amphora_id)
 
@@ -69,7 +69,7 @@ class Values(ConformanceFixture):
             self.assertEqual(pickle.loads(pickle.dumps(value)), value)  # noqa: S301  # made here
 
     @takes(metadata={'purpose': 'kit'})
-    def test_changing_an_answer_changes_nothing_in_the_backend(self) -> None:
+    def test_changing_a_returned_value_changes_nothing_in_the_backend(self) -> None:
         amphora_id = self.build_active(metadata={'purpose': 'kit'})
         answer = self.driver.get_amphora(amphora_id=amphora_id)
         metadata, raw = copy.deepcopy(dict(answer.metadata)), copy.deepcopy(dict(answer.raw))
@@ -86,18 +86,18 @@ class Values(ConformanceFixture):
         kept = self.driver.get_amphora(amphora_id=amphora_id).metadata
         self.assertNotEqual(kept.get('purpose'), 'spoilt')
 
-    def test_addresses_are_the_contract_s_own_values(self) -> None:
+    def test_addresses_are_values_of_the_contract(self) -> None:
         addresses = self.driver.get_amphora(amphora_id=self.build_active()).addresses
         self.assertIsInstance(addresses, tuple)
         self.assertLessEqual({type(address) for address in addresses}, {Address})
 
-    def test_a_look_at_the_backend_tells_its_health(self) -> None:
+    def test_a_health_check_reports_the_backend_healthy(self) -> None:
         health = self.driver.check()
         self.assertIs(type(health), DriverHealth)
         self.assertTrue(health.healthy)
         self.assertGreaterEqual(health.latency_s, 0.0)
 
-    def test_a_look_at_the_backend_changes_nothing(self) -> None:
+    def test_a_health_check_changes_nothing(self) -> None:
         built = self.build_active()
         before = {one.id for one in self.driver.list_amphorae()}
         self.driver.check()
@@ -106,7 +106,7 @@ class Values(ConformanceFixture):
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it; refuse what is no plain data."""
+    """Return a value as JSON types; fail if it is not plain data."""
     if dataclasses.is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -117,18 +117,18 @@ def plain(value: Any) -> Any:
         return sorted(plain(one) for one in value)
     if value is None or isinstance(value, str | int | float):
         return value
-    raise AssertionError(f'{value!r} is a {type(value).__name__}, which is no plain data.')
+    raise AssertionError(f'{value!r} is a {type(value).__name__}, which is not plain data.')
 
 
 def text(key: object) -> str:
-    """Return a key of a mapping, which must be a string."""
+    """Return a key of a mapping; fail if it is not a string."""
     if not isinstance(key, str):
-        raise AssertionError(f'{key!r} is a key, and no string.')
+        raise AssertionError(f'The key {key!r} is not a string.')
     return key
 
 
 def spoil(mapping: Mapping[str, Any]) -> None:
-    """Change a mapping as far as it lets itself be changed."""
+    """Change a mapping and its nested values wherever they are mutable."""
     with contextlib.suppress(TypeError, AttributeError):
         mapping['kit'] = 'was here'  # type: ignore[index]
     for value in mapping.values():
