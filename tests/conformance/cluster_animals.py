@@ -1,6 +1,6 @@
 """Cluster drivers that are wrong on purpose, each in one way.
 
-In a module that imports little: another process has to import it.
+The module imports little, as another process has to import it.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from kiln.cluster_drivers.values import Bootstrap, Cap, Readiness, StatusReport,
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import Problem
 
-#: What waits in here waits so long: no machine is too fast to notice it.
+#: Seconds that slow methods in here wait: long enough to be noticed on any machine.
 PATIENCE_S = 0.02
 
 
 class Right(NodeClusterDriver):
-    """Right in all; the animals of the zoo are but for one thing."""
+    """Correct in everything; each animal of the zoo differs in one defect."""
 
     name = 'right_v1'
     version = '1.0.0'
@@ -33,7 +33,7 @@ class Right(NodeClusterDriver):
 
 
 class Brief(Right):
-    """Right, and has a short life: it can do no more than a driver must."""
+    """Correct, with only the capabilities that every driver must have."""
 
     missing_capabilities = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBOOT, Cap.REBUILD})
 
@@ -63,7 +63,7 @@ class Talkative(Right):
 class Patient(Right):
     def is_ready(self, context, cluster, node):
         time.sleep(PATIENCE_S)
-        return Readiness.not_yet('it never is')
+        return Readiness.not_yet('it never becomes ready')
 
 
 class Yes(Right):
@@ -73,7 +73,7 @@ class Yes(Right):
 
 class Misspelt(Right):
     def is_redy(self, context, cluster, node):
-        raise AssertionError('nobody calls it')
+        raise AssertionError('this method is never called')
 
 
 class Versionless(Right):
@@ -82,7 +82,7 @@ class Versionless(Right):
 
 class Picky(Right):
     def validate(self, context, cluster, plan):
-        return (Problem(message='it is not to my taste'),)
+        return (Problem(message='this driver rejects every cluster'),)
 
 
 class Busy(Right):

@@ -1,4 +1,4 @@
-"""The kit for cluster drivers catches all that are wrong, and those that are right pass."""
+"""Self-test of the cluster kit: it catches wrong drivers, and correct ones pass."""
 
 import unittest
 
@@ -9,20 +9,20 @@ from kiln.testing.conformance.report.showing import show
 from tests.conformance import cluster_animals as animals
 from tests.unit.foreign_driver import Foreign
 
-#: Every animal, with behaviours that catch it.
+#: Every wrong driver, with the behaviours that catch it.
 ZOO = {
-    animals.Forgetful: ['*by_each_call*', '*same_by_another_process'],
-    animals.Hasty: ['*by_another_process'],
-    animals.Large: ['*no_more_than_backends_take'],
+    animals.Forgetful: ['*in_each_call', '*in_another_process'],
+    animals.Hasty: ['*in_another_process'],
+    animals.Large: ['*fits_the_limits_of_backends'],
     animals.Talkative: ['secrets*'],
-    animals.Yes: ['*drained_is_said_soon'],
-    animals.Misspelt: ['nothing_is_called_almost*'],
+    animals.Yes: ['draining_of_a_node*'],
+    animals.Misspelt: ['no_method_is_named_almost*'],
     animals.Versionless: ['it_keeps*'],
-    animals.Picky: ['nothing_is_wrong_with*'],
-    animals.Busy: ['to_validate*'],
-    animals.Careless: ['a_parameter_that*'],
-    animals.Opaque: ['what_people_are_told*'],
-    animals.Ruthless: ['nodes_that_may_go*'],
+    animals.Picky: ['a_valid_cluster*'],
+    animals.Busy: ['validating*'],
+    animals.Careless: ['an_unknown_parameter*'],
+    animals.Opaque: ['the_status_report*'],
+    animals.Ruthless: ['the_removal_order*'],
     animals.Mute: ['its_verbs*'],
 }
 
@@ -33,24 +33,24 @@ def judged(animal, *names):
 
 
 class Zoo(unittest.TestCase):
-    def test_who_is_right_is_not_caught(self):
+    def test_a_correct_driver_passes(self):
         report = judged(animals.Right, *{name for names in ZOO.values() for name in names})
         self.assertTrue(report.ok, report.render())
         self.assertEqual(frozenset(), report.of(BehaviourOutcome.NOT_SHOWN))
 
-    def test_who_waits_for_a_node_is_caught_by_the_deadline(self):
+    def test_a_driver_that_waits_for_a_node_is_caught_by_the_deadline(self):
         class Judged(Answers, unittest.TestCase):
             driver = f'{animals.__name__}:Patient'
             soon_s = animals.PATIENCE_S
 
         result = show(Judged('test_readiness_of_a_node_is_reported_soon'), 'Answers', 'x')
         self.assertIs(BehaviourOutcome.FAILED, result.outcome)
-        self.assertIn('look once, never wait', result.reason)
+        self.assertIn('poll once, never wait', result.reason)
 
-    def test_who_measures_slowly_does_no_harm(self):
+    def test_a_driver_that_measures_slowly_passes(self):
         self.assertTrue(judged(animals.Deaf, '*measuring*').ok)
 
-    def test_of_a_driver_with_an_engine_of_its_own_kiln_shows_what_it_can(self):
+    def test_a_driver_with_its_own_engine_passes_all_other_behaviours(self):
         report = judged(Foreign, '*')
         self.assertTrue(report.ok, report.render())
         self.assertGreater(len(report.of(BehaviourOutcome.PASSED)), 10)
@@ -63,7 +63,7 @@ def _test_of(animal, names):
         outcomes = {one.outcome for one in report.results}
         self.assertEqual({BehaviourOutcome.FAILED}, outcomes, report.render())
 
-    test.__name__ = f'test_the_kit_catches_who_is_{animal.__name__.lower()}'
+    test.__name__ = f'test_the_kit_catches_the_driver_{animal.__name__.lower()}'
     return test
 
 

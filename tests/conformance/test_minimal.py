@@ -1,4 +1,4 @@
-"""The driver that vendors start from is right as it is."""
+"""Conformance of the minimal driver that vendors start from."""
 
 import unittest
 

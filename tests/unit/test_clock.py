@@ -228,7 +228,7 @@ class VirtualClockTest(unittest.TestCase):
         thread.join()
 
     def test_run_until_fails_if_the_condition_never_holds(self):
-        with self.assertRaisesRegex(AssertionError, 'not so after .* virtual'):
+        with self.assertRaisesRegex(AssertionError, 'not done after .* virtual'):
             self.clock.run_until(lambda: False, real_timeout_s=0.01)
 
     def test_run_until_does_not_move_the_clock_if_the_condition_holds(self):

@@ -53,4 +53,4 @@ class Matrix(unittest.TestCase):
         finally:
             Crashes.doClassCleanups()
         self.assertIs(BehaviourOutcome.FAILED, result.outcome)
-        self.assertIn("is nobody's", result.reason)
+        self.assertIn('belongs to no node', result.reason)

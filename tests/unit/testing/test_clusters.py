@@ -77,7 +77,7 @@ class Finding(unittest.TestCase):
         for reference, error, told in (
             ('nobody', ClusterDriverUnknown, 'Installed: example_v1, nodes_v1'),
             ('no.such.module:Driver', ClusterDriverUnusable, 'ModuleNotFoundError'),
-            (f'{__name__}:DEMANDING', ClusterDriverUnusable, 'is no ClusterDriver'),
+            (f'{__name__}:DEMANDING', ClusterDriverUnusable, 'is not a ClusterDriver'),
             (str(self.folder), InvalidClusterDriver, 'cannot be read'),
         ):
             with self.subTest(reference), self.assertRaisesRegex(error, told):

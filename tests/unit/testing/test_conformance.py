@@ -117,7 +117,7 @@ class ReportTest(unittest.TestCase):
         text = self.report.render()
         self.assertIn('\nDeleting\n', text)
         self.assertIn('  FAIL  an instance is found by its id\n', text)
-        self.assertIn('Cannot be shown here: no faults are offered.', text)
+        self.assertIn('Cannot be shown here: the bench offers no faults.', text)
         self.assertIn(f'{len(self.report.of(BehaviourOutcome.FAILED))} failed', text)
 
 
@@ -170,7 +170,7 @@ class RunTest(QuietTestCase):
         report = run_conformance(Never, clock=VirtualClock(), select=[name])
         self.assertRegex(
             report.results[0].reason,
-            'After 600 s it is still not so that amphora .* is active. Seen instead: building.',
+            'After 600 s it is still not true that amphora .* is active. Seen instead: building.',
         )
 
     def test_what_never_goes_is_given_up_with_what_was_seen_instead(self):
@@ -286,7 +286,7 @@ class UnfinishedFixtureTest(unittest.TestCase):
         class Faultless(FaultConformance, unittest.TestCase):
             make_driver = staticmethod(MinimalDriver)
 
-        with self.assertRaisesRegex(CannotBeShown, 'no faults are offered'):
+        with self.assertRaisesRegex(CannotBeShown, 'the bench offers no faults'):
             Faultless('test_a_lack_of_capacity_differs_from_other_failures').setUp()
 
     def test_faults_that_nobody_wrote_cannot_be_shown(self):

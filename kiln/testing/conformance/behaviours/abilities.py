@@ -46,7 +46,7 @@ class Abilities(ConformanceFixture):
                 answer = ask(self.driver, ability, self.unknown_id())
             except UnsupportedOperation:
                 self.fail(
-                    f'{ability.value} is among the abilities, but calls of it are refused as unsupported'
+                    f'{ability.value} is among the abilities, but is refused as unsupported'
                 )
             except AmphoraComputeError:
                 continue

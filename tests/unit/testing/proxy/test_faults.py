@@ -285,5 +285,5 @@ class OwnFaults(ProxyCase):
         broken = self.assertRaises(requests.ConnectionError)
         with self.assertLogs('kiln.testing.proxy', 'ERROR') as logs, broken:
             self.ask()
-        self.assertIn('The script fails at GET /servers', logs.output[0])
+        self.assertIn('A fault or rule failed on GET /servers', logs.output[0])
         self.assertEqual(200, self.ask().status_code)

@@ -22,7 +22,7 @@ class Command(ProxyCase):
             '--upstream', self.server.url, '--fault', rules[0], '--fault', rules[1]
         )
         url, _, rest = process.stdout.readline().partition(' ')
-        self.assertEqual(f'stands before {self.server.url}\n', rest)
+        self.assertEqual(f'forwards to {self.server.url}\n', rest)
         with self.assertRaises(OSError):
             self.client.post(url + '/servers', timeout=120)
         self.assertEqual(500, self.client.get(url + '/flavors', timeout=120).status_code)
@@ -46,7 +46,7 @@ class Command(ProxyCase):
     def test_a_mistake_is_one_line(self):
         taken = ['--upstream', 'http://127.0.0.1:1', '--port', str(self.server.server_port)]
         for arguments, why in (
-            (['--upstream', 'ftp://cloud'], "Cannot stand before 'ftp://cloud'"),
+            (['--upstream', 'ftp://cloud'], "Cannot forward to 'ftp://cloud'"),
             (['--upstream', 'http://cloud', '--fault', 'nonsense'], "'nonsense' must be"),
             (taken, 'Address already in use'),
         ):
