@@ -84,7 +84,10 @@ class Finding(unittest.TestCase):
                 find_driver(reference)
 
     def test_code_that_cannot_be_imported_is_refused_with_its_error(self):
-        for text, told in (('1 / 0', 'ZeroDivisionError'), ('Driver = int', 'no ClusterDriver')):
+        for text, told in (
+            ('1 / 0', 'ZeroDivisionError'),
+            ('Driver = int', 'not a ClusterDriver'),
+        ):
             folder = self.folder / told.split()[0]
             folder.mkdir()
             (folder / 'version.py').write_text(f"version = '1.0.0'\ndriver = '{folder.name}'\n")

@@ -56,5 +56,5 @@ class ChoicesTest(unittest.TestCase):
         self.assertIn('Cannot be shown here: this backend fails a build at once.', reasons)
         self.assertIn(Ability.LIST_RESOURCES, Strict(cloud=NoopCloud()).abilities)
         self.assertIn(
-            'Cannot be shown here: server groups are no resources of this backend.', reasons
+            'Cannot be shown here: this backend does not list server groups as resources.', reasons
         )
